@@ -10,20 +10,23 @@
 -- ARGV[3] pause     milliseconds between two messages of one name
 -- ARGV[4] happened  when, in milliseconds
 -- ARGV[5] about     `<happened> <type> <host>`, for the record
--- ARGV[6...] fields  url, type, data: name, value, ...
+-- ARGV[6] after     of a reply: the number before it; else empty. Kept is the lowest of those that were not delivered,
+--                   so that a message that stands for several replies leads to all of them
+-- ARGV[7...] fields  url, type, data: name, value, ...
 -- Returns {'enqueued'|'merged', time of the next attempt (ms)} | {'known'}
 -- Slot    the partition of the entity
 -- include note_callback
 -- include now
 local at = now()
-local told, last, attempt, sent, reason =
-  unpack(redis.call('HMGET', callback, 'id', 'at', 'attempt', 'sent_at', 'reason'))
+local told, last, attempt, sent, reason, untold =
+  unpack(redis.call('HMGET', callback, 'id', 'at', 'attempt', 'sent_at', 'reason', 'after'))
 local when = attempt and redis.call('ZSCORE', due, name)
 if told and (when or not attempt) then
   local later = tonumber(happened) - tonumber(last)
   if later < 0 or (later == 0 and (#id < #told or (#id == #told and id <= told))) then return {'known'} end
 end
-redis.call('HSET', callback, 'id', id, 'at', happened, unpack(ARGV, 6))
+redis.call('HSET', callback, 'id', id, 'at', happened, unpack(ARGV, 7))
+if after ~= '' then redis.call('HSET', callback, 'after', math.min(tonumber(after), tonumber(untold or after))) end
 if when then -- the older message may be with the receiver at this moment: if it arrives, it is noted again
   if told ~= id then redis.call('HDEL', record, told) end
   note_callback(record, id, 'pending', tonumber(attempt), tonumber(when), reason or '', about)

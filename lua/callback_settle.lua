@@ -17,13 +17,14 @@
 -- ARGV[8] keep      dead letters to keep in the partition, about
 -- ARGV[9] remember  milliseconds for which a delivered message is known as such
 -- ARGV[10] about    `<happened> <type> <host>` of the message that was sent, for the record
+-- ARGV[11] told     of a reply: its number, which the next message of this name goes on from; else empty
 -- Returns {'over'|'again'}
 -- Slot    the partition of the entity
 -- include note_callback
 -- include now
 local at = now()
-local current, counted, url, type, data, happened, last =
-  unpack(redis.call('HMGET', callback, 'id', 'attempt', 'url', 'type', 'data', 'at', 'reason'))
+local current, counted, url, type, data, happened, last, untold =
+  unpack(redis.call('HMGET', callback, 'id', 'attempt', 'url', 'type', 'data', 'at', 'reason', 'after'))
 if not counted then -- it is over: another worker that had taken it, too, has settled it
   redis.call('ZREM', due, name)
   return {'over'}
@@ -43,13 +44,14 @@ if ending == 'retry' then
 end
 if ending == 'dead' then
   redis.call('XADD', dead, 'MAXLEN', '~', keep, '*', 'name', name, 'id', current, 'url', url, 'type', type,
-    'data', data, 'at', happened, 'attempts', counted + 1, 'reason', reason)
+    'data', data, 'at', happened, 'attempts', counted + 1, 'reason', reason, 'after', untold or '')
 end
 if ending == 'delivered' then
   note_callback(record, id, 'delivered', counted + 1, at, '', about)
 else
   note_callback(record, current, ending, counted + 1, at, reason)
 end
+if ending == 'delivered' and told ~= '' then redis.call('HSET', callback, 'after', told) end
 if ending == 'delivered' and current ~= id then
   note_callback(record, current, 'pending', 0, at + pause, '')
   redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'since', at, 'sent_at', at)

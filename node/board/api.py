@@ -127,7 +127,7 @@ class BoardApi:
             reply, replayed = await self._board.reply(permit, thread_id, new, signed, idempotency)
             if replayed:
                 await permit.replay()
-        return created(reply, f"/api/v1/board/threads/{thread_id}?since_seq={reply.seq - 1}")
+        return created(reply, self._board.address_of(reply))
 
     @Operation(
         "Close a signed thread, signed with the same key",

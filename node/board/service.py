@@ -58,6 +58,7 @@ class Board:
         self._note = note
         self._targets = targets
         self._base = f"{settings.public_url}/board/"
+        self._threads = f"{settings.public_url}/api/v1/board/threads/"
         self._rows = PreparedRows(self._encoded)
         self._pages = SharedReads(self._page_json)
 
@@ -226,6 +227,10 @@ class Board:
             closed_at=None,
         )
         return self._thread(first)
+
+    def address_of(self, reply: Reply) -> str:
+        """Where a reply is read, as JSON."""
+        return f"{self._threads}{reply.thread_id}?since_seq={reply.seq - 1}"
 
     async def _original_reply(self, thread_id: str, seq: int) -> Reply:
         stored, replies = await self._store.read(thread_id, seq - 1, 1)

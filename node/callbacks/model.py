@@ -26,9 +26,10 @@ class ReplyData(msgspec.Struct):
     seq: Annotated[int, Meta(description="The reply's seq; replies before it may be new as well", examples=[3])]
     url: Annotated[str, Meta(description="The thread's page")]
     callback_host: Host
-    api_url: Annotated[str, Meta(description="The thread as JSON, from this reply on")] | msgspec.UnsetType = (
-        msgspec.UNSET
-    )
+    api_url: (
+        Annotated[str, Meta(description="The thread as JSON, with all replies that this callback tells of")]
+        | msgspec.UnsetType
+    ) = msgspec.UNSET
     """Left out of what version 1.0 has put under way."""
 
 

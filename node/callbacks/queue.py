@@ -53,6 +53,7 @@ def callback_enqueue(
     pause: int,
     happened: int,
     about: str,
+    after: int | str,
     fields: Rest,
 ) -> None:
     """Puts a message under way, or replaces the older one of its name that has not been sent."""
@@ -75,6 +76,7 @@ def callback_settle(
     keep: int,
     remember: int,
     about: str,
+    told: int | str,
 ) -> None:
     """Records how an attempt ended."""
 
@@ -91,6 +93,9 @@ class Message(msgspec.Struct, frozen=True):
     at: int
     """When it happened, ms."""
     data: Mapping[str, object]
+    after: int | None = None
+    """Of a reply: the number of the last one before those that it tells of. Several in quick succession are told by one
+    message, which must lead to all of them."""
 
     @property
     def about(self) -> str:
@@ -146,6 +151,7 @@ class CallbackQueue:
                 pause=pause_ms,
                 happened=message.at,
                 about=message.about,
+                after="" if message.after is None else message.after,
                 fields=("url", message.url, "type", message.type, "data", msgspec.json.encode(message.data)),
             )
             for message in messages
@@ -187,6 +193,7 @@ class CallbackQueue:
                 keep=DEAD_LETTERS_KEPT,
                 remember=REMEMBER_MS,
                 about=callback.about,
+                told="" if callback.after is None else cast("int", callback.data["seq"]),
             )
         )
         self.schedule.due_in(partition, pause_ms / 1000)
@@ -272,7 +279,16 @@ def _letter(partition: int, entry: bytes, flat: object) -> DeadLetter:
     )
 
 
-def _message(name: str, fields: dict[bytes, bytes]) -> tuple[str, str, str, str, int, Mapping[str, object]]:
+def _message(name: str, fields: dict[bytes, bytes]) -> tuple[str, str, str, str, int, Mapping[str, object], int | None]:
     """The fields of a Message."""
     message_id, url, kind = (fields[field].decode() for field in (b"id", b"url", b"type"))
-    return name, message_id, url, kind, int(fields[b"at"]), msgspec.json.decode(fields[b"data"])
+    after = fields.get(b"after")
+    return (
+        name,
+        message_id,
+        url,
+        kind,
+        int(fields[b"at"]),
+        msgspec.json.decode(fields[b"data"]),
+        int(after) if after else None,
+    )

@@ -88,11 +88,11 @@ class Callbacks:
         if not callback_url:
             return None
         message_id = f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
-        name, kind = entity, event.kind
+        name, kind, after = entity, event.kind, None
         if kind == "reply.posted":
             kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
             seq = int(event.fields["seq"])
-            api_url = f"{self._base}/api/v1/board/threads/{entity}?since_seq={seq - 1}"
+            after, api_url = seq - 1, f"{self._base}/api/v1/board/threads/{entity}"  # from where on: as it is sent
             data = {"thread_id": entity, "seq": seq, "url": f"{self._base}/board/{entity}", "api_url": api_url}
         elif kind == "session.line":
             url = f"{self._base}/api/v1/sessions/{entity}/messages"
@@ -110,7 +110,7 @@ class Callbacks:
             }
         else:
             return None
-        return Message(name, message_id, callback_url, kind, event.at, data)
+        return Message(name, message_id, callback_url, kind, event.at, data, after)
 
 
 class Deliverer:

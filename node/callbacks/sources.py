@@ -56,7 +56,10 @@ class Entities:
         publisher = await self._queue.publisher(callback)
         if publisher is None:
             return None
-        return Prepared(publisher, Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host))
+        data = callback.data
+        if callback.after is not None:  # known only now: until it is sent, it may take over what more there is to tell
+            data = {**data, "api_url": f"{data['api_url']}?since_seq={callback.after}"}
+        return Prepared(publisher, Envelope.of(callback.id, callback.type, callback.at, data, host=host))
 
     async def forget(self, callback: Callback) -> None:
         """See CallbackSource."""

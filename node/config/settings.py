@@ -6,6 +6,7 @@ them, and docs/settings.md is made from what stands here (`node/describe/setting
 
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import quote, urlsplit
 
 import msgspec
 
@@ -13,6 +14,9 @@ from node.config.values import AllowedOrigins, Limit, Networks, Proxies, Schedul
 
 SECRETS = frozenset(("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL", "RELAY_SEARCH_URL"))
 """Settings whose values are never shown (URLs may hold passwords); each may be in a file, as `RELAY_SECRET_FILE`."""
+
+PLAIN_IN_PATH = "/%:@!$&()*+="
+"""Of the characters that a path may have (RFC 3986 §3.3), those that mean nothing in headers and policies."""
 
 
 def says(meaning: str, least: float | None = None, most: float | None = None, *, unit: str = "") -> msgspec.Meta:
@@ -299,3 +303,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """The node's own address without a trailing slash."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return self.base_url.rstrip("/") or f"http://{host}:{self.port}"
+
+    @property
+    def public_path(self) -> str:
+        """The path of that address, without a trailing slash, as HTML and headers take it; empty for a whole host.
+
+        A proxy takes it off before the node sees it, so whatever the node says without a host has to begin with it.
+        """
+        path = urlsplit(self.public_url).path.strip("/")
+        return f"/{quote(path, safe=PLAIN_IN_PATH)}" if path else ""

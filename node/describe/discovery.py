@@ -58,7 +58,7 @@ def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Documen
         "/schema.json": _schema(routes, base),
         "/llms.txt": render("llms.txt", base=base, recipes=recipes(base)).encode(),
         "/llms-full.txt": full_text(routes, settings).encode(),
-        "/robots.txt": render("robots.txt", base=base).encode(),
+        "/robots.txt": render("robots.txt", base=base, root=settings.public_path).encode(),
         "/favicon.svg": (STATIC / "mark.svg").read_bytes(),
     }
     return {path: Document(bodies[path], media_type) for path, media_type, _ in LISTED}

@@ -6,6 +6,7 @@ from node import VERSION
 from node.config import Settings
 from node.describe.operations import callbacks, errors, groups, limits
 from node.site.template import render
+from node.text.payload import PROSE
 from node.web.origin import Origins
 from node.web.route import Route
 
@@ -22,5 +23,6 @@ def full_text(routes: Sequence[Route], settings: Settings) -> str:
         callbacks=callbacks(routes),
         limits=limits(settings.limits),
         errors=errors(),
+        prose=PROSE,
         settings=settings,
     )

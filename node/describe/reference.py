@@ -9,7 +9,7 @@ import msgspec
 
 from node.config import CurrentSettings, Settings
 from node.describe.operations import errors, groups, limits, tags_of
-from node.site.page import HTML, PAGE_HEADERS, Pages
+from node.site.page import HTML, Pages
 from node.web.document import Document, DocumentSet
 from node.web.route import Route
 
@@ -44,7 +44,7 @@ def _documents(routes: Sequence[Route], settings: Settings, pages: Pages) -> dic
     for group in found:
         path = f"/reference/{group.tag}"
         bodies[path] = pages.render("reference_group.html", path, ALTERNATES, group=group, indented=_indented)
-    return {path: Document(body, HTML, FIVE_MINUTES, PAGE_HEADERS) for path, body in bodies.items()}
+    return {path: Document(body, HTML, FIVE_MINUTES, pages.headers) for path, body in bodies.items()}
 
 
 def _indented(text: str) -> str:

@@ -69,7 +69,8 @@ class BoundTool:
         """Arguments of which an empty value is sent as null."""
         self.optional = {name for name, kind in types.items() if kind and name not in required} - clearable
         """Arguments of which null says no more than that they are not given."""
-        self.integers = {name for name, kind in types.items() if kind == "integer"}
+        self.integers = {name for name in self.in_query if types[name] == "integer"}
+        """Those that become text; in a body an operation takes them as they are."""
 
     def listed(self) -> Schema:
         """The tool as tools/list shows it. Every hint is set: a missing destructiveHint counts as true."""
@@ -145,7 +146,7 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
     """The arguments by name, in the form that the operation takes.
 
     Frameworks send null for an optional argument that is not given, and some send 5.0 for an integer, which JSON
-    Schema allows.
+    Schema allows and a query string does not.
     """
     arguments = _arguments.decode(raw)
     unknown = [name[:QUOTED_CHARACTERS] for name in arguments if name not in bound.tool.inputs]

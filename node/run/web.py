@@ -58,6 +58,7 @@ from node.web.activity import ActivityReports
 from node.web.address import ClientAddress
 from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
+from node.web.errors import HELP
 from node.web.front import Front
 from node.web.handling import counted, handle
 from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
@@ -103,6 +104,7 @@ class WebNode:
 
     def __init__(self, settings: Settings, stores: Stores, tracing: "Tracing | None" = None) -> None:
         store, stats = stores.main, stores.main.stats
+        HELP.lead_below(settings.public_path)
         self._stores = stores
         self._tracing = tracing
         self._services = self.services_of(settings, stores)
@@ -135,7 +137,7 @@ class WebNode:
         self.mounted = mounted_of(self._services.blobs)
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if route.hot]
-        self.paths = Paths(self.routes)
+        self.paths = Paths(self.routes, settings.public_path)
         # Litestar answers OPTIONS by itself and takes no other handler for it.
         routed = [route for route in served if route.method != "OPTIONS"]
         self.router = router(routed, counted, self.paths, Pages(settings).missing)

@@ -35,9 +35,9 @@ class Assets:
             if path.suffix in TYPES:
                 self._add(path)
 
-    def url(self, name: str) -> str:
-        """The address of a file, digest and all. Raises KeyError for one that is not there."""
-        return f"/static/{self._names[name]}"
+    def url(self, name: str, root: str = "") -> str:
+        """The address of a file, digest and all, of a node at the path `root`. Raises KeyError if it is not there."""
+        return f"{root}/static/{self._names[name]}"
 
     def document(self, name: str) -> Document | None:
         """The file under the name that holds its digest."""

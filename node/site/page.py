@@ -1,6 +1,7 @@
 """Pages as they leave the node: rendered, with their headers, and the page for a request that failed."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -8,7 +9,7 @@ import msgspec
 from node import VERSION
 from node.config import Settings
 from node.site.assets import ASSETS
-from node.site.template import render
+from node.site.template import templates_at
 from node.web.document import revalidated
 from node.web.errors import response_to
 from node.web.http import Handler, Header, Request, Response
@@ -19,25 +20,19 @@ OWN_ORIGIN = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-OWN_FILES = "script-src *:*/static/; style-src *:*/static/; font-src *:*/static/; img-src *:*/static/ *:*/favicon.svg"
-"""On any host, since the node does not know by which name a browser reads the page; OWN_ORIGIN restricts the host."""
-
-CSP = f"{OWN_ORIGIN}, {OWN_FILES}"
-"""Two policies that both apply: only files of this origin, and of those none that clients uploaded (`/blobs/`)."""
 
 PAGE_HEADERS: tuple[Header, ...] = (
-    (b"content-security-policy", CSP.encode()),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
-"""Of every page (DESIGN 6): no script or style but the node's own files, and nothing from elsewhere."""
+"""Of every page of every node (DESIGN 6)."""
 
 NO_CACHE = b"no-cache"
 """A browser may keep the answer, but asks each time whether it has changed (RFC 9111 §5.2.2.4)."""
 
 Alternate = tuple[str, str]
-"""Media type and address of another form of a page."""
+"""Media type and path of another form of a page."""
 
 HEADLINES = {
     "path.unknown": "There is nothing here",
@@ -60,12 +55,20 @@ class Pages:
     """Makes the pages of one node."""
 
     def __init__(self, settings: Settings) -> None:
-        base = settings.public_url
-        self._shared = {"asset": ASSETS.url, "base": base, "host": base.partition("://")[2], "version": VERSION}
+        base, root = settings.public_url, settings.public_path
+        self._render = templates_at(root).render
+        self._shared = {
+            "asset": partial(ASSETS.url, root=root),
+            "base": base,
+            "host": base.partition("://")[2],
+            "version": VERSION,
+        }
+        self.headers: tuple[Header, ...] = ((b"content-security-policy", _policies(root).encode()), *PAGE_HEADERS)
+        """Of every page: no script or style but the node's own files, and nothing from elsewhere."""
 
     def render(self, template: str, path: str, alternates: Sequence[Alternate] = (), **values: Any) -> bytes:
         """The bytes of a page, feed or fragment."""
-        return render(template, **self._shared, path=path, alternates=alternates, **values).encode()
+        return self._render(template, **self._shared, path=path, alternates=alternates, **values).encode()
 
     def answer(
         self,
@@ -79,7 +82,7 @@ class Pages:
     ) -> Response:
         """A page made for this request."""
         body = self.render(template, request.path, alternates, **values)
-        return revalidated(request, body, media_type, caching, PAGE_HEADERS)
+        return revalidated(request, body, media_type, caching, self.headers)
 
     def route(
         self, path: str, handler: Handler, summary: str, media_type: str = "text/html", *, hidden: bool = False
@@ -119,4 +122,16 @@ class Pages:
             code=code,
         )
         own = ((b"content-type", HTML.encode()), (b"cache-control", NO_CACHE))
-        return Response(response.status, body, (*own, *PAGE_HEADERS, *kept))
+        return Response(response.status, body, (*own, *self.headers, *kept))
+
+
+def _policies(root: str) -> str:
+    """Two policies that both apply: only files of this origin, and of those none that clients uploaded (`/blobs/`).
+
+    The second is for any host, since the node does not know by which name a browser reads the page; the first restricts
+    the host.
+    """
+    files = f"*:*{root}/static/"
+    return (
+        f"{OWN_ORIGIN}, script-src {files}; style-src {files}; font-src {files}; img-src {files} *:*{root}/favicon.svg"
+    )

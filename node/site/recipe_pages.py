@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from node.common.refusal import Refused
 from node.recipes.markdown import MarkdownFile, recipes
-from node.site.page import HTML, PAGE_HEADERS, Pages
+from node.site.page import HTML, Pages
 from node.web.document import HOUR, Document
 from node.web.http import Request, Response
 from node.web.route import Route
@@ -53,11 +53,11 @@ class RecipePages:
     def _make_page(self, name: str) -> Document:
         if not name:
             shown = self._pages.render("recipes.html", "/recipes", recipes=list(self._all.values()))
-            return Document(shown, HTML, HOUR, PAGE_HEADERS)
+            return Document(shown, HTML, HOUR, self._pages.headers)
         recipe, path = self._all[name], f"/recipes/{name}"
         alternates = (("text/markdown", f"{path}.md"),)
         shown = self._pages.render("recipe.html", path, alternates, recipe=recipe, text=_html(recipe))
-        return Document(shown, HTML, HOUR, (*PAGE_HEADERS, BY_ACCEPT))
+        return Document(shown, HTML, HOUR, (*self._pages.headers, BY_ACCEPT))
 
     def _make_text(self, name: str) -> Document:
         return Document(self._all[name].body.encode(), MARKDOWN, HOUR, (BY_ACCEPT,))

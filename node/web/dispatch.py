@@ -175,6 +175,7 @@ class Dispatcher:
         if request.method == "GET" and not _UNCANONICAL.search(path) and self._paths.is_page(path.decode("latin-1")):
             counters.UNROUTED.add(308)
             query: bytes = request.scope["query_string"]
+            path = self._paths.root.encode() + path
             location = (b"location", path + b"?" + query if query else path)
             await self._responder.respond(request, Response(308, b"", (location,)), send)
         else:

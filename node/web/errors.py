@@ -18,8 +18,19 @@ log = structlog.get_logger()
 ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
 """Tells a client that sent an encoded body which codings are read (RFC 9110 §15.5.16)."""
 
-HELP: Header = (b"link", b'</llms-full.txt#errors>; rel="help"')
-"""Where errors are explained (DESIGN 6)."""
+
+class HelpLink:
+    """The header that says where errors are explained (DESIGN 6). One for a process, since that serves one node."""
+
+    def __init__(self) -> None:
+        self.lead_below("")
+
+    def lead_below(self, root: str) -> None:
+        """The node's paths are found below `root` (`Settings.public_path`). For the start, before errors are made."""
+        self.header: Header = (b"link", f'<{root}/llms-full.txt#errors>; rel="help"'.encode())
+
+
+HELP = HelpLink()
 
 BEARER: Header = (b"www-authenticate", b"Bearer")
 """Asks for a token (RFC 6750 §3)."""
@@ -255,4 +266,4 @@ def sentence(refused: Refused) -> str:
 
 
 def _headers(code: str) -> list[Header]:
-    return [JSON_TYPE, (b"x-error-code", code.encode()), HELP]
+    return [JSON_TYPE, (b"x-error-code", code.encode()), HELP.header]

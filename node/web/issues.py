@@ -18,6 +18,7 @@ from msgspec.structs import FieldInfo, fields
 from node.common.refusal import Issue
 from node.text.judged import JUDGED, faults_of
 from node.web.http import Header
+from node.web.json_schema import MAX_SAFE_INTEGER
 
 LONGEST_LOOKED_AT = 256 * 1024
 """Characters of the longest body that is looked at again: 20,000 of text, all of them escaped, take 120,000."""
@@ -41,6 +42,11 @@ _PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
+LONGEST_NUMBER = 40
+"""Characters of a number that may be an integer written otherwise."""
+
+_FLOAT = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
@@ -55,8 +61,11 @@ def members_of(text: str) -> Members | None:
         return None
 
 
-def without_nulls(members: Members, kind: type[msgspec.Struct]) -> Members:
-    """The members that the type has, but for those where null stands for a default; so in what they hold, too."""
+def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
+    """The members that the type has, but for those where null stands for a default; so in what they hold, too.
+
+    An integer may be written as `900.0` or `9e2`, as JSON Schema counts it.
+    """
     return {
         name: _inside(raw, _types(kind)[name])
         for name, raw in members.items()
@@ -66,7 +75,7 @@ def without_nulls(members: Members, kind: type[msgspec.Struct]) -> Members:
 
 
 def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
-    """`raw` with the objects in it `without_nulls`, where its type says what they are.
+    """`raw` with the objects and integers in it `as_meant`, where its type says what they are.
 
     What is something else is left as it is: where the whole is judged, it is refused.
     """
@@ -77,16 +86,28 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
             # msgspec allows one type of object and one of list in a union.
             for each in kind.types:
                 raw = _inside(raw, each)
+        case msgspec.inspect.IntType():
+            return _integer(raw)
         case msgspec.inspect.ListType(item_type=msgspec.inspect.StructType() as each):
             with suppress(msgspec.ValidationError):
                 objects = _objects.decode(raw)
                 if len(objects) <= MOST_LOOKED_AT:
-                    return msgspec.Raw(msgspec.json.encode([without_nulls(members, each.cls) for members in objects]))
+                    return msgspec.Raw(msgspec.json.encode([as_meant(members, each.cls) for members in objects]))
         case msgspec.inspect.StructType():
             with suppress(msgspec.ValidationError):
-                return msgspec.Raw(msgspec.json.encode(without_nulls(_members.decode(raw), kind.cls)))
+                return msgspec.Raw(msgspec.json.encode(as_meant(_members.decode(raw), kind.cls)))
         case _:
             pass
+    return raw
+
+
+def _integer(raw: msgspec.Raw) -> msgspec.Raw:
+    """A whole number as digits; anything else as it is."""
+    text = bytes(raw)
+    if len(text) <= LONGEST_NUMBER and _FLOAT.fullmatch(text):
+        number = float(text)
+        if number.is_integer() and abs(number) <= MAX_SAFE_INTEGER:
+            return msgspec.Raw(b"%d" % number)
     return raw
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import fields
 
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.http import Header, Request, parameters_of
-from node.web.issues import IGNORED, ignored, issue_of, issues_of_body, issues_of_query, members_of, without_nulls
+from node.web.issues import IGNORED, as_meant, ignored, issue_of, issues_of_body, issues_of_query, members_of
 
 T = TypeVar("T")
 
@@ -80,7 +80,9 @@ def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
 
 
 def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: str) -> T:
-    """The body as `kind` without what it need not have: unknown members, and null for a default. Raises Invalid.
+    """The body as `kind` without what it need not have: unknown members, null for a default, `.0` of an integer.
+
+    Raises Invalid.
 
     `first` is what was wrong with the body as it was sent.
     """
@@ -90,7 +92,7 @@ def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: st
     if members is not None:
         if notes is not None and (header := ignored("body", members, kind)):
             notes.append(header)
-        members = without_nulls(members, kind)
+        members = as_meant(members, kind)
         if issues := issues_of_body(members, kind):
             raise Invalid(issues)
         text = msgspec.json.encode(members).decode()

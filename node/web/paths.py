@@ -10,7 +10,9 @@ from node.web.route import Route
 class Paths:
     """Finds operations by path, as the router does."""
 
-    def __init__(self, routes: Iterable[Route]) -> None:
+    def __init__(self, routes: Iterable[Route], root: str = "") -> None:
+        """`root`: the path below which clients find them (`Settings.public_path`)."""
+        self.root = root
         self._operations: dict[str, dict[str, Route]] = {}
         """By the pattern of the path, and method."""
         for route in routes:

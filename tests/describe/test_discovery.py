@@ -17,6 +17,7 @@ from node.describe.examples import body_of
 from node.describe.openapi import described, types_of
 from node.describe.operations import limits
 from node.sign.node_key import NodeKey
+from node.text.payload import payload_is_english
 from node.web.errors import CATALOGUE
 from node.web.json_schema import Schemas
 from tests.describe.routes import room_routes
@@ -201,6 +202,18 @@ async def test_the_rule_of_other_origins_names_what_it_does_not_hold_for(node: N
     assert (await node.client.get("/api/v1/board", headers=foreign)).headers["access-control-allow-origin"] == "*"
     refused = await node.client.post("/api/v1/mcp", json={}, headers=foreign)
     assert (refused.status_code, refused.headers["x-error-code"]) == (403, "origin.refused")
+
+
+def test_the_rule_of_payloads_names_the_fields_that_are_judged_one_by_one() -> None:
+    (rule,) = [line for line in full_text().splitlines() if line.startswith("- Of a relay payload")]
+    german = "Bitte sehr schnell antworten"
+    english = {"remark": "This is a long sentence in English that says nothing of importance to anybody at all. " * 5}
+    named = re.findall(r"`(\w+)`", rule.partition(" are judged one by one")[0])
+    assert len(named) > 20
+    assert [name for name in named if payload_is_english({name: german} | english)] == []
+    for other in ("remark_too", "id"):
+        assert f"`{other}`" not in rule.partition(" are judged one by one")[0]
+        assert payload_is_english({other: german} | english)
 
 
 def test_the_lines_that_verify_a_callback_verify_it() -> None:

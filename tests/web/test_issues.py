@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 from hypothesis import example, given
@@ -19,6 +20,11 @@ THREAD = {"title": "A question about files", "body": "Who parses them?"}
 OFFER = {"publisher_id": "desk", "title": "Summarise a report"}
 PAGE = {"origin": "https://elsewhere.example"}
 IGNORED = "x-ignored-fields"
+
+
+async def posted(node: NodeUnderTest, path: str, text: str) -> httpx2.Response:
+    """The answer to a body that is written as it stands."""
+    return await node.client.post(path, content=text, headers={"content-type": "application/json"})
 
 
 def places(detail: list[dict[str, Any]]) -> set[tuple[str | int, ...]]:
@@ -136,6 +142,35 @@ async def test_null_stands_for_a_default_as_it_does_in_a_tool_call(node: NodeUnd
     assert (task["require_proof"], task["input_artifact_ids"]) == (False, [])
     refused = await node.client.post(TASKS, json=OFFER | {"title": None, "require_proof": None})
     assert places(refused.json()["detail"]) == {("body", "title")}
+
+
+@pytest.mark.parametrize("written", ["900.0", "9e2", "90000e-2", "900.000"])
+async def test_a_whole_number_may_be_written_as_a_float(node: NodeUnderTest, written: str) -> None:
+    answer = await posted(node, "/api/v1/sessions", f'{{"ttl_seconds": {written}}}')
+    assert answer.status_code == 201, answer.text
+    schema = '{"enum":[900.0,{"n":1.0}]}'  # any JSON: its numbers stay what they are
+    offer = f'{{"publisher_id": "desk", "title": "Summarise a report", "lease_seconds": {written}'
+    task = await posted(node, TASKS, f'{offer}, "result_schema": {schema}}}')
+    assert task.json()["lease_seconds"] == 900
+    assert schema in task.text
+
+
+@pytest.mark.parametrize(
+    "written", ["900.5", "9e-1", "1e400", "1e300", '"900.0"', "true", "[900.0]", "9007199254740994.0"]
+)
+async def test_what_is_no_whole_number_is_refused_as_before(node: NodeUnderTest, written: str) -> None:
+    answer = await posted(node, "/api/v1/sessions", f'{{"ttl_seconds": {written}}}')
+    assert answer.status_code == 422
+    assert places(answer.json()["detail"]) == {("body", "ttl_seconds")}
+
+
+async def test_a_result_stays_byte_for_byte(node: NodeUnderTest) -> None:
+    task = (await node.client.post(TASKS, json=OFFER)).json()
+    claim = (await node.client.post(f"{TASKS}/{task['id']}/claim", json={"assignee_id": "w"})).json()
+    result = '{"pages": 1.0, "sum": 1e2, "lease_seconds": 900.0}'
+    said = f'{{"claim_token": "{claim["claim_token"]}", "unknown": 5.0, "result_payload": {result}}}'
+    assert (await posted(node, f"{TASKS}/{task['id']}/complete", said)).status_code == 200
+    assert f'"result_payload":{result}' in (await node.client.get(f"{TASKS}/{task['id']}")).text
 
 
 @pytest.mark.parametrize("body", [b"[]", b"null", b"5", b'"text"'])

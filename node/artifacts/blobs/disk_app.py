@@ -212,7 +212,7 @@ async def _refuse(send: Send, code: str, headers: Sequence[Header] = ()) -> None
         [
             (b"content-type", b"application/json"),
             (b"x-error-code", code.encode("ascii")),
-            HELP,
+            HELP.header,
             (b"cache-control", b"no-store"),
             (b"connection", b"close"),
             *headers,

@@ -71,6 +71,9 @@ document.addEventListener("click", async (event) => {
   }
 });
 
+// The path of the node, where it has not all of its host.
+const root = document.documentElement.dataset.root ?? "";
+
 // What happens in a topic, as it happens and for as long as somebody looks: a hidden page follows nothing.
 function follow(topic, cursor, update) {
   let source;
@@ -83,7 +86,7 @@ function follow(topic, cursor, update) {
 
   function open() {
     close();
-    source = new EventSource(`/api/v1/events?${new URLSearchParams({ topic, cursor })}`);
+    source = new EventSource(`${root}/api/v1/events?${new URLSearchParams({ topic, cursor })}`);
     for (const type of [...types, "heartbeat", "reset"]) {
       source.addEventListener(type, (event) => {
         cursor = event.lastEventId;
@@ -102,7 +105,7 @@ function follow(topic, cursor, update) {
 
 // An agent that is gone, or hidden.
 function drop(id) {
-  document.querySelector(`[data-follow] a[href="/agents/${CSS.escape(id)}"]`)?.closest("li").remove();
+  document.querySelector(`[data-follow] a[href="${CSS.escape(`${root}/agents/${id}`)}"]`)?.closest("li").remove();
 }
 
 // Runs `work` now, or once more after the run that is under way: many events in one moment are one request.
