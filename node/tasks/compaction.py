@@ -6,9 +6,9 @@ common; in format 0, for contracts that deflating would make longer, it is not. 
 format: a change of either takes a new number, and the old number must stay readable.
 
 Whoever asks for the status of a contract shall not have to fetch a result of a megabyte. So a string of format 1 may be
-followed by its head: the fields of the contract without its large ones, once more, as a string of their own; then the
-length of that (4 bytes; 0 = there is no need for one) and a mark. A reader fetches the end of a string first. Inflating
-stops where the deflated list ends, so versions that know nothing of heads read such strings as well.
+followed by its head: the fields of the contract but its result, once more, as a string of their own; then the length of
+that (4 bytes; 0 = the contract is small enough without) and a mark. A reader fetches the end of a string first.
+Inflating stops where the deflated list ends, so versions that know nothing of heads read such strings as well.
 """
 
 import zlib
@@ -50,11 +50,11 @@ DICTIONARY = (
     b"\xa8canceled\xa8contract\xa9completed\x01\xcf\x00\x00\x01\x9f"
 )
 
-LARGE = frozenset({b"result_payload", b"result_schema"})
-"""Fields that may be large: no list shows them."""
+RESULT = b"result_payload"
+"""The field that may have a megabyte."""
 
 NEAR = 4096
-"""Bytes of the end of a string that are fetched first, and bytes from which on `LARGE` fields are worth a head."""
+"""Bytes of the end of a string that are fetched first, and bytes from which on a result is worth a head."""
 
 _MARK = b"\xffhead\xff\xfe\xff"
 """The end of a string that says whether it has a head. It is no text, so no undeflated contract ends with it."""
@@ -92,7 +92,7 @@ def head_size(end: bytes) -> int | None:
 
 
 def unpack_head(end: bytes) -> dict[bytes, bytes]:
-    """The fields of a contract but the `LARGE` ones, from the end of its string, at least `head_size` bytes of it."""
+    """The fields of a contract but its result, from the end of its string, at least `head_size` bytes of it."""
     return unpack(end[-_ENDING - _length(end) : -_ENDING])
 
 
@@ -114,7 +114,7 @@ def unpack(packed: bytes) -> dict[bytes, bytes]:
 
 
 def _is_large(fields: Mapping[bytes, bytes]) -> bool:
-    return sum(len(fields.get(name, b"")) for name in LARGE) >= NEAR
+    return len(fields.get(RESULT, b"")) >= NEAR
 
 
 def _plain(fields: Mapping[bytes, bytes]) -> bytes:
@@ -131,7 +131,7 @@ def _deflated(plain: bytes, level: int = 9) -> bytes:
 def _with_head(deflated: bytes, fields: Mapping[bytes, bytes]) -> bytes:
     head = b""
     if _is_large(fields):
-        plain = _plain({name: value for name, value in fields.items() if name not in LARGE})
+        plain = _plain({name: value for name, value in fields.items() if name != RESULT})
         head = min(plain, _deflated(plain), key=len)
     return deflated + head + len(head).to_bytes(4, "big") + _MARK
 

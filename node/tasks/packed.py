@@ -6,7 +6,7 @@ from typing import cast
 
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk
-from node.tasks.compaction import LARGE, NEAR, head_size, unpack, unpack_head, with_head
+from node.tasks.compaction import NEAR, RESULT, head_size, unpack, unpack_head, with_head
 
 Fields = dict[bytes, bytes]
 
@@ -21,11 +21,11 @@ class PackedContracts:
         """The fields of these `names`, or all, of those that are compacted. Raises StoreUnavailable."""
         if not names:
             return {task_id: unpack(packed) for task_id, packed in (await self._whole(task_ids)).items()}
-        found = await (self._heads(task_ids) if LARGE.isdisjoint(names) else self.read(task_ids))
+        found = await (self.read(task_ids) if RESULT in names else self._heads(task_ids))
         return {task_id: {name: fields[name] for name in names if name in fields} for task_id, fields in found.items()}
 
     async def _heads(self, task_ids: Sequence[str]) -> dict[str, Fields]:
-        """The fields but the large ones: those of the head, or of a string that is short enough to have none."""
+        """The fields but the result: those of the head, or of a string that is short enough to have none."""
         found: dict[str, Fields] = {}
         longer: dict[str, int] = {}
         headless: list[str] = []
