@@ -5,8 +5,8 @@ shown a contract as a Task; everyone else gets the contract as it is. A list is 
 ask with a status of contracts or for a page of them. A message task is a Task for everybody.
 """
 
-from collections.abc import Sequence
-from typing import Any, get_args
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -25,7 +25,6 @@ from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import milliseconds
 from node.tasks.model import STATUSES, Cancellation, TaskPageQuery
-from node.tasks.model import Task as Contract
 from node.tasks.service import Tasks
 from node.web.errors import response_to
 from node.web.http import NO_STORE, Handler, Request, Response
@@ -34,6 +33,8 @@ from node.web.json import convert_query, decode, name_parameters
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.signature import Signatures
+
+T = TypeVar("T")
 
 LIST = "/api/v1/tasks"
 READ = "/api/v1/tasks/{id}"
@@ -189,7 +190,7 @@ class SharedTasksApi:
 
     async def _task(self, request: Request, task_id: str, history_length: int | None) -> A2ATask:
         task = await self._message(request, task_id, history_length)
-        return task or contract_as_task(await self._contract(task_id), history_length=history_length)
+        return task or contract_as_task(await _found(task_id, self._tasks.get(task_id)), history_length=history_length)
 
     async def _message(self, request: Request, task_id: str, history_length: int | None) -> A2ATask | None:
         """A message task, which is unlisted, so no cache keeps it; a contract is public."""
@@ -199,35 +200,36 @@ class SharedTasksApi:
         return task
 
     async def _with_contract(self, asked: ListQuery, found: TaskList) -> TaskList:
-        """The same list, or the contract whose context that is: it is the only task there."""
+        """The same list, or the contract whose context that is: it is the only task there.
+
+        Its result, which may be large, is read only if it is shown.
+        """
         if not asked.context_id or asked.page_token:
             return found
-        try:
-            task = contract_as_task(await self._tasks.get(asked.context_id), history_length=asked.history_length)
-        except Refused as refused:
-            if refused.code != "task.unknown":
-                raise
-            return found
-        is_older = milliseconds(task.status.timestamp) < check_list(asked)
-        if is_older or asked.status not in {"", "TASK_STATE_UNSPECIFIED", task.status.state}:
-            return found
-        if not asked.include_artifacts:
+        task = await self._asked_for(asked, asked.context_id, with_result=False)
+        if task and asked.include_artifacts:
+            task = await self._asked_for(asked, asked.context_id, with_result=True)
+        elif task:
             task.artifacts = None
-        return TaskList([task], "", asked.page_size, 1)
+        return TaskList([task], "", asked.page_size, 1) if task else found
 
-    async def _contract(self, task_id: str) -> Contract:
+    async def _asked_for(self, asked: ListQuery, task_id: str, *, with_result: bool) -> A2ATask | None:
+        """The contract of that id, or None if there is none or the list shall not have it."""
         try:
-            return await self._tasks.get(task_id)
+            contract = await self._tasks.get(task_id, with_result=with_result)
         except Refused as refused:
             if refused.code != "task.unknown":
                 raise
-            raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id) from None
+            return None
+        task = contract_as_task(contract, history_length=asked.history_length)
+        is_older = milliseconds(task.status.timestamp) < check_list(asked)
+        return task if asked.status in {"", "TASK_STATE_UNSPECIFIED", task.status.state} and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
         canceled = await self._messages.cancel(task_id)
         if canceled:
             return canceled
-        await self._contract(task_id)
+        await _found(task_id, self._tasks.require_known(task_id))
         body = await request.body()
         given = decode(body, Cancel).metadata if body else None
         signed = await self._signatures.of(request, ())
@@ -264,6 +266,16 @@ class SharedTasksApi:
                 ("POST", "/api/v1/a2a/tasks", self.offer),
             ),
         )
+
+
+async def _found(task_id: str, looking: Awaitable[T]) -> T:
+    """What is looked for, or the A2AError for what there is not."""
+    try:
+        return await looking
+    except Refused as refused:
+        if refused.code != "task.unknown":
+            raise
+        raise A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist", taskId=task_id) from None
 
 
 def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:

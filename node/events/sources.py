@@ -162,24 +162,25 @@ class TaskSource:
         return keys.task(self._id)
 
     async def newest(self) -> Position:
-        _, log = await self._tasks.changes(self._id)
+        log = await self._tasks.changes(self._id)
         return 0, log.count
 
     async def oldest(self) -> Position:
-        _, log = await self._tasks.changes(self._id)
+        log = await self._tasks.changes(self._id)
         return 0, log.count - len(log.last)
 
     async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
-        task, log = await self._tasks.changes(self._id)
+        log = await self._tasks.changes(self._id)
         oldest = log.count - len(log.last)
         if not oldest <= after[1] <= log.count:  # also when a failover has lost some
             raise CursorTooOld((0, min(oldest, log.count)))
         changes = list(enumerate(log.last, oldest + 1))[after[1] - oldest :]
-        events = [
-            SourceEvent((0, number), kind, timestamp(at), task)
-            for number, (what, at) in changes[:limit]
-            if (kind := TYPES[f"task.{what}"]) in types
+        told = [
+            (number, kind, at) for number, (what, at) in changes[:limit] if (kind := TYPES[f"task.{what}"]) in types
         ]
+        # A result may have a megabyte, so the contract is read only where an event shows it.
+        task = await self._tasks.get(self._id) if told else None
+        events = [SourceEvent((0, number), kind, timestamp(at), task) for number, kind, at in told]
         return Batch(events, after, (0, after[1] + len(changes[:limit])), len(changes) > limit)
 
 

@@ -18,7 +18,7 @@ from node.site.model import MAX_REPLIES, MAX_THREAD_CHARACTERS, PAGE_SIZE, Board
 from node.site.page import NO_CACHE, Alternate, Pages
 from node.site.recipe_pages import RecipePages
 from node.store import StoreUnavailable
-from node.tasks.model import TaskPageQuery, TaskQuery
+from node.tasks.model import TaskPageQuery
 from node.tasks.service import Tasks
 from node.web.http import Request, Response
 from node.web.json import read_query
@@ -129,7 +129,7 @@ class SiteApi:
 
     async def task(self, request: Request) -> Response:
         """A work contract, without its result, which the linked JSON has."""
-        task = await self._tasks.get(request.params["task_id"], TaskQuery())
+        task = await self._tasks.record(request.params["task_id"])
         alternates = [("application/json", f"/api/v1/tasks/{task.id}")]
         return self._pages.answer(request, "task.html", alternates, task=task)
 

@@ -251,7 +251,11 @@ class TasksApi:
         async with self._limiter.permit(request, "result") as permit:
             completion = await read_json(request, Completion)
             await permit.charge("result", len(await request.body()))
-            return json_response(await self._tasks.complete(request.params["id"], completion))
+
+            def charge(size: int) -> None:
+                request.cost += size
+
+            return json_response(await self._tasks.complete(request.params["id"], completion, charge))
 
     @Operation(
         "End an attempt without a result: the contract is on offer again, or has failed",

@@ -20,6 +20,24 @@ BEFORE_A_RESULT = (b"offered", *AT_WORK)
 TRIES_KEPT = 10
 """Attempts that a record tells of, the last ones."""
 
+JUDGED = (
+    b"kind",
+    b"status",
+    b"attempt",
+    b"assignee_id",
+    b"claim",
+    b"claimed_at",
+    b"lease_expires_at",
+    b"retry_at",
+    b"retry_ms",
+    b"review_ends_at",
+    b"deadline",
+    b"max_attempts",
+    b"failures",
+    b"attempts",
+)
+"""Fields that say which status a contract has at a time; whoever wants only that need not read the rest."""
+
 LONGEST_PAUSE_MS = DAY_MS
 """Before another attempt: a day, however often the pause has doubled."""
 

@@ -4,6 +4,11 @@ The string is one byte that names the format, then a MessagePack list: the field
 of all others if there are any. In format 1 the list is deflated with a dictionary of what most contracts have in
 common; in format 0, for contracts that deflating would make longer, it is not. Order and dictionary belong to the
 format: a change of either takes a new number, and the old number must stay readable.
+
+Whoever asks for the status of a contract shall not have to fetch a result of a megabyte. So a string of format 1 may be
+followed by its head: the fields of the contract but its result, once more, as a string of their own; then the length of
+that (4 bytes; 0 = the contract is small enough without) and a mark. A reader fetches the end of a string first.
+Inflating stops where the deflated list ends, so versions that know nothing of heads read such strings as well.
 """
 
 import zlib
@@ -45,6 +50,17 @@ DICTIONARY = (
     b"\xa8canceled\xa8contract\xa9completed\x01\xcf\x00\x00\x01\x9f"
 )
 
+RESULT = b"result_payload"
+"""The field that may have a megabyte."""
+
+NEAR = 4096
+"""Bytes of the end of a string that are fetched first, and bytes from which on a result is worth a head."""
+
+_MARK = b"\xffhead\xff\xfe\xff"
+"""The end of a string that says whether it has a head. It is no text, so no undeflated contract ends with it."""
+
+_ENDING = 4 + len(_MARK)
+
 _INTEGERS_END = 2**63
 """Integers below it are kept as such: a time in milliseconds takes 9 bytes then, not 14."""
 
@@ -53,12 +69,31 @@ _MEMBERS = msgspec.msgpack.Decoder(list[object])
 
 def pack(fields: Mapping[bytes, bytes]) -> bytes:
     """The string of a contract."""
-    known: list[object] = [_number(fields[name]) if name in fields else None for name in FIELDS]
-    others = {name: value for name, value in fields.items() if name not in FIELDS}
-    content = msgspec.msgpack.encode([*known, others] if others else known)
-    deflate = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=DICTIONARY)
-    deflated = deflate.compress(content) + deflate.flush()
-    return DEFLATED + deflated if len(deflated) < len(content) else PLAIN + content
+    plain = _plain(fields)
+    deflated = _deflated(plain)
+    shorter = min(plain, deflated, key=len)
+    if not _is_large(fields) and len(shorter) < NEAR and not shorter.endswith(_MARK):
+        return shorter
+    return _with_head(deflated, fields)
+
+
+def with_head(packed: bytes) -> bytes | None:
+    """A string from before there were heads, with its head; None for one that has what it needs."""
+    if packed.endswith(_MARK) or not _is_large(fields := unpack(packed)):
+        return None
+    return _with_head(packed if packed[:1] == DEFLATED else _deflated(packed, level=0), fields)
+
+
+def head_size(end: bytes) -> int | None:
+    """How many bytes at the end of a string its head takes, by the last NEAR bytes of that string; None without one."""
+    if not end.endswith(_MARK):
+        return None
+    return _length(end) + _ENDING if _length(end) else None
+
+
+def unpack_head(end: bytes) -> dict[bytes, bytes]:
+    """The fields of a contract but its result, from the end of its string, at least `head_size` bytes of it."""
+    return unpack(end[-_ENDING - _length(end) : -_ENDING])
 
 
 def unpack(packed: bytes) -> dict[bytes, bytes]:
@@ -76,6 +111,34 @@ def unpack(packed: bytes) -> dict[bytes, bytes]:
     if len(values) > len(FIELDS):
         fields |= cast("dict[bytes, bytes]", values[-1])
     return fields
+
+
+def _is_large(fields: Mapping[bytes, bytes]) -> bool:
+    return len(fields.get(RESULT, b"")) >= NEAR
+
+
+def _plain(fields: Mapping[bytes, bytes]) -> bytes:
+    known: list[object] = [_number(fields[name]) if name in fields else None for name in FIELDS]
+    others = {name: value for name, value in fields.items() if name not in FIELDS}
+    return PLAIN + msgspec.msgpack.encode([*known, others] if others else known)
+
+
+def _deflated(plain: bytes, level: int = 9) -> bytes:
+    deflate = zlib.compressobj(level, zlib.DEFLATED, -15, zdict=DICTIONARY)
+    return DEFLATED + deflate.compress(plain[1:]) + deflate.flush()
+
+
+def _with_head(deflated: bytes, fields: Mapping[bytes, bytes]) -> bytes:
+    head = b""
+    if _is_large(fields):
+        plain = _plain({name: value for name, value in fields.items() if name != RESULT})
+        head = min(plain, _deflated(plain), key=len)
+    return deflated + head + len(head).to_bytes(4, "big") + _MARK
+
+
+def _length(end: bytes) -> int:
+    """The length that the end of a string gives for its head."""
+    return int.from_bytes(end[-_ENDING : -len(_MARK)], "big")
 
 
 def _number(value: bytes) -> bytes | int:

@@ -7,7 +7,6 @@ request says, and what its tokens show.
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import NoReturn
 
 import msgspec
 
@@ -17,9 +16,9 @@ from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.sign.signed import Signed
-from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
+from node.tasks.clock import JUDGED
 from node.tasks.listing import TaskListing
 from node.tasks.model import (
     Cancellation,
@@ -43,12 +42,13 @@ from node.tasks.offer_check import ArtifactStatuses, OfferCheck
 from node.tasks.offer_list import OfferList
 from node.tasks.offers import OfferFeed
 from node.tasks.pages import TaskPages
+from node.tasks.proofs import Proofs, require_id
 from node.tasks.replies import UncheckedResult
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
-from node.tasks.rights import Actor, Claim, ContractTokens, actor_name
+from node.tasks.rights import Actor, Claim, ContractTokens
 from node.tasks.store import TaskStore
-from node.tasks.view import ChangeLog, StoredTask, task_of
+from node.tasks.view import LISTED, ChangeLog, StoredTask, task_of
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
@@ -79,6 +79,7 @@ class Tasks:
         self._store = store
         self._note = note
         self._tokens = ContractTokens(tokens)
+        self._proofs = Proofs(store, self._tokens)
         self._offers = OfferCheck(targets, artifact_statuses)
         self._base = f"{settings.public_url}/api/v1/tasks/"
         self._listing = TaskListing(OfferList(offers, store), pages, store, self._base)
@@ -113,22 +114,44 @@ class Tasks:
         token = self._tokens.publisher_token(task_id)
         return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), replayed
 
-    async def get(self, task_id: str, query: TaskQuery | None = None) -> Task:
-        """A contract, waiting for another status if asked to. Raises Refused `task.unknown`, StoreUnavailable."""
+    async def get(self, task_id: str, query: TaskQuery | None = None, *, with_result: bool = True) -> Task:
+        """A contract, waiting for another status if asked to; or with null for its result, which then is not read.
+
+        Raises Refused `task.unknown`, StoreUnavailable.
+        """
         query = query or TaskQuery()
-        _require_id(task_id)
-        row = await self._store.wait(task_id, query.wait, lambda row: not row.is_contract or row.status != query.status)
+        require_id(task_id)
+        row = await self._store.wait(
+            task_id,
+            query.wait,
+            lambda row: not row.is_contract or row.status != query.status,
+            () if with_result else (*LISTED, b"result_schema"),
+        )
         if not row.is_contract:
             raise Refused("task.unknown")
         return self._task(task_id, row)
 
-    async def changes(self, task_id: str) -> tuple[Task, ChangeLog]:
-        """A contract and its last changes. Raises Refused `task.unknown`, StoreUnavailable."""
-        _require_id(task_id)
-        row = await self._store.read(task_id)
+    async def record(self, task_id: str) -> Task:
+        """A contract as lists show it. Raises Refused `task.unknown`, StoreUnavailable."""
+        require_id(task_id)
+        row = await self._store.read(task_id, LISTED)
         if not row.is_contract:
             raise Refused("task.unknown")
-        return self._task(task_id, row), ChangeLog.of(row.fields)
+        return self._listing.record(task_id, row)
+
+    async def require_known(self, task_id: str) -> None:
+        """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
+        await self._proofs.require_known(task_id)
+
+    async def changes(self, task_id: str) -> ChangeLog:
+        """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`,
+        StoreUnavailable.
+        """
+        require_id(task_id)
+        row = await self._store.read(task_id, (b"kind", b"changes"))
+        if not row.is_contract:
+            raise Refused("task.unknown")
+        return ChangeLog.of(row.fields)
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
         """Contracts as lists show them; None for an id of none. Raises StoreUnavailable."""
@@ -162,7 +185,7 @@ class Tasks:
         Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `idempotency.short`,
         `signature.replayed`, StoreUnavailable.
         """
-        _require_id(task_id)
+        require_id(task_id)
         require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
         request = idempotency.scope if idempotency else secrets.token_hex(16)
@@ -181,7 +204,7 @@ class Tasks:
 
     async def was_claimed_by(self, task_id: str, request: str) -> bool:
         """Whether the last claim of a contract is that of the request. Raises StoreUnavailable."""
-        return (await self._store.read(task_id)).fields.get(b"claim") == request.encode()
+        return (await self._store.read(task_id, JUDGED)).fields.get(b"claim") == request.encode()
 
     async def transition(
         self, task_id: str, move: Transition, signed: Signed | None, idempotency: IdempotencyKey | None
@@ -191,36 +214,34 @@ class Tasks:
         Raises Invalid, Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
         `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        _require_id(task_id)
-        actor = Actor(
-            name=actor_name(move),
-            has_publisher_token=await self._shows(task_id, move.publisher_token, "task.proof"),
-            claim=await self._claim_of(task_id, move.claim_token) if move.claim_token is not None else None,
-            signer=signed.signer if signed else "",
-            replay_id=signed.replay_id if signed else "",
-        )
+        actor = await self._proofs.actor(task_id, move, signed)
         row, replayed = await self._store.transition(task_id, actor, move.status or "", idempotency)
         return await self._changed(task_id, row), replayed
 
-    async def complete(self, task_id: str, completion: Completion) -> CompletedTask:
+    async def complete(
+        self, task_id: str, completion: Completion, charge: Callable[[int], None] = lambda _: None
+    ) -> CompletedTask:
         """Complete a contract with its result, which is kept as it is, or submit that for review.
 
-        The same JSON again gets the same answer.
+        The same JSON again gets the same answer. `charge` is told the size of a result that is read to see that.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
         StoreUnavailable.
         """
-        _require_id(task_id)
+        require_id(task_id)
         result = bytes(completion.result_payload)
         require_result(result)
-        claim = await self._claim_of(task_id, completion.claim_token)
+        claim = await self._proofs.claim_of(task_id, completion.claim_token)
         try:
             row = await self._complete(task_id, claim, result)
         except Refused as refused:
             # The script compares bytes. What is handed in stays as it is for long enough to be looked at afterwards.
             is_in = refused.code == "task.completed" or refused.facts.get("status") == "submitted"
             row = await self._store.read(task_id) if is_in else None
-            if row is None or row.status not in HANDED_IN or not is_same_result(row.result, result):
+            if row is None:
+                raise
+            charge(len(row.result))
+            if row.status not in HANDED_IN or not is_same_result(row.result, result):
                 raise
         await self._list(task_id, row)
         claimed, handed_in = int(row.fields[b"claimed_at"]), row.changed_at
@@ -241,10 +262,10 @@ class Tasks:
 
         Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
         """
-        _require_id(task_id)
+        require_id(task_id)
         require_text("code", failed.code)
         require_line("code", failed.code)
-        claim = await self._claim_of(task_id, failed.claim_token)
+        claim = await self._proofs.claim_of(task_id, failed.claim_token)
         reason = msgspec.json.encode(FailureReason(failed.code, readable(failed.message), failed.retryable))
         row = await self._store.fail(task_id, claim, reason, retryable=failed.retryable)
         return await self._changed(task_id, row)
@@ -255,7 +276,7 @@ class Tasks:
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`,
         StoreUnavailable.
         """
-        actor = await self._publisher(task_id, proof, signed)
+        actor = await self._proofs.publisher(task_id, proof, signed)
         return await self._changed(task_id, await self._store.retry(task_id, actor))
 
     async def accept(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
@@ -263,7 +284,7 @@ class Tasks:
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
         """
-        actor = await self._publisher(task_id, proof, signed)
+        actor = await self._proofs.publisher(task_id, proof, signed)
         return await self._changed(task_id, await self._store.review(task_id, actor))
 
     async def reject(self, task_id: str, rejection: Rejection, signed: Signed | None) -> Task:
@@ -273,7 +294,7 @@ class Tasks:
         """
         reason = readable(rejection.reason)
         require_text("reason", reason)
-        actor = await self._publisher(task_id, rejection, signed)
+        actor = await self._proofs.publisher(task_id, rejection, signed)
         return await self._changed(task_id, await self._store.review(task_id, actor, reason))
 
     async def cancel(self, task_id: str, cancellation: Cancellation, signed: Signed | None) -> Task:
@@ -281,12 +302,12 @@ class Tasks:
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
         """
-        actor = await self._publisher(task_id, cancellation, signed)
+        actor = await self._proofs.publisher(task_id, cancellation, signed)
         return await self._changed(task_id, await self._store.cancel(task_id, actor))
 
     async def call_off(self, task_id: str) -> Task:
         """Call a contract off as the operator. Raises Refused `task.unknown`, `task.state`, StoreUnavailable."""
-        _require_id(task_id)
+        require_id(task_id)
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
     async def purge(self, task_id: str) -> Task:
@@ -302,29 +323,19 @@ class Tasks:
 
         Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
         """
-        _require_id(task_id)
-        row = await self._store.read(task_id)
-        if not row.is_contract:
-            raise Refused("task.unknown")
-        if publisher_token is None and not signer:
-            raise Refused("callbacks.proof")
-        is_signer = bool(signer) and row.fields.get(b"signer") == signer.encode()
-        if not is_signer and not self._tokens.is_publisher(task_id, publisher_token):
-            raise Refused("task.publisher")
+        await self._proofs.require_publisher(task_id, publisher_token, signer)
 
     async def extend(self, task_id: str, holding: Holding) -> Task:
         """Start the lease of a claim again.
 
         Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
         """
-        _require_id(task_id)
-        claim = await self._claim_of(task_id, holding.claim_token)
+        claim = await self._proofs.claim_of(task_id, holding.claim_token)
         return self._task(task_id, await self._store.extend(task_id, claim))
 
     async def release(self, task_id: str, holding: Holding) -> Task:
         """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
-        _require_id(task_id)
-        claim = await self._claim_of(task_id, holding.claim_token)
+        claim = await self._proofs.claim_of(task_id, holding.claim_token)
         return await self._changed(task_id, await self._store.release(task_id, claim))
 
     async def project(self, *task_ids: str) -> None:
@@ -346,32 +357,6 @@ class Tasks:
         await self.project(*due)
         return len(due)
 
-    async def _publisher(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Actor:
-        """Who acts as the publisher, and what they have shown for it."""
-        _require_id(task_id)
-        return Actor(
-            has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"),
-            signer=signed.signer if signed else "",
-            replay_id=signed.replay_id if signed else "",
-        )
-
-    async def _shows(self, task_id: str, publisher_token: str | None, code: str) -> bool:
-        """Whether the publisher_token was shown. A wrong one is refused with `code`, not taken for none."""
-        if publisher_token is None:
-            return False
-        if not self._tokens.is_publisher(task_id, publisher_token):
-            await self._refuse(task_id, code)
-        return True
-
-    async def _claim_of(self, task_id: str, claim_token: str) -> Claim:
-        claim = self._tokens.claim_of(task_id, claim_token)
-        return claim or await self._refuse(task_id, "task.token")
-
-    async def _refuse(self, task_id: str, code: str) -> NoReturn:
-        """Refuse a wrong token with `code`, or with `task.unknown` if there is no such contract."""
-        await self.get(task_id)
-        raise Refused(code)
-
     async def _changed(self, task_id: str, row: StoredTask) -> Task:
         """The contract after a step, put into its list."""
         await self._list(task_id, row)
@@ -384,8 +369,3 @@ class Tasks:
 
     def _task(self, task_id: str, row: StoredTask) -> Task:
         return task_of(task_id, self._base + task_id, row)
-
-
-def _require_id(task_id: str) -> None:
-    if not ids.is_id(task_id):
-        raise Refused("task.unknown")

@@ -22,12 +22,14 @@ from node.store.long_poll import wait_for_change
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Step
 from node.tasks import steps
-from node.tasks.compaction import pack, unpack
+from node.tasks.clock import JUDGED
+from node.tasks.compaction import pack
 from node.tasks.lists import changes_of
 from node.tasks.model import OVER
+from node.tasks.packed import PackedContracts
 from node.tasks.replies import row_of
 from node.tasks.rights import Actor, Claim
-from node.tasks.view import BASE, LISTED, StoredTask
+from node.tasks.view import BASE, LISTED, StoredTask, offered_names
 
 COPIED = (b"kind", b"status", b"attempt", b"claim", b"publisher_id", b"assignee_id", b"bound", b"signer")
 """Fields by which the scripts judge a contract that is over."""
@@ -45,6 +47,8 @@ class TaskStore:
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
+        self.compacted = PackedContracts(store).read
+        """Fields of contracts that are compacted, by id."""
 
     async def create(
         self,
@@ -56,9 +60,9 @@ class TaskStore:
     ) -> tuple[str, StoredTask, bool]:
         """Offer a contract, until its `deadline` (ms): its id, the contract, and whether it was offered before.
 
-        A `replay_id` that was used before is refused. Raises Refused `idempotency.conflict`, `signature.replayed`,
-        `task.deadline` for one that is over, `task.unknown` for a contract that was offered before and has been
-        removed, StoreUnavailable.
+        Of one that was, only what it was offered with is read. A `replay_id` that was used before is refused. Raises
+        Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one that is over, `task.unknown` for a
+        contract that was offered before and has been removed, StoreUnavailable.
         """
         home = await home_of(self._store, idempotency, replay_id)
         if home is None:
@@ -85,7 +89,7 @@ class TaskStore:
         )
         match reply:
             case [b"replayed", bytes(original)]:
-                row = await self.read(original.decode())
+                row = await self.read(original.decode(), offered_names(fields))
                 if not row.is_contract:
                     raise Refused("task.unknown")
                 return original.decode(), row, True
@@ -208,9 +212,9 @@ class TaskStore:
         """
         return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
-    async def read(self, task_id: str) -> StoredTask:
-        """A contract; without fields for an unknown id. Raises StoreUnavailable."""
-        (row,) = await self.read_all([task_id])
+    async def read(self, task_id: str, names: Sequence[bytes] = ()) -> StoredTask:
+        """These fields of a contract, or all; none for an unknown id. Raises StoreUnavailable."""
+        (row,) = await self.read_all([task_id], names)
         return row
 
     async def listed(self, task_ids: Sequence[str]) -> list[StoredTask]:
@@ -229,7 +233,10 @@ class TaskStore:
         return dict(zip(there, await self.listed(there), strict=True))
 
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
-        """These fields of contracts, or all. Raises StoreUnavailable."""
+        """These fields of contracts, or all: a result may have a megabyte, so whoever does not show it names fields.
+
+        With the status are named all that it is judged by. Raises StoreUnavailable.
+        """
         reading = (steps.task_read(task=keys.task(each), names=names) for each in task_ids)
         replies = cast("list[tuple[int, list[bytes | None]]]", await bulk_steps(self._store, reading))
         rows = {
@@ -240,16 +247,23 @@ class TaskStore:
         rows |= {task_id: StoredTask(rows[task_id].now, fields) for task_id, fields in compacted.items()}
         return [rows[task_id] for task_id in task_ids]
 
-    async def wait(self, task_id: str, seconds: float, is_new: Callable[[StoredTask], bool]) -> StoredTask:
-        """A contract as soon as it is new, or once the time is over. Raises StoreUnavailable."""
-        return await wait_for_change(
-            self._store.wakeups,
-            keys.task(task_id),
-            seconds,
-            lambda: self.read(task_id),
-            is_new,
-            lasts=lambda row: row.lasts,
-        )
+    async def wait(
+        self, task_id: str, seconds: float, is_new: Callable[[StoredTask], bool], names: Sequence[bytes] = ()
+    ) -> StoredTask:
+        """These fields of a contract, or all, as soon as it is new, or once the time is over.
+
+        Only what it is judged by is read at each change, and the rest once. Raises StoreUnavailable.
+        """
+        if seconds > 0:
+            await wait_for_change(
+                self._store.wakeups,
+                keys.task(task_id),
+                seconds,
+                lambda: self.read(task_id, JUDGED),
+                is_new,
+                lasts=lambda row: row.lasts,
+            )
+        return await self.read(task_id, names)
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
         """When contracts ended (ms); None for one that is not over, or compacted already. Raises StoreUnavailable."""
@@ -347,27 +361,18 @@ class TaskStore:
         reply = cast("list[RedisReply]", await self._store.run(step_on(keys.task(task_id))))
         if reply[1] != b"task.unknown":
             return row_of(reply, asked_at)
-        compacted = await self.compacted([task_id])
-        if task_id not in compacted:
+        judged = (await self.compacted([task_id], COPIED)).get(task_id)
+        if judged is None:
             return row_of(reply)
-        fields = compacted[task_id]
-        judged = [part for name in COPIED if name in fields for part in (name, fields[name])]
         # The result may be large, so an empty one stands for it, which differs from any that a request brings.
-        judged += [b"result_payload", b""]
+        copied = [*flat_of(judged), b"result_payload", b""]
         copy = keys.unpacked(task_id)
-        await self._store.run(steps.task_unpack(copy=copy, ttl=COPY_MS, fields=judged))
+        await self._store.run(steps.task_unpack(copy=copy, ttl=COPY_MS, fields=copied))
         _, replayed = row_of(await self._store.run(step_on(copy)))
+        fields = (await self.compacted([task_id])).get(task_id)
+        if fields is None:
+            raise Refused("task.unknown")
         return StoredTask(0, fields), replayed
-
-    async def compacted(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> dict[str, dict[bytes, bytes]]:
-        """The fields of these `names`, or all, of those that are compacted. Raises StoreUnavailable."""
-        strings = await bulk(self._store, (("GET", keys.packed(task_id)) for task_id in task_ids))
-        found: dict[str, dict[bytes, bytes]] = {}
-        for task_id, packed in zip(task_ids, strings, strict=True):
-            if packed:
-                fields = unpack(cast("bytes", packed))
-                found[task_id] = {name: fields[name] for name in names or fields if name in fields}
-        return found
 
 
 def _leases(task_id: str) -> Key:

@@ -12,7 +12,7 @@ import msgspec
 
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.clock import at_time, next_change
+from node.tasks.clock import JUDGED, at_time, next_change
 from node.tasks.model import NO_RESULT, PLAIN_STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (
@@ -57,6 +57,9 @@ LISTED = (
 """Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
 result_payload and result_schema, which may be large."""
 
+OFFERED = (b"created_at", b"deadline", b"bound", b"signature")
+"""Fields that the node has set when a contract was offered, besides those that the offer gave."""
+
 Fields = dict[bytes, bytes]
 
 
@@ -75,7 +78,7 @@ class StoredTask(msgspec.Struct, frozen=True):
 
     def as_offered(self, given: Iterable[str]) -> "StoredTask":
         """As it was when it was offered, with these fields of the offer and the proof that it was given with."""
-        names = {b"kind", b"created_at", b"deadline", b"bound", b"signature", *map(str.encode, given)}
+        names = {b"kind", *OFFERED, *map(str.encode, given)}
         kept = {name: value for name, value in self.fields.items() if name in names}
         return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"})
 
@@ -151,6 +154,11 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         result_payload=_result(fields) if whole and status in ("completed", "submitted") else msgspec.UNSET,
         **_options(fields, whole=whole),
     )
+
+
+def offered_names(given: Iterable[str]) -> list[bytes]:
+    """Fields to read of a contract for `StoredTask.as_offered`."""
+    return list(dict.fromkeys((*JUDGED, *OFFERED, *map(str.encode, given))))
 
 
 class ChangeLog(msgspec.Struct, frozen=True):

@@ -1,12 +1,17 @@
 """A contract in one string is the contract, whatever it holds."""
 
+import zlib
+from random import Random
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.tasks.compaction import FIELDS, pack, unpack
+from node.tasks.compaction import DICTIONARY, FIELDS, NEAR, RESULT, head_size, pack, unpack, unpack_head, with_head
 
 VALUES = st.binary(max_size=200) | st.text(max_size=100).map(str.encode) | st.integers(0, 2**70).map(b"%d".__mod__)
+MARK = b"\xffhead\xff\xfe\xff"
 CONTRACTS = st.dictionaries(st.sampled_from(FIELDS) | st.binary(max_size=12), VALUES)
 
 
@@ -18,6 +23,43 @@ def test_what_was_packed_comes_back_byte_for_byte(fields: dict[bytes, bytes]) ->
 @pytest.mark.parametrize("value", [b"", b"0", b"007", b"-1", b"+1", b" 1", b"1_0", b"9" * 30, b"null", b"\xff"])
 def test_what_looks_like_a_number_comes_back_as_it_was(value: bytes) -> None:
     assert unpack(pack({b"attempt": value, b"else": value})) == {b"attempt": value, b"else": value}
+
+
+@given(CONTRACTS, st.integers(NEAR, 3 * NEAR), st.booleans(), st.randoms())
+def test_a_large_result_is_apart_from_the_rest(
+    fields: dict[bytes, bytes], size: int, shrinks: bool, random: Random
+) -> None:
+    fields |= {RESULT: b"x" * size if shrinks else random.randbytes(size)}
+    rest = {name: value for name, value in fields.items() if name != RESULT}
+    packed = pack(fields)
+    needed = head_size(packed[-NEAR:])
+    assert needed is not None
+    assert unpack_head(packed[-max(needed, NEAR) :]) == rest
+    assert unpack(packed) == fields
+    assert with_head(packed) is None
+
+
+@given(CONTRACTS)
+def test_other_contracts_need_no_head(fields: dict[bytes, bytes]) -> None:
+    """Also one that is long, or whose text ends like a string with a head."""
+    for last in (MARK, b"\x00\x00\x00\x09" + MARK, b"long words " * 1000 + MARK):
+        packed = pack(fields | {b"last": last})
+        assert head_size(packed) is None
+        assert unpack(packed) == fields | {b"last": last}
+
+
+@pytest.mark.parametrize("shrinks", [True, False])
+def test_a_string_from_before_there_were_heads_is_given_one(usual: dict[bytes, bytes], shrinks: bool) -> None:
+    """Of either format, whichever was the shorter one."""
+    fields = usual | {RESULT: b"x" * 60_000}
+    content = msgspec.msgpack.encode([fields.get(name) for name in FIELDS])
+    deflate = zlib.compressobj(9, zlib.DEFLATED, -15, zdict=DICTIONARY)
+    before = b"\x01" + deflate.compress(content) + deflate.flush() if shrinks else b"\x00" + content
+    assert head_size(before) is None
+    after = with_head(before)
+    assert after
+    assert (unpack(after), unpack(before)) == (fields, fields)
+    assert unpack_head(after[-NEAR:]) == {name: value for name, value in fields.items() if name != RESULT}
 
 
 def test_a_string_of_an_unknown_format_is_not_guessed_at() -> None:

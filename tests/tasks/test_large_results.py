@@ -1,0 +1,255 @@
+"""What an answer does not show of a contract is not fetched: a result may have a megabyte."""
+
+import asyncio
+import base64
+import random
+from typing import Any
+
+import pytest
+
+from node.store import keys
+from node.tasks.compaction import with_head
+from node.tasks.store import TaskStore
+from node.web.throughput import Throughput
+from tests.a2a.test_lists import A2A
+from tests.sign.signing import KEY
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
+from tests.tasks.calls import OFFER, TASKS, act, claimed, refused, signed
+
+RESULT = base64.b64encode(random.Random(7).randbytes(675_000)).decode()  # 900 kB that hardly shrink
+SMALL, LARGE = 20_000, 600_000
+"""Less than this moves where no result is fetched; more than that where one is, compressed or not."""
+
+WRONG = {"publisher_token": "wrong"}
+HOLDING = {"claim_token": "1.0123456789abcdef0123456789abcdef.wrong"}
+REFUSED = {
+    "cancel": (WRONG, 403),
+    "retry": (WRONG, 403),
+    "accept": (WRONG, 403),
+    "reject": (WRONG | {"reason": "Not enough."}, 403),
+    "extend": (HOLDING, 403),
+    "release": (HOLDING, 403),
+    "fail": (HOLDING | {"code": "input.unreadable"}, 403),
+    "complete": (HOLDING | {"result_payload": 1}, 403),
+    "transition": ({"actor_id": "report-desk"} | HOLDING, 403),
+}
+FORMS = ("as it was", "compacted", "compacted before there were heads")
+
+
+class Meter:
+    """Bytes that Redis has sent."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self._server = server
+        self._before = self.now()
+
+    def now(self) -> int:
+        return self._server.info("stats")["total_net_output_bytes"]
+
+    @property
+    def moved(self) -> int:
+        """Since the last time that this was asked, or else since the beginning."""
+        before, self._before = self._before, self.now()
+        return self._before - before
+
+
+async def finished(node: NodeUnderTest, form: str, **offer: Any) -> dict[str, Any]:
+    """A completed contract with a large result, in one of the FORMS, with its tokens."""
+    task = await claimed(node, **offer)
+    done = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=RESULT)
+    assert done.status_code == 200, done.text
+    if form != "as it was":
+        assert await TaskStore(node.store, 60).compact([task["id"]]) == 1
+    if form == "compacted before there were heads":
+        await behead(node, task["id"])
+    return task
+
+
+async def behead(node: NodeUnderTest, task_id: str) -> None:
+    """Let the string of a contract be as an older version would have made it."""
+    packed: Any = await node.store.command("GET", keys.packed(task_id))
+    assert packed.endswith(b"\xffhead\xff\xfe\xff")
+    size = int.from_bytes(packed[-12:-8], "big") + 12
+    await node.store.command("SET", keys.packed(task_id), packed[:-size])
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_refusal_a_page_or_a_cancel_does_not_fetch_the_result(
+    node: NodeUnderTest, empty_redis: RedisServer, form: str
+) -> None:
+    task = await finished(node, form)
+    path, meter = f"{TASKS}/{task['id']}", Meter(empty_redis)
+    if form == "compacted before there were heads":  # whoever meets it first gives it one, once
+        assert (await node.client.post(f"{path}/retry", json=WRONG)).status_code == 403
+        assert meter.moved > LARGE
+    for what, (body, status) in REFUSED.items():
+        assert (await act(node, task, what, **body)).status_code == status, what
+        assert meter.moved < SMALL, what
+    for what in ("retry", "accept", "cancel"):  # allowed to, and still refused, for it is completed
+        answer = await act(node, task, what, publisher_token=task["publisher_token"])
+        assert refused(answer) == (409, "task.state")
+        assert meter.moved < SMALL, what
+    for body in ({}, {"metadata": {"publisherToken": "wrong"}}):
+        answer = await node.client.post(f"{path}:cancel", json=body, headers=A2A)
+        assert (answer.status_code, meter.moved < SMALL) == (400, True)
+    page = await node.client.get(f"/tasks/{task['id']}")
+    assert (page.status_code, meter.moved < SMALL) == (200, True)
+    callbacks = await node.client.get(f"{path}/callbacks", headers={"authorization": "Bearer wrong"})
+    assert (refused(callbacks), meter.moved < SMALL) == ((403, "task.publisher"), True)
+    listed = await node.client.get(TASKS, params={"contextId": task["id"]}, headers=A2A)
+    assert (len(listed.json()["tasks"]), meter.moved < SMALL) == (1, True)
+    listed = await node.client.get(TASKS, params={"status": "completed"})
+    assert (len(listed.json()["tasks"]), meter.moved < SMALL) == (1, True)
+    assert (await node.client.get(path)).json()["result_payload"] == RESULT
+    assert meter.moved > LARGE
+
+
+@pytest.mark.parametrize("form", FORMS[:2])
+async def test_who_follows_a_contract_fetches_the_result_only_with_an_event(
+    node: NodeUnderTest, empty_redis: RedisServer, form: str
+) -> None:
+    task = await finished(node, form)
+    meter = Meter(empty_redis)
+    query = {"topic": f"task:{task['id']}"}
+    for more in ({}, {"cursor": "earliest", "types": "task.canceled"}):
+        page = await node.client.get("/api/v1/events", params=query | more)
+        assert (page.json()["events"], meter.moved < SMALL) == ([], True)
+    page = await node.client.get("/api/v1/events", params=query | {"cursor": "earliest"})
+    assert page.json()["events"][-1]["data"]["result_payload"] == RESULT
+    assert meter.moved > LARGE
+
+
+@pytest.mark.parametrize("form", FORMS[:2])
+async def test_a_signature_of_somebody_else_does_not_fetch_the_result(
+    node: NodeUnderTest, empty_redis: RedisServer, form: str
+) -> None:
+    task = await finished(node, form)
+    meter = Meter(empty_redis)
+    for step in ("cancel", "retry", "accept"):
+        answer = await signed(node, f"{TASKS}/{task['id']}/{step}", {}, KEY)
+        assert refused(answer) == (403, "task.publisher")
+        assert meter.moved < SMALL, step
+
+
+@pytest.mark.parametrize("form", FORMS[:2])
+async def test_what_shows_the_result_fetches_it(node: NodeUnderTest, empty_redis: RedisServer, form: str) -> None:
+    task = await finished(node, form)
+    meter = Meter(empty_redis)
+    query = {"contextId": task["id"], "includeArtifacts": "true"}
+    listed = (await node.client.get(TASKS, params=query, headers=A2A)).json()["tasks"]
+    assert listed[0]["artifacts"][0]["parts"][0]["data"] == RESULT
+    assert meter.moved > LARGE
+    answer = await node.client.get(TASKS, params=query | {"status": "TASK_STATE_WORKING"}, headers=A2A)
+    assert (answer.json()["tasks"], meter.moved < SMALL) == ([], True)
+    again = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=RESULT)
+    assert again.json()["status"] == "completed"
+
+
+async def test_a_step_that_shows_the_result_still_does(node: NodeUnderTest) -> None:
+    task = await claimed(node, review_seconds=600)
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload=RESULT)
+    for _ in range(2):
+        accepted = await act(node, task, "accept", publisher_token=task["publisher_token"])
+        assert accepted.json()["result_payload"] == RESULT
+
+
+async def test_who_waits_reads_the_result_only_to_show_it(node: NodeUnderTest, empty_redis: RedisServer) -> None:
+    """A change of another kind, such as a lease that is over, wakes the reader as well."""
+    task = await finished(node, "as it was")
+    meter = Meter(empty_redis)
+    async with asyncio.timeout(30):
+        waiting = asyncio.create_task(
+            node.client.get(f"{TASKS}/{task['id']}", params={"wait": 30, "status": "completed"})
+        )
+        await node.listened_to(keys.task(task["id"]))
+        for _ in range(20):
+            await node.store.command("SPUBLISH", keys.task(task["id"]), "noise", key=keys.task(task["id"]))
+        await node.store.command("HSET", keys.task(task["id"]), "status", "in_progress")
+        await node.store.command("SPUBLISH", keys.task(task["id"]), "in_progress", key=keys.task(task["id"]))
+        assert (await waiting).json()["status"] == "in_progress"
+    assert meter.moved < 2 * len(RESULT)
+
+
+async def test_an_offer_that_comes_again_does_not_fetch_the_result(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    headers = {"idempotency-key": "k" * 32}
+    first = await node.client.post(TASKS, json=OFFER, headers=headers)
+    claim = (await act(node, first.json(), "claim", assignee_id="agent")).json()
+    await act(node, first.json(), "complete", claim_token=claim["claim_token"], result_payload=RESULT)
+    meter = Meter(empty_redis)
+    again = await node.client.post(TASKS, json=OFFER, headers=headers)
+    assert (again.json(), meter.moved < SMALL) == (first.json(), True)
+
+
+async def test_a_message_is_not_fetched_by_who_looks_for_a_contract(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from an agent."}]}
+    sent = await node.client.post(
+        "/api/v1/message:send", json={"message": message | {"metadata": {"notes": RESULT}}}, headers=A2A
+    )
+    task = {"id": sent.json()["task"]["id"]}
+    meter = Meter(empty_redis)
+    for what, (body, _) in REFUSED.items():
+        assert refused(await act(node, task, what, **body)) == (404, "task.unknown")
+        assert meter.moved < SMALL, what
+    for path in (f"/tasks/{task['id']}", f"{TASKS}/{task['id']}/callbacks"):
+        assert (await node.client.get(path)).status_code == 404
+        assert meter.moved < SMALL, path
+    answer = await node.client.get(f"{TASKS}/{task['id']}", params={"historyLength": 0})
+    assert (answer.json()["id"], meter.moved < SMALL) == (task["id"], True)
+    shown = await node.client.get(f"{TASKS}/{task['id']}")
+    assert shown.json()["history"][0]["metadata"]["notes"] == RESULT
+
+
+async def test_a_result_that_is_only_compared_counts_against_its_client(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same JSON with other spaces: the answer is small, and so is the body; what was read is neither."""
+    task = await claimed(node)
+    wide = f'{{"claim_token": "{task["claim_token"]}", "result_payload": [{" " * 900_000}]}}'
+    path, json = f"{TASKS}/{task['id']}/complete", {"content-type": "application/json"}
+    assert (await node.client.post(path, content=wide, headers=json)).status_code == 200
+    counted: list[int] = []
+
+    def count(_: Throughput, client: str, size: int, weight: int = 1) -> None:
+        counted.append(size)
+
+    monkeypatch.setattr(Throughput, "add", count)
+    again = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=[])
+    assert again.status_code == 200
+    assert max(counted) > 900_000
+
+
+async def test_compacted_contracts_with_large_results_read_as_before(node: NodeUnderTest) -> None:
+    """However large what lists show of them is."""
+    schema = {"type": "string", "description": "x" * 12_000}
+    for description in ("", "long words " * 1800):
+        task = await finished(node, "as it was", description=description, result_schema=schema)
+        whole: list[Any] = []
+        record: list[Any] = []
+        page: list[str] = []
+        for _ in range(2):
+            whole.append((await node.client.get(f"{TASKS}/{task['id']}")).json())
+            record.append((await node.client.get(TASKS, params={"status": "completed"})).json())
+            page.append((await node.client.get(f"/tasks/{task['id']}")).text)
+            await TaskStore(node.store, 60).compact([task["id"]])
+        assert await node.store.command("EXISTS", keys.packed(task["id"])) == 1
+        assert (whole[0], record[0], page[0]) == (whole[1], record[1], page[1])
+
+
+async def test_a_head_is_not_put_where_a_contract_was_removed(
+    node: NodeUnderTest, empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the reading of an old string and the writing of its head somebody may remove the contract."""
+    task = await finished(node, FORMS[2])
+
+    def removing(packed: bytes) -> bytes | None:
+        assert empty_redis.do("DEL", keys.packed(task["id"])) == 1
+        return with_head(packed)
+
+    monkeypatch.setattr("node.tasks.packed.with_head", removing)
+    assert (await act(node, task, "retry", **WRONG)).status_code == 403
+    assert await node.store.command("EXISTS", keys.packed(task["id"])) == 0
