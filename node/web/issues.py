@@ -45,7 +45,7 @@ _MISSING = re.compile(r"Object missing required field `(\w+)`")
 LONGEST_NUMBER = 40
 """Characters of a number that may be an integer written otherwise."""
 
-_FLOAT = re.compile(rb"-?\d+(\.\d+)?([eE][+-]?\d+)?")
+_FLOAT = re.compile(rb"-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+)")
 
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
@@ -106,7 +106,7 @@ def _integer(raw: msgspec.Raw) -> msgspec.Raw:
     text = bytes(raw)
     if len(text) <= LONGEST_NUMBER and _FLOAT.fullmatch(text):
         number = float(text)
-        if number.is_integer() and abs(number) <= MAX_SAFE_INTEGER:
+        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may be of another integer
             return msgspec.Raw(b"%d" % number)
     return raw
 

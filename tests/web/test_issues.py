@@ -156,7 +156,8 @@ async def test_a_whole_number_may_be_written_as_a_float(node: NodeUnderTest, wri
 
 
 @pytest.mark.parametrize(
-    "written", ["900.5", "9e-1", "1e400", "1e300", '"900.0"', "true", "[900.0]", "9007199254740994.0"]
+    "written",
+    ["900.5", "9e-1", "1e400", "1e300", '"900.0"', "true", "[900.0]", "9007199254740994.0", "9007199254740993.0"],
 )
 async def test_what_is_no_whole_number_is_refused_as_before(node: NodeUnderTest, written: str) -> None:
     answer = await posted(node, "/api/v1/sessions", f'{{"ttl_seconds": {written}}}')
