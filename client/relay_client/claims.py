@@ -35,7 +35,7 @@ class Submitted:
 
     @property
     def follows(self) -> int:
-        """How many contracts it follows, those included that are ready."""
+        """How many contracts it follows, those included whose leases it renews."""
         return len(self._followers)
 
     def follow(self, task: ClaimedTask) -> None:

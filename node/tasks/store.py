@@ -309,9 +309,9 @@ class TaskStore:
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
-        """`place` for one contract whose step has just been taken. The lists are told, and nobody waits for them.
+        """`place` for one contract whose step has just been taken: the lists are told, and not waited for.
 
-        Raises StoreUnavailable.
+        A process that was held up since then waits, as `place` does. Raises StoreUnavailable.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.place([(task_id, row)])
