@@ -11,7 +11,15 @@ from node.text import sampling
 from node.text.lexicon import lexicon
 from node.text.sampling import SAMPLES, excerpt_of, samples_of
 from node.text.scripts import share_of_others
-from node.text.verdict import SURE, detector, is_foreign, judge_window, second_opinion, size_of
+from node.text.verdict import (
+    SURE,
+    detector,
+    is_clear_around_quotations,
+    is_foreign,
+    judge_window,
+    second_opinion,
+    size_of,
+)
 from node.text.windows import WINDOW_CHARACTERS, clean, windows
 
 FOREIGN_WINDOWS_SHARE = 0.20
@@ -60,7 +68,7 @@ def verdict(text: str, max_samples: int = SAMPLES) -> bool:
     if len(text) <= WINDOW_CHARACTERS:
         return _window_passes(clean(text))
     if len(text) <= MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
-        return _windows_pass(windows(text))
+        return _windows_pass(windows(text)) or is_clear_around_quotations(text)
     return _samples_pass(text, max_samples)
 
 

@@ -23,12 +23,20 @@ _OTHER_NAMES = """
 LANGUAGES = frozenset((_LATIN_NAMES + _OTHER_NAMES).split())
 """The names of languages in these languages."""
 
+MAX_OPENINGS = 30
+"""Quotation marks and apostrophes of a text that is searched for quotations; the time grows with their number."""
+
 _OPENS = re.compile("[\"'“„«»‹‘`「『]")
 _QUOTED = re.compile(
     '"[^"]+"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‹[^›]+›|‘[^’]+’|`[^`]+`|「[^」]+」|『[^』]+』'
     r"|(?<!\w)'(?=\w)(?:[^']|(?<=\w)'(?=\w))+'(?!\w)"
 )
 _TOKEN = re.compile(r"[^\s,;:/|()\[\]{}<>.!?\"'“”‘’«»、，。]+")
+
+
+def opens_few(text: str) -> bool:
+    """Whether a text has quotation marks, but so few that it may be set apart at any length."""
+    return 0 < len(_OPENS.findall(text)) <= MAX_OPENINGS
 
 
 def set_apart(window: str, words: list[str] | None = None) -> tuple[str, str] | None:

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, Protocol, cast
 
 from node.text.lexicon import ENGLISH, lexicon
-from node.text.quotes import set_apart
-from node.text.windows import DENSE_SCRIPTS, MAX_BROKEN_WORD_CHARACTERS, clean, non_latin
+from node.text.quotes import opens_few, set_apart
+from node.text.windows import DENSE_SCRIPTS, MAX_BROKEN_WORD_CHARACTERS, WINDOW_CHARACTERS, clean, non_latin, windows
 from node.text.word_evidence import Evidence, weigh
 
 FOREIGN_SCRIPT_SHARE = 0.20
@@ -18,6 +18,10 @@ FOREIGN_SCRIPT_SHARE = 0.20
 
 MAX_QUOTED_RATIO = 2
 """A quotation may be so many times as long as the words around it, as in a request to translate a sentence."""
+
+MAX_QUOTED_LETTERS = WINDOW_CHARACTERS * MAX_QUOTED_RATIO // (1 + MAX_QUOTED_RATIO)
+"""Letters that a text of several windows may quote however short it is: as many as one of a single window. So a request
+to translate a sentence does not fail because more is said about it."""
 
 MIN_MEAN_OF_QUOTING = -2.5
 """Mean points of a window's words below which too much of it is foreign to be a quotation."""
@@ -75,6 +79,30 @@ def judge_window(window: str) -> LanguageVerdict:
     return margin, evidence.words, 0.0
 
 
+def is_clear_around_quotations(text: str) -> bool:
+    """Whether a text of several windows that fails is clear English but for quotations of MAX_QUOTED_LETTERS in all.
+
+    Its windows do not tell: one may end within a quotation, and a short text has few words beside it. What is around
+    the quotations has no word of another language, so that a text does not pass for being divided anew.
+    """
+    text = clean(text)
+    apart = set_apart(text) if opens_few(text) else None
+    if apart is None:
+        return False
+    carrier, quoted = apart
+    letters = _letters_of(quoted)
+    if letters > MAX_QUOTED_LETTERS:
+        return False
+    size = 0.0
+    for window in windows(carrier):
+        others, all_letters = non_latin(window)
+        evidence = weigh(window)
+        if others > FOREIGN_SCRIPT_SHARE * all_letters or evidence.has_foreign or margin_of(evidence) < SURE:
+            return False
+        size += size_of(evidence.words)
+    return letters / WORD_LETTERS <= MAX_QUOTED_RATIO * size
+
+
 def is_foreign(sample: str) -> bool | None:
     """Whether a sample is so far from English that cld3 could not change the verdict; None if it has no words.
 
@@ -130,6 +158,10 @@ def second_opinion(words: list[str]) -> float:
     return -SURE if detection.probability >= 0.70 else -1.0
 
 
+def _letters_of(quoted: str) -> int:
+    return sum(map(str.isalpha, quoted)) + sum(letter >= DENSE_SCRIPTS for letter in quoted)
+
+
 @cache
 def detector() -> Detector:
     """cld3, which the first call loads."""
@@ -151,7 +183,7 @@ def _by_carrier(window: str, margin: float, words: list[str] | None = None) -> L
     evidence = weigh(carrier)
     words = evidence.words
     if words and evidence.level >= SURE:
-        size = (sum(map(str.isalpha, quoted)) + sum(letter >= DENSE_SCRIPTS for letter in quoted)) / WORD_LETTERS
+        size = _letters_of(quoted) / WORD_LETTERS
         if size <= MAX_QUOTED_RATIO * size_of(words):
             return SURE, words, size if margin < 0 else 0.0
     elif evidence.has_foreign and margin_of(evidence) < -SURE:

@@ -16,7 +16,13 @@ UNKNOWN_ACCENTED_NAME = -2.5
 UNKNOWN_NAME = -2.0
 UNKNOWN = -3.0
 UNKNOWN_IN_CODE = -1.0
-"""For an unknown lower-case word if less than half of the tokens are words: it is more likely an identifier."""
+"""For an unknown lower-case word of source code: it is more likely an identifier."""
+
+CODE_SIGNS_SHARE = 0.06
+"""Share of a window's characters, without spaces, that are signs of code where it is taken for source code."""
+
+MIN_CODE_TOKENS = 9
+"""Tokens of a window that can be taken for code by its signs; a shorter one may be a phrase with a placeholder."""
 
 PRIOR = 0.5
 """Added to every sum, since most of what a node is sent is English."""
@@ -45,11 +51,12 @@ _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"
 _OUTER = _RAISED + "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~“”„‘’‚«»‹›…–—·•¡¿§¶†‡°´¨¸©®™€£¥、。「」【】（）：，！？"
 _STOPS = ".,;:!?"
 _LETTERS = r"(?:[^\W\d_]|['\u0300-\u036f])+"
-_CHAIN = re.compile(rf"{_LETTERS}(?:[-/]{_LETTERS})*")
-_JOINT = re.compile(r"[-/]")
+_JOINT = re.compile(r"[-–—…/|]|\.{2,}")
+_CHAIN = re.compile(rf"{_LETTERS}(?:(?:{_JOINT.pattern}){_LETTERS})*")
 _IDENTIFIER = re.compile(r"[^\W\d_]+(?:[_.:-][^\W\d_]+)+")
 _IDENTIFIER_JOINT = re.compile(r"[_.:-]")
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
+_CODE_SIGNS = re.compile(r"[{}\[\]<>=;_|\\$#*+()]")
 _MARKS = re.compile(r"[\u0300-\u036f]+")
 _GREEK = re.compile(r"[\u00b5\u0370-\u03ff]")  # µ, the sign of micro-, too
 _CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
@@ -142,9 +149,18 @@ def _read(window: str) -> Evidence:
     if not words:
         return _weigh_identifiers(tokens, known)
     total = sum(points)
-    if 2 * len(words) < len(tokens) - links:
-        total += points.count(UNKNOWN) * (UNKNOWN_IN_CODE - UNKNOWN)
+    if (unknown := points.count(UNKNOWN)) and (2 * len(words) < len(tokens) - links or _has_signs_of_code(tokens)):
+        total += unknown * (UNKNOWN_IN_CODE - UNKNOWN)
     return Evidence(words, total / len(words) ** 0.5 + PRIOR, FOREIGN in points)
+
+
+def _has_signs_of_code(tokens: list[str]) -> bool:
+    """Whether a window is source code by its brackets and operators. Few words of code look like words, but few of
+    those are in a dictionary."""
+    if len(tokens) < MIN_CODE_TOKENS:
+        return False
+    characters = "".join(tokens)
+    return len(_CODE_SIGNS.findall(characters)) > CODE_SIGNS_SHARE * len(characters)
 
 
 def _all_english(words: list[str]) -> Evidence:

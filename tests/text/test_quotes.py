@@ -3,7 +3,7 @@
 import pytest
 
 from node.text.english import is_english
-from node.text.quotes import LANGUAGES, set_apart
+from node.text.quotes import LANGUAGES, opens_few, set_apart
 
 ENGLISH = (
     "Please translate 'Wo ist der Bahnhof?' into English.",
@@ -58,6 +58,35 @@ def test_in_a_longer_text_quotations_are_counted_as_what_they_are() -> None:
     quoting = "He said 'der Server antwortet heute leider nicht auf Anfragen' and went home. "
     assert is_english(english * 6 + quoting)
     assert not is_english(quoting * 8)
+
+
+SENTENCE = "Der Server antwortet seit gestern leider nicht mehr auf unsere Anfragen."
+
+
+@pytest.mark.parametrize(
+    "quotation", [f'"{SENTENCE}"', f"„{SENTENCE}“", f"'{SENTENCE}'", "«Сервер не отвечает с утра»"]
+)
+@pytest.mark.parametrize("words_before", range(0, 40, 3))
+def test_more_english_around_a_quotation_does_not_condemn_it(quotation: str, words_before: int) -> None:
+    english = ["the", "operator", "of", "the", "export", "job", "asked", "us", "before", "noon", "what", "to", "do"]
+    more = " ".join((english * 4)[:words_before])
+    request = f"Please say what {quotation} means, and how urgent it is for our team."
+    assert is_english(f"{more} {request}")
+    assert is_english(f"{request} {more}")
+
+
+def test_what_is_around_a_quotation_has_to_be_english_in_a_longer_text_too() -> None:
+    quoting = f"The operator of the export job wrote: '{SENTENCE}' Please tell us today what that means. "
+    assert is_english(quoting)
+    assert not is_english(quoting + "Wir warten alle auf eine Antwort von dir, bitte.")
+    assert not is_english(quoting + "Мы все ждём ответа от вас сегодня.")
+    assert not is_english(f"The operator wrote: '{SENTENCE} {SENTENCE}' Please tell us today what that means.")
+
+
+def test_quotations_of_a_text_full_of_quotation_marks_are_not_searched_for() -> None:
+    assert not opens_few("„" * 31)
+    assert not opens_few("none")
+    assert opens_few("„" * 30)
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,12 @@ def test_hyphens_and_slashes_join_words_unless_a_part_is_none() -> None:
     assert weigh("gpt-4o a/b2").words == []
 
 
+@pytest.mark.parametrize("joint", ["-", "–", "—", "…", "/", "|", "...", ".."])
+def test_whatever_joins_words_hides_none(joint: str) -> None:
+    assert weigh(f"say{joint}bonjour").words == ["say", "bonjour"]
+    assert weigh(f"say{joint}bonjour").has_foreign
+
+
 def test_links_addresses_and_markup_are_left_out() -> None:
     text = r"see https://example.com/bonjour mail moi@example.com &nbsp;hello\nworld %(merci)s"
     assert weigh(text).words == ["see", "mail", "hello", "world"]
@@ -116,6 +122,13 @@ def test_decomposed_accents_are_composed_before_the_look_up() -> None:
 def test_unknown_words_cost_less_where_most_tokens_are_no_words() -> None:
     assert points("xyzzyq = 1 + 2") == UNKNOWN_IN_CODE
     assert points("xyzzyq = one") == UNKNOWN + ENGLISH
+
+
+def test_unknown_words_cost_less_among_signs_of_code() -> None:
+    code = "if (xyzzyq) { one = two; three = four } else { five() }"
+    assert points(code) == UNKNOWN_IN_CODE + 6 * ENGLISH
+    assert points("if xyzzyq is one and two then three is four, else five") == UNKNOWN + 11 * ENGLISH
+    assert points("<xyzzyq> one") == UNKNOWN + ENGLISH  # too short to tell
 
 
 def test_foreign_identifiers_count_only_where_nothing_is_a_word() -> None:
