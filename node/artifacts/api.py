@@ -119,6 +119,7 @@ class ArtifactsApi:
     @Operation(
         "Be led to the bytes, by a URL valid for 5 minutes; verify their digest",
         status=307,
+        media_type="",
         errors=("artifact.unknown", "artifact.state"),
     )
     async def get_content(self, request: Request) -> Response:

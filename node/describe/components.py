@@ -51,7 +51,7 @@ HEADERS: dict[str, Schema] = {
         ("X-Request-Id", "string", "Names this answer in the node's log."),
         ("X-Error-Code", "string", "Stable code of the error; llms-full.txt lists them."),
         ("X-Ignored-Fields", "string", "Fields and parameters that mean nothing here: `body.lease_second, query.q`."),
-        ("Location", "string", "Address of what was created."),
+        ("Location", "string", "Address of what was created, or of the bytes."),
         ("Retry-After", "integer", "Seconds until the request can succeed."),
         ("RateLimit", "string", "Requests left and seconds until the window moves on."),
         ("RateLimit-Policy", "string", "The limit: requests (q) and seconds (w)."),

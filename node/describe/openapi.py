@@ -275,7 +275,7 @@ class _Builder:
     def _success(self, route: Route) -> Schema:
         headers = ["X-Request-Id"]
         headers += ["X-Ignored-Fields"] if route.query or (takes_json(route) and not route.text_body) else []
-        headers += ["Location"] if route.status == 201 else []
+        headers += ["Location"] if route.status in {201, 307} else []
         headers += ["RateLimit", "RateLimit-Policy"] if route.limit else []
         headers += ["Idempotency-Replayed"] if takes_key(route) else []
         response: Schema = {"description": route.success, "headers": _headers(headers)}

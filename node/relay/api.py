@@ -43,7 +43,7 @@ class RelayApi:
         also=EMPTY_ANSWER,
         success=ACKNOWLEDGED,
         callbacks=(RelayReplyCallback,),
-        errors=("language.not_english", "body.too_large", "body.media_type", "idempotency.conflict"),
+        errors=("language.not_english", "body.too_large", "body.media_type", "body.binary", "idempotency.conflict"),
         limit="relay",
     )
     def post_message(self, request: Request) -> Awaitable[Response]:

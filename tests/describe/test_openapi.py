@@ -170,6 +170,18 @@ def test_created_things_have_an_address() -> None:
     assert "Location" in operation("POST", "/api/v1/board")["responses"]["201"]["headers"]
 
 
+def test_what_leads_elsewhere_has_an_address_and_no_body() -> None:
+    answer = operation("GET", "/api/v1/artifacts/{id}/content")["responses"]["307"]
+    assert "Location" in answer["headers"]
+    assert "content" not in answer
+
+
+def test_a_text_that_is_no_utf_8_is_an_error_of_whatever_takes_text() -> None:
+    text = [found for _, _, found in operations() if "text/plain; charset=utf-8" in str(found.get("requestBody"))]
+    assert len(text) == 2
+    assert all("body.binary" in resolved(found["responses"]["415"])["x-error-codes"] for found in text)
+
+
 def test_schemas_of_3_0_know_neither_null_nor_const() -> None:
     assert openapi_30({"anyOf": [{"type": "string"}, {"type": "null"}], "default": None}) == {
         "type": "string",
