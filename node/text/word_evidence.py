@@ -28,6 +28,11 @@ PRIOR = 0.5
 """Added to every sum, since most of what a node is sent is English."""
 
 MAX_ACRONYM_LETTERS = 5
+MAX_SHORT_ACRONYM_LETTERS = 3
+ACRONYMS_RATIO = 2
+"""So many acronyms that are also words of another language (`MIT`, `USA`) may stand beside an English word."""
+_ACRONYM = FOREIGN - 1
+"""Stands for the points of such a word until its window has been read."""
 
 MAX_TOKENS = 8_192
 """Tokens that are remembered, 5 MB at most; when there are more, all are forgotten."""
@@ -57,6 +62,8 @@ _IDENTIFIER = re.compile(r"[^\W\d_]+(?:[_.:-][^\W\d_]+)+")
 _IDENTIFIER_JOINT = re.compile(r"[_.:-]")
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
 _CODE_SIGNS = re.compile(r"[{}\[\]<>=;_|\\$#*+()]")
+_SEQUENCE = re.compile("[ACDEFGHIKLMNPQRSTVWY]{15,}|(?i:[ACGTUN]{10,})")
+"""Residues of a protein, or bases of DNA or RNA. Hardly a word is so long without O and U, or made of these bases."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
 _GREEK = re.compile(r"[\u00b5\u0370-\u03ff]")  # µ, the sign of micro-, too
 _CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
@@ -123,7 +130,7 @@ def _read(window: str) -> Evidence:
         word = token[:-1] if token[-1] in _STOPS else token
         if word.isalpha():  # the first or last word of a clause, or an unknown one
             lower = word.lower()
-            if len(word) > 1 and (point := known.get(word) or known.get(lower) or _unknown(word, lower, known)):
+            if len(word) > 1 and (point := _known(word, lower, known) or _unknown(word, lower, known)):
                 words[place], found[place] = lower, point
                 place += 1
             else:
@@ -143,9 +150,7 @@ def _read(window: str) -> Evidence:
     points = cast("list[float]", found)
     if words and points.count(ENGLISH) == len(words):
         return _all_english(words)
-    words = list(map(str.lower, words))
-    if not _PHRASE_ENDS.isdisjoint(words):
-        words, points = _without_phrases(words, points)
+    words, points = _without_names(words, points, window)
     if not words:
         return _weigh_identifiers(tokens, known)
     total = sum(points)
@@ -238,9 +243,17 @@ def _words_of(token: str) -> list[str]:
     return [word for part in _JOINT.split(token) if len(word := part.strip("'")) > 1]
 
 
+def _known(word: str, lower: str, known: dict[str, int]) -> float | None:
+    """The points of a word that is in the lexicon, perhaps as an acronym."""
+    point = known.get(word) or known.get(lower)
+    if point == FOREIGN and word.isupper() and len(word) <= MAX_ACRONYM_LETTERS and word.isascii():
+        return _ACRONYM
+    return point
+
+
 def _points(word: str, lower: str, known: dict[str, int]) -> float:
     """The points of a word; 0 if it is not counted."""
-    point = known.get(word) or known.get(lower)
+    point = _known(word, lower, known)
     if point:
         return point
     if "'" in word:
@@ -259,13 +272,37 @@ def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
     else:
         return 0  # camelCase
     if word.isascii():
-        return 0 if len(word) <= MAX_ACRONYM_LETTERS and word.isupper() else unknown
+        is_acronym = len(word) <= MAX_ACRONYM_LETTERS and word.isupper()
+        return 0 if is_acronym or _SEQUENCE.fullmatch(word) else unknown
     if len(word) <= 3 and _GREEK.search(word):
         return 0  # a symbol: Δt, μm
     plain = _MARKS.sub("", unicodedata.normalize("NFD", word))
     if ENGLISH in (known.get(plain), known.get(plain.lower())):
         return 0  # résumé, naïve
     return unknown_accented
+
+
+def _without_names(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
+    """The words, in lower case, and their points, without acronyms and set phrases."""
+    if _ACRONYM in points:
+        words, points = _without_acronyms(words, points, window)
+    words = list(map(str.lower, words))
+    return (words, points) if _PHRASE_ENDS.isdisjoint(words) else _without_phrases(words, points)
+
+
+def _without_acronyms(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
+    """The words and points without acronyms, if there is English beside them, or nothing beside short ones.
+
+    Otherwise, and where all letters are capital, they are words like the others.
+    """
+    acronyms = [word for word, point in zip(words, points, strict=True) if point == _ACRONYM]
+    others = [place for place, point in enumerate(points) if point != _ACRONYM]
+    english = points.count(ENGLISH)
+    are_short = max(map(len, acronyms)) <= MAX_SHORT_ACRONYM_LETTERS
+    are_named = not window.isupper() and ACRONYMS_RATIO * english >= len(acronyms)
+    if are_named or (are_short and english == len(others)):
+        return [words[place] for place in others], [points[place] for place in others]
+    return words, [max(point, FOREIGN) for point in points]
 
 
 def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:

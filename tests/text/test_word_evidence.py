@@ -131,6 +131,42 @@ def test_unknown_words_cost_less_among_signs_of_code() -> None:
     assert points("<xyzzyq> one") == UNKNOWN + ENGLISH  # too short to tell
 
 
+@pytest.mark.parametrize(
+    "sequence",
+    ["ACGTTGCAACGTNNACGT" * 5, "acguuagcugacuagc", "MVLSPADKTNVKAAWGKVGAHAGEYGAEALERMFLSFPTTKTYFPHF"],
+)
+def test_sequences_of_bases_and_residues_are_no_words(sequence: str) -> None:
+    assert weigh(f"align {sequence} now").words == ["align", "now"]
+
+
+def test_long_words_are_no_sequences() -> None:
+    assert weigh("DONAUDAMPFSCHIFFFAHRT").words != []
+    assert weigh("caracteristicas").words != []
+    assert weigh("GATTACA").words != []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("MIT license", ["license"]),
+        ("NER model, SOC 2 report", ["model", "report"]),
+        ("the (USA) and FLAC", ["the", "and"]),
+        ("AR/VR glasses", ["glasses"]),
+        ("USA", []),
+        ("CTO/CIO", ["cto"]),
+        ("DOI 10.1000/xyz123", []),
+    ],
+)
+def test_acronyms_that_are_foreign_words_too_are_not_counted(text: str, words: list[str]) -> None:
+    assert weigh(text).words == words
+    assert not weigh(text).has_foreign
+
+
+@pytest.mark.parametrize("text", ["HOLA", "HOLA AMIGO", "AYUDA CON ESTE INFORME", "CON ESTE PARA informe"])
+def test_foreign_words_in_capitals_are_no_acronyms(text: str) -> None:
+    assert weigh(text).has_foreign
+
+
 def test_foreign_identifiers_count_only_where_nothing_is_a_word() -> None:
     assert weigh("hola_mundo_amigos").has_foreign
     assert not weigh("hello hola_mundo").has_foreign
