@@ -86,7 +86,7 @@ def is_clear_around_quotations(text: str) -> bool:
     the quotations has no word of another language, so that a text does not pass for being divided anew.
     """
     text = clean(text)
-    apart = set_apart(text) if opens_few(text) else None
+    apart = set_apart(text, []) if opens_few(text) else None
     if apart is None:
         return False
     carrier, quoted = apart

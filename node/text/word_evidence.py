@@ -31,8 +31,6 @@ MAX_ACRONYM_LETTERS = 5
 MAX_SHORT_ACRONYM_LETTERS = 3
 ACRONYMS_RATIO = 2
 """So many acronyms that are also words of another language (`MIT`, `USA`) may stand beside an English word."""
-_ACRONYM = FOREIGN - 1
-"""Stands for the points of such a word until its window has been read."""
 
 MAX_TOKENS = 8_192
 """Tokens that are remembered, 5 MB at most; when there are more, all are forgotten."""
@@ -61,7 +59,7 @@ _CHAIN = re.compile(rf"{_LETTERS}(?:(?:{_JOINT.pattern}){_LETTERS})*")
 _IDENTIFIER = re.compile(r"[^\W\d_]+(?:[_.:-][^\W\d_]+)+")
 _IDENTIFIER_JOINT = re.compile(r"[_.:-]")
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
-_CODE_SIGNS = re.compile(r"[{}\[\]<>=;_|\\$#*+()]")
+_CODE_SIGNS = rb"{}[]<>=;_|\$#*+()"
 _SEQUENCE = re.compile("[ACDEFGHIKLMNPQRSTVWY]{15,}|(?i:[ACGTUN]{10,})")
 """Residues of a protein, or bases of DNA or RNA. Hardly a word is so long without O and U, or made of these bases."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
@@ -130,8 +128,8 @@ def _read(window: str) -> Evidence:
         word = token[:-1] if token[-1] in _STOPS else token
         if word.isalpha():  # the first or last word of a clause, or an unknown one
             lower = word.lower()
-            if len(word) > 1 and (point := _known(word, lower, known) or _unknown(word, lower, known)):
-                words[place], found[place] = lower, point
+            if len(word) > 1 and (point := known.get(word) or known.get(lower) or _unknown(word, lower, known)):
+                words[place], found[place] = word if point == FOREIGN else lower, point
                 place += 1
             else:
                 del words[place], found[place]
@@ -165,7 +163,8 @@ def _has_signs_of_code(tokens: list[str]) -> bool:
     if len(tokens) < MIN_CODE_TOKENS:
         return False
     characters = "".join(tokens)
-    return len(_CODE_SIGNS.findall(characters)) > CODE_SIGNS_SHARE * len(characters)
+    in_ascii = characters.encode("ascii", "ignore")
+    return len(in_ascii) - len(in_ascii.translate(None, _CODE_SIGNS)) > CODE_SIGNS_SHARE * len(characters)
 
 
 def _all_english(words: list[str]) -> Evidence:
@@ -218,7 +217,7 @@ def _remember(token: str, words: tuple[str, ...]) -> None:
 
 
 def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:
-    """The words of a token that count, in lower case, and the points of each."""
+    """The words of a token that count, in lower case unless they are foreign, and the points of each."""
     words: list[str] = []
     points: list[float] = []
     if len(token) > 1:
@@ -226,7 +225,7 @@ def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[f
             lower = word.lower()
             point = _points(word, lower, known)
             if point:
-                words.append(lower)
+                words.append(word if point == FOREIGN else lower)
                 points.append(point)
     return words, points
 
@@ -243,17 +242,9 @@ def _words_of(token: str) -> list[str]:
     return [word for part in _JOINT.split(token) if len(word := part.strip("'")) > 1]
 
 
-def _known(word: str, lower: str, known: dict[str, int]) -> float | None:
-    """The points of a word that is in the lexicon, perhaps as an acronym."""
-    point = known.get(word) or known.get(lower)
-    if point == FOREIGN and word.isupper() and len(word) <= MAX_ACRONYM_LETTERS and word.isascii():
-        return _ACRONYM
-    return point
-
-
 def _points(word: str, lower: str, known: dict[str, int]) -> float:
     """The points of a word; 0 if it is not counted."""
-    point = _known(word, lower, known)
+    point = known.get(word) or known.get(lower)
     if point:
         return point
     if "'" in word:
@@ -284,25 +275,29 @@ def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
 
 def _without_names(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
     """The words, in lower case, and their points, without acronyms and set phrases."""
-    if _ACRONYM in points:
+    if FOREIGN in points:
         words, points = _without_acronyms(words, points, window)
     words = list(map(str.lower, words))
     return (words, points) if _PHRASE_ENDS.isdisjoint(words) else _without_phrases(words, points)
 
 
 def _without_acronyms(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
-    """The words and points without acronyms, if there is English beside them, or nothing beside short ones.
-
-    Otherwise, and where all letters are capital, they are words like the others.
-    """
-    acronyms = [word for word, point in zip(words, points, strict=True) if point == _ACRONYM]
-    others = [place for place, point in enumerate(points) if point != _ACRONYM]
+    """The words and points without acronyms that are foreign words, too, if there is English beside them, or nothing
+    beside short ones. Otherwise, and where all letters are capital, they are words like the others."""
+    acronyms = [
+        place
+        for place, word in enumerate(words)
+        if points[place] == FOREIGN and len(word) <= MAX_ACRONYM_LETTERS and word.isupper() and word.isascii()
+    ]
+    if not acronyms:
+        return words, points
     english = points.count(ENGLISH)
-    are_short = max(map(len, acronyms)) <= MAX_SHORT_ACRONYM_LETTERS
+    are_short = all(len(words[place]) <= MAX_SHORT_ACRONYM_LETTERS for place in acronyms)
     are_named = not window.isupper() and ACRONYMS_RATIO * english >= len(acronyms)
-    if are_named or (are_short and english == len(others)):
-        return [words[place] for place in others], [points[place] for place in others]
-    return words, [max(point, FOREIGN) for point in points]
+    if not are_named and not (are_short and english + len(acronyms) == len(words)):
+        return words, points
+    kept = sorted({*range(len(words))}.difference(acronyms))
+    return [words[place] for place in kept], [points[place] for place in kept]
 
 
 def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
