@@ -74,6 +74,14 @@ async def test_head_answers_as_get_without_the_content(node: Node) -> None:
     assert {**head.headers, "date": ""} == {**got.headers, "date": ""}
 
 
+@pytest.mark.parametrize("asked", ["bytes=0-4", "bytes=22-"])
+async def test_head_knows_no_ranges(node: Node, asked: str) -> None:
+    await node.put()
+    head = await node.client.head(await node.store.content_url(grant_for(), None, 300), headers={"range": asked})
+    assert head.status_code == 200
+    assert head.headers["content-length"] == "22"
+
+
 async def test_a_reader_that_takes_nothing_is_given_up(tmp_path: Path) -> None:
     async with served(Node(tmp_path, send_stall=0.2)) as node:
         big = BIG * 16  # more than the socket buffers between us and Granian hold

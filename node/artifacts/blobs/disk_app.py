@@ -134,14 +134,14 @@ class DiskApp:
             raise Refused("blob.missing") from None
         with file:
             size = os.fstat(file.fileno()).st_size
-            span = _span(asked.get(b"range"), size) if asked.get(b"if-range", tag) == tag else None
+            is_head = scope["method"] == "HEAD"  # for which ranges are not defined (RFC 9110 §14.2)
+            span = _span(asked.get(b"range"), size) if not is_head and asked.get(b"if-range", tag) == tag else None
             start, end = span or (0, size)
             if start >= size:
                 return await _refuse(send, "blob.range", [(b"content-range", b"bytes */%d" % size)])
             headers += [*content_headers(grant, capability.filename), (b"content-length", b"%d" % (end - start))]
             if span:
                 headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
-            is_head = scope["method"] == "HEAD"
             await _start(send, 206 if span else 200, headers, last=is_head)
             if not is_head:
                 await self._stream(file, start, end, receive, send)
