@@ -6,6 +6,7 @@ All numbers were fitted together on a labelled set, so none should be changed al
 
 import re
 import unicodedata
+from collections import Counter
 from itertools import chain, pairwise
 from typing import NamedTuple, cast
 
@@ -17,6 +18,9 @@ UNKNOWN_NAME = -2.0
 UNKNOWN = -3.0
 UNKNOWN_IN_CODE = -1.0
 """For an unknown lower-case word of source code: it is more likely an identifier."""
+
+MAX_OCCURRENCES = 2
+"""So often is an unknown lower-case word of a window counted: one that comes again and again is a name or a unit."""
 
 CODE_SIGNS_SHARE = 0.06
 """Share of a window's characters, without spaces, that are signs of code where it is taken for source code."""
@@ -274,10 +278,12 @@ def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
 
 
 def _without_names(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
-    """The words, in lower case, and their points, without acronyms and set phrases."""
+    """The words, in lower case, and their points, without acronyms, set phrases, and what is repeated."""
     if FOREIGN in points:
         words, points = _without_acronyms(words, points, window)
     words = list(map(str.lower, words))
+    if points.count(UNKNOWN) > MAX_OCCURRENCES:
+        words, points = _without_repetitions(words, points)
     return (words, points) if _PHRASE_ENDS.isdisjoint(words) else _without_phrases(words, points)
 
 
@@ -297,6 +303,19 @@ def _without_acronyms(words: list[str], points: list[float], window: str) -> tup
     if not are_named and not (are_short and english + len(acronyms) == len(words)):
         return words, points
     kept = sorted({*range(len(words))}.difference(acronyms))
+    return [words[place] for place in kept], [points[place] for place in kept]
+
+
+def _without_repetitions(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
+    """The words and points without further occurrences of an unknown word."""
+    occurrences: Counter[str] = Counter()
+    kept: list[int] = []
+    for place, word in enumerate(words):
+        if points[place] == UNKNOWN:
+            occurrences[word] += 1
+            if occurrences[word] > MAX_OCCURRENCES:
+                continue
+        kept.append(place)
     return [words[place] for place in kept], [points[place] for place in kept]
 
 

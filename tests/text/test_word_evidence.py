@@ -167,6 +167,11 @@ def test_foreign_words_in_capitals_are_no_acronyms(text: str) -> None:
     assert weigh(text).has_foreign
 
 
+def test_an_unknown_word_that_is_repeated_counts_twice() -> None:
+    assert points("xyzzyq one xyzzyq two xyzzyq three xyzzyq") == 2 * UNKNOWN + 3 * ENGLISH
+    assert points("bonjour one bonjour two bonjour") == 3 * FOREIGN + 2 * ENGLISH
+
+
 def test_foreign_identifiers_count_only_where_nothing_is_a_word() -> None:
     assert weigh("hola_mundo_amigos").has_foreign
     assert not weigh("hello hola_mundo").has_foreign
