@@ -33,6 +33,8 @@ PRIOR = 0.5
 
 MAX_ACRONYM_LETTERS = 5
 MAX_SHORT_ACRONYM_LETTERS = 3
+MAX_SHORT_ACRONYMS = 3
+"""More of them may be a sentence in capital letters."""
 ACRONYMS_RATIO = 2
 """So many acronyms that are also words of another language (`MIT`, `USA`) may stand beside an English word."""
 
@@ -289,7 +291,7 @@ def _without_names(words: list[str], points: list[float], window: str) -> tuple[
 
 def _without_acronyms(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
     """The words and points without acronyms that are foreign words, too, if there is English beside them, or nothing
-    beside short ones. Otherwise, and where all letters are capital, they are words like the others."""
+    beside a few short ones. Otherwise, and where all letters are capital, they are words like the others."""
     acronyms = [
         place
         for place, word in enumerate(words)
@@ -298,7 +300,8 @@ def _without_acronyms(words: list[str], points: list[float], window: str) -> tup
     if not acronyms:
         return words, points
     english = points.count(ENGLISH)
-    are_short = all(len(words[place]) <= MAX_SHORT_ACRONYM_LETTERS for place in acronyms)
+    are_few = len(acronyms) <= MAX_SHORT_ACRONYMS
+    are_short = are_few and all(len(words[place]) <= MAX_SHORT_ACRONYM_LETTERS for place in acronyms)
     are_named = not window.isupper() and ACRONYMS_RATIO * english >= len(acronyms)
     if not are_named and not (are_short and english + len(acronyms) == len(words)):
         return words, points

@@ -162,7 +162,9 @@ def test_acronyms_that_are_foreign_words_too_are_not_counted(text: str, words: l
     assert not weigh(text).has_foreign
 
 
-@pytest.mark.parametrize("text", ["HOLA", "HOLA AMIGO", "AYUDA CON ESTE INFORME", "CON ESTE PARA informe"])
+@pytest.mark.parametrize(
+    "text", ["HOLA", "HOLA AMIGO", "AYUDA CON ESTE INFORME", "CON ESTE PARA informe", "QUE SI CON LAS"]
+)
 def test_foreign_words_in_capitals_are_no_acronyms(text: str) -> None:
     assert weigh(text).has_foreign
 
