@@ -125,6 +125,8 @@ class Embedded:
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the server without waiting for it."""
+        for rewrite in self.directory.glob("temp-*"):  # a rewrite of the log that was killed: all data once more
+            rewrite.unlink()
         log = self.directory / "server.log"
         if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
             log.unlink()
@@ -201,15 +203,18 @@ class Embedded:
 
     def last_words(self) -> str:
         """Why the server ended, as far as it is known: its last messages, the signal, a full disk. In one line."""
-        with (self.directory / "server.log").open("rb") as log:
-            log.seek(self._log_start)
-            lines = log.read().decode(errors="replace").splitlines()
+        try:
+            with (self.directory / "server.log").open("rb") as log:
+                log.seek(self._log_start)
+                lines = log.read().decode(errors="replace").splitlines()
+            free = shutil.disk_usage(self.directory).free
+        except OSError as error:
+            return str(error)
         # What the query engine says of itself at its start is no reason to end.
         said = [line for line in lines if line.strip() and "WARNING" not in line and "<search>" not in line]
         why = [line.partition(" # ")[2] or line for line in said][-3:]
         if self._process and (self._process.returncode or 0) < 0:
             why.append(f"killed by signal {-self._process.returncode}")
-        free = shutil.disk_usage(self.directory).free
         if free < self._disk_reserve:
             why.append(f"{free // 2**20} MiB of disk are free")
         return "; ".join(why) or "it ended without a word"

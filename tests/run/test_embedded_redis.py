@@ -180,6 +180,21 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(tmp_path:
         assert client(server).get("kept") == "yes"
 
 
+def test_a_server_that_was_killed_while_it_rewrote_its_log_leaves_no_second_copy_of_its_data(tmp_path: Path) -> None:
+    with Embedded(tmp_path) as server:
+        process = server.start()
+        client(server).mset({f"key {number}": "x" for number in range(1000)})
+        client(server).config_set("rdb-key-save-delay", 1_000_000)  # us
+        client(server).bgrewriteaof()
+        until(lambda: list(server.directory.glob("temp-*")), "the rewrite has begun")
+        process.kill()
+        process.wait()
+        assert list(server.directory.glob("temp-*"))
+        server.start()
+        assert not list(server.directory.glob("temp-*"))
+        assert client(server).dbsize() == 1000
+
+
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     with Embedded(tmp_path / "data") as server:
         server.start()
