@@ -14,7 +14,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import IO, Self
 from urllib.parse import quote
 
-from node.common import process
+from node.common import control_group, process
 from node.config import ConfigError
 
 OLDEST_SERVER = 7
@@ -353,11 +352,6 @@ def _version(server: Path) -> int:
 
 
 def _memory_bytes() -> int:
-    """Bytes of memory this machine or container may use."""
+    """Bytes of memory this machine, container or unit may use."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = Path("/sys/fs/cgroup/memory.max")
-    if sys.platform == "linux" and limit.exists():
-        allowed = limit.read_text().strip()
-        if allowed.isdigit():
-            return min(installed, int(allowed))
-    return installed
+    return min([installed, *map(int, filter(str.isdigit, control_group.bounds("memory.max")))])
