@@ -118,7 +118,10 @@ class Embedded:
                     continue
                 if DAMAGED in message:
                     message = f"its log is damaged ({message}): docs/operations.md, Backup, says what to do"
-                raise EmbeddedError(f"the embedded Redis does not start in {self.directory}: {message}")
+                error = EmbeddedError(f"the embedded Redis does not start in {self.directory}: {message}")
+                if server.returncode < 0:  # killed, for lack of memory perhaps: no setting is wrong
+                    error.status = os.EX_TEMPFAIL
+                raise error
             time.sleep(POLL_SECONDS)
         return server
 

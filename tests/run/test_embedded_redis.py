@@ -233,6 +233,18 @@ def test_what_is_said_of_a_server_that_was_killed(tmp_path: Path) -> None:
     assert words.endswith(" MiB of disk are free")
 
 
+def test_a_server_that_is_killed_at_its_start_may_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short_lived = tmp_path / "server"
+    short_lived.write_text("#!/bin/sh\nkill -9 $$\n")
+    short_lived.chmod(0o700)
+    monkeypatch.setattr("node.run.embedded_redis.find_server", lambda: short_lived)
+    with Embedded(tmp_path) as server, pytest.raises(EmbeddedError, match="killed by signal 9") as raised:
+        server.start()
+    assert raised.value.status == os.EX_TEMPFAIL
+
+
 def test_a_data_directory_that_is_none_holds_no_node() -> None:
     assert running(Path("/dev/null")) is None
 
