@@ -1,7 +1,7 @@
 """The `relay-node` command: reads the settings, runs what was asked for, gives its exit status.
 
 0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, which one sentence on stderr says;
-75: a port is taken, so that whoever starts the node tries again.
+75: what may pass, so that whoever starts the node tries again: a port is taken, or the embedded Redis was killed.
 """
 
 import argparse

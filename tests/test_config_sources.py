@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from node.config import ConfigError, Limit, Networks, Proxies, Schedule, Settings, load
+from tests.support.users import shut
 
 SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
 
@@ -74,6 +75,14 @@ def test_what_cannot_be_used_is_said_with_the_file(text: str, said: str, written
     assert str(refused.value).startswith(f"{written}: ")
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_who_may_not_look_into_the_data_directory_is_told_who_to_be(tmp_path: Path) -> None:
+    said = r"relay.toml cannot be read: Permission denied; run this as the user of the node"
+    with shut(tmp_path), pytest.raises(ConfigError, match=said):
+        load({"RELAY_DATA_DIR": str(tmp_path)})
+    with pytest.raises(ConfigError, match=r"relay.toml cannot be read: File name too long$"):
+        load({"RELAY_DATA_DIR": "/" + "x" * 300})
 
 
 @pytest.mark.parametrize("name", ["SECRET", "SIGNING_KEY", "REDIS_URL", "SEARCH_URL"])

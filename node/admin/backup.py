@@ -167,6 +167,8 @@ def read_manifest(directory: Path) -> Backup:
     """What a backup says that it holds. Raises BackupError."""
     try:
         return msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Backup)
+    except PermissionError as error:
+        raise BackupError(f"{directory} cannot be read: {error.strerror}; run this as the user who owns it") from error
     except (OSError, msgspec.DecodeError) as error:
         raise BackupError(f"{directory} is not a whole backup: its {MANIFEST} is missing or damaged") from error
 

@@ -97,7 +97,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redis_maxmemory: Annotated[
         int,
         says(
-            "that the embedded Redis may use, 0 = half of the machine's memory; "
+            "that the embedded Redis may use, 0 = half of the memory of its machine, container or unit; "
             "if set, also the assumed limit of an external Redis without maxmemory",
             0,
             unit="bytes",

@@ -67,13 +67,17 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
 
 
 def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
-    """The file of settings, if there is one. Raises ConfigError if one is named and not there."""
-    if named := environ.get(CONFIG):
-        if not Path(named).is_file():
-            raise ConfigError(f"{CONFIG}={named!r}: there is no such file")
-        return Path(named)
-    beside = Path(environ.get("RELAY_DATA_DIR") or data_dir) / CONFIG_NAME
-    return beside if beside.is_file() else None
+    """The file of settings, if there is one. Raises ConfigError if one is named and not there, or nobody can tell."""
+    named = environ.get(CONFIG)
+    path = Path(named or Path(environ.get("RELAY_DATA_DIR") or data_dir, CONFIG_NAME))
+    try:
+        is_there = path.is_file()
+    except OSError as error:
+        what_to_do = "; run this as the user of the node" if isinstance(error, PermissionError) else ""
+        raise ConfigError(f"{path} cannot be read: {error.strerror}{what_to_do}") from error
+    if named and not is_there:
+        raise ConfigError(f"{CONFIG}={named!r}: there is no such file")
+    return path if is_there else None
 
 
 def handed_down(given: Mapping[str, Given]) -> dict[str, str]:

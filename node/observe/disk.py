@@ -31,14 +31,14 @@ def disks(settings: Settings) -> Iterator[DiskSpace]:
         yield space("redis", directory)
     if not settings.blob_url.startswith("s3:"):
         directory = directory_of(settings.blob_url, settings.data_dir).absolute()
-        yield space("blobs", next(place for place in (directory, *directory.parents) if place.exists()))
+        yield space("blobs", next(place for place in (directory, *directory.parents) if os.access(place, os.F_OK)))
 
 
 def redis_directory(settings: Settings) -> Path | None:
-    """Where the embedded Redis keeps its log; None if Redis is another one, or has not been started here yet."""
+    """Where the embedded Redis keeps its log; None if that is not here, or not this user's."""
     directory = settings.data_dir / "redis"
     is_embedded = not settings.redis_url or settings.redis_url.startswith("unix://")
-    return directory if is_embedded and (directory / "appendonlydir").exists() else None
+    return directory if is_embedded and os.access(directory / "appendonlydir", os.F_OK) else None
 
 
 def space(use: Literal["redis", "blobs"], directory: Path) -> DiskSpace:

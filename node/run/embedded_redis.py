@@ -14,7 +14,6 @@ import signal
 import socket
 import stat
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import IO, Self
 from urllib.parse import quote
 
-from node.common import process
+from node.common import control_group, process
 from node.config import ConfigError
 
 OLDEST_SERVER = 7
@@ -119,12 +118,17 @@ class Embedded:
                     continue
                 if DAMAGED in message:
                     message = f"its log is damaged ({message}): docs/operations.md, Backup, says what to do"
-                raise EmbeddedError(f"the embedded Redis does not start in {self.directory}: {message}")
+                error = EmbeddedError(f"the embedded Redis does not start in {self.directory}: {message}")
+                if server.returncode < 0:  # killed, for lack of memory perhaps: no setting is wrong
+                    error.status = os.EX_TEMPFAIL
+                raise error
             time.sleep(POLL_SECONDS)
         return server
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the server without waiting for it."""
+        for rewrite in self.directory.glob("temp-*"):  # a rewrite of the log that was killed: all data once more
+            rewrite.unlink()
         log = self.directory / "server.log"
         if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
             log.unlink()
@@ -201,15 +205,18 @@ class Embedded:
 
     def last_words(self) -> str:
         """Why the server ended, as far as it is known: its last messages, the signal, a full disk. In one line."""
-        with (self.directory / "server.log").open("rb") as log:
-            log.seek(self._log_start)
-            lines = log.read().decode(errors="replace").splitlines()
+        try:
+            with (self.directory / "server.log").open("rb") as log:
+                log.seek(self._log_start)
+                lines = log.read().decode(errors="replace").splitlines()
+            free = shutil.disk_usage(self.directory).free
+        except OSError as error:
+            return str(error)
         # What the query engine says of itself at its start is no reason to end.
         said = [line for line in lines if line.strip() and "WARNING" not in line and "<search>" not in line]
         why = [line.partition(" # ")[2] or line for line in said][-3:]
         if self._process and (self._process.returncode or 0) < 0:
             why.append(f"killed by signal {-self._process.returncode}")
-        free = shutil.disk_usage(self.directory).free
         if free < self._disk_reserve:
             why.append(f"{free // 2**20} MiB of disk are free")
         return "; ".join(why) or "it ended without a word"
@@ -348,11 +355,6 @@ def _version(server: Path) -> int:
 
 
 def _memory_bytes() -> int:
-    """Bytes of memory this machine or container may use."""
+    """Bytes of memory this machine, container or unit may use."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = Path("/sys/fs/cgroup/memory.max")
-    if sys.platform == "linux" and limit.exists():
-        allowed = limit.read_text().strip()
-        if allowed.isdigit():
-            return min(installed, int(allowed))
-    return installed
+    return min([installed, *map(int, filter(str.isdigit, control_group.bounds("memory.max")))])

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -24,7 +23,7 @@ from granian.constants import HTTPModes, Interfaces, Loops
 from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
-from node.common import process
+from node.common import control_group, process
 from node.common.signals import DRAIN, DRAINING, RELEASE_WAITERS
 from node.config import ConfigError, Settings
 from node.config.sources import CONFIG, config_path
@@ -61,9 +60,6 @@ BLOCKED_SECONDS = 0.25
 """How long a web process goes on blocking STOP_SIGNALS after its application has started: Granian's event loop stands
 still for a moment then, and a signal that came would be lost.
 """
-
-CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
-"""Processor time that a container may use, and in which time, in microseconds; `max` is as much as there is."""
 
 APP = "node.run.web:create"
 WORKER = "node.run.worker:main"
@@ -250,7 +246,7 @@ def _resolve(target: str) -> Callable[..., Any]:
 
 
 def web_processes(settings: Settings) -> int:
-    """How many web processes there are: RELAY_WORKERS, or one for each core that this machine or container may use."""
+    """How many web processes there are: RELAY_WORKERS, or one for each core that the node may use."""
     return settings.workers or _cores()
 
 
@@ -258,5 +254,5 @@ def _cores() -> int:
     if sys.platform != "linux":
         return os.cpu_count() or 1
     cores = len(os.sched_getaffinity(0))
-    allowed, period = CPU_MAX.read_text().split() if CPU_MAX.exists() else ("max", "")
-    return cores if allowed == "max" else min(cores, math.ceil(int(allowed) / int(period)))
+    shares = [bound.split() for bound in control_group.bounds("cpu.max")]  # so many microseconds in so many
+    return min([cores, *(math.ceil(int(used) / int(period)) for used, period in shares if used != "max")])

@@ -85,8 +85,11 @@ class InForce:
         return handed_down(self._given)
 
     def renew(self) -> None:
-        """Take over what a process can take over of settings that were found to be good."""
-        found, before = texts(), self._given
+        """Take over what a process can take over of settings that were found to be good a moment ago."""
+        try:
+            found, before = texts(), self._given
+        except ConfigError:  # somebody is writing the file
+            return
         self._given = {
             name: given
             for there, is_renewed in ((before, False), (found, True))

@@ -93,25 +93,29 @@ class Child:
 
         Ends the supervisor if the process cannot run with the settings that it was first started with.
         """
-        now = time.monotonic()
         if self._restart_at is not None:
-            if now >= self._restart_at:
-                self._run(self._spawn)
+            if time.monotonic() >= self._restart_at:
+                self._start_again()
         elif (status := self._process.poll()) is not None:
             if status == USAGE_ERROR and self._starts == 1:
                 raise SystemExit(USAGE_ERROR)  # it has said why, and would say it again
-            steady = now - self._started >= STEADY_SECONDS
-            self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
-            self._restart_at = now + self._pause
             said = {"said": self._last_words()} if self._last_words else {}
-            log.error(
-                "child ended",
-                child=self.name,
-                child_pid=self._process.pid,
-                status=status,
-                restart_in=self._pause,
-                **said,
-            )
+            pause = self._pause_before_start(steady=time.monotonic() - self._started >= STEADY_SECONDS)
+            pid = self._process.pid
+            log.error("child ended", child=self.name, child_pid=pid, status=status, restart_in=pause, **said)
+
+    def _start_again(self) -> None:
+        try:
+            self._run(self._spawn)
+        except OSError as error:  # of memory, processes or disk, there may be enough again in a moment
+            pause = self._pause_before_start(steady=False)
+            log.warning("child not started", child=self.name, reason=str(error), restart_in=pause)
+
+    def _pause_before_start(self, *, steady: bool) -> float:
+        """Set when the process is started again; a pause, in seconds, is twice the last one unless it was `steady`."""
+        self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
+        self._restart_at = time.monotonic() + self._pause
+        return self._pause
 
     def reload(self) -> None:
         """Have the process read the settings anew. Redis has none of them, and would end."""

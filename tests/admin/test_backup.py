@@ -22,6 +22,7 @@ from node.store.address import locate
 from node.store.snapshot import primaries, snapshot
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import Cluster, RedisServer, until
+from tests.support.users import shut
 
 FREE = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
 BYTES = b"id,name\n1,Ada\n2,Grace\n"
@@ -284,6 +285,14 @@ def test_a_backup_that_is_not_whole_restores_nothing(tmp_path: Path, whole: Path
     with pytest.raises(BackupError, match="not a whole backup"):
         restore(settings, whole)
     assert not settings.data_dir.exists()
+
+
+def test_a_backup_of_another_user_is_not_called_damaged(tmp_path: Path, whole: Path) -> None:
+    with (
+        shut(whole),
+        pytest.raises(BackupError, match="cannot be read: Permission denied; run this as the user who owns"),
+    ):
+        restore(Settings(data_dir=tmp_path / "node"), whole)
 
 
 def test_a_node_is_never_overwritten(tmp_path: Path, whole: Path) -> None:

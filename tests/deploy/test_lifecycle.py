@@ -3,6 +3,7 @@
 import http.client
 import os
 import re
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -75,6 +76,13 @@ def test_a_web_process_that_starts_during_a_drain_drains_too(tmp_path: Path, emp
         until(is_draining, "the next one drains")
         assert b'{"status":"ready"}' not in told
         assert call(node.port, "GET", "/health")[1]["connection"] == "close"
+        assert ends(node) == 0
+
+
+def test_a_node_whose_metrics_folder_is_gone_stops_all_the_same(tmp_path: Path, empty_redis: RedisServer) -> None:
+    folder = tmp_path / "metrics"  # in /dev/shm, whose files of a user logind removes when that user logs out
+    with web_node(tmp_path, empty_redis.url, RELAY_ADMIN_PORT=str(free_port()), RELAY_METRICS_DIR=str(folder)) as node:
+        shutil.rmtree(folder)
         assert ends(node) == 0
 
 

@@ -114,6 +114,16 @@ def test_a_unit_leaves_time_to_stop(path: Path) -> None:
         assert unit(path)["Service"]["KillMode"] == "mixed"
 
 
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.stem)
+def test_a_unit_is_not_given_up_because_it_ended_often(path: Path) -> None:
+    assert unit(path)["Unit"]["StartLimitIntervalSec"] == "0"
+
+
+@pytest.mark.parametrize("path", [path for path in UNITS if role(path) != "worker"], ids=lambda path: path.stem)
+def test_a_process_that_the_kernel_kills_for_memory_ends_no_other(path: Path) -> None:
+    assert unit(path)["Service"]["OOMPolicy"] == "continue"
+
+
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_a_unit_does_not_try_again_with_settings_that_cannot_be_used(path: Path) -> None:
     assert int(unit(path)["Service"]["RestartPreventExitStatus"]) == USAGE_ERROR

@@ -12,6 +12,7 @@ from node.observe.disk import disks, space
 from node.observe.metrics.gauges import disk_figures
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
+from tests.support.users import shut
 
 Nodes = AsyncIterator[NodeUnderTest]
 
@@ -33,6 +34,13 @@ async def short(tmp_path: Path, embedded: Path, request: pytest.FixtureRequest) 
         settings = settings_for(server.url, data_dir=embedded, disk_reserve=int(free / request.param))
         async with running(settings) as node:
             yield node
+
+
+def test_the_disk_of_a_log_that_is_another_users_is_not_looked_at(embedded: Path) -> None:
+    settings = Settings(data_dir=embedded)
+    assert [disk.use for disk in disks(settings)] == ["redis", "blobs"]
+    with shut(embedded / "redis"):
+        assert [disk.use for disk in disks(settings)] == ["blobs"]
 
 
 async def health(node: NodeUnderTest) -> Any:

@@ -1,15 +1,22 @@
 """What processes have counted is added up: nothing is lost with a process, nothing is counted twice."""
 
+import asyncio
+import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import cast
 
+import msgspec
 import pytest
 
+from node.observe.log import configure
 from node.observe.metrics import snapshots
+from node.observe.metrics.meter import Meter
 from node.observe.metrics.snapshots import (
     Reading,
     Snapshot,
@@ -22,6 +29,7 @@ from node.observe.metrics.snapshots import (
     take_over,
     write,
 )
+from tests.support.node_under_test import NodeUnderTest
 
 KILLED_INSTANCE = """
 import os, signal, sys
@@ -209,3 +217,21 @@ def test_what_a_killed_instance_left_is_removed_by_the_next(tmp_path: Path, monk
 def test_without_a_folder_there_is_nobody_to_tell(tmp_path: Path) -> None:
     drain("")
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_folder_that_takes_no_file_is_told_of_once_each_time(
+    node: NodeUnderTest, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure("info")
+    logging.getLogger().addHandler(caplog.handler)
+    folder = tmp_path / "metrics"
+    meter = Meter(msgspec.structs.replace(node.settings, metrics_dir=str(folder)), "worker", node.store, lambda: ())
+    once = asyncio.Event()
+    once.set()
+    for is_there in (False, False, True, False, False):
+        if is_there:
+            folder.mkdir()
+        await meter.run(once)
+        shutil.rmtree(folder, ignore_errors=True)
+    said = [cast("dict[str, str]", record.msg)["event"] for record in caplog.records]
+    assert said.count("metrics not written") == 2

@@ -180,6 +180,21 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(tmp_path:
         assert client(server).get("kept") == "yes"
 
 
+def test_a_server_that_was_killed_while_it_rewrote_its_log_leaves_no_second_copy_of_its_data(tmp_path: Path) -> None:
+    with Embedded(tmp_path) as server:
+        process = server.start()
+        client(server).mset({f"key {number}": "x" for number in range(1000)})
+        client(server).config_set("rdb-key-save-delay", 1_000_000)  # us
+        client(server).bgrewriteaof()
+        until(lambda: list(server.directory.glob("temp-*")), "the rewrite has begun")
+        process.kill()
+        process.wait()
+        assert list(server.directory.glob("temp-*"))
+        server.start()
+        assert not list(server.directory.glob("temp-*"))
+        assert client(server).dbsize() == 1000
+
+
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     with Embedded(tmp_path / "data") as server:
         server.start()
@@ -216,6 +231,18 @@ def test_what_is_said_of_a_server_that_was_killed(tmp_path: Path) -> None:
         words = server.last_words()
     assert words.startswith("killed by signal 9; ")
     assert words.endswith(" MiB of disk are free")
+
+
+def test_a_server_that_is_killed_at_its_start_may_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short_lived = tmp_path / "server"
+    short_lived.write_text("#!/bin/sh\nkill -9 $$\n")
+    short_lived.chmod(0o700)
+    monkeypatch.setattr("node.run.embedded_redis.find_server", lambda: short_lived)
+    with Embedded(tmp_path) as server, pytest.raises(EmbeddedError, match="killed by signal 9") as raised:
+        server.start()
+    assert raised.value.status == os.EX_TEMPFAIL
 
 
 def test_a_data_directory_that_is_none_holds_no_node() -> None:

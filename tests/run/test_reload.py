@@ -18,7 +18,7 @@ import structlog
 
 from node.config import Networks, Proxies, Settings, load
 from node.observe.log import configure
-from node.run.reload import Reloading
+from node.run.reload import InForce, Reloading
 from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port, until
 
@@ -175,6 +175,18 @@ def test_what_is_taken_over_and_what_waits(written: Path, monkeypatch: pytest.Mo
     changed = current.read()
     assert changed is not None
     assert (changed.trusted_proxies, changed.log) == (Proxies(unix=True), "info")
+
+
+def test_a_file_that_is_broken_between_two_looks_ends_no_supervisor(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written.write_text("[limit]\nrelay = '5/60'\n")
+    monkeypatch.setenv("RELAY_CONFIG", str(written))
+    in_force = InForce()
+    before = in_force.environment
+    written.write_text("[limit]\nrelay = ")
+    in_force.renew()
+    assert in_force.environment == before
 
 
 def test_the_log_level_changes_for_loggers_that_were_used_before(caplog: pytest.LogCaptureFixture) -> None:

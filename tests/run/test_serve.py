@@ -113,6 +113,16 @@ def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> No
     until(_works(lambda: small.get("/worker")), "the node answers")
 
 
+def test_a_child_that_cannot_be_started_again_is_tried_until_it_can(small: NodeProcess) -> None:
+    small.start().ready()
+    data, away = small.folder / "redis", small.folder / "away"
+    data.rename(away)  # as a disk that is gone
+    os.kill(small.child("redis"), signal.SIGKILL)
+    small.line("child not started", child="redis")
+    away.rename(data)
+    until(_works(lambda: small.get("/worker")), "the node answers")
+
+
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 def test_a_node_that_is_told_to_stop_leaves_nothing_behind(small: NodeProcess, signum: int) -> None:
     small.start().ready()

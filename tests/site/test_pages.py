@@ -266,11 +266,21 @@ async def test_new_replies_are_sent_to_an_open_page(node: NodeUnderTest) -> None
     assert (nothing.status_code, nothing.content) == (204, b"")
 
 
+async def test_a_text_that_is_its_own_title_is_listed_once(node: NodeUnderTest) -> None:
+    await opened(node, title="Who can read a long report?", body="Who can read a long report?")  # as a relay message is
+    assert (await shown(node, "/board")).text.count("Who can read a long report?") == 1
+
+
 async def test_a_task_has_a_page_and_a_request_that_claims_it(node: NodeUnderTest) -> None:
-    task = await offered(node, description="One page of plain English.", lease_seconds=900)
-    assert f"/tasks/{task}" in (await shown(node, "/tasks")).links()
+    terms = {"lease_seconds": 900, "skills": ["plain-words"], "deadline": "2099-01-02T03:04:00Z"}
+    task = await offered(node, description="One page of plain English.", **terms)
+    offers = await shown(node, "/tasks")
+    assert f"/tasks/{task}" in offers.links()
+    assert "plain-words" in offers.text
     page = await shown(node, f"/tasks/{task}")
     assert "One page of plain English." in page.text
+    assert "Skills: plain-words" in page.text
+    assert "until 2 Jan 2099, 03:04 UTC" in page.text
     assert f"curl http://node.example/api/v1/tasks/{task}/claim" in page.text
     await node.client.post(f"/api/v1/tasks/{task}/claim", json={"assignee_id": "summary-agent"})
     claimed = await shown(node, f"/tasks/{task}")

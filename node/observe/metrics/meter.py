@@ -61,6 +61,7 @@ class Meter:
         self._inherited: list[Reading] = []
         self._took_a_place = False
         self._lag = 0.0
+        self._fails = False
         if settings.metrics_dir:
             self._path = new_path(Path(settings.metrics_dir), role, os.getpid())
             with suppress(OSError):
@@ -89,8 +90,12 @@ class Meter:
     def _write(self, snapshot: Snapshot) -> None:
         try:
             write(self._path, snapshot)
-        except OSError as error:  # a full disk costs figures, not requests
-            log.warning("metrics not written", reason=str(error))
+        except OSError as error:  # a full disk costs figures, not requests, and no line each second
+            if not self._fails:
+                log.warning("metrics not written", reason=str(error))
+            self._fails = True
+        else:
+            self._fails = False
 
     def _common(self) -> Iterator[Reading]:
         """What a process of any role counts."""

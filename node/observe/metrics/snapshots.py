@@ -104,7 +104,8 @@ def _remove_left(folder: Path) -> None:
 def drain(given: str) -> None:
     """Say that this instance is about to stop: `/ready` answers 503 from now on. Nothing to do without a folder."""
     if given:
-        (Path(given) / DRAINING).touch()
+        with suppress(OSError):  # of a folder that is gone, for instance: the instance stops all the same
+            (Path(given) / DRAINING).touch()
 
 
 def new_path(folder: Path, role: str, pid: int) -> Path:

@@ -1,0 +1,23 @@
+"""What another user meets: files of the node that are not for everybody."""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+NOBODY = 65534
+
+
+@contextmanager
+def shut(directory: Path) -> Generator[None]:
+    """Nobody may look into the directory meanwhile, and this process is not root, who may all the same."""
+    mode, user = directory.stat().st_mode, os.geteuid()
+    directory.chmod(0)
+    if user == 0:
+        os.setresuid(NOBODY, NOBODY, user)
+    try:
+        yield
+    finally:
+        if user == 0:
+            os.setresuid(user, user, user)
+        directory.chmod(mode)
