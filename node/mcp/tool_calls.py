@@ -169,9 +169,8 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
 
 def _clearable(body: Any) -> frozenset[str]:
     """Members of a body that null clears, where they would stay as they are if they were left out."""
-    if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
-        return frozenset()
-    return frozenset(field.encode_name for field in msgspec.structs.fields(body) if field.default is UNSET)
+    members = msgspec.structs.fields(body) if body else ()
+    return frozenset(member.encode_name for member in members if member.default is UNSET)
 
 
 def _header(name: str, header: ArgumentHeader, arguments: Arguments) -> Header:

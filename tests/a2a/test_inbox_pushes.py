@@ -192,6 +192,16 @@ async def test_json_rpc_has_the_same_operations_in_both_spellings(node: NodeUnde
     assert (await rpc(node, inbox, "ListTaskPushNotificationConfigs", {"taskId": "none"}))["error"]["code"] == -32001
 
 
+@pytest.mark.parametrize("unset", [{}, {"credentials": None}])
+async def test_a_scheme_without_credentials_is_kept_and_shown(node: NodeUnderTest, unset: Json) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    config = {"url": "https://hooks.example.com/a2a", "authentication": {"scheme": "Bearer"}}
+    await pushed_to(node, inbox, task, **config | {"authentication": {"scheme": "Bearer"} | unset})
+    listed = (await node.client.get(configs_of(inbox, task))).json()
+    assert listed["configs"] == [{"id": task["id"], "taskId": task["id"]} | config]
+
+
 async def test_a_config_ends_with_its_task(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     task = await begun(node, inbox)
