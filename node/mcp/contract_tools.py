@@ -1,6 +1,6 @@
 """The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
-from node.mcp.tool import CALLBACK, KEY, TOKEN, WAIT, Tool
+from node.mcp.tool import CALLBACK, KEY, STATUS, TOKEN, WAIT, WAIT_FOR_STATUS, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
@@ -84,7 +84,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "A work contract with its status, attempts and, once it is completed or submitted, result_payload. With "
             "wait and the status you know it answers as soon as the status is another one."
         ),
-        inputs={"id": _TASK, "wait": WAIT, "status": "The status you know; wait ends when it is another one"},
+        inputs={"id": _TASK, "wait": WAIT_FOR_STATUS, "status": STATUS},
         reads=True,
     ),
     Tool(

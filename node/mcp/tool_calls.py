@@ -6,7 +6,7 @@ parameters of the path and credentials, which the operation would name in the wo
 
 import base64
 from collections.abc import Mapping, Sequence
-from http.client import NO_CONTENT
+from http.client import NO_CONTENT, UNAUTHORIZED
 from typing import Any
 from urllib.parse import quote
 
@@ -61,6 +61,8 @@ class BoundTool:
         self.in_query = frozenset(name for name in tool.inputs if name in taken)
         self.has_body = route.method != "GET"
         self.fixed_query = [f"{name}={quote(value)}" for name, value in tool.query.items()]
+        self.token = next((name for name, header in tool.headers.items() if header.scheme), "")
+        """The argument that is sent as a token."""
         self.has_digest = "digest_sha256" in tool.inputs
         required = self.input_schema.get("required", ())
         types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
@@ -111,6 +113,8 @@ class ToolCalls:
         response = await self._operations.call(
             request, bound.route, params=path, query=query, body=body, headers=headers
         )
+        if response.status == UNAUTHORIZED and bound.token:  # the operation says in which header it belongs
+            return failure(response, f"Give {bound.token}: only who has it may do this.")
         if response.status >= 400:
             return failure(response)
         if response.status == NO_CONTENT:
