@@ -79,6 +79,25 @@ async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
     assert (answer["id"], answer["error"]["code"]) == (7, -32602)
 
 
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"parts": [{"text": "é" * 8193}]}, "message.parts"),
+        ({"contextId": "two\nlines"}, "message.contextId"),
+        ({"contextId": "x" * 101}, "message.contextId"),
+        ({"metadata": {"note": "x" * 24 * 1024}}, "message.metadata"),
+    ],
+)
+async def test_what_an_inbox_does_not_take_is_named_by_its_place_in_the_message(
+    node: NodeUnderTest, fields: Json, place: str
+) -> None:
+    inbox = await opened(node)
+    answer = (await called(node, inbox, call({"message": MESSAGE | fields}))).json()
+    [violation] = answer["error"]["data"][1]["fieldViolations"]
+    assert (answer["error"]["code"], violation["field"]) == (-32602, place)
+    assert (await read(node, inbox))["messages"] == []
+
+
 async def test_a_retry_with_another_id_is_the_same_call(node: NodeUnderTest) -> None:
     inbox, key = await opened(node), {"idempotency_key": "a-key-of-some-length"}
     first = await called(node, inbox, call(), **key)
