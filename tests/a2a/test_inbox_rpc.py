@@ -98,6 +98,14 @@ async def test_what_an_inbox_does_not_take_is_named_by_its_place_in_the_message(
     assert (await read(node, inbox))["messages"] == []
 
 
+async def test_neither_binding_has_an_extended_card(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    error = (await called(node, inbox, call({}, method="GetExtendedAgentCard"))).json()["error"]
+    assert (error["code"], error["data"][0]["reason"]) == (-32004, "UNSUPPORTED_OPERATION")
+    plain = await node.client.get(path_of(inbox, "/a2a/extendedAgentCard"))
+    assert (plain.status_code, plain.json()["error"]["details"][0]["reason"]) == (400, "UNSUPPORTED_OPERATION")
+
+
 async def test_a_retry_with_another_id_is_the_same_call(node: NodeUnderTest) -> None:
     inbox, key = await opened(node), {"idempotency_key": "a-key-of-some-length"}
     first = await called(node, inbox, call(), **key)
