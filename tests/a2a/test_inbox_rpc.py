@@ -106,6 +106,36 @@ async def test_neither_binding_has_an_extended_card(node: NodeUnderTest) -> None
     assert (plain.status_code, plain.json()["error"]["details"][0]["reason"]) == (400, "UNSUPPORTED_OPERATION")
 
 
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [
+        ("POST", "message:send"),
+        ("POST", "message:stream"),
+        ("GET", "tasks"),
+        ("GET", "tasks/{id}"),
+        ("POST", "tasks/{id}:cancel"),
+        ("POST", "tasks/{id}:subscribe"),
+        ("POST", "tasks/{id}/pushNotificationConfigs"),
+        ("GET", "tasks/{id}/pushNotificationConfigs"),
+        ("GET", "tasks/{id}/pushNotificationConfigs/{id}"),
+        ("DELETE", "tasks/{id}/pushNotificationConfigs/{id}"),
+        ("GET", "extendedAgentCard"),
+    ],
+)
+async def test_every_operation_refuses_a_version_and_a_body_that_it_does_not_know(
+    node: NodeUnderTest, method: str, step: str
+) -> None:
+    inbox = await opened(node)
+    path = path_of(inbox, "/a2a")
+    task = (await node.client.post(f"{path}/message:send", json=SENT)).json()["task"]["id"]
+    url, old = f"{path}/{step.replace('{id}', task)}", {"a2a-version": "0.3"}
+    refused = await node.client.request(method, url, json=SENT if method == "POST" else None, headers=old)
+    assert (refused.status_code, refused.json()["error"]["details"][0]["reason"]) == (400, "VERSION_NOT_SUPPORTED")
+    if method == "POST" and ":cancel" not in step and ":subscribe" not in step:
+        plain = await node.client.post(url, content=b"{}", headers={"content-type": "text/plain"})
+        assert (plain.status_code, plain.json()["error"]["code"]) == (415, 415)
+
+
 async def test_a_retry_with_another_id_is_the_same_call(node: NodeUnderTest) -> None:
     inbox, key = await opened(node), {"idempotency_key": "a-key-of-some-length"}
     first = await called(node, inbox, call(), **key)
