@@ -192,6 +192,20 @@ async def test_json_rpc_has_the_same_operations_in_both_spellings(node: NodeUnde
     assert (await rpc(node, inbox, "ListTaskPushNotificationConfigs", {"taskId": "none"}))["error"]["code"] == -32001
 
 
+async def test_a_config_that_comes_with_a_message_may_take_the_place_of_one_without_a_name(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    for named in ({"id": "a"}, {"id": "b"}, {"id": "c"}, {}):
+        assert (await pushed_to(node, inbox, task, url="https://hooks.example.com/a2a", **named)).status_code == 200
+    await answered(node, inbox, status="input_required", reply="Which?")
+    goes_on, other = message("More", taskId=task["id"]), "https://hooks.example.com/other"
+    taken = await sent(node, inbox, goes_on, taskPushNotificationConfig={"url": other})
+    assert taken.status_code == 200, taken.text
+    configs = (await node.client.get(configs_of(inbox, task))).json()["configs"]
+    assert [each["url"] for each in configs if each["id"] == task["id"]] == [other]
+    assert len(configs) == 4
+
+
 @pytest.mark.parametrize("unset", [{}, {"credentials": None}])
 async def test_a_scheme_without_credentials_is_kept_and_shown(node: NodeUnderTest, unset: Json) -> None:
     inbox = await opened(node)
