@@ -136,6 +136,25 @@ async def test_every_operation_refuses_a_version_and_a_body_that_it_does_not_kno
         assert (plain.status_code, plain.json()["error"]["code"]) == (415, 415)
 
 
+async def test_no_cache_keeps_what_was_said_to_an_inbox(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    path = path_of(inbox, "/a2a")
+    sent = await node.client.post(f"{path}/message:send", json=SENT)
+    task = sent.json()["task"]
+    configs = f"{path}/tasks/{task['id']}/pushNotificationConfigs"
+    config = {"id": "c1", "url": "https://hooks.example.com/a2a"}
+    answers = [
+        sent,
+        await node.client.post(configs, json=config),
+        await called(node, inbox, call({}, method="ListTasks")),
+    ]
+    for step in (f"tasks/{task['id']}", f"tasks?contextId={task['contextId']}"):
+        answers.append(await node.client.get(f"{path}/{step}"))
+    answers += [await node.client.get(url) for url in (configs, f"{configs}/c1")]
+    answers.append(await node.client.post(f"{path}/tasks/{task['id']}:cancel"))
+    assert [(each.status_code, each.headers.get("cache-control")) for each in answers] == [(200, "no-store")] * 8
+
+
 async def test_a_retry_with_another_id_is_the_same_call(node: NodeUnderTest) -> None:
     inbox, key = await opened(node), {"idempotency_key": "a-key-of-some-length"}
     first = await called(node, inbox, call(), **key)
