@@ -68,6 +68,16 @@ async def test_the_id_of_a_call_comes_back_as_it_was(node: NodeUnderTest, call_i
     assert (answer["id"], "result" in answer) == (call_id, True)
 
 
+@pytest.mark.parametrize("length", [-1, "soon", 1.5])
+async def test_a_history_of_a_length_that_there_is_not_is_refused(node: NodeUnderTest, length: object) -> None:
+    inbox = await opened(node)
+    task = (await result(node, inbox, "SendMessage", SENT))["task"]
+    answer = await called(node, inbox, call({"id": task["id"], "historyLength": length}, method="GetTask"))
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (200, -32602)
+    assert error["data"][1]["fieldViolations"][0]["field"] == "historyLength"
+
+
 async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     for content in (b"{", b"\xff", b"", b"NaN"):

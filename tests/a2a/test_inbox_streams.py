@@ -85,6 +85,17 @@ async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(node: 
     assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
 
 
+async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    sending = node.client.post(path_of(inbox, "/a2a/message:stream"), json={"message": message()})
+    following = asyncio.create_task(sending)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    async with asyncio.timeout(PATIENCE):
+        *_, last = (line for line in (await following).text.splitlines() if line.startswith("data: "))
+    status = json.loads(last.removeprefix("data: "))["statusUpdate"]["status"]
+    assert (status["state"], status["message"]["parts"][0]["text"]) == ("TASK_STATE_INPUT_REQUIRED", "Which?")
+
+
 async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     subscribe = f"{path_of(inbox, '/a2a/tasks/')}{(await begun(node, inbox))['id']}:subscribe"
