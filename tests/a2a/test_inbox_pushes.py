@@ -76,8 +76,10 @@ async def test_a_task_that_goes_on_and_is_canceled_is_told(node: NodeUnderTest) 
         inbox = await opened(node)
         task = await begun(node, inbox)
         await answered(node, inbox, status="input_required", reply="Which?")
-        assert (await pushed_to(node, inbox, task, url=receiver.url)).status_code == 200
+        scheme_alone = {"authentication": {"scheme": "Bearer"}}
+        assert (await pushed_to(node, inbox, task, url=receiver.url, **scheme_alone)).status_code == 200
         await receiver.until(1)
+        assert "authorization" not in receiver.headers[0]
         await begun(node, inbox, message("That one", taskId=task["id"]))
         await receiver.until(2)
         await node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:cancel"))
