@@ -63,8 +63,10 @@ READERS = {
 }
 
 DESTROYERS = {"destroy_session", "cancel_task", "withdraw_message", "close_inbox", "remove_agent"}
-REPEATABLE = {"destroy_session", "complete_task", "settle_message", "settle_through", "withdraw_message", "extend_task"}
-REPEATABLE |= {"accept_result", "cancel_task", "register_agent", "remove_agent", *READERS}
+REPEATABLE = {
+    *("destroy_session", "complete_task", "settle_message", "settle_through", "withdraw_message", "extend_task"),
+    *("accept_result", "cancel_task", "register_agent", "remove_agent", *READERS),
+}
 
 
 async def listed(node: NodeUnderTest) -> dict[str, dict[str, Any]]:
