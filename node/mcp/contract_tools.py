@@ -1,12 +1,13 @@
 """The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
-from node.mcp.tool import CALLBACK, KEY, TOKEN, WAIT, Tool
+from node.mcp.tool import CALLBACK, KEY, STATUS, TOKEN, WAIT, WAIT_FOR_STATUS, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
 _STATUSES = ("offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired")
 """Those of contracts: the operation takes the states of A2A, too, and then lists other things."""
-_PUBLISHER = "publisher_token, as offer_task or publish_task returned it"
+_PUBLISHER = "As offer_task or publish_task returned it; without it the call is refused"
+_SKILLS = "lower case without blanks, such as text-summary"
 
 CONTRACT_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -29,7 +30,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "input_artifact_ids": "Artifacts that the work needs",
             "lease_seconds": "A claim that is neither completed nor extended in this time is void",
             "require_proof": "true: moving it takes a token, not only a public id",
-            "skills": "Tags that a worker must have, all of them",
+            "skills": f"Tags that a worker must have, all of them: {_SKILLS}",
             "max_attempts": "How often it may be tried before it has failed",
             "retry_seconds": "Pause before the second attempt; it doubles each time",
             "deadline": "RFC 3339 time after which it has expired",
@@ -66,7 +67,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "status": "Which contracts; offered if left out",
             "limit": "Tasks at most",
             "offset": "Tasks to skip",
-            "skill": "Of offers: only those that ask for this skill",
+            "skill": f"Of offers: only those that ask for this skill; {_SKILLS}",
             "publisher_id": "Of offers: only those of this publisher",
             "since": "Of offers: only those made since; next_since of the last answer",
             "wait": "Of offers: seconds to wait, 30 at most, until there is one to show",
@@ -83,7 +84,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
             "A work contract with its status, attempts and, once it is completed or submitted, result_payload. With "
             "wait and the status you know it answers as soon as the status is another one."
         ),
-        inputs={"id": _TASK, "wait": WAIT, "status": "The status you know; wait ends when it is another one"},
+        inputs={"id": _TASK, "wait": WAIT_FOR_STATUS, "status": STATUS},
         reads=True,
     ),
     Tool(
@@ -98,7 +99,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         ),
         inputs={
             "assignee_id": "Your public name as the worker",
-            "skills": "Your tags: only tasks whose skills are all among them fit",
+            "skills": f"Your tags: only tasks whose skills are all among them fit; {_SKILLS}",
             "publisher_ids": "Work for these publishers only",
             "query": "What you are good at, in your own words: only tasks that match, the best one first",
             "threshold": "Least score of a match with query",

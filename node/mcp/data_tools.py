@@ -1,6 +1,6 @@
 """The tools for small artifacts, for waiting in a session, and for following what happens (NETWORK 3, 4)."""
 
-from node.mcp.tool import OPTIONAL_TOKEN, WAIT, Tool
+from node.mcp.tool import OPTIONAL_TOKEN, STATUS, WAIT, WAIT_FOR_STATUS, Tool
 
 DATA_TOOLS: tuple[Tool, ...] = (
     Tool(
@@ -27,8 +27,8 @@ DATA_TOOLS: tuple[Tool, ...] = (
         description="What an artifact is: status, media_type, byte_size and digest_sha256, without its bytes.",
         inputs={
             "id": "Artifact id",
-            "wait": WAIT,
-            "status": "The status you know; wait ends when it is another one",
+            "wait": WAIT_FOR_STATUS,
+            "status": STATUS,
         },
         reads=True,
     ),

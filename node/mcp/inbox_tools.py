@@ -1,6 +1,6 @@
 """The tools for inboxes (NETWORK 1): an agent that has nothing but MCP has an address, and can write to others."""
 
-from node.mcp.tool import IDEMPOTENCY, KEY, OPTIONAL_TOKEN, TOKEN, WAIT, Tool
+from node.mcp.tool import IDEMPOTENCY, KEY, OPTIONAL_TOKEN, STATUS, TOKEN, WAIT, Tool
 
 _ADDRESS = "Address of the inbox, as open_inbox returned it or a peer told you"
 _MINE = "Address of your inbox, as open_inbox returned it"
@@ -130,7 +130,7 @@ INBOX_TOOLS: tuple[Tool, ...] = (
             "address": _ADDRESS,
             "id": "Id of the message, as send_to_inbox returned it",
             "receipt_token": _RECEIPT,
-            "status": "The status you know; wait ends when it is another one",
+            "status": STATUS,
             "wait": WAIT,
         },
         headers={"receipt_token": TOKEN},

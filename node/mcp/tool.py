@@ -7,6 +7,8 @@ import msgspec
 CALLBACK = "Public URL that gets an HTTP POST when a peer answers; private addresses are refused"
 KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
 WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
+STATUS = "The status you know; wait ends when it is another one"
+WAIT_FOR_STATUS = "Seconds to wait, 30 at most, for another status than the one you give; without one it does not wait"
 
 
 class ArgumentHeader(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ parameters of the path and credentials, which the operation would name in the wo
 
 import base64
 from collections.abc import Mapping, Sequence
-from http.client import NO_CONTENT
+from http.client import NO_CONTENT, UNAUTHORIZED
 from typing import Any
 from urllib.parse import quote
 
@@ -61,6 +61,8 @@ class BoundTool:
         self.in_query = frozenset(name for name in tool.inputs if name in taken)
         self.has_body = route.method != "GET"
         self.fixed_query = [f"{name}={quote(value)}" for name, value in tool.query.items()]
+        self.token = next((name for name, header in tool.headers.items() if header.scheme), "")
+        """The argument that is sent as a token."""
         self.has_digest = "digest_sha256" in tool.inputs
         required = self.input_schema.get("required", ())
         types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
@@ -111,6 +113,8 @@ class ToolCalls:
         response = await self._operations.call(
             request, bound.route, params=path, query=query, body=body, headers=headers
         )
+        if response.status == UNAUTHORIZED and bound.token:  # the operation says in which header it belongs
+            return failure(response, f"Give {bound.token}: only who has it may do this.")
         if response.status >= 400:
             return failure(response)
         if response.status == NO_CONTENT:
@@ -169,9 +173,8 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
 
 def _clearable(body: Any) -> frozenset[str]:
     """Members of a body that null clears, where they would stay as they are if they were left out."""
-    if not (isinstance(body, type) and issubclass(body, msgspec.Struct)):
-        return frozenset()
-    return frozenset(field.encode_name for field in msgspec.structs.fields(body) if field.default is UNSET)
+    members = msgspec.structs.fields(body) if body else ()
+    return frozenset(member.encode_name for member in members if member.default is UNSET)
 
 
 def _header(name: str, header: ArgumentHeader, arguments: Arguments) -> Header:

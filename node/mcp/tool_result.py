@@ -58,9 +58,10 @@ NOTHING = success(b'{"status":"nothing"}')
 """There is nothing yet: the operation answered 204."""
 
 
-def failure(response: Response) -> bytes:
-    """The members of the result of a call whose operation answered with an error."""
-    return _failed(failure_of(response))
+def failure(response: Response, said: str = "") -> bytes:
+    """The members of the result of a call whose operation answered with an error; `said` in place of its sentence."""
+    failed = failure_of(response)
+    return _failed(msgspec.structs.replace(failed, error=said or failed.error))
 
 
 def failure_of(response: Response) -> Failure:

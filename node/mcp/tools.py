@@ -21,10 +21,10 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
         operation="POST /api/v1/relay",
         description=(
             "Hand a message to the node and get an acknowledgement with a reference_id. By default the message "
-            "becomes a board thread with that id, and post_url is where replies to it appear; public=false keeps it "
-            "off the board and for a short while only, readable by whoever knows the reference_id. Any further "
-            "properties are kept with the message. The same payload a third time within a minute is silenced as a "
-            "loop."
+            "becomes a board thread with that id, and get_thread shows the replies to it; public=false keeps it "
+            "off the board and for a short while only, readable over HTTP by whoever knows the reference_id. Any "
+            "further properties are kept with the message. The same payload a third time within a minute is silenced "
+            "as a loop."
         ),
         inputs={
             "message": "The message, plain English",
@@ -102,7 +102,8 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
         operation="POST /api/v1/tasks",
         description=(
             "Offer a one-shot work contract that one agent will claim and complete. Returns the task with its id "
-            "and a publisher_token (shown once; it lets you cancel). Read the result later at the task's url."
+            "and a publisher_token (shown once; cancel_task needs it). get_task waits for the result and shows it. "
+            "offer_task does the same under conditions, such as a deadline."
         ),
         inputs={
             "publisher_id": "Your public name as the publisher",
@@ -117,9 +118,9 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
         title="Register an artifact",
         operation="POST /api/v1/artifacts",
         description=(
-            "Announce bytes too large for a message. Returns the manifest with an upload_url: send the bytes there "
-            "with an HTTP PUT within 15 minutes, then POST /api/v1/artifacts/{id}/complete, then tell peers the id."
-            " The prompt byte_offload has every step."
+            "Announce bytes too large for a message; for up to 256 KiB, upload_artifact is all it takes. Returns the "
+            "manifest with an upload_url: send the bytes there with an HTTP PUT within 15 minutes, then POST "
+            "/api/v1/artifacts/{id}/complete, then tell peers the id. The prompt byte_offload has every step."
         ),
         inputs={
             "publisher_id": "Your public name",
@@ -159,7 +160,7 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
         operation="GET /api/v1/sessions/{id}/messages",
         description=(
             "Lines of a session after since_seq, oldest first. Pass next_since_seq of the answer as since_seq of "
-            "your next call. An empty list means that there is nothing new yet."
+            "your next call. An empty list means that there is nothing new yet: session_wait waits for it."
         ),
         inputs={"id": _SESSION, "since_seq": "Return lines after this one", "limit": "Lines at most"},
         reads=True,

@@ -20,7 +20,7 @@ EXPOSED: Header = (
     b"access-control-expose-headers",
     b"Retry-After, RateLimit, RateLimit-Policy, Signature-Error, Accept-Signature, Mcp-Session-Id, "
     b"Mcp-Protocol-Version, Location, "
-    b"ETag, X-Request-Id, X-Error-Code, X-Ignored-Fields, Idempotency-Replayed",
+    b"ETag, X-Request-Id, X-Error-Code, X-Ignored-Fields, Idempotency-Replayed, Oldest-Cursor",
 )
 CORS_READABLE = (CORS_OPEN, EXPOSED)
 PREFLIGHT: tuple[Header, ...] = (

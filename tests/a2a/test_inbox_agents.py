@@ -339,7 +339,9 @@ async def test_json_rpc_calls_do_the_same(node: NodeUnderTest) -> None:
 
 async def test_the_card_says_what_its_owner_gave(node: NodeUnderTest) -> None:
     inbox = await opened(node, card=CARD | {"version": "9"})
-    card = (await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))).json()
+    answer = await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))
+    assert answer.headers["last-modified"].endswith(" GMT")
+    card = answer.json()
     assert {name: card[name] for name in CARD} == CARD
     assert {each["url"] for each in card["supportedInterfaces"]} == {inbox["a2a_url"]}
     assert card["capabilities"] == {"streaming": True, "pushNotifications": True, "extendedAgentCard": False}

@@ -76,8 +76,10 @@ async def test_a_task_that_goes_on_and_is_canceled_is_told(node: NodeUnderTest) 
         inbox = await opened(node)
         task = await begun(node, inbox)
         await answered(node, inbox, status="input_required", reply="Which?")
-        assert (await pushed_to(node, inbox, task, url=receiver.url)).status_code == 200
+        scheme_alone = {"authentication": {"scheme": "Bearer"}}
+        assert (await pushed_to(node, inbox, task, url=receiver.url, **scheme_alone)).status_code == 200
         await receiver.until(1)
+        assert "authorization" not in receiver.headers[0]
         await begun(node, inbox, message("That one", taskId=task["id"]))
         await receiver.until(2)
         await node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:cancel"))
@@ -190,6 +192,30 @@ async def test_json_rpc_has_the_same_operations_in_both_spellings(node: NodeUnde
     await rpc(node, inbox, "DeleteTaskPushNotificationConfig", asked)
     assert (await rpc(node, inbox, "GetTaskPushNotificationConfig", asked))["error"]["code"] == -32001
     assert (await rpc(node, inbox, "ListTaskPushNotificationConfigs", {"taskId": "none"}))["error"]["code"] == -32001
+
+
+async def test_a_config_that_comes_with_a_message_may_take_the_place_of_one_without_a_name(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    for named in ({"id": "a"}, {"id": "b"}, {"id": "c"}, {}):
+        assert (await pushed_to(node, inbox, task, url="https://hooks.example.com/a2a", **named)).status_code == 200
+    await answered(node, inbox, status="input_required", reply="Which?")
+    goes_on, other = message("More", taskId=task["id"]), "https://hooks.example.com/other"
+    taken = await sent(node, inbox, goes_on, taskPushNotificationConfig={"url": other})
+    assert taken.status_code == 200, taken.text
+    configs = (await node.client.get(configs_of(inbox, task))).json()["configs"]
+    assert [each["url"] for each in configs if each["id"] == task["id"]] == [other]
+    assert len(configs) == 4
+
+
+@pytest.mark.parametrize("unset", [{}, {"credentials": None}])
+async def test_a_scheme_without_credentials_is_kept_and_shown(node: NodeUnderTest, unset: Json) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    config = {"url": "https://hooks.example.com/a2a", "authentication": {"scheme": "Bearer"}}
+    await pushed_to(node, inbox, task, **config | {"authentication": {"scheme": "Bearer"} | unset})
+    listed = (await node.client.get(configs_of(inbox, task))).json()
+    assert listed["configs"] == [{"id": task["id"], "taskId": task["id"]} | config]
 
 
 async def test_a_config_ends_with_its_task(node: NodeUnderTest) -> None:

@@ -68,6 +68,16 @@ async def test_the_id_of_a_call_comes_back_as_it_was(node: NodeUnderTest, call_i
     assert (answer["id"], "result" in answer) == (call_id, True)
 
 
+@pytest.mark.parametrize("length", [-1, "soon", 1.5])
+async def test_a_history_of_a_length_that_there_is_not_is_refused(node: NodeUnderTest, length: object) -> None:
+    inbox = await opened(node)
+    task = (await result(node, inbox, "SendMessage", SENT))["task"]
+    answer = await called(node, inbox, call({"id": task["id"], "historyLength": length}, method="GetTask"))
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (200, -32602)
+    assert error["data"][1]["fieldViolations"][0]["field"] == "historyLength"
+
+
 async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     for content in (b"{", b"\xff", b"", b"NaN"):
@@ -77,6 +87,82 @@ async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
     huge += b'"parts":[{"text":"Hello"}],"metadata":{"x":1e400}}}}'
     answer = (await node.client.post(path_of(inbox, "/a2a"), content=huge, headers=JSON)).json()
     assert (answer["id"], answer["error"]["code"]) == (7, -32602)
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"parts": [{"text": "é" * 8193}]}, "message.parts"),
+        ({"contextId": "two\nlines"}, "message.contextId"),
+        ({"contextId": "x" * 101}, "message.contextId"),
+        ({"metadata": {"note": "x" * 24 * 1024}}, "message.metadata"),
+    ],
+)
+async def test_what_an_inbox_does_not_take_is_named_by_its_place_in_the_message(
+    node: NodeUnderTest, fields: Json, place: str
+) -> None:
+    inbox = await opened(node)
+    answer = (await called(node, inbox, call({"message": MESSAGE | fields}))).json()
+    [violation] = answer["error"]["data"][1]["fieldViolations"]
+    assert (answer["error"]["code"], violation["field"]) == (-32602, place)
+    assert (await read(node, inbox))["messages"] == []
+
+
+async def test_neither_binding_has_an_extended_card(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    error = (await called(node, inbox, call({}, method="GetExtendedAgentCard"))).json()["error"]
+    assert (error["code"], error["data"][0]["reason"]) == (-32004, "UNSUPPORTED_OPERATION")
+    plain = await node.client.get(path_of(inbox, "/a2a/extendedAgentCard"))
+    assert (plain.status_code, plain.json()["error"]["details"][0]["reason"]) == (400, "UNSUPPORTED_OPERATION")
+
+
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [
+        ("POST", "message:send"),
+        ("POST", "message:stream"),
+        ("GET", "tasks"),
+        ("GET", "tasks/{id}"),
+        ("POST", "tasks/{id}:cancel"),
+        ("POST", "tasks/{id}:subscribe"),
+        ("POST", "tasks/{id}/pushNotificationConfigs"),
+        ("GET", "tasks/{id}/pushNotificationConfigs"),
+        ("GET", "tasks/{id}/pushNotificationConfigs/{id}"),
+        ("DELETE", "tasks/{id}/pushNotificationConfigs/{id}"),
+        ("GET", "extendedAgentCard"),
+    ],
+)
+async def test_every_operation_refuses_a_version_and_a_body_that_it_does_not_know(
+    node: NodeUnderTest, method: str, step: str
+) -> None:
+    inbox = await opened(node)
+    path = path_of(inbox, "/a2a")
+    task = (await node.client.post(f"{path}/message:send", json=SENT)).json()["task"]["id"]
+    url, old = f"{path}/{step.replace('{id}', task)}", {"a2a-version": "0.3"}
+    refused = await node.client.request(method, url, json=SENT if method == "POST" else None, headers=old)
+    assert (refused.status_code, refused.json()["error"]["details"][0]["reason"]) == (400, "VERSION_NOT_SUPPORTED")
+    if method == "POST" and ":cancel" not in step and ":subscribe" not in step:
+        plain = await node.client.post(url, content=b"{}", headers={"content-type": "text/plain"})
+        assert (plain.status_code, plain.json()["error"]["code"]) == (415, 415)
+
+
+async def test_no_cache_keeps_what_was_said_to_an_inbox(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    path = path_of(inbox, "/a2a")
+    sent = await node.client.post(f"{path}/message:send", json=SENT)
+    task = sent.json()["task"]
+    configs = f"{path}/tasks/{task['id']}/pushNotificationConfigs"
+    config = {"id": "c1", "url": "https://hooks.example.com/a2a"}
+    answers = [
+        sent,
+        await node.client.post(configs, json=config),
+        await called(node, inbox, call({}, method="ListTasks")),
+    ]
+    for step in (f"tasks/{task['id']}", f"tasks?contextId={task['contextId']}"):
+        answers.append(await node.client.get(f"{path}/{step}"))
+    answers += [await node.client.get(url) for url in (configs, f"{configs}/c1")]
+    answers.append(await node.client.post(f"{path}/tasks/{task['id']}:cancel"))
+    assert [(each.status_code, each.headers.get("cache-control")) for each in answers] == [(200, "no-store")] * 8
 
 
 async def test_a_retry_with_another_id_is_the_same_call(node: NodeUnderTest) -> None:

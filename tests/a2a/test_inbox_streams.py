@@ -12,7 +12,8 @@ import pytest
 
 from node.a2a.inboxes import calls, stream
 from node.run.services import Services, Stores
-from tests.a2a.test_inbox_agents import begun, message
+from node.store import keys
+from tests.a2a.test_inbox_agents import answered, begun, message
 from tests.inbox.calls import Json, bearer, opened, path_of
 from tests.mcp.processes import two_processes
 from tests.support.node_under_test import NodeUnderTest
@@ -67,6 +68,32 @@ async def test_who_comes_back_to_another_process_is_told_how_the_task_stands_and
                         await client.post(settling, json=done, headers=bearer(inbox["inbox_token"]))
                     rest = [event async for event in events]
     assert [kind for event in rest for kind in event] == ["artifactUpdate", "statusUpdate"]
+
+
+async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    following = asyncio.create_task(node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:subscribe")))
+    await node.listened_to(keys.inbox_receipt(inbox["address"], task["id"]))
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    await answered(node, inbox)
+    async with asyncio.timeout(PATIENCE):
+        lines = (await following).text.splitlines()
+    first, *_, last = (json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
+    assert first["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+
+
+async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    sending = node.client.post(path_of(inbox, "/a2a/message:stream"), json={"message": message()})
+    following = asyncio.create_task(sending)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    async with asyncio.timeout(PATIENCE):
+        *_, last = (line for line in (await following).text.splitlines() if line.startswith("data: "))
+    status = json.loads(last.removeprefix("data: "))["statusUpdate"]["status"]
+    assert (status["state"], status["message"]["parts"][0]["text"]) == ("TASK_STATE_INPUT_REQUIRED", "Which?")
 
 
 async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(node: NodeUnderTest) -> None:

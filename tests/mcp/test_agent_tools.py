@@ -27,6 +27,18 @@ async def test_a_url_is_checked_and_what_is_neither_is_refused(node: NodeUnderTe
     assert "either url or card" in str(await failed(node, "register_agent"))
 
 
+async def test_a_token_that_is_missing_is_named_as_an_argument_not_as_a_header(node: NodeUnderTest) -> None:
+    card = {"name": "Report desk", "description": "Helps with long documents of every kind.", "skills": [SUMMARISE]}
+    inbox = await done(node, "open_inbox")
+    for refused in (
+        await failed(node, "register_agent", card=card),
+        await failed(node, "read_events", topic=f"inbox:{inbox['address']}"),
+    ):
+        assert (refused["status"], refused["code"]) == (401, "inbox.proof")
+        assert "inbox_token" in refused["error"]
+        assert "Authorization" not in refused["error"]
+
+
 async def test_an_agent_takes_itself_out_again(node: NodeUnderTest) -> None:
     inbox = await done(node, "open_inbox")
     card = {"name": "Report desk", "description": "Helps with long documents of every kind.", "skills": [SUMMARISE]}

@@ -67,5 +67,11 @@ async def test_a_prompt_speaks_of_tools_and_arguments_that_exist(
     assert named & TOOL_NAMES
 
 
+@pytest.mark.parametrize(("name", "argument"), ARGUMENT.items())
+async def test_a_prompt_needs_http_for_large_bytes_only(node: NodeUnderTest, name: str, argument: str | None) -> None:
+    text = await prompt(node, name, **({argument: "text/csv"} if argument else {}))
+    assert ("/api/v1/" in text) is (name == "byte_offload")
+
+
 async def test_a_missing_argument_is_named(node: NodeUnderTest) -> None:
     assert (await error(node, "prompts/get", {"name": "byte_offload"}))["message"] == "Missing argument: media_type"

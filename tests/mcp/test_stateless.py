@@ -104,6 +104,7 @@ async def test_a_request_must_say_its_revision_and_capabilities(node: NodeUnderT
         {"mcp-name": "get_thread"},
         {"mcp-name": ""},
         {"mcp-name": "=?base64?!!!?="},
+        {"mcp-name": f"=?base64?{base64.b64encode(b'get_node_health').decode()}??"},
         {"mcp-protocol-version": "2099-01-01"},
     ],
 )

@@ -63,6 +63,10 @@ READERS = {
 }
 
 DESTROYERS = {"destroy_session", "cancel_task", "withdraw_message", "close_inbox", "remove_agent"}
+REPEATABLE = {
+    *("destroy_session", "complete_task", "settle_message", "settle_through", "withdraw_message", "extend_task"),
+    *("accept_result", "cancel_task", "register_agent", "remove_agent", *READERS),
+}
 
 
 async def listed(node: NodeUnderTest) -> dict[str, dict[str, Any]]:
@@ -127,6 +131,8 @@ async def test_every_hint_is_explicit(node: NodeUnderTest) -> None:
         assert set(hints) == {"title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"}
         assert hints["readOnlyHint"] is (name in READERS)
         assert hints["destructiveHint"] is (name in DESTROYERS)
+        assert hints["idempotentHint"] is (name in REPEATABLE)
+        assert hints["openWorldHint"] is (name not in {"destroy_session", "submit_feedback", "get_node_health"})
         assert tool["title"] == hints["title"]
         assert len(tool["description"]) > 40
 
