@@ -209,3 +209,15 @@ class TestNode:
             codes.add(response.headers["x-error-code"])
         assert "limit.throughput" in codes
         assert (await node.client_at(B).get("/api/v1/board")).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("method", "path"), [("POST", "/nowhere"), ("GET", "/api/v1/tasks"), ("OPTIONS", "/blobs/none")]
+    )
+    async def test_bodies_that_no_handler_reads_count_too(self, node: NodeUnderTest, method: str, path: str) -> None:
+        codes: list[str] = []
+        while "limit.throughput" not in codes:
+            assert BODY_WEIGHT * MIB * len(codes) <= BURST_SECONDS * RATE + 2 * BODY_WEIGHT * MIB
+            response = await node.client.request(method, path, content=bytes(MIB))
+            codes.append(response.headers.get("x-error-code", ""))
+        health = await node.client.request("GET", "/health", content=bytes(MIB))
+        assert (health.status_code, health.headers["connection"]) == (200, "close"), "answered, and its body not read"
