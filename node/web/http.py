@@ -130,6 +130,7 @@ class Request:
         "path",
         "receive",
         "scope",
+        "size",
         "turn",
     )
 
@@ -151,6 +152,8 @@ class Request:
         """Path parameters, by the names in the route's path."""
         self.notes: list[Header] = []
         """Headers that the answer will have whatever its status is: limits, replays."""
+        self.size = 0
+        """Bytes of the body that were read, be it only to drop them."""
         self.cost = 0
         """What was done for this request and does not show in its body or answer, in bytes of an answer."""
         self._body: bytes | None = None
@@ -191,11 +194,6 @@ class Request:
                 raise Refused("body.encoded")
             self._body = await self._read()
         return self._body
-
-    @property
-    def size(self) -> int:
-        """Bytes of the body, if a handler has read it."""
-        return len(self._body) if self._body else 0
 
     @property
     def is_unread(self) -> bool:
@@ -298,6 +296,7 @@ class Request:
             message = await self._next(requested or self.receive(), monotonic() + BODY_STALL_SECONDS)
         chunk: bytes = message.get("body", b"")
         if len(chunk) == announced:  # most bodies; Granian would report their end by another, empty message
+            self.size = len(chunk)
             self._has_ended = True
             return chunk
         return await self._rest(message, announced)
@@ -316,20 +315,19 @@ class Request:
     async def _rest(self, message: ASGIMessage, announced: float) -> bytes:
         """The whole body, whose first piece is in `message`."""
         chunks: list[bytes] = []
-        size = 0
         began = monotonic()
         while True:
             if message["type"] == "http.disconnect":
                 raise Refused("body.incomplete")
             chunk: bytes = message.get("body", b"")
             chunks.append(chunk)
-            size += len(chunk)
-            if size > MAX_BODY_BYTES:
+            self.size += len(chunk)
+            if self.size > MAX_BODY_BYTES:
                 raise Refused("body.too_large")
-            if size == announced or not message.get("more_body", False):
+            if self.size == announced or not message.get("more_body", False):
                 self._has_ended = True
                 return b"".join(chunks)
-            deadline = min(monotonic(), began + size / MIN_BODY_RATE) + BODY_STALL_SECONDS
+            deadline = min(monotonic(), began + self.size / MIN_BODY_RATE) + BODY_STALL_SECONDS
             message = await self._next(self.receive(), deadline)
 
     async def _next(self, message: Awaitable[ASGIMessage], deadline: float) -> ASGIMessage:

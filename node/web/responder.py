@@ -25,8 +25,6 @@ class Responder:
     async def respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer."""
         size = len(response.body)
-        if size >= FREE_BYTES or request.size >= FREE_BYTES or request.cost:
-            self._count_bytes(request, size)
         headers = [
             *response.headers,
             *request.notes,
@@ -34,7 +32,9 @@ class Responder:
             (b"content-length", b"%d" % size),
         ]
         if request.is_unread:
-            await _end_body(request, headers)
+            await self._end_body(request, headers)
+        if size >= FREE_BYTES or request.size >= FREE_BYTES or request.cost:
+            self._count_bytes(request, size)
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
 
@@ -48,7 +48,7 @@ class Responder:
 
         try:
             if request.is_unread:
-                await _end_body(request, headers)
+                await self._end_body(request, headers)
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
             await response.send_body(send_counted, wanted=not request.is_head)
         finally:
@@ -63,7 +63,7 @@ class Responder:
                 headers: list[Header] = [(bytes(name), bytes(value)) for name, value in message["headers"]]
                 headers += self._common(request, headers)
                 if request.is_unread:
-                    await _end_body(request, headers)
+                    await self._end_body(request, headers)
                 message["headers"] = headers
                 self._count_bytes(request, 0)
             else:
@@ -94,7 +94,7 @@ class Responder:
                 if self._restricted:
                     headers = [each for each in headers if each != CORS_OPEN] + [*self._restricted.headers(request)]
                 if request.is_unread:
-                    await _end_body(request, headers)
+                    await self._end_body(request, headers)
                 message["headers"] = headers
             else:
                 size = min(len(message.get("body", b"")), left)
@@ -105,6 +105,7 @@ class Responder:
         try:
             await application(request.scope, request.noting_end(receive_on), send_on)
         finally:
+            self._throughput.add(request.client, request.size, BODY_WEIGHT)  # what was dropped here
             if not is_kept:
                 self._throughput.add(request.client, received)
 
@@ -121,20 +122,19 @@ class Responder:
             return request_id, NOSNIFF, *CORS_READABLE
         return request_id, NOSNIFF, CORS_OPEN
 
+    async def _end_body(self, request: Request, headers: list[Header]) -> None:
+        """Before the answer is sent, read the body that no handler read, or add `Connection: close`.
+
+        Granian closes a connection with an unread body and does not announce it, so the client's next request on it
+        would be lost. Of a client that has moved too much already, nothing more is read.
+        """
+        if CLOSE not in headers and (self._throughput.refusal(request.client) or not await request.discard_body()):
+            headers.append(CLOSE)
+
     def _count_bytes(self, request: Request, size: int) -> None:
         """Count the bytes of a request's body and of its answer, which has `size`, and what else the request cost."""
         self._throughput.add(request.client, request.size, BODY_WEIGHT)
         self._throughput.add(request.client, size + request.cost)
-
-
-async def _end_body(request: Request, headers: list[Header]) -> None:
-    """Before the answer is sent, read the body that no handler read, or add `Connection: close`.
-
-    Granian closes a connection with an unread body and does not announce it, so the client's next request on it would
-    be lost.
-    """
-    if CLOSE not in headers and not await request.discard_body():
-        headers.append(CLOSE)
 
 
 def without_body(send: Send) -> Send:

@@ -165,7 +165,7 @@ async def begun(node: Node) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def test_an_upload_without_progress_ends_and_its_connection_closes(tmp_path: Path) -> None:
     async with served(Node(tmp_path, stall=0.2)) as node:
         reader, writer = await begun(node)
-        answer = await asyncio.wait_for(reader.read(), 5)
+        answer = await asyncio.wait_for(reader.read(), 20)
         assert answer.startswith(b"HTTP/1.1 408") and CATALOGUE["blob.stalled"].sentence.encode() in answer
         assert node.files() == []
         writer.close()

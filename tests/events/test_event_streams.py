@@ -19,6 +19,8 @@ OFFER = {"publisher_id": "desk", "title": "Count the apples in this picture"}
 NO_LIMITS = {f"RELAY_LIMIT_{name}": "0" for name in ("BOARD", "TASK", "REPLY", "SESSION", "LINE")}
 OTHER = "127.0.0.2"
 SSE, LINES = "text/event-stream", "application/x-ndjson"
+PATIENCE = 120.0
+"""Seconds until an event must have come. A worker copies it, which gives way to all other work of the machine."""
 PROCESS_PREFIX = 10
 """Characters of X-Request-Id that name the process."""
 
@@ -33,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[NodeProcess]:
 @asynccontextmanager
 async def client_of(node: NodeProcess, address: str = "127.0.0.1") -> AsyncGenerator[httpx2.AsyncClient]:
     transport = httpx2.AsyncHTTPTransport(local_address=address)
-    async with httpx2.AsyncClient(base_url=node.url, timeout=40, transport=transport) as client:
+    async with httpx2.AsyncClient(base_url=node.url, timeout=PATIENCE, transport=transport) as client:
         yield client
 
 
@@ -45,7 +47,7 @@ async def followed(
     headers = {"Accept": form} | ({"Last-Event-ID": last} if last else {})
     async with (
         client_of(node) as client,
-        asyncio.timeout(40),
+        asyncio.timeout(PATIENCE),
         client.stream("GET", "/api/v1/events", params={"topic": topic, **query}, headers=headers) as stream,
     ):
         yield stream, (sse if form == SSE else lines)(stream)
@@ -200,7 +202,7 @@ def _until_closed(reader: socket.socket) -> int:
 
 
 async def test_one_client_may_have_ten_streams_and_another_one_when_it_has_left_one(served: NodeProcess) -> None:
-    async with asyncio.timeout(40), client_of(served) as client:
+    async with asyncio.timeout(PATIENCE), client_of(served) as client:
         open_streams: list[httpx2.Response] = []
         request = client.build_request(
             "GET", "/api/v1/events", params={"topic": "board"}, headers={"Accept": SSE, "X-Forwarded-For": "1"}
@@ -233,7 +235,7 @@ async def test_events_that_a_stream_looked_at_for_nothing_count_when_it_ends(
     """Whoever began streams again and again at the first event of the feed used a third of a process."""
     with NodeProcess(tmp_path_factory.mktemp("counting")) as node:
         node.start(**NO_LIMITS, RELAY_WORKERS="1", RELAY_CLIENT_THROUGHPUT="1024").ready()
-        async with asyncio.timeout(40), client_of(node, OTHER) as other, client_of(node) as client:
+        async with asyncio.timeout(PATIENCE), client_of(node, OTHER) as other, client_of(node) as client:
             thread = [await post(node, "/api/v1/board", THREAD) for _ in range(100)][-1]
             copied = 0
             query: dict[str, str | int] = {"topic": "board", "cursor": "earliest", "limit": 10, "wait": 5}

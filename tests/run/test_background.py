@@ -30,7 +30,7 @@ async def test_a_task_that_fails_is_logged_counted_and_begun_again() -> None:
     tasks = Background()
     with structlog.testing.capture_logs() as lines:
         tasks.start("reader", work)
-        await asyncio.wait_for(well.wait(), 5)
+        await asyncio.wait_for(well.wait(), 20)
     await tasks.close()
     assert runs == 3
     assert counters.RESTARTS == {"reader": 2}
@@ -54,7 +54,7 @@ async def test_a_task_that_waits_for_what_is_cancelled_is_begun_again() -> None:
     tasks = Background()
     with structlog.testing.capture_logs() as lines:
         tasks.start("reader", work)
-        await asyncio.wait_for(well.wait(), 5)
+        await asyncio.wait_for(well.wait(), 20)
     await tasks.close()
     assert counters.RESTARTS == {"reader": 1}
     assert [line["event"] for line in lines] == ["background task failed"]
@@ -88,7 +88,7 @@ async def test_closing_ends_a_task_that_is_about_to_be_begun_again() -> None:
     tasks = Background()
     tasks.start("failing", work)
     await failed.wait()
-    await asyncio.wait_for(tasks.close(), 5)
+    await asyncio.wait_for(tasks.close(), 20)
 
 
 def test_memory_of_a_server_that_tells_no_limit_is_read() -> None:

@@ -68,5 +68,5 @@ async def test_a_search_that_is_given_up_leaves_its_place() -> None:
     for task in tasks:
         task.cancel()
         await asyncio.wait([task])
-    async with asyncio.timeout(5), readers.of("third"):
+    async with asyncio.timeout(20), readers.of("third"):
         pass

@@ -58,7 +58,7 @@ async def reading(store: Store, handle: Handler, group: str = GROUP, at_once: in
         yield
     finally:
         stop.set()
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, 20)
 
 
 def raw(server: RedisServer, *command: str | bytes | int) -> Any:

@@ -22,6 +22,8 @@ A, B = "203.0.113.7", "203.0.113.8"
 MIB = 1024 * 1024
 RATE = MIB // 2
 """An eighth of the default, so that a bucket is empty before a slow machine lets it fill again."""
+SLOW_RATE = RATE // 8
+"""For answers of which so many are made that it would fill nevertheless."""
 
 
 class Clock:
@@ -187,18 +189,6 @@ class TestNode:
         assert answers == ([400, 400, 429] if last == "http.request" else [429])
         assert (await node.client_at(B).get(artifact["url"])).status_code == 200
 
-    async def test_a_page_that_the_client_has_counts_as_if_it_were_sent(self, node: NodeUnderTest) -> None:
-        new = {"title": "A long thread", "body": "This is a long report about solar panels. " * 400}
-        thread = (await node.client_at(B).post("/api/v1/board", json=new)).json()
-        page = await node.client_at(B).get(f"/board/{thread['id']}")
-        assert len(page.content) > FREE_BYTES
-        known = {"if-none-match": page.headers["etag"]}
-        times = 0
-        while (response := await node.client.get(f"/board/{thread['id']}", headers=known)).status_code == 304:
-            times += 1
-            assert times * len(page.content) < 2 * BURST_SECONDS * RATE
-        assert response.headers["x-error-code"] == "limit.throughput"
-
     async def test_bodies_that_are_refused_count_too(self, node: NodeUnderTest) -> None:
         body = b"[" + b"{}," * 300_000 + b"{}]"
         codes: set[str] = set()
@@ -209,3 +199,33 @@ class TestNode:
             codes.add(response.headers["x-error-code"])
         assert "limit.throughput" in codes
         assert (await node.client_at(B).get("/api/v1/board")).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("method", "path"), [("POST", "/nowhere"), ("GET", "/api/v1/tasks"), ("OPTIONS", "/blobs/none")]
+    )
+    async def test_bodies_that_no_handler_reads_count_too(self, node: NodeUnderTest, method: str, path: str) -> None:
+        codes: list[str] = []
+        while "limit.throughput" not in codes:
+            assert len(codes) < 30
+            response = await node.client.request(method, path, content=bytes(MIB))
+            codes.append(response.headers.get("x-error-code", ""))
+        health = await node.client.request("GET", "/health", content=bytes(MIB))
+        assert (health.status_code, health.headers["connection"]) == (200, "close"), "answered, and its body not read"
+
+
+class TestNodeOfALowRate:
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"client_throughput": SLOW_RATE}
+
+    async def test_a_page_that_the_client_has_counts_as_if_it_were_sent(self, node: NodeUnderTest) -> None:
+        new = {"title": "A long thread", "body": "This is a long report about solar panels. " * 400}
+        thread = (await node.client_at(B).post("/api/v1/board", json=new)).json()
+        page = await node.client_at(B).get(f"/board/{thread['id']}")
+        assert len(page.content) > FREE_BYTES
+        known = {"if-none-match": page.headers["etag"]}
+        times = 0
+        while (response := await node.client.get(f"/board/{thread['id']}", headers=known)).status_code == 304:
+            times += 1
+            assert times * len(page.content) < 2 * BURST_SECONDS * SLOW_RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
