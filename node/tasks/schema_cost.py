@@ -108,7 +108,6 @@ class SchemaWalk:
         for path, node in _objects(schema):
             self._note(path, node)
         self._closures: dict[int, list[Node]] = {}
-        self._children: dict[int, list[Node]] = {}
         self._costs: dict[int, CheckCost] = {}
         self._entries: dict[int, Node] = {}
         self._nodes = 0

@@ -13,6 +13,9 @@ from node.web.throughput import BODY_WEIGHT, FREE_BYTES, Throughput
 MOUNTED_BYTES = 512 * 1024
 """Bytes that count of an answer of a mounted application: as many as wait in memory for a client that reads nothing."""
 
+FAILED_UPLOAD_BYTES = 64 * 1024
+"""Bytes that count of an upload that fails, at least: a file of its size is made and removed, however little came."""
+
 
 class Responder:
     """Sends the answers of one process."""
@@ -107,7 +110,8 @@ class Responder:
         finally:
             self._throughput.add(request.client, request.size, BODY_WEIGHT)  # what was dropped here
             if not is_kept:
-                self._throughput.add(request.client, received)
+                least = FAILED_UPLOAD_BYTES if request.method == "PUT" else 0
+                self._throughput.add(request.client, max(received, least))
 
     def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
         """The headers of every answer, which is about to be sent with `headers`."""

@@ -13,7 +13,7 @@ from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
 from node.web.http import ASGIMessage, Scope
-from node.web.responder import MOUNTED_BYTES
+from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES
 from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, MAX_CLIENTS, Throughput
 from tests.artifacts.calls import available, registered
 from tests.support.node_under_test import NodeUnderTest
@@ -161,8 +161,8 @@ class TestNode:
         assert response.headers["x-error-code"] == "limit.throughput"
         assert (await node.client_at(B).get(place)).status_code == 200
 
-    @pytest.mark.parametrize("last", ["http.request", "http.disconnect"])
-    async def test_what_is_uploaded_for_nothing_counts(self, node: NodeUnderTest, last: str) -> None:
+    @pytest.mark.parametrize(("pieces", "last"), [(7, "http.request"), (7, "http.disconnect"), (0, "http.disconnect")])
+    async def test_what_is_uploaded_for_nothing_counts(self, node: NodeUnderTest, pieces: int, last: str) -> None:
         size = 7 * MIB  # a bucket has room for one, and not for two
         artifact = await registered(node, byte_size=size, media_type="application/octet-stream")
         path = urlsplit(str(artifact["upload_url"])).path
@@ -174,8 +174,9 @@ class TestNode:
             if message["type"] == "http.response.start":
                 answers.append(message["status"])
 
-        for _ in range(3):
-            messages = chain(repeat(piece, size // MIB), [{"type": last}])
+        uploads = int(BURST_SECONDS * RATE // max(pieces * MIB, FAILED_UPLOAD_BYTES)) + 2
+        for _ in range(uploads):
+            messages = chain(repeat(piece, pieces), [{"type": last}])
             scope: Scope = {
                 "type": "http",
                 "method": "PUT",
