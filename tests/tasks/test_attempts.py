@@ -184,6 +184,16 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
     ]
 
 
+async def test_a_void_token_hands_in_nothing_while_another_result_is_reviewed(node: NodeUnderTest) -> None:
+    """It was told that its result was submitted, if that was the same JSON as the other worker's."""
+    task = await claimed(node, review_seconds=600, lease_seconds=60)
+    await move_back(node, task, "lease_expires_at")
+    other = (await act(node, task, "claim", assignee_id="other-agent")).json()
+    assert (await act(node, task, "complete", claim_token=other["claim_token"], result_payload=1)).status_code == 200
+    late = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    assert refused(late) == (403, "task.token")
+
+
 async def test_silence_accepts(node: NodeUnderTest) -> None:
     task = await claimed(node, review_seconds=600)
     await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
