@@ -135,6 +135,24 @@ async def test_after_its_deadline_a_contract_is_expired(node: NodeUnderTest) -> 
     assert [event["status"] for event in await told(node.store, taken["id"])] == ["offered", "claimed", "expired"]
 
 
+async def test_the_last_ten_attempts_are_told_of(node: NodeUnderTest) -> None:
+    """Also where the last one has lapsed and nobody has written that down."""
+    task = await claimed(node, max_attempts=10, lease_seconds=60)
+    for _ in range(9):
+        await fail(node, task)
+        task |= (await act(node, task, "claim", assignee_id="summary-agent")).json()
+    await fail(node, task)
+    await act(node, task, "retry", publisher_token=task["publisher_token"])
+    await act(node, task, "claim", assignee_id="other-agent")
+    before = await read(node, task)
+    assert [attempt["attempt"] for attempt in before["attempts"]] == [*range(1, 11)]
+    await move_back(node, task, "lease_expires_at")
+    seen = await read(node, task)
+    assert [attempt["attempt"] for attempt in seen["attempts"]] == [*range(2, 12)]
+    assert await tasks_on(node.store).sweep() == 1
+    assert await read(node, task) == seen
+
+
 async def test_a_deadline_is_in_the_future_and_has_an_offset(node: NodeUnderTest) -> None:
     for deadline in ("2020-01-01T00:00:00Z", "2030-01-01T00:00:00", "9999-12-31T23:59:59-23:59", "soon", 5):
         response = await node.client.post(

@@ -294,7 +294,9 @@ class TaskMachine(StoreMachine):
     @rule()
     def sweep(self) -> None:
         """What the worker does: end the leases, and project what was told of."""
+        seen = self.records()
         self.run_step(self._tasks.sweep())
+        assert self.records() == seen  # readers had seen what is written down now
         for model in self.all:
             model.pass_time(self.ms)
             self.run_step(self._tasks.project(model.id))
@@ -303,11 +305,17 @@ class TaskMachine(StoreMachine):
             assert {task.id for task in page.tasks} == {model.id for model in self.all if model.status == status}
             assert page.total == len(page.tasks)
 
+    def records(self) -> list[Task]:
+        """What readers see."""
+        return [self.run_step(self._tasks.get(model.id)) for model in self.all]
+
     @rule(model=MODELS)
     def compact(self, model: Model) -> None:
         """What the worker does days after a contract is over and that was written down; else it must do nothing."""
         written = self.run_step(self.store.command("HGET", keys.task(model.id), "status"))  # None if it was compacted
+        seen = self.records()
         compacted = self.run_step(TaskStore(self.store, 3600).compact([model.id]))
+        assert self.records() == seen
         assert compacted == (model.status in ENDED and written == model.status.encode())
 
     @invariant()
