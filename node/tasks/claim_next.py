@@ -74,6 +74,8 @@ class ClaimsOfAny:
                 if idempotency:
                     # Another request of that key may have been faster: then its contract is the one.
                     intended = task_id = await self._intend(idempotency, intended, offer.id)
+                    if task_id != offer.id:
+                        self._matching.put_back(offer)
                 try:
                     claimed = await self._claim(task_id, new, request, idempotency)
                 except (OutcomeUnknown, OutOfMemory, StoreBusy):

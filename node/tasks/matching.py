@@ -113,6 +113,10 @@ class Matching:
         waiter.taken = None
         self._serve(waiter)
 
+    def put_back(self, offer: Offer) -> None:
+        """Give an offer that a worker was given, and has no use for, to whoever else it fits."""
+        self._offered(offer)
+
     async def close(self) -> None:
         """End what runs for those who wait."""
         for task in (self._reading, self._looking):

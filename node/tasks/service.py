@@ -236,7 +236,9 @@ class Tasks:
             row = await self._complete(task_id, claim, result)
         except Refused as refused:
             # The script compares bytes. What is handed in stays as it is for long enough to be looked at afterwards.
-            is_in = refused.code == "task.completed" or refused.facts.get("status") == "submitted"
+            is_in = refused.code == "task.completed" or (
+                refused.code == "task.state" and refused.facts.get("status") == "submitted"
+            )
             row = await self._store.read(task_id) if is_in else None
             if row is None:
                 raise

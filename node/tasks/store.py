@@ -31,7 +31,18 @@ from node.tasks.replies import row_of
 from node.tasks.rights import Actor, Claim
 from node.tasks.view import BASE, LISTED, StoredTask, offered_names
 
-COPIED = (b"kind", b"status", b"attempt", b"claim", b"publisher_id", b"assignee_id", b"bound", b"signer")
+COPIED = (
+    b"kind",
+    b"status",
+    b"attempt",
+    b"claim",
+    b"publisher_id",
+    b"assignee_id",
+    b"bound",
+    b"signer",
+    b"review_ms",
+    b"rejection",
+)
 """Fields by which the scripts judge a contract that is over."""
 
 LATE_SECONDS = 0.05

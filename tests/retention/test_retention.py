@@ -18,6 +18,7 @@ from tests.tasks.calls import TASKS, act, claimed, offered
 BOARD = "/api/v1/board"
 NOW = 1_800_000_000_000
 OLD = 1_000_000  # ms: in 1970
+REASON = "Two pages, please."
 
 
 @pytest.fixture
@@ -142,6 +143,10 @@ async def readings(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
         "move by nobody": ("POST", f"{path}/transition", {"actor_id": "nobody"}, {}),
         "cancel": ("POST", f"{path}/cancel", {"publisher_token": task["publisher_token"]}, {}),
         "cancel by nobody": ("POST", f"{path}/cancel", {}, {}),
+        "fail": ("POST", f"{path}/fail", {"claim_token": token, "code": "it.broke"}, {}),
+        "retry": ("POST", f"{path}/retry", {"publisher_token": task["publisher_token"]}, {}),
+        "accept": ("POST", f"{path}/accept", {"publisher_token": task["publisher_token"]}, {}),
+        "reject": ("POST", f"{path}/reject", {"publisher_token": task["publisher_token"], "reason": REASON}, {}),
     }
     answers: dict[str, Any] = {}
     for name, (method, where, body, headers) in calls.items():
@@ -151,7 +156,9 @@ async def readings(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
     return answers
 
 
-@pytest.mark.parametrize("over", ["completed", "completed, bound", "completed by a step", "canceled"])
+@pytest.mark.parametrize(
+    "over", ["completed", "completed, bound", "completed by a step", "accepted", "rejected too late", "canceled"]
+)
 async def test_a_compacted_contract_reads_and_refuses_as_before(node: NodeUnderTest, over: str) -> None:
     offer = {
         "description": "Two pages about panels.\nPlease be brief.",
@@ -161,6 +168,14 @@ async def test_a_compacted_contract_reads_and_refuses_as_before(node: NodeUnderT
     if over == "canceled":
         task = await claimed(node, **offer)
         await act(node, task, "cancel", publisher_token=task["publisher_token"])
+    elif over == "accepted":
+        task = await finished(node, {"a": [1]}, **offer, review_seconds=600)
+        assert (await act(node, task, "accept", publisher_token=task["publisher_token"])).status_code == 200
+    elif over == "rejected too late":
+        task = await finished(node, {"a": [1]}, **offer, review_seconds=600, deadline="2099-12-31T00:00:00Z")
+        await node.store.command("HSET", keys.task(task["id"]), "deadline", OLD)
+        rejection = {"publisher_token": task["publisher_token"], "reason": REASON}
+        assert (await act(node, task, "reject", **rejection)).json()["status"] == "expired"
     elif over == "completed by a step":
         task = await claimed(node, **offer)
         for _ in range(2):
@@ -179,10 +194,10 @@ async def test_a_compacted_contract_reads_and_refuses_as_before(node: NodeUnderT
 async def end_long_ago(node: NodeUnderTest, task: dict[str, Any]) -> None:
     """Let a contract have been made and have ended in 1970."""
     fields: Any = await node.store.command("HGETALL", keys.task(task["id"]))
-    for name in (b"created_at", b"claimed_at", b"completed_at", b"canceled_at"):
+    for name in (b"created_at", b"claimed_at", b"completed_at", b"canceled_at", b"expired_at"):
         if name in fields[::2]:
             await node.store.command("HSET", keys.task(task["id"]), name, OLD)
-    for status in ("completed", "canceled", "offered"):
+    for status in ("completed", "canceled", "expired", "offered"):
         await node.store.command("ZADD", keys.tasks_with(status), "XX", OLD, task["id"])
 
 

@@ -103,12 +103,18 @@ async def test_a_lease_that_ran_out_is_an_attempt_of_a_contract_that_counts_them
 
 
 async def test_only_the_last_ten_attempts_are_kept(node: NodeUnderTest) -> None:
-    task = await claimed(node)
+    """Also where the last one has lapsed and nobody has written that down."""
+    task = await claimed(node, max_attempts=1, lease_seconds=60)
     for _ in range(12):
         await fail(node, task, message="x" * 2000)
         await act(node, task, "retry", publisher_token=task["publisher_token"])
         task |= (await act(node, task, "claim", assignee_id="summary-agent")).json()
     assert [each["attempt"] for each in (await read(node, task))["attempts"]] == list(range(3, 13))
+    await move_back(node, task, "lease_expires_at")
+    seen = await read(node, task)
+    assert [each["attempt"] for each in seen["attempts"]] == list(range(4, 14))
+    assert await tasks_on(node.store).sweep() == 1
+    assert await read(node, task) == seen
 
 
 async def test_only_the_publisher_gives_another_attempt(node: NodeUnderTest) -> None:
@@ -182,6 +188,16 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
         "task.submitted",
         "task.completed",
     ]
+
+
+async def test_a_void_token_hands_in_nothing_while_another_result_is_reviewed(node: NodeUnderTest) -> None:
+    """It was told that its result was submitted, if that was the same JSON as the other worker's."""
+    task = await claimed(node, review_seconds=600, lease_seconds=60)
+    await move_back(node, task, "lease_expires_at")
+    other = (await act(node, task, "claim", assignee_id="other-agent")).json()
+    assert (await act(node, task, "complete", claim_token=other["claim_token"], result_payload=1)).status_code == 200
+    late = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    assert refused(late) == (403, "task.token")
 
 
 async def test_silence_accepts(node: NodeUnderTest) -> None:

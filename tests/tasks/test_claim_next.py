@@ -203,6 +203,23 @@ async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderT
     await matching.close()
 
 
+async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: NodeUnderTest) -> None:
+    """It has the contract of the first one, and so kept another from everybody."""
+    tasks, claims, matching = process(node.store)
+    key = bound_key("claim-next", "worker", KEY, b"")
+    waiting: list[asyncio.Task[Any]] = []
+    for name, given in (("worker", key), ("worker", key), ("other", None)):
+        waiting.append(asyncio.create_task(claims.claim(NextClaim(name, wait=4), given)))
+        await until(lambda: _waits(matching, len(waiting)))
+    for _ in range(2):
+        await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    first, again, other = [(await each)[0] for each in waiting]
+    assert first.id == again.id
+    assert other
+    assert other.id != first.id
+    await matching.close()
+
+
 async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     tasks, claims, matching = process(node.store)

@@ -1,12 +1,15 @@
 """Contracts against a model: whatever is done in whatever order, they are what the rules say (SPEC 3.1, DESIGN 8)."""
 
+from collections.abc import Callable
+from random import Random
 from typing import Any, cast
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
+from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, multiple, precondition, rule
 
+from node.common.timestamps import timestamp
 from node.store import keys
 from node.store.idempotency import bound_key
 from node.tasks.model import (
@@ -32,7 +35,8 @@ AGENTS = st.sampled_from(["ann", "bob"])
 KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be answered at any time
 PROOFS = st.sampled_from(["token", "token", "none", "wrong"])
 OWN = "that of the present claim"
-TERMS = st.builds(Terms, lease=st.sampled_from([None, 30, 600]), bound=st.booleans()) | st.builds(
+PLAIN = st.builds(Terms, lease=st.sampled_from([None, 30, 600]), bound=st.booleans())
+FULL = st.builds(
     Terms,
     lease=st.sampled_from([None, 30, 600]),
     attempts=st.sampled_from([2, 3]),
@@ -40,24 +44,39 @@ TERMS = st.builds(Terms, lease=st.sampled_from([None, 30, 600]), bound=st.boolea
     deadline=st.sampled_from([None, 45, 700]),
     review=st.sampled_from([None, 30]),
 )
-CONTRACTS = 2  # at most: what may go wrong between two does, and each gets more steps
+TERMS = st.sampled_from([PLAIN, FULL, FULL, FULL]).flatmap(lambda terms: terms)  # which have more to go wrong
+AT_ONCE = 2  # contracts that are not over: what may go wrong between two does, and each gets more steps
+CONTRACTS = 6  # at most
+STEPS = st.integers(0, 2**32).map(lambda seed: Random(seed).choices(range(60), k=6))
+"""Which of the steps that are allowed are taken; drawn one by one they would be the same few again and again."""
+LONG = 30 * 86_400  # s; by then no contract changes by itself any more
+
+
+def _some_model() -> st.SearchStrategy[Model]:
+    """A contract, usually one that is not over."""
+    machine = cast("st.SearchStrategy[TaskMachine]", st.runner())
+    return machine.flatmap(lambda machine: st.sampled_from([*machine.living * 3, *machine.all]))
+
+
+MODELS = _some_model()
 
 
 class TaskMachine(StoreMachine):
     """Contracts on a store in memory whose clock only moves when told to."""
 
-    models: Bundle[Model] = Bundle("models")
     tokens: Bundle[str] = Bundle("tokens")
 
     def __init__(self) -> None:
         super().__init__()
-        self._all: list[Model] = []
+        self.all: list[Model] = []
         self._tasks = tasks_on(self.store)
 
     def teardown(self) -> None:
         with self.stack:
-            self.sweep()  # a step that is refused by its token alone does not notice that a lease has ended
-            for model in self._all:
+            # A step that is refused by its token alone does not notice that a lease has ended. The sweep notices all.
+            self.advance(LONG)
+            self.sweep()
+            for model in self.all:
                 events: Any = self.run_step(told(self.store, model.id))
                 assert [event["type"] for event in events] == [f"task.{what}" for what in model.told]
 
@@ -67,22 +86,65 @@ class TaskMachine(StoreMachine):
         seconds, microseconds = cast("tuple[int, int]", self.run_step(self.store.command("TIME")))
         return int(seconds) * 1000 + int(microseconds) // 1000
 
-    @initialize(target=models, terms=TERMS)
-    def begin(self, terms: Terms) -> Model:
-        return self.offer(terms)
+    @property
+    def living(self) -> list[Model]:
+        return [model for model in self.all if model.status not in ENDED]
 
-    @precondition(lambda self: len(self._all) < CONTRACTS)
-    @rule(target=models, terms=TERMS)
-    def offer_another(self, terms: Terms) -> Model:
-        return self.offer(terms)
+    @initialize(target=tokens, terms=TERMS, choices=STEPS)
+    def begin(self, terms: Terms, choices: list[int]) -> MultipleResults[str]:
+        self.offer(terms)
+        return self.take(choices)
 
-    def offer(self, terms: Terms) -> Model:
+    @precondition(lambda self: len(self.all) < CONTRACTS and len(self.living) < AT_ONCE)
+    @rule(target=tokens, terms=TERMS, choices=STEPS)
+    def offer_another(self, terms: Terms, choices: list[int]) -> MultipleResults[str]:
+        self.offer(terms)
+        return self.take(choices)
+
+    def offer(self, terms: Terms) -> None:
         """A new contract and its model."""
         task, _ = self.run_step(self._tasks.create(terms.offer(self.ms), None, None))
-        self._all.append(model := Model(task.id, task.publisher_token, terms, self.ms))
-        return model
+        self.all.append(Model(task.id, task.publisher_token, terms, self.ms))
 
-    @rule(target=tokens, model=models, agent=AGENTS, key=KEYS)
+    @rule(target=tokens, choices=STEPS)
+    def go_on(self, choices: list[int]) -> MultipleResults[str]:
+        return self.take(choices)
+
+    def take(self, choices: list[int]) -> MultipleResults[str]:
+        """Steps that the contracts allow, one after the other: most others are refused, and lead nowhere."""
+        claims: list[str] = []
+        for choice in choices:
+            moves = [move for model in self.living for move in self.moves(model)]
+            if moves and isinstance(token := moves[choice % len(moves)](), str):
+                claims.append(token)
+        return multiple(*claims)
+
+    def moves(self, model: Model) -> list[Callable[[], object]]:
+        """What a contract allows now, except that it is called off."""
+        model.pass_time(self.ms)
+        if model.opens is not None:
+            return [lambda: self.wait_for_the_moment(model, 0)]
+        if model.status == "offered":
+            return [lambda: self.claim(model, "ann", None), lambda: self.claim(model, "bob", "first-secret-key")]
+        if model.status in AT_WORK:
+            return [
+                lambda: self.transition(model, PUBLISHER, True, None, None),
+                lambda: self.transition(model, model.assignee or "", False, OWN, None),
+                lambda: self.complete(model, OWN, b"1"),
+                lambda: self.complete(model, OWN, b"null"),
+                lambda: self.fail(model, OWN, True),
+                lambda: self.release(model, OWN),
+                lambda: self.extend(model, OWN),
+            ]
+        if model.status == "submitted":
+            return [
+                lambda: self.accept(model, "token"),
+                lambda: self.reject(model, "token", "too short"),
+                lambda: self.reject(model, "token", "too long"),
+            ]
+        return [lambda: self.retry(model, "token")]
+
+    @rule(target=tokens, model=MODELS, agent=AGENTS, key=KEYS)
     def claim(self, model: Model, agent: str, key: str | None) -> str:
         model.pass_time(self.ms)
         standing = model.status in AT_WORK
@@ -105,7 +167,7 @@ class TaskMachine(StoreMachine):
         return claim.claim_token
 
     @rule(
-        model=models,
+        model=MODELS,
         actor=ACTORS,
         publisher=st.booleans(),
         token=st.none() | st.just(OWN) | tokens,
@@ -133,7 +195,7 @@ class TaskMachine(StoreMachine):
         if self.attempt(lambda: self._tasks.transition(model.id, move, None, None), refusal) and after:
             model.change(after, after)
 
-    @rule(model=models, token=st.just(OWN) | tokens, result=st.sampled_from([b"null", b"1", b'{"a": 1}']))
+    @rule(model=MODELS, token=st.just(OWN) | tokens, result=st.sampled_from([b"null", b"1", b'{"a": 1}']))
     def complete(self, model: Model, token: str, result: bytes) -> None:
         model.pass_time(self.ms)
         token = meant(model, token)
@@ -150,7 +212,7 @@ class TaskMachine(StoreMachine):
                 model.change("submitted", "submitted")
                 model.review_ends = self.ms + model.terms.review * 1000
 
-    @rule(model=models, token=st.just(OWN) | tokens, retryable=st.sampled_from([True, True, False]))
+    @rule(model=MODELS, token=st.just(OWN) | tokens, retryable=st.sampled_from([True, True, False]))
     def fail(self, model: Model, token: str, retryable: bool) -> None:
         model.pass_time(self.ms)
         token = meant(model, token)
@@ -161,7 +223,7 @@ class TaskMachine(StoreMachine):
             model.failed_attempt = model.attempt
             model.end_attempt(self.ms, "failed", retryable=retryable)
 
-    @rule(model=models, proof=PROOFS)
+    @rule(model=MODELS, proof=PROOFS)
     def retry(self, model: Model, proof: str) -> None:
         model.pass_time(self.ms)
         refusal = model.publisher_refusal(proof, "failed", "offered")
@@ -173,7 +235,7 @@ class TaskMachine(StoreMachine):
             model.failures = (model.terms.attempts or 1) - 1
             model.token = model.key = None
 
-    @rule(model=models, proof=PROOFS)
+    @rule(model=MODELS, proof=PROOFS)
     def accept(self, model: Model, proof: str) -> None:
         model.pass_time(self.ms)
         again = model.status == "completed" and model.terms.review is not None
@@ -182,25 +244,28 @@ class TaskMachine(StoreMachine):
         if self.attempt(lambda: self._tasks.accept(model.id, shown, None), refusal) and not again:
             model.change("completed", "completed")
 
-    @rule(model=models, proof=PROOFS, reason=st.sampled_from(["too short", "too long"]))
+    @rule(model=MODELS, proof=PROOFS, reason=st.sampled_from(["too short", "too long"]))
     def reject(self, model: Model, proof: str, reason: str) -> None:
         model.pass_time(self.ms)
-        again = model.status == "in_progress" and model.rejection == reason
-        refusal = model.publisher_refusal(proof, "in_progress" if again else "submitted")
+        again = model.status in ("in_progress", "expired") and model.rejection == reason
+        refusal = model.publisher_refusal(proof, model.status if again else "submitted")
         rejection = Rejection(proof_of(model, proof), reason=reason)
         if self.attempt(lambda: self._tasks.reject(model.id, rejection, None), refusal) and not again:
-            model.change("in_progress", "rejected")
             model.rejection, model.result = reason, None
-            model.renew(self.ms)
+            if model.deadline is not None and model.deadline <= self.ms:
+                model.change("expired", "expired")
+            else:
+                model.change("in_progress", "rejected")
+                model.renew(self.ms)
 
-    @rule(model=models, token=st.just(OWN) | tokens)
+    @rule(model=MODELS, token=st.just(OWN) | tokens)
     def extend(self, model: Model, token: str) -> None:
         model.pass_time(self.ms)
         token = meant(model, token)
         if self.attempt(lambda: self._tasks.extend(model.id, Holding(token)), model.claim_refusal(token)):
             model.renew(self.ms)
 
-    @rule(model=models, token=st.just(OWN) | tokens)
+    @rule(model=MODELS, token=st.just(OWN) | tokens)
     def release(self, model: Model, token: str) -> None:
         model.pass_time(self.ms)
         token = meant(model, token)
@@ -208,7 +273,7 @@ class TaskMachine(StoreMachine):
         if self.attempt(lambda: self._tasks.release(model.id, Holding(token)), refusal) and model.status in AT_WORK:
             model.change("offered", "released")
 
-    @rule(model=models, proof=PROOFS)
+    @rule(model=MODELS, proof=PROOFS)
     def cancel(self, model: Model, proof: str) -> None:
         model.pass_time(self.ms)
         refusal = model.publisher_refusal(proof, "offered", "canceled", *AT_WORK)
@@ -220,35 +285,51 @@ class TaskMachine(StoreMachine):
     def wait(self, seconds: int) -> None:
         self.advance(seconds)
 
+    @rule(model=MODELS, past=st.sampled_from([-1, 0, 1]))
+    def wait_for_the_moment(self, model: Model, past: int) -> None:
+        """Until a contract changes by itself, and one millisecond less or more."""
+        times = (model.ends, model.opens, model.review_ends, model.deadline)
+        coming = [time + past for time in times if time is not None and time + past > self.ms]
+        if coming:
+            self._clock.advance((min(coming) - self.ms) / 1000)
+
     @rule()
     def sweep(self) -> None:
         """What the worker does: end the leases, and project what was told of."""
+        seen = self.records()
         self.run_step(self._tasks.sweep())
-        for model in self._all:
+        assert self.records() == seen  # readers had seen what is written down now
+        for model in self.all:
             model.pass_time(self.ms)
             self.run_step(self._tasks.project(model.id))
         for status in STATUSES:
             page = self.run_step(self._tasks.page(TaskPageQuery(status, limit=50)))
-            assert {task.id for task in page.tasks} == {model.id for model in self._all if model.status == status}
+            assert {task.id for task in page.tasks} == {model.id for model in self.all if model.status == status}
             assert page.total == len(page.tasks)
 
-    @rule(model=models)
+    def records(self) -> list[Task]:
+        """What readers see."""
+        return [self.run_step(self._tasks.get(model.id)) for model in self.all]
+
+    @rule(model=MODELS)
     def compact(self, model: Model) -> None:
         """What the worker does days after a contract is over and that was written down; else it must do nothing."""
         written = self.run_step(self.store.command("HGET", keys.task(model.id), "status"))  # None if it was compacted
+        seen = self.records()
         compacted = self.run_step(TaskStore(self.store, 3600).compact([model.id]))
+        assert self.records() == seen
         assert compacted == (model.status in ENDED and written == model.status.encode())
 
     @invariant()
     def every_record_is_as_the_model_says(self) -> None:
-        for model in self._all:
+        for model in self.all:
             task = self.run_step(self._tasks.get(model.id))
             model.pass_time(self.ms)  # readers see what no step has written down yet
             assert (task.status, task.assignee_id) == (model.status, model.assignee)
             assert task.attempt == model.attempt
-            assert (task.lease_expires_at is None) == (model.ends is None)
-            assert (task.retry_at is msgspec.UNSET) == (model.opens is None)
-            assert (task.review_ends_at is msgspec.UNSET) == (model.review_ends is None)
+            assert task.lease_expires_at == (None if model.ends is None else timestamp(model.ends))
+            assert task.retry_at == _shown(model.opens)
+            assert task.review_ends_at == _shown(model.review_ends)
             assert _outcomes(task) == model.outcomes[-10:]
             handed_in = model.status in ("completed", "submitted")
             assert _result(task) == (model.result or b"null" if handed_in else None)
@@ -264,6 +345,10 @@ def proof_of(model: Model, proof: str) -> str | None:
     return {"token": model.publisher_token, "none": None, "wrong": model.id}[proof]
 
 
+def _shown(at: int | None) -> str | msgspec.UnsetType:
+    return msgspec.UNSET if at is None else timestamp(at)
+
+
 def _outcomes(task: Task) -> list[str]:
     return [] if task.attempts is msgspec.UNSET else [attempt.outcome for attempt in task.attempts]
 
@@ -273,4 +358,4 @@ def _result(task: Task) -> bytes | None:
 
 
 TestTasks = TaskMachine.TestCase
-TestTasks.settings = settings(max_examples=40, stateful_step_count=30)
+TestTasks.settings = settings(max_examples=40, stateful_step_count=20)

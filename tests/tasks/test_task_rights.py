@@ -180,6 +180,36 @@ async def test_the_signing_key_of_the_offer_is_the_publishers_proof(node: NodeUn
     assert (await signed(node, cancel, {})).json()["status"] == "canceled"
 
 
+@pytest.mark.parametrize(("what", "status"), [("retry", "offered"), ("accept", "completed"), ("reject", "in_progress")])
+async def test_the_signing_key_of_the_offer_judges_what_becomes_of_it(
+    node: NodeUnderTest, what: str, status: str
+) -> None:
+    """Once with each signature: a rejection that was overheard sends no later result back."""
+
+    async def end_attempt() -> None:
+        claim = {"claim_token": task["claim_token"]}
+        if what == "retry":
+            task.update((await act(node, task, "claim", assignee_id="summary-agent")).json())
+            await act(node, task, "fail", claim_token=task["claim_token"], code="it.broke")
+        else:
+            assert (await act(node, task, "complete", **claim, result_payload=1)).json()["status"] == "submitted"
+
+    task = (await signed(node, TASKS, OFFER | {"review_seconds": 600})).json()
+    task |= (await act(node, task, "claim", assignee_id="summary-agent")).json()
+    if what == "retry":
+        await act(node, task, "release", claim_token=task["claim_token"])
+    await end_attempt()
+    path, body = f"{TASKS}/{task['id']}/{what}", {"reason": "Two pages, please."} if what == "reject" else {}
+    assert refused(await node.client.post(path, json=body)) == (403, "task.publisher")
+    assert refused(await signed(node, path, body, OTHER_KEY)) == (403, "task.publisher")
+    request = signed_request(path, body)
+    for _ in range(2):  # the second changes nothing
+        assert (await send(node, request)).json()["status"] == status
+    if what != "accept":
+        await end_attempt()
+        assert refused(await send(node, request)) == (409, "signature.replayed")
+
+
 async def test_a_signed_transition_works_once(node: NodeUnderTest) -> None:
     task = (await signed(node, TASKS, OFFER)).json()
     await act(node, task, "claim", assignee_id="summary-agent")
