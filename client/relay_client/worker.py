@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import secrets
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -52,6 +53,7 @@ class Worker:
         self.query = query
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._unanswered: str | None = None
 
     def run(self, base_url: str) -> None:
         """Work until SIGTERM or SIGINT; what is begun by then is finished."""
@@ -96,9 +98,7 @@ class Worker:
                 return 0.0
         began = relay.carrier.clock()
         wait = 0.0 if submitted.has_rejected else CLAIM_WAIT
-        task = await relay.tasks.claim_next(
-            self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=wait
-        )
+        task = await self._claim(relay, wait)
         pause = lull.after(relay.carrier.clock() - began, wait, is_new=bool(task))
         if task and self._stopping.is_set():
             with suppress(*CLAIM_LOST):
@@ -106,6 +106,19 @@ class Worker:
         elif task:
             await self._attend(relay, task, submitted)
         return pause
+
+    async def _claim(self, relay: AsyncRelay, wait: float) -> ClaimedTask | None:
+        """The next contract. After a claim without an answer, with the key of that one: it may have claimed a contract,
+        which nobody would work on otherwise.
+        """
+        key, self._unanswered = self._unanswered or secrets.token_urlsafe(24), None
+        try:
+            return await relay.tasks.claim_next(
+                self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=wait, key=key
+            )
+        except PASSING:
+            self._unanswered = key
+            raise
 
     async def _rest(self, seconds: float) -> None:
         """So long, or until it is to stop."""

@@ -67,6 +67,41 @@ async def test_a_claim_that_is_over_when_its_answer_comes_ends_no_worker(served:
             await work
 
 
+class AwayAfterTheClaim(AsyncHttpxTransport):
+    """Loses the answer to the first claim that gets a contract, and reaches nothing for a while after it."""
+
+    def __init__(self, refusals: int) -> None:
+        super().__init__()
+        self._refusals = refusals
+        self._is_away = False
+
+    async def send(self, request: Send) -> Answer:
+        if self._is_away and self._refusals:
+            self._refusals -= 1
+            raise NoAnswer("refused", unsent=True)
+        answer = await super().send(request)
+        if request.url.endswith("claim-next") and answer.status == 200 and not self._is_away:
+            self._is_away = True
+            raise NoAnswer("reset", unsent=False)
+        return answer
+
+
+async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked_on(served: NodeProcess) -> None:
+    """Once, the worker claimed with another key then, and the contract was claimed for ever by nobody."""
+
+    @worker(name="counter", publisher_ids=["goes away"])
+    def count(task: ClaimedTask) -> int:
+        return 3
+
+    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, transport=AwayAfterTheClaim(7)) as lossy:
+        offered = await relay.tasks.offer("goes away", TITLE)
+        work = asyncio.create_task(count.serve(lossy))
+        ended = await relay.tasks.result(offered["id"], within=PATIENCE)
+        assert (ended["status"], ended["attempt"]) == ("completed", 1)
+        count.stop()
+        await work
+
+
 async def test_a_failure_may_be_told_of_in_the_name_of_any_file(served: NodeProcess) -> None:
     name = os.fsdecode(b"/data/\x80.csv")  # has a lone surrogate
 
