@@ -58,7 +58,7 @@ def test_the_head_of_the_file_says_what_to_write_to_env() -> None:
 def test_the_pages_run_commands_in_services_that_there_are() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     named = [name for page in pages for name in re.findall(r"docker compose exec ([\w-]+)", page.read_text())]
-    assert len(named) > 1
+    assert named
     assert set(named) <= set(services())
 
 
