@@ -9,9 +9,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from relay_client.claims import Submitted, release, renew
+from relay_client.claims import RELEASE_SECONDS, Submitted, release, renew
 from relay_client.client import AsyncRelay
-from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, UsageError
+from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError, UsageError
 from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask, CompletedTask
 
@@ -86,7 +86,7 @@ class Worker:
                 if pause:
                     await self._rest(pause)
         finally:
-            await submitted.end()
+            await asyncio.gather(self._give_back(relay), submitted.end())
 
     async def _turn(self, relay: AsyncRelay, submitted: Submitted, lull: Lull) -> float:
         """Go on with one contract whose result was rejected, if there is one, and claim another: in turns, so that
@@ -101,8 +101,7 @@ class Worker:
         task = await self._claim(relay, wait)
         pause = lull.after(relay.carrier.clock() - began, wait, is_new=bool(task))
         if task and self._stopping.is_set():
-            with suppress(*CLAIM_LOST):
-                await relay.tasks.release(task["id"], task["claim_token"])
+            await release(relay, task)
         elif task:
             await self._attend(relay, task, submitted)
         return pause
@@ -116,9 +115,18 @@ class Worker:
             return await relay.tasks.claim_next(
                 self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=wait, key=key
             )
-        except PASSING:
+        except (*PASSING, asyncio.CancelledError):
             self._unanswered = key
             raise
+
+    async def _give_back(self, relay: AsyncRelay) -> None:
+        """At the end: release what a claim without an answer has claimed, if that is quickly done."""
+        if self._unanswered:
+            with suppress(RelayError, asyncio.TimeoutError):
+                task = await asyncio.wait_for(self._claim(relay, 0.0), RELEASE_SECONDS)
+                if task:
+                    await release(relay, task)
+        self._unanswered = None
 
     async def _rest(self, seconds: float) -> None:
         """So long, or until it is to stop."""
