@@ -35,6 +35,10 @@ class TaskFailed(Exception):
         self.retryable = retryable
 
 
+class TaskReleased(Exception):
+    """Raised by a worker's function: it gives its claim up, others may claim the contract, and no attempt has failed."""
+
+
 class Worker:
     """What `@worker` makes of a function."""
 
@@ -167,6 +171,8 @@ class Worker:
         patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
         try:
             result = await self._call(task)
+        except TaskReleased:
+            step = release(relay, task)
         except TaskFailed as failed:
             step = _failed(patient, task, failed)
         except Exception as error:  # noqa: BLE001  # whatever a function of somebody else's raises

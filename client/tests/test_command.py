@@ -38,6 +38,8 @@ print(message["body"] * (100_000 if message["body"] == "shout" else 1))'"""
 """Settles one message by itself, and writes more about another than a reply may hold."""
 COUNT = f"""{sys.executable} -c 'import json, sys; print(json.dumps(len(json.load(sys.stdin)["title"])))'"""
 REJECTION = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin).get("rejection"))'"""
+CTRL_C = f"{sys.executable} -c 'import os, signal; os.killpg(0, signal.SIGINT); signal.pause()'"
+"""What a terminal does to all that runs in it."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -201,6 +203,16 @@ def test_an_agent_is_listed_by_its_key_and_found(relay: Run, served: NodeProcess
     assert (rejected.returncode, json.loads(rejected.stdout)["status"]) == (1, "rejected")
     with Relay(served.url, signer=KeyFile(key)) as node:
         node.agents.remove(listed["id"])
+
+
+def test_a_program_that_is_interrupted_fails_no_attempt(served: NodeProcess) -> None:
+    """Once, Ctrl-C in a terminal failed the attempt that was under way, and ended the contract if that was the last."""
+    with Relay(served.url) as node:
+        offered = node.tasks.offer("interrupts", "Count the apples in this picture", max_attempts=1)
+        work = [*COMMAND, "task", "work", "--publisher", "interrupts", "--exec", CTRL_C]
+        done = subprocess.run(work, env=environment(served.url), start_new_session=True, timeout=PATIENCE, check=False)
+        left = node.tasks.get(offered["id"])
+    assert (done.returncode, left["status"], left.get("attempts", [])) == (0, "offered", [])
 
 
 def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(relay: Run) -> None:
