@@ -36,7 +36,7 @@ class TaskFailed(Exception):
 
 
 class TaskReleased(Exception):
-    """Raised by a worker's function: it gives its claim up, others may claim the contract, and no attempt has failed."""
+    """Raised by a worker's function: its claim is given up, and others may have the contract. No attempt has failed."""
 
 
 class Worker:

@@ -1,8 +1,10 @@
 """The command `relay`, as its users start it, against a real node."""
 
+import asyncio
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 import tomllib
+from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port
 
@@ -213,6 +216,26 @@ def test_a_program_that_is_interrupted_fails_no_attempt(served: NodeProcess) -> 
         done = subprocess.run(work, env=environment(served.url), start_new_session=True, timeout=PATIENCE, check=False)
         left = node.tasks.get(offered["id"])
     assert (done.returncode, left["status"], left.get("attempts", [])) == (0, "offered", [])
+
+
+async def test_who_interrupts_an_ask_is_told_how_to_follow_the_message(relay: Run, served: NodeProcess) -> None:
+    opened = record(relay("inbox", "open", "--json"))
+    asking: list[asyncio.subprocess.Process] = []
+
+    def interrupted(number: int) -> str:
+        if number < 2:
+            return "pass"
+        asking[0].send_signal(signal.SIGINT)  # the message is sent, and its receipt was read once
+        return "break"
+
+    async with Misbehaving(served.port, interrupted) as way, asyncio.timeout(PATIENCE):
+        words = (*COMMAND, "ask", opened["address"], "How many pages do you take?")
+        asking.append(
+            await asyncio.create_subprocess_exec(*words, env=environment(way.url), stderr=asyncio.subprocess.PIPE)
+        )
+        _, said = await asking[0].communicate()
+    assert asking[0].returncode == 130
+    assert b"receipt_token: " in said
 
 
 def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(relay: Run) -> None:

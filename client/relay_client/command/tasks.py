@@ -46,7 +46,8 @@ def add(commands: Commands) -> None:
         metavar="COMMAND",
         required=True,
         help="takes the contract's JSON on standard input; "
-        "what it writes is the result, another status than 0 fails the attempt; if Ctrl-C ends it, others get the contract",
+        "what it writes is the result, another status than 0 fails the attempt; "
+        "if Ctrl-C ends it, others may claim the contract",
     )
     work.add_argument("--name", default="relay-command", help="your public name")
     work.add_argument("--skill", action="append", default=[], help="what you can do; as often as you like")
