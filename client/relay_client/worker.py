@@ -15,7 +15,7 @@ from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, 
 from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask, CompletedTask
 
-CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s that most supervisors give
+CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s of most supervisors, if the node answers
 CODE = "worker.exception"
 DELIVERY_SECONDS = 600.0  # for a result, where the claim has no lease
 DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and the same result again is the same answer
