@@ -9,13 +9,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from relay_client.claims import Submitted, release, renew
+from relay_client.claims import RELEASE_SECONDS, Submitted, release, renew
 from relay_client.client import AsyncRelay
-from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, UsageError
+from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError, UsageError
 from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask, CompletedTask
 
-CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s that most supervisors give
+CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s of most supervisors, if the node answers
 CODE = "worker.exception"
 DELIVERY_SECONDS = 600.0  # for a result, where the claim has no lease
 DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and the same result again is the same answer
@@ -33,6 +33,10 @@ class TaskFailed(Exception):
         self.code = code
         self.message = message
         self.retryable = retryable
+
+
+class TaskReleased(Exception):
+    """Raised by a worker's function: its claim is given up, and others may have the contract. No attempt has failed."""
 
 
 class Worker:
@@ -86,7 +90,7 @@ class Worker:
                 if pause:
                     await self._rest(pause)
         finally:
-            await submitted.end()
+            await asyncio.gather(self._give_back(relay), submitted.end())
 
     async def _turn(self, relay: AsyncRelay, submitted: Submitted, lull: Lull) -> float:
         """Go on with one contract whose result was rejected, if there is one, and claim another: in turns, so that
@@ -101,8 +105,7 @@ class Worker:
         task = await self._claim(relay, wait)
         pause = lull.after(relay.carrier.clock() - began, wait, is_new=bool(task))
         if task and self._stopping.is_set():
-            with suppress(*CLAIM_LOST):
-                await relay.tasks.release(task["id"], task["claim_token"])
+            await release(relay, task)
         elif task:
             await self._attend(relay, task, submitted)
         return pause
@@ -116,9 +119,18 @@ class Worker:
             return await relay.tasks.claim_next(
                 self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=wait, key=key
             )
-        except PASSING:
+        except (*PASSING, asyncio.CancelledError):
             self._unanswered = key
             raise
+
+    async def _give_back(self, relay: AsyncRelay) -> None:
+        """At the end: release what a claim without an answer has claimed, if that is quickly done."""
+        if self._unanswered:
+            with suppress(RelayError, asyncio.TimeoutError):
+                task = await asyncio.wait_for(self._claim(relay, 0.0), RELEASE_SECONDS)
+                if task:
+                    await release(relay, task)
+        self._unanswered = None
 
     async def _rest(self, seconds: float) -> None:
         """So long, or until it is to stop."""
@@ -159,6 +171,8 @@ class Worker:
         patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
         try:
             result = await self._call(task)
+        except TaskReleased:
+            step = release(relay, task)
         except TaskFailed as failed:
             step = _failed(patient, task, failed)
         except Exception as error:  # noqa: BLE001  # whatever a function of somebody else's raises

@@ -1,8 +1,10 @@
 """The command `relay`, as its users start it, against a real node."""
 
+import asyncio
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 import tomllib
+from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port
 
@@ -38,6 +41,8 @@ print(message["body"] * (100_000 if message["body"] == "shout" else 1))'"""
 """Settles one message by itself, and writes more about another than a reply may hold."""
 COUNT = f"""{sys.executable} -c 'import json, sys; print(json.dumps(len(json.load(sys.stdin)["title"])))'"""
 REJECTION = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin).get("rejection"))'"""
+CTRL_C = f"{sys.executable} -c 'import os, signal; os.killpg(0, signal.SIGINT); signal.pause()'"
+"""What a terminal does to all that runs in it."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -201,6 +206,36 @@ def test_an_agent_is_listed_by_its_key_and_found(relay: Run, served: NodeProcess
     assert (rejected.returncode, json.loads(rejected.stdout)["status"]) == (1, "rejected")
     with Relay(served.url, signer=KeyFile(key)) as node:
         node.agents.remove(listed["id"])
+
+
+def test_a_program_that_is_interrupted_fails_no_attempt(served: NodeProcess) -> None:
+    """Once, Ctrl-C in a terminal failed the attempt that was under way, and ended the contract if that was the last."""
+    with Relay(served.url) as node:
+        offered = node.tasks.offer("interrupts", "Count the apples in this picture", max_attempts=1)
+        work = [*COMMAND, "task", "work", "--publisher", "interrupts", "--exec", CTRL_C]
+        done = subprocess.run(work, env=environment(served.url), start_new_session=True, timeout=PATIENCE, check=False)
+        left = node.tasks.get(offered["id"])
+    assert (done.returncode, left["status"], left.get("attempts", [])) == (0, "offered", [])
+
+
+async def test_who_interrupts_an_ask_is_told_how_to_follow_the_message(relay: Run, served: NodeProcess) -> None:
+    opened = record(relay("inbox", "open", "--json"))
+    asking: list[asyncio.subprocess.Process] = []
+
+    def interrupted(number: int) -> str:
+        if number < 2:
+            return "pass"
+        asking[0].send_signal(signal.SIGINT)  # the message is sent, and its receipt was read once
+        return "break"
+
+    async with Misbehaving(served.port, interrupted) as way, asyncio.timeout(PATIENCE):
+        words = (*COMMAND, "ask", opened["address"], "How many pages do you take?")
+        asking.append(
+            await asyncio.create_subprocess_exec(*words, env=environment(way.url), stderr=asyncio.subprocess.PIPE)
+        )
+        _, said = await asking[0].communicate()
+    assert asking[0].returncode == 130
+    assert b"receipt_token: " in said
 
 
 def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(relay: Run) -> None:

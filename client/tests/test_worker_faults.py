@@ -102,6 +102,46 @@ async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked
         await work
 
 
+class SilentAfterTheClaim(AsyncHttpxTransport):
+    """Keeps the answer to the first claim that gets a contract to itself: for ever, or until it breaks."""
+
+    def __init__(self, *, breaks: bool) -> None:
+        super().__init__()
+        self.has_claimed = asyncio.Event()
+        self._breaks = breaks
+
+    async def send(self, request: Send) -> Answer:
+        answer = await super().send(request)
+        if request.url.endswith("claim-next") and answer.status == 200 and not self.has_claimed.is_set():
+            self.has_claimed.set()
+            if not self._breaks:
+                await asyncio.Event().wait()
+            raise NoAnswer("reset", unsent=False)
+        return answer
+
+
+@pytest.mark.parametrize("ends", ["is stopped", "is cancelled"])
+async def test_a_worker_that_ends_before_its_claim_is_answered_gives_it_back(served: NodeProcess, ends: str) -> None:
+    """Once, the contract was claimed by nobody; for ever, if it had no lease."""
+
+    @worker(name="counter", publisher_ids=[ends])
+    def count(task: ClaimedTask) -> int:
+        return 3
+
+    transport = SilentAfterTheClaim(breaks=ends == "is stopped")
+    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, tries=1, transport=transport) as lossy:
+        offered = await relay.tasks.offer(ends, TITLE)
+        work = asyncio.create_task(count.serve(lossy))
+        await transport.has_claimed.wait()
+        if ends == "is stopped":
+            count.stop()
+        else:
+            work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        left = await relay.tasks.get(offered["id"])
+    assert (left["status"], left["assignee_id"], left.get("attempts", [])) == ("offered", None, [])
+
+
 async def test_a_failure_may_be_told_of_in_the_name_of_any_file(served: NodeProcess) -> None:
     name = os.fsdecode(b"/data/\x80.csv")  # has a lone surrogate
 

@@ -16,6 +16,7 @@ import httpx2
 import pytest
 
 from node.recipes.markdown import RECIPES
+from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port
 
@@ -41,12 +42,12 @@ def code_of(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
 
 @asynccontextmanager
 async def running(
-    node: NodeProcess, recipe: str, folder: Path, **settings: str
+    node: NodeProcess, recipe: str, folder: Path, url: str = "", **settings: str
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The Python code of a recipe, running; ended if it has not."""
+    """The Python code of a recipe, running, by another way to the node if one is given; ended if it has not."""
     ((_, code),) = [each for each in code_of(node, recipe) if each[0] == "python"]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-u", "-c", code),
+        *(sys.executable, "-u", "-c", code.replace(node.url, url or node.url)),
         cwd=folder,
         env=os.environ | settings,
         stdout=asyncio.subprocess.PIPE,
@@ -83,6 +84,30 @@ async def test_a_worker_does_the_contracts_that_are_offered(served: NodeProcess,
             done = (await client.get(f"/api/v1/tasks/{offer['id']}")).json()
             assert (done["status"], done["assignee_id"]) == ("completed", "summary-agent")
             assert "summary" in done["result_payload"]
+
+
+async def test_a_worker_and_an_owner_repeat_what_had_no_answer(served: NodeProcess, tmp_path: Path) -> None:
+    """Once, they ended there, though the worker's contract was claimed by then."""
+
+    def every_other(number: int) -> str:
+        return ("lose", "pass", "break", "pass")[number % 4]
+
+    async with (
+        httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
+        Misbehaving(served.port, every_other) as way,
+        asyncio.timeout(PATIENCE),
+    ):
+        offer = (await client.post("/api/v1/tasks", json={"publisher_id": "desk", "title": "Summarise it"})).json()
+        async with running(served, "worker", tmp_path, way.url, CONTRACTS="1") as process:
+            said = (await process.stdout.read()).decode() if process.stdout else ""
+        assert said == "completed Summarise it\n"
+        assert (await client.get(f"/api/v1/tasks/{offer['id']}")).json()["attempt"] == 1
+        async with running(served, "inbox", tmp_path, way.url, ANSWERS="1") as process:
+            assert process.stdout
+            address = (await process.stdout.readline()).decode().removeprefix("write to ").strip()
+            asking = client.post(f"/api/v1/inboxes/{address}/messages?wait=30", json={"body": "Are you there?"})
+            assert (await asking).json()["reply"] == "Read: Are you there?"
+            assert (await process.stdout.read()).decode() == "answered 1\n"
 
 
 async def test_an_owner_answers_and_goes_on_with_the_same_address(served: NodeProcess, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def _ask(given: Namespace) -> int:
         sent = relay.inboxes.send(given.to, text_of(given.text), **_details(given))
         try:
             receipt = relay.inboxes.answer(given.to, sent["id"], sent["receipt_token"], within=given.wait)
-        except DeadlineExceeded:
+        except (DeadlineExceeded, KeyboardInterrupt):
             note(f"message {sent['id']} is held until {sent['expires_at']}; its receipt_token: {sent['receipt_token']}")
             raise
     show(given, receipt, receipt["reply"] or receipt["status"])

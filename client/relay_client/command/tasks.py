@@ -3,6 +3,7 @@
 import asyncio
 import json
 from argparse import Namespace
+from signal import SIGINT
 from typing import Any
 
 from relay_client.client import AsyncRelay
@@ -10,11 +11,14 @@ from relay_client.command.output import note, show
 from relay_client.command.parser import Commands, command, connected, group, json_of, signer, text_of
 from relay_client.command.running import run, words_of
 from relay_client.tasks import ClaimedTask
-from relay_client.worker import TaskFailed, Worker
+from relay_client.worker import TaskFailed, TaskReleased, Worker
 
 LEASE_SECONDS = 300
 FAILED = "exec.status"
 """The code that a publisher is told if the program ends with another status than 0."""
+
+INTERRUPTED = (-SIGINT, 128 + SIGINT)
+"""Statuses of a program that Ctrl-C has ended, by itself or in a shell. A terminal sends that to this process, too."""
 
 
 def add(commands: Commands) -> None:
@@ -42,7 +46,8 @@ def add(commands: Commands) -> None:
         metavar="COMMAND",
         required=True,
         help="takes the contract's JSON on standard input; "
-        "what it writes is the result, another status than 0 fails the attempt",
+        "what it writes is the result, another status than 0 fails the attempt; "
+        "if Ctrl-C ends it, others may claim the contract",
     )
     work.add_argument("--name", default="relay-command", help="your public name")
     work.add_argument("--skill", action="append", default=[], help="what you can do; as often as you like")
@@ -94,6 +99,9 @@ def _work(given: Namespace) -> None:
         shown = {name: value for name, value in task.items() if name != "claim_token"}
         show(given, shown, f"claimed {task['id']} {task['title']}")
         ended = run(words, shown, RELAY_TASK_ID=task["id"])
+        if ended.status in INTERRUPTED:
+            worker.stop()
+            raise TaskReleased
         if ended.status:
             raise TaskFailed(FAILED, f"The worker's program ended with status {ended.status}.")
         return _result(ended.output)
