@@ -15,7 +15,8 @@ from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, 
 from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask, CompletedTask
 
-CLAIM_WAIT = 5.0  # s a claim waits; so long a stop may take, below the 10 s of most supervisors, if the node answers
+CLAIM_WAIT = 5.0  # s a claim waits
+ANSWER_SECONDS = 1.0  # s for its answer after that, once the worker is to stop: with what is then given back below 10 s
 CODE = "worker.exception"
 DELIVERY_SECONDS = 600.0  # for a result, where the claim has no lease
 DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and the same result again is the same answer
@@ -85,7 +86,7 @@ class Worker:
             while not self._stopping.is_set():
                 try:
                     pause = await self._turn(relay, submitted, lull)
-                except (*PASSING, Conflict):  # Conflict: the answer to a claim was lost, and the contract is over now
+                except (*PASSING, asyncio.TimeoutError, Conflict):  # the last: a lost claim's contract is over now
                     pause = RETURN_PAUSE
                 if pause:
                     await self._rest(pause)
@@ -115,13 +116,19 @@ class Worker:
         which nobody would work on otherwise.
         """
         key, self._unanswered = self._unanswered or secrets.token_urlsafe(24), None
+        asked = relay.tasks.claim_next(
+            self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=wait, key=key
+        )
+        claim, stop = asyncio.ensure_future(asked), asyncio.ensure_future(self._stopping.wait())
         try:
-            return await relay.tasks.claim_next(
-                self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=wait, key=key
-            )
-        except (*PASSING, asyncio.CancelledError):
+            await asyncio.wait({claim, stop}, return_when=asyncio.FIRST_COMPLETED)
+            return await asyncio.wait_for(claim, wait + ANSWER_SECONDS)  # a node that hangs does not delay a stop
+        except (*PASSING, asyncio.TimeoutError, asyncio.CancelledError):
             self._unanswered = key
             raise
+        finally:
+            claim.cancel()
+            stop.cancel()
 
     async def _give_back(self, relay: AsyncRelay) -> None:
         """At the end: release what a claim without an answer has claimed, if that is quickly done."""
