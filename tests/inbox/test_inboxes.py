@@ -282,6 +282,19 @@ async def test_a_place_in_the_quota_lasts_as_long_as_the_inbox(node: NodeUnderTe
     assert await node.store.command("EXISTS", place) == 0
 
 
+async def test_only_a_renewal_that_names_a_field_changes_the_card(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    await node.store.command("HSET", keys.inbox(inbox["address"]), "changed", 1)
+
+    async def modified() -> str:
+        card = await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))
+        return card.headers["last-modified"]
+
+    for wanted, is_same in (({}, True), ({"rotate": False}, True), ({"description": "Reads reports."}, False)):
+        await node.client.post(INBOXES, json=wanted, headers=bearer(inbox["inbox_token"]))
+        assert (await modified() == "Thu, 01 Jan 1970 00:00:00 GMT") == is_same
+
+
 def test_an_address_that_is_made_lies_in_the_partition_that_it_should() -> None:
     for partition in range(ids.PARTITIONS):
         address = ids.new_address(partition)
