@@ -224,10 +224,12 @@ async def test_who_shows_nothing_gets_401_and_who_shows_the_wrong_thing_403(node
     assert code(await node.client.post(INBOXES, headers=bearer("nonsense"))) == (403, "inbox.token")
 
 
-@pytest.mark.parametrize("address", [UNKNOWN_ADDRESS, "B" * 43, "short", "A" * 26 + "!", "\u00e4" * 27])
+@pytest.mark.parametrize("address", [UNKNOWN_ADDRESS, "B" * 43, "short", "A" * 26 + "!", "\u00e4" * 27, "%FF"])
 async def test_an_unknown_address_is_not_found_whatever_is_shown(node: NodeUnderTest, address: str) -> None:
-    for method, rest in (("GET", ""), ("DELETE", ""), ("GET", "/messages"), ("POST", "/settle")):
-        body = {"through_seq": 1} if method == "POST" else None
+    bodies = {"/settle": {"through_seq": 1}, "/messages": {"body": "Hello"}}
+    calls = (("GET", ""), ("DELETE", ""), ("GET", "/messages"), ("POST", "/messages"), ("POST", "/settle"))
+    for method, rest in calls:
+        body = bodies[rest] if method == "POST" else None
         response = await node.client.request(method, f"{INBOXES}/{address}{rest}", json=body)
         assert code(response) == (404, "inbox.unknown")
 
