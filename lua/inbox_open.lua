@@ -13,10 +13,12 @@
 -- ARGV[7] rotate   1 = all earlier tokens end
 -- ARGV[8] life     milliseconds without its owner after which it ends
 -- ARGV[9] kept     milliseconds for which the counter of its messages outlives it
--- ARGV[10] client  in whose quota a new one has its place
--- ARGV[11] place   the name of that place; empty = it is not counted
--- ARGV[12...] fields  name, value, ...
--- Returns {'opened'|'renewed', epoch, ends_at} | {'replayed', '<opened|renewed>@<address>@<epoch>@<time, ms>', now}
+-- ARGV[10] step    milliseconds by which its place in the quota may outlive it
+-- ARGV[11] client  in whose quota a new one has its place
+-- ARGV[12] place   the name of that place; empty = it is not counted
+-- ARGV[13...] fields  name, value, ...
+-- Returns {'opened'|'renewed', epoch, ends_at, client, place, until}: the last three as of `inbox_stay`
+--       | {'replayed', '<opened|renewed>@<address>@<epoch>@<time, ms>', now}
 --       | {'conflict'} | {'gone'} | {'token'} | {'signature'}: that signature was used before
 -- Slot    partition of the address
 -- include now
@@ -43,8 +45,8 @@ elseif rotate == '1' then
   current = epoch
   redis.call('SPUBLISH', inbox, 'rotated')
 end
-redis.call('HSET', inbox, 'epoch', current, unpack(ARGV, 12))
-if kind == 'opened' or #ARGV >= 12 then redis.call('HSET', inbox, 'changed', at) end
-local ends_at = stay(inbox, last_seq, life, kept, at)
+redis.call('HSET', inbox, 'epoch', current, unpack(ARGV, 13))
+if kind == 'opened' or #ARGV >= 13 then redis.call('HSET', inbox, 'changed', at) end
+local ends_at, holder, held, held_until = stay(inbox, last_seq, life, kept, step, at)
 remember(idem, digest, idem_ttl, string.format('%s@%s@%s@%.0f', kind, address, current, at))
-return {kind, current, ends_at}
+return {kind, current, ends_at, holder, held, held_until}

@@ -23,7 +23,7 @@ if status == 'withdrawn' then return {status, tonumber(seq), tonumber(settled_at
 local at = now()
 if status == 'input_required' and task and not following then
   redis.call('HSET', receipt, 'status', 'withdrawn', 'settled_at', at)
-  redis.call('PEXPIREAT', receipt, math.max(at + keep, redis.call('PEXPIRETIME', receipt)))
+  redis.call('PEXPIREAT', receipt, at + keep)
   redis.call('SPUBLISH', receipt, 'withdrawn')
   if pushed then tell_push(events, push_ends, address, id, 'withdrawn') end
   return {'withdrawn', tonumber(seq), at}

@@ -1,7 +1,7 @@
 """The worker's part in the directory: it fetches the cards of URLs that were posted, and probes what is listed.
 
 When an entry is due is in Redis, in the partition of the entry. Of all workers one takes it, and another if that one
-dies meanwhile (`AgentStore.take`).
+dies meanwhile (`AgentStore.take`). The lists follow from the events that the steps make.
 """
 
 import asyncio
@@ -100,15 +100,12 @@ class AgentChecks:
         found = await self._fetcher.fetch(agent.posted_url, agent.publisher)
         kept = {"given": agent.posted_url, "proof": agent.proof, "address": agent.address, "by": agent.publisher}
         found = msgspec.structs.replace(found, fields={**kept, **found.fields})
-        outcome = await self._entries.settle(agent, found, _some(DAY_MS))
-        await self._lists.project([agent.id])
-        return outcome
+        return await self._entries.settle(agent, found, _some(DAY_MS))
 
     async def _probe(self, agent: StoredAgent) -> str:
         if agent.proof == "inbox" and not agent.has_inbox:
             with suppress(Refused):  # its inbox was opened again by its key, or the entry was removed
                 await self._entries.remove(agent.id, agent.address, INBOX_CLOSED, "")
-            await self._lists.project([agent.id])
             return "gone"
         is_remote = agent.proof == "domain"
         probe = await self._prober.probe(agent) if is_remote else Probe(agent.liveness)
@@ -121,7 +118,6 @@ class AgentChecks:
             posted=agent.posted_at,
             card=probe.card,
         )
-        await self._lists.project([agent.id])
         return probe.found or "later"
 
     async def _note_probe(self, *, only_first: bool = False) -> None:

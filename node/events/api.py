@@ -1,5 +1,6 @@
 """GET /api/v1/events (NETWORK 3): a page, or a stream."""
 
+import re
 from contextlib import suppress
 
 from node.common.refusal import Refused
@@ -28,6 +29,9 @@ LOOK_BYTES = 256
 
 FORMS: dict[str, Form] = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
 """Media types in `Accept` that ask for a stream."""
+
+NOT_WANTED = re.compile(r"q=0(\.0*)?")
+"""What says of a media type in `Accept` that it is not to be sent (RFC 9110 §12.4.2)."""
 
 
 class EventsApi:
@@ -106,8 +110,11 @@ class EventsApi:
 
 def _media_type(request: Request) -> str | None:
     """That of the stream that Accept asks for; None for a page."""
-    named = (wanted.partition(";")[0].strip().lower() for wanted in (request.header(b"accept") or "").split(","))
-    return next((media_type for media_type in named if media_type in FORMS), None)
+    for wanted in (request.header(b"accept") or "").lower().split(","):
+        media_type, *parameters = (part.strip() for part in wanted.split(";"))
+        if media_type in FORMS and not any(map(NOT_WANTED.fullmatch, parameters)):
+            return media_type
+    return None
 
 
 def _too_old(topic: Topic, error: CursorTooOld) -> RefusedWithHeaders:

@@ -103,11 +103,11 @@ def position_of(source: str, cursor: str) -> Position:
     """The position that `cursor_of` wrote. Raises Invalid for anything else, such as a cursor of another source."""
     try:
         text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
-        mark, first, second = text.split(".")
+        _, first, second = text.split(".")
         position = int(first), int(second)
     except (binascii.Error, ValueError):
         raise _invalid() from None
-    if mark != _mark(source) or not all(0 <= number < MAX_NUMBER for number in position):
+    if cursor != cursor_of(source, position) or not all(0 <= number < MAX_NUMBER for number in position):
         raise _invalid()
     return position
 

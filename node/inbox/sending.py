@@ -2,7 +2,6 @@
 
 import msgspec
 
-from node.common.refusal import Refused
 from node.inbox.content import message_text
 from node.inbox.model import MONTH, InboxProof, NewInboxMessage, Turn
 from node.store import ids
@@ -33,9 +32,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
         idempotency: IdempotencyKey | None,
         turn: Turn | None = None,
     ) -> "Sending":
-        """What a request asks to send. Raises Invalid, Refused `inbox.unknown` for what is no address."""
-        if not ids.is_address(address):
-            raise Refused("inbox.unknown")
+        """What a request asks to send. Raises Invalid."""
         return cls(
             address=address,
             id=ids.unlisted_id(ids.partition_of(address)),

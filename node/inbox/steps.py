@@ -22,6 +22,7 @@ def inbox_open(
     rotate: int,
     life: int,
     kept: int,
+    step: int,
     client: str,
     place: str,
     fields: Rest,

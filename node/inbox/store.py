@@ -121,6 +121,7 @@ class InboxStore:
                 rotate=int(rotate),
                 life=INBOX_LIFE_MS,
                 kept=last_seq_kept(address),
+                step=DAY_MS,
                 client=place.client,
                 place=place.name,
                 fields=flat_of(fields),
@@ -132,7 +133,9 @@ class InboxStore:
                 stored = await self.show(address)
                 ends_at = int(stored.fields["ends_at"])
                 return Opening(address, began, ends_at, kind == "opened", (int(at), now))
-            case [bytes(kind), bytes(current), int(ends_at)]:
+            case [bytes(kind), bytes(current), int(ends_at), bytes(holder), bytes(held), int(until)]:
+                with suppress(StoreUnavailable):  # it is open; its place is prolonged when its owner is there again
+                    await self._hold(holder, held, until)
                 return Opening(address, current.decode(), ends_at, kind == b"opened")
             case _:
                 raise refused(reply)
@@ -165,11 +168,15 @@ class InboxStore:
             )
         )
         match reply:
-            case [b"stays", bytes(client), bytes(place), int(ends_at)]:
-                if place:
-                    await self._limits.extend(Quota(QUOTA, client.decode(), place.decode()), ends_at)
+            case [b"stays", bytes(client), bytes(place), int(until)]:
+                await self._hold(client, place, until)
             case _:
                 raise refused(reply)
+
+    async def _hold(self, client: bytes, place: bytes, until: int) -> None:
+        """Let the place of an inbox last until then (ms), if a script names one. Raises StoreUnavailable."""
+        if place:
+            await self._limits.extend(Quota(QUOTA, client.decode(), place.decode()), until)
 
     async def close(self, address: str, proof: str, replay_id: str = "") -> None:
         """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.

@@ -60,11 +60,14 @@ async def test_each_of_many_is_told_as_it_is_and_probed_by_one_worker(
 
         entries: dict[str, Json] = {}
         await until(all_are_told, UNTIL_AGAIN)
-        listed = (await node.client.get(AGENTS, params={"limit": 1})).json()["total"]
+
+        async def all_are_in_the_list() -> bool:
+            return (await node.client.get(AGENTS, params={"limit": 1})).json()["total"] == AGENTS_EACH * len(LIVENESS)
+
+        await until(all_are_in_the_list)
     for path, kind in paths.items():
         wanted = ("rejected", "unknown") if kind in REJECTED else ("listed", LIVENESS[kind])
         assert (entries[path]["status"], entries[path]["liveness"]) == wanted, path
         if kind not in REJECTED:
             # Once as a card at the URL itself, and below it; once more by the probe.
             assert (made_up.requests[f"GET /{path}"], made_up.requests[f"GET /{path}{WELL_KNOWN}"]) == (1, 2), path
-    assert listed == AGENTS_EACH * len(LIVENESS)

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
@@ -9,7 +10,7 @@ from hypothesis.stateful import invariant, precondition, rule
 from node.agents.entry import StoredAgent, id_of
 from node.agents.lists import AgentLists
 from node.agents.model import LIVENESS, Liveness
-from node.agents.store import AgentStore, CheckResult
+from node.agents.store import AGAIN_MS, CALM, LONGEST_PAUSE_DAYS, AgentStore, CheckResult
 from node.callbacks.owners import publisher_of
 from node.store import ids, keys
 from node.store.limits import DAY_MS
@@ -22,6 +23,7 @@ ELSEWHERE = f"https://{HOST}/a2a"
 FIELDS = {"given": URL, "proof": "domain", "address": HOST, "by": publisher_of("203.0.113.7")}
 OF_CARD = {"card": CARD, "card_url": URL, "url": URL, "binding": "GRPC", "version": ""}
 LISTED = CheckResult(fields=FIELDS | OF_CARD)
+GONE = CheckResult("it answered 404", is_gone=True, fields=FIELDS)
 FOUND = st.sampled_from(("open", "gated", "wrong_protocol", "unreachable"))
 
 MINUTE, DAY = 60, 86_400
@@ -45,11 +47,16 @@ class EntryMachine(StoreMachine):
         self._ends = 0
         """When a listed one ends; 0 for any other."""
         self._events = 0
+        """About its place among those that are shown."""
+        self._changes = 0
+        """Events about its liveness alone."""
         self._url = ""
         self._unlist()
 
     def _unlist(self, status: str = "") -> None:
         self._status, self._ends, self._is_shown = status, 0, False
+        self._without_news = 0
+        """Probes in a row that have found what is said already."""
         self._forget_probes()
 
     def _forget_probes(self) -> None:
@@ -66,10 +73,20 @@ class EntryMachine(StoreMachine):
         [found] = self.run_step(self._entries.read([self._id]))
         return found
 
+    def _due_in(self) -> int | None:
+        """Milliseconds until a worker looks at it again."""
+        now = self.run_step(self._lists.now())
+        due = self.run_step(self.store.command("ZSCORE", keys.agents_due(ids.partition_of(HOST)), self._id))
+        return None if due is None else int(float(cast("bytes", due))) - now
+
     def _settle(self, found: CheckResult) -> str:
+        """What became of a posting, which two workers have checked."""
         entry = self._entry()
         assert entry is not None
-        return self.run_step(self._entries.settle(entry, found, DAY_MS))
+        outcome = self.run_step(self._entries.settle(entry, found, DAY_MS))
+        for late in (LISTED, GONE):
+            assert self.run_step(self._entries.settle(entry, late, DAY_MS)) == "stale"
+        return outcome
 
     def _probed(self, found: str, card: CheckResult | None = None, before: int = 0) -> str:
         """`before`: how much later the agent was posted than the one that was probed."""
@@ -80,14 +97,20 @@ class EntryMachine(StoreMachine):
 
     def _note(self, found: Liveness, *, has_changed: bool = False, is_elsewhere: bool = False) -> None:
         """What a probe has found."""
+        before = self._liveness
         self._row = [*self._row, found] if self._row[-1:] == [found] else [found]
-        if found == self._liveness:
+        self._without_news = self._without_news + 1 if found == before else 0
+        if found == before:
             self._row = []
-        elif self._liveness == "unknown" or is_elsewhere or len(self._row) >= THREE:
+        elif before == "unknown" or is_elsewhere or len(self._row) >= THREE:
             self._liveness, self._row, self._since = found, [], self.now
         is_shown = self._liveness != "unreachable" or self.now - self._since < WEEK
-        self._events += is_shown != self._is_shown or (has_changed and is_shown)
+        is_told = is_shown != self._is_shown or (has_changed and is_shown)
+        self._events += is_told
+        self._changes += self._liveness != before and not is_told
         self._is_shown = is_shown
+        pause = 1 if self._row else min(1 + self._without_news // CALM, LONGEST_PAUSE_DAYS)
+        assert self._due_in() == pause * DAY_MS
 
     @rule()
     def post(self) -> None:
@@ -122,13 +145,21 @@ class EntryMachine(StoreMachine):
     @precondition(lambda self: self.status == "checking")
     @rule()
     def the_card_is_gone(self) -> None:
-        assert self._settle(CheckResult("it answered 404", is_gone=True, fields=FIELDS)) == "rejected"
+        assert self._settle(GONE) == "rejected"
         self._events += self._ends > 0
         self._kept_until = self.now + DAY
         self._unlist("rejected")
 
+    @precondition(lambda self: self.status == "checking")
+    @rule(found=st.sampled_from((LISTED, GONE)))
+    def a_check_ends_of_an_earlier_posting(self, found: CheckResult) -> None:
+        entry = self._entry()
+        assert entry is not None
+        earlier = msgspec.structs.replace(entry, posted_at=entry.posted_at - 1)
+        assert self.run_step(self._entries.settle(earlier, found, DAY_MS)) == "stale"
+
     @precondition(lambda self: self.status == "listed")
-    @rule(found=FOUND, times=st.sampled_from((1, 1, 2, 3)))
+    @rule(found=FOUND, times=st.sampled_from((1, 1, 2, 3, CALM)))
     def probe(self, found: Liveness, times: int) -> None:
         for _ in range(times):
             assert self._probed(found) in LIVENESS
@@ -151,6 +182,7 @@ class EntryMachine(StoreMachine):
     @rule()
     def a_probe_cannot_be_made(self) -> None:
         assert self._probed("") == "later"
+        assert self._due_in() == AGAIN_MS
 
     @precondition(lambda self: self.status == "listed")
     @rule()
@@ -164,6 +196,12 @@ class EntryMachine(StoreMachine):
     @rule(found=FOUND)
     def a_probe_ends_that_began_before_the_posting(self, found: Liveness) -> None:
         assert self._probed(found) == "asked"
+
+    @precondition(lambda self: self.status in ("", "rejected"))
+    @rule(found=st.sampled_from(("", "open", "gone")))
+    def a_probe_ends_of_what_is_not_listed_any_more(self, found: str) -> None:
+        assert self._probed(found) == "unknown"
+        assert self._due_in() is None
 
     @rule(seconds=st.sampled_from((MINUTE, 10 * MINUTE, DAY, WEEK, LIFE)))
     def wait(self, seconds: int) -> None:
@@ -203,16 +241,46 @@ class EntryMachine(StoreMachine):
         placed = self.run_step(self.store.command("ZCOUNT", keys.agents_of(HOST), f"({now}", "+inf"))
         waits = self.status == "checking" and self.now < self._placed_until
         assert placed == (self._ends > 0 or waits)
-        due = self.run_step(self.store.command("ZSCORE", keys.agents_due(ids.partition_of(HOST)), self._id))
         if self.status in ("checking", "listed"):
-            assert float(cast("bytes", due)) <= now + 3 * DAY_MS
+            due = self._due_in()
+            assert due is not None
+            assert due <= LONGEST_PAUSE_DAYS * DAY_MS
 
     @invariant()
     def all_of_it_was_told(self) -> None:
         told = self.run_step(self.store.command("XRANGE", keys.events(ids.partition_of(HOST)), "-", "+"))
         entries = cast("list[tuple[bytes, list[bytes]]]", told)
         assert sum(b"agent.listed" in flat or b"agent.removed" in flat for _, flat in entries) == self._events
+        assert sum(b"check.changed" in flat for _, flat in entries) == self._changes
 
 
 TestEntries = EntryMachine.TestCase
 TestEntries.settings = settings(max_examples=20, stateful_step_count=30)
+
+
+def test_a_hidden_entry_stays_hidden_however_its_card_changes() -> None:
+    """So long a way to it that chance alone takes it too seldom."""
+    machine = EntryMachine()
+    try:
+        machine.post()
+        machine.the_card_is_good()
+        machine.probe("unreachable", 1)
+        machine.wait(WEEK)
+        machine.probe("unreachable", 1)
+        machine.a_probe_finds_another_card("unreachable", ELSEWHERE)
+        machine.all_of_it_was_told()
+        machine.it_is_in_the_lists_that_say_so()
+    finally:
+        machine.teardown()
+
+
+def test_probes_become_rarer_while_they_find_nothing_new() -> None:
+    machine = EntryMachine()
+    try:
+        machine.post()
+        machine.the_card_is_good()
+        machine.probe("open", 1 + LONGEST_PAUSE_DAYS * CALM)
+        machine.probe("gated", 1)
+        machine.probe("open", CALM)
+    finally:
+        machine.teardown()

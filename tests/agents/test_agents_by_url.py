@@ -143,7 +143,11 @@ async def test_a_card_that_is_gone_ends_its_entry_when_it_is_posted_again(
         kept = await checked(node, made_up.url("good"))
         assert kept["status"] == "listed"
         assert "answered 500" in kept["reason"]
-        assert await listed_ids(node) == {agent["id"]}
+
+        async def is_listed() -> bool:
+            return await listed_ids(node) == {agent["id"]}
+
+        await until(is_listed)
         made_up.kinds["/good"] = "gone"
         assert (await checked(node, made_up.url("good")))["status"] == "rejected"
         assert await listed_ids(node) == set()

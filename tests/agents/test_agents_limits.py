@@ -1,8 +1,13 @@
 """How many entries a client and an address may have (NETWORK 2)."""
 
+import re
+
+from node.config import Limit, Limits
 from tests.agents.calls import AGENTS, card_of, listed, post
+from tests.agents.made_up import MadeUpAgents
 from tests.inbox.calls import bearer, code, opened
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import Cluster, RedisServer
 
 
 async def test_a_client_lists_ten_agents_an_hour(node: NodeUnderTest) -> None:
@@ -23,3 +28,15 @@ async def test_an_address_has_twenty_entries_and_can_renew_them(node: NodeUnderT
     assert {await posted(number, f"Desk {number}") for number in range(20)} == {(202, "")}
     assert await posted(20, "Desk 20") == (409, "agents.host_full")
     assert await posted(21, "Desk 3") == (202, "")
+
+
+async def test_a_host_that_may_be_called_once_a_minute_is_not_asked_for_its_card_twice(
+    empty_redis: RedisServer | Cluster, made_up: MadeUpAgents
+) -> None:
+    once = settings_for(empty_redis.url, callback_allow_private=True, limits=Limits(callback=Limit(1, 60)))
+    async with running(once) as node, node.worker():
+        response = await node.client.post(AGENTS, json={"url": made_up.url("good")})
+        agent = (await node.client.get(f"{AGENTS}/{response.json()['id']}", params={"wait": 30})).json()
+    assert agent["status"] == "rejected"
+    assert re.fullmatch(r"127\.0\.0\.1 is called too often now; post it again in (5\d|60) s", agent["reason"])
+    assert sum(made_up.requests.values()) == 1

@@ -1,12 +1,14 @@
 """GET /api/v1/events: pages and their cursors (NETWORK 3)."""
 
 import asyncio
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable
 from typing import Any
 
 import httpx2
 import pytest
 
+from node.common.refusal import Invalid
 from node.events import api, stream
 from node.events.broadcast import Follower
 from node.events.model import EventQuery
@@ -116,6 +118,33 @@ async def test_what_has_no_such_id_is_unknown(node: NodeUnderTest, kind: str, na
     assert response.status_code == 404
 
 
+@pytest.mark.parametrize(
+    "refused", ["text/event-stream;q=0", "application/x-ndjson; Q=0.000", "text/event-stream; q=0.0"]
+)
+async def test_who_does_not_want_a_stream_gets_a_page(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)
+    headers = {"accept": f"application/json, {refused}"}
+    response = await node.client.get("/api/v1/events", params={"topic": "board"}, headers=headers)
+    assert response.json()["events"] == []
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("text/event-stream;q=0, application/x-ndjson;q=0.1", "application/x-ndjson"),
+        ("application/json, Text/Event-Stream; q=0.01", "text/event-stream"),
+    ],
+)
+async def test_a_stream_has_the_first_form_that_is_wanted(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, accept: str, form: str
+) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # it ends as soon as it has begun
+    response = await node.client.get("/api/v1/events", params={"topic": "board"}, headers={"accept": accept})
+    assert response.headers["content-type"] == form
+
+
 async def test_who_follows_an_inbox_is_cut_off_with_its_token(node: NodeUnderTest) -> None:
     events = Services(node.settings, Stores(node.store, node.store)).events
     response = await send_signed(node, signed("POST", INBOXES))
@@ -163,6 +192,22 @@ async def test_a_cursor_of_one_thing_is_no_cursor_of_another(node: NodeUnderTest
     first, second = (f"thread:{thread['id']}" for thread in threads)
     cursor = (await page(node, first, cursor="earliest"))["cursor"]
     assert (await node.client.get("/api/v1/events", params={"topic": second, "cursor": cursor})).status_code == 422
+
+
+def made_up(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
+def test_a_cursor_that_no_node_gave_is_refused() -> None:
+    given = cursor_of("feed", (10, 2))
+    mark, *_ = urlsafe_b64decode(given + "=" * (-len(given) % 4)).decode().split(".")
+    assert position_of("feed", given) == (10, 2)
+    assert given == made_up(f"{mark}.10.2")
+    numbers = [("+10", "2"), ("1_0", "2"), ("010", "2"), (" 10", "2"), ("10", "2\n"), ("-1", "2"), ("10", str(2**63))]
+    wrong = [made_up(f"{mark}.{first}.{second}") for first, second in numbers]
+    for cursor in (*wrong, f"{given}=", f"!{given}", f"{given[:3]}\u00e9*{given[3:]}", "", "earliest", "/" + given):
+        with pytest.raises(Invalid):
+            position_of("feed", cursor)
 
 
 async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(empty_redis: RedisServer) -> None:
@@ -310,6 +355,10 @@ async def test_the_messages_of_an_inbox_are_for_its_owner(node: NodeUnderTest) -
     await node.listened_to(keys.inbox(inbox["address"]))
     await post(node, messages, {"body": "one more"})
     assert [event["data"]["body"] for event in (await waiting).json()["events"]] == ["one more"]
+    topic = f"inbox:{inbox['address']}"
+    lost = await asked(inbox["inbox_token"], cursor=cursor_of(topic, (0, 5)))  # of messages that a failover lost
+    assert (lost.status_code, lost.headers["x-error-code"]) == (410, "cursor.too_old")
+    assert lost.headers["oldest-cursor"] == cursor_of(topic, (0, 4))
 
 
 async def test_a_crowd_that_comes_at_once_gets_no_more_streams_than_there_are(

@@ -8,7 +8,7 @@ from hypothesis.stateful import Bundle, initialize, invariant, rule
 
 from node.callbacks.policy import TargetPolicy
 from node.common.tokens import Tokens
-from node.config import Settings
+from node.config import Limit, Settings
 from node.inbox import message_store
 from node.inbox.message_store import InboxMessageStore
 from node.inbox.model import (
@@ -22,9 +22,10 @@ from node.inbox.model import (
     Settlement,
 )
 from node.inbox.service import Inboxes
-from node.inbox.store import InboxStore
+from node.inbox.store import INBOX_LIFE_MS, QUOTA, InboxStore
 from node.inbox.task_store import InboxTaskStore
 from node.inbox.tasks import InboxTasks
+from node.store import ids, keys
 from node.store.idempotency import bound_key
 from node.store.limits import LimitStore
 from tests.inbox.calls import ADDRESS
@@ -39,8 +40,10 @@ LIVES = st.sampled_from([30, 60, 600, None])
 TTL = 300  # s, of the messages of the inbox
 MOST_EACH = 3
 REMEMBERED = 200  # s an Idempotency-Key is
-WEEK = 7 * 86_400
-MONTH = 30 * 86_400
+DAY = 86_400
+WEEK = 7 * DAY
+MONTH = 30 * DAY
+OWNER = "203.0.113.9"
 BY_KEY = InboxProof(signer=ADDRESS)
 
 Status = str
@@ -74,13 +77,16 @@ class InboxMachine(StoreMachine):
         given = Settings(secret=SECRET, base_url="http://node.example")
         self._most_each = message_store.MAX_HELD_EACH
         message_store.MAX_HELD_EACH = MOST_EACH
-        inboxes = InboxStore(self.store, LimitStore(self.store), REMEMBERED)
+        self._limits = LimitStore(self.store)
+        inboxes = InboxStore(self.store, self._limits, REMEMBERED)
         held = InboxMessageStore(self.store, inboxes, REMEMBERED)
         tasks = InboxTasks(InboxTaskStore(self.store, held), held, Tokens(SECRET))
         self._inboxes = Inboxes(inboxes, held, tasks, given, Tokens(SECRET), TargetPolicy(given))
         self._opening = 0
         self._ends = 0
         """When the inbox ends if its owner stays away."""
+        self._places: list[int] = []
+        """When its places among the inboxes of its client end: the last one up to a day after it, and never before."""
         self._tokens: list[OpenedInbox] = []
         """All that were given; the last one is that of the present epoch, if the inbox is open."""
         self._seq = 0
@@ -108,7 +114,12 @@ class InboxMachine(StoreMachine):
     def _stay(self) -> None:
         """The owner was there, which is noted once a minute."""
         if self._ends - self.now <= MONTH - 60:
-            self._ends = self.now + MONTH
+            self._prolong()
+
+    def _prolong(self) -> None:
+        self._ends = self.now + MONTH
+        if self._places[-1] < self._ends:
+            self._places[-1] = self._ends + DAY
 
     @initialize()
     def begin(self) -> None:
@@ -116,23 +127,33 @@ class InboxMachine(StoreMachine):
 
     @rule(rotate=st.booleans())
     def open(self, rotate: bool) -> None:
+        place = "" if self._is_open else self._place()
         opened, opening = self.run_step(
-            self._inboxes.open("203.0.113.9", "", NewInbox(ttl_seconds=TTL, rotate=rotate), BY_KEY, None)
+            self._inboxes.open(OWNER, place, NewInbox(ttl_seconds=TTL, rotate=rotate), BY_KEY, None)
         )
         assert opening.is_new != self._is_open
         assert opened.address == ADDRESS
         changes = rotate or not self._is_open
         if self._tokens:
             assert (opened.epoch != self._tokens[-1].epoch) == changes
-        if not self._is_open:
+        if self._is_open:
+            self._prolong()
+        else:
             self._opening += 1
-        self._ends = self.now + MONTH
+            self._ends = self.now + MONTH
+            self._places.append(self._ends)
         self._tokens.append(opened)
+
+    def _place(self) -> str:
+        quota, *_ = self.run_step(self._limits.take_quota(QUOTA, OWNER, Limit(0, 1), 0, INBOX_LIFE_MS, counted=False))
+        return quota.name
 
     @rule(is_signed=st.booleans())
     def close(self, is_signed: bool) -> None:
         proof = BY_KEY if is_signed else InboxProof(self._tokens[-1].inbox_token)
         self.attempt(lambda: self._inboxes.close(ADDRESS, proof), None if self._is_open else "inbox.unknown")
+        if self._is_open:
+            self._places.pop()
         self._ends = 0
 
     @rule(target=messages, client=CLIENTS, body=BODIES, key=KEYS, life=LIVES)
@@ -243,7 +264,7 @@ class InboxMachine(StoreMachine):
             message.settled = settled
             message.gone_at = self.now + WEEK
 
-    @rule(seconds=st.sampled_from([1, 29, 30, 60, 300, WEEK, 3 * WEEK]))
+    @rule(seconds=st.sampled_from([1, 29, 30, 60, 300, DAY // 2, WEEK, 3 * WEEK]))
     def wait(self, seconds: int) -> None:
         self.advance(seconds)
 
@@ -262,10 +283,18 @@ class InboxMachine(StoreMachine):
                 assert receipt.reply == (message.settled[1] if message.settled else None)
 
     @invariant()
+    def it_has_its_place_among_those_of_its_client(self) -> None:
+        place = keys.places(ids.home_of(OWNER), QUOTA, OWNER)
+        listed = cast("list[bytes]", self.run_step(self.store.command("ZRANGE", place, 0, -1, "WITHSCORES")))
+        left = [round(float(end) / 1000 - self._clock.time()) for end in listed[1::2]]
+        assert [each for each in left if each > 0] == [each - self.now for each in self._places if each > self.now]
+        assert not self._is_open or self._places[-1] >= self._ends
+
+    @invariant()
     def a_closed_inbox_leaves_its_counter_and_the_receipts(self) -> None:
         kinds = {name.split(b":")[0] for name in cast("list[bytes]", self.run_step(self.store.command("KEYS", "*")))}
         if not self._is_open:
-            assert kinds <= {b"inbox-seq", b"inbox-receipt", b"idem", b"events"}
+            assert kinds <= {b"inbox-seq", b"inbox-receipt", b"idem", b"events", b"held"}
 
 
 TestInboxes = InboxMachine.TestCase

@@ -224,10 +224,12 @@ async def test_who_shows_nothing_gets_401_and_who_shows_the_wrong_thing_403(node
     assert code(await node.client.post(INBOXES, headers=bearer("nonsense"))) == (403, "inbox.token")
 
 
-@pytest.mark.parametrize("address", [UNKNOWN_ADDRESS, "B" * 43, "short", "A" * 26 + "!", "\u00e4" * 27])
+@pytest.mark.parametrize("address", [UNKNOWN_ADDRESS, "B" * 43, "short", "A" * 26 + "!", "\u00e4" * 27, "%FF"])
 async def test_an_unknown_address_is_not_found_whatever_is_shown(node: NodeUnderTest, address: str) -> None:
-    for method, rest in (("GET", ""), ("DELETE", ""), ("GET", "/messages"), ("POST", "/settle")):
-        body = {"through_seq": 1} if method == "POST" else None
+    bodies = {"/settle": {"through_seq": 1}, "/messages": {"body": "Hello"}}
+    calls = (("GET", ""), ("DELETE", ""), ("GET", "/messages"), ("POST", "/messages"), ("POST", "/settle"))
+    for method, rest in calls:
+        body = bodies[rest] if method == "POST" else None
         response = await node.client.request(method, f"{INBOXES}/{address}{rest}", json=body)
         assert code(response) == (404, "inbox.unknown")
 
@@ -280,6 +282,19 @@ async def test_a_place_in_the_quota_lasts_as_long_as_the_inbox(node: NodeUnderTe
     assert extended >= ends
     await closed(node, inbox)
     assert await node.store.command("EXISTS", place) == 0
+
+
+async def test_only_a_renewal_that_names_a_field_changes_the_card(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    await node.store.command("HSET", keys.inbox(inbox["address"]), "changed", 1)
+
+    async def modified() -> str:
+        card = await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))
+        return card.headers["last-modified"]
+
+    for wanted, is_same in (({}, True), ({"rotate": False}, True), ({"description": "Reads reports."}, False)):
+        await node.client.post(INBOXES, json=wanted, headers=bearer(inbox["inbox_token"]))
+        assert (await modified() == "Thu, 01 Jan 1970 00:00:00 GMT") == is_same
 
 
 def test_an_address_that_is_made_lies_in_the_partition_that_it_should() -> None:

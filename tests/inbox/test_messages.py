@@ -221,6 +221,7 @@ async def test_settling_twice_gets_the_same_answer_and_otherwise_409(node: NodeU
     [
         {"status": "read"},
         {"reply": "x" * 16_385},
+        {"reply": "é" * 8_193},
         {"reply": "x", "reply_ciphertext": CIPHERTEXT},
         {"reply_ciphertext": "?"},
         {"artifact_ids": ["x"]},
@@ -312,6 +313,21 @@ async def test_a_message_that_is_repeated_with_its_key_is_sent_once(node: NodeUn
     assert (await read(node, inbox))["waiting"] == 1
     other = await node.client.post(path, json={"body": "Other"}, headers=headers)
     assert code(other) == (422, "idempotency.conflict")
+
+
+async def test_a_short_key_gives_the_token_of_a_message_again_for_a_minute_only(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    path, headers = path_of(inbox, "/messages"), {"idempotency-key": "k" * 15}
+    first, again = [await node.client.post(path, json={"body": "Hello"}, headers=headers) for _ in range(2)]
+    assert again.json() == first.json()
+    (record,) = await node.names("idem:*")
+    kept = await node.store.command("GET", record)
+    assert isinstance(kept, bytes)
+    said, _, at = kept.decode().rpartition("@")
+    await node.store.command("SET", record, f"{said}@{int(at) - 61_000}", "KEEPTTL")
+    late = await node.client.post(path, json={"body": "Hello"}, headers=headers)
+    assert code(late) == (422, "idempotency.short")
+    assert (await read(node, inbox))["waiting"] == 1
 
 
 async def test_an_expired_message_is_held_no_more_and_its_sender_knows(node: NodeUnderTest) -> None:

@@ -1,0 +1,79 @@
+"""What an inbox keeps of A2A tasks: of a context, of a message that goes on, of one that is taken back (NETWORK 1)."""
+
+from typing import Any, cast
+
+import pytest
+
+from node.inbox import message_store
+from node.store import ids, keys
+from node.store.limits import DAY_MS
+from tests.a2a.test_inbox_agents import answered, begun, got, message
+from tests.a2a.test_inbox_pushes import kinds, pushed_to
+from tests.callbacks.receiver import Receiver
+from tests.callbacks.test_callbacks import PUBLIC
+from tests.inbox.calls import Json, members, opened, path_of
+from tests.support.node_under_test import NodeUnderTest
+
+EXPIRED = 1  # ms since 1970
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"callback_allow_private": True}
+
+
+async def canceled(node: NodeUnderTest, inbox: Json, task: Json) -> str:
+    response = await node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:cancel"))
+    return response.json()["status"]["state"]
+
+
+async def test_a_context_keeps_its_newest_tasks(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_store, "MAX_CONTEXT_TASKS", 2)
+    inbox = await opened(node)
+    first = await begun(node, inbox, message(contextId="c"))
+    [context] = await node.names(f"inbox-context:*{inbox['address']}*")
+    await node.store.command("ZADD", context, EXPIRED, first["id"])  # as if it had begun long before the others
+    later = [await begun(node, inbox, message(contextId="c")) for _ in range(2)]
+    page = (await node.client.get(path_of(inbox, "/a2a/tasks"), params={"contextId": "c"})).json()
+    assert ({each["id"] for each in page["tasks"]}, page["totalSize"]) == ({each["id"] for each in later}, 2)
+    assert (await got(node, inbox, first))["status"]["state"] == "TASK_STATE_SUBMITTED"
+
+
+async def test_that_an_answer_has_expired_is_pushed_as_it_is_of_the_first_message(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.run.worker.PUSH_SWEEP_SECONDS", 0.1)  # the test moves the times behind its back
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        inbox = await opened(node)
+        task = await begun(node, inbox)
+        await answered(node, inbox, status="input_required", reply="Which?")
+        assert (await pushed_to(node, inbox, task, url=receiver.url)).status_code == 200
+        await receiver.until(1)
+        await begun(node, inbox, message("That one", taskId=task["id"]))
+        await receiver.until(2)
+        ends = keys.inbox_push_ends(ids.partition_of(inbox["address"]))
+        [(place, expires_at)] = await members(node, ends)
+        address, answer_id = place.decode().split()
+        named = keys.inbox_receipt(address, answer_id)
+        assert await node.store.command("HGET", named, "expires_at") == str(expires_at).encode()
+        await node.store.command("HSET", named, "expires_at", EXPIRED)
+        await node.store.command("ZADD", ends, EXPIRED, place)
+        await receiver.until(3)
+        assert kinds(receiver) == ["task INPUT_REQUIRED", "statusUpdate SUBMITTED", "statusUpdate FAILED"]
+
+
+async def test_a_question_that_is_not_answered_but_taken_back_is_pushed_and_kept_a_week_from_then(
+    node: NodeUnderTest,
+) -> None:
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        inbox = await opened(node)
+        task = await begun(node, inbox)
+        await answered(node, inbox, status="input_required", reply="Which?")
+        assert (await pushed_to(node, inbox, task, url=receiver.url)).status_code == 200
+        await receiver.until(1)
+        named = keys.inbox_receipt(inbox["address"], task["id"])
+        await node.store.command("PEXPIRE", named, DAY_MS)  # as if it had been asked six days ago
+        assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+        await receiver.until(2)
+        assert kinds(receiver) == ["task INPUT_REQUIRED", "statusUpdate CANCELED"]
+        assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
