@@ -100,7 +100,9 @@ class AgentChecks:
         found = await self._fetcher.fetch(agent.posted_url, agent.publisher)
         kept = {"given": agent.posted_url, "proof": agent.proof, "address": agent.address, "by": agent.publisher}
         found = msgspec.structs.replace(found, fields={**kept, **found.fields})
-        return await self._entries.settle(agent, found, _some(DAY_MS))
+        outcome = await self._entries.settle(agent, found, _some(DAY_MS))
+        await self._lists.project([agent.id])  # its event does so too, a moment later than whoever waits looks there
+        return outcome
 
     async def _probe(self, agent: StoredAgent) -> str:
         if agent.proof == "inbox" and not agent.has_inbox:
