@@ -9,14 +9,14 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from relay_client.claims import RELEASE_SECONDS, Submitted, release, renew
+from relay_client.claims import Submitted, release, renew
 from relay_client.client import AsyncRelay
 from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError, UsageError
 from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask, CompletedTask
 
 CLAIM_WAIT = 5.0  # s a claim waits
-ANSWER_SECONDS = 1.0  # s for its answer after that, once the worker is to stop: with what is then given back below 10 s
+ANSWER_SECONDS = 2.0  # s for its answer after that, once the worker is to stop: a node that hangs has 9 s in all
 CODE = "worker.exception"
 DELIVERY_SECONDS = 600.0  # for a result, where the claim has no lease
 DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and the same result again is the same answer
@@ -132,10 +132,10 @@ class Worker:
 
     async def _give_back(self, relay: AsyncRelay) -> None:
         """At the end: release what a claim without an answer has claimed, if that is quickly done."""
+        self._stopping.set()  # also if it was cancelled: so the claim has ANSWER_SECONDS
         if self._unanswered:
             with suppress(RelayError, asyncio.TimeoutError):
-                task = await asyncio.wait_for(self._claim(relay, 0.0), RELEASE_SECONDS)
-                if task:
+                if task := await self._claim(relay, 0.0):
                     await release(relay, task)
         self._unanswered = None
 

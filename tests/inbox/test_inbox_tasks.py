@@ -27,6 +27,16 @@ async def canceled(node: NodeUnderTest, inbox: Json, task: Json) -> str:
     return response.json()["status"]["state"]
 
 
+async def asked_back(node: NodeUnderTest, receiver: Receiver) -> tuple[Json, Json]:
+    """An inbox whose owner has asked back, and the task, whose changes are pushed."""
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    assert (await pushed_to(node, inbox, task, url=receiver.url)).status_code == 200
+    await receiver.until(1)
+    return inbox, task
+
+
 async def test_a_context_keeps_its_newest_tasks(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_store, "MAX_CONTEXT_TASKS", 2)
     inbox = await opened(node)
@@ -44,11 +54,7 @@ async def test_that_an_answer_has_expired_is_pushed_as_it_is_of_the_first_messag
 ) -> None:
     monkeypatch.setattr("node.run.worker.PUSH_SWEEP_SECONDS", 0.1)  # the test moves the times behind its back
     async with Receiver(PUBLIC) as receiver, node.worker():
-        inbox = await opened(node)
-        task = await begun(node, inbox)
-        await answered(node, inbox, status="input_required", reply="Which?")
-        assert (await pushed_to(node, inbox, task, url=receiver.url)).status_code == 200
-        await receiver.until(1)
+        inbox, task = await asked_back(node, receiver)
         await begun(node, inbox, message("That one", taskId=task["id"]))
         await receiver.until(2)
         ends = keys.inbox_push_ends(ids.partition_of(inbox["address"]))
@@ -66,11 +72,7 @@ async def test_a_question_that_is_not_answered_but_taken_back_is_pushed_and_kept
     node: NodeUnderTest,
 ) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
-        inbox = await opened(node)
-        task = await begun(node, inbox)
-        await answered(node, inbox, status="input_required", reply="Which?")
-        assert (await pushed_to(node, inbox, task, url=receiver.url)).status_code == 200
-        await receiver.until(1)
+        inbox, task = await asked_back(node, receiver)
         named = keys.inbox_receipt(inbox["address"], task["id"])
         await node.store.command("PEXPIRE", named, DAY_MS)  # as if it had been asked six days ago
         assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"

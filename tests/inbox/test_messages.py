@@ -6,13 +6,9 @@ from typing import Any
 
 import pytest
 
-from node.sign.keys import PublicKey
 from node.store import keys
-from tests.board.signed_posts import OTHER_KEY
 from tests.inbox.calls import (
     ADDRESS,
-    INBOXES,
-    OTHER_ADDRESS,
     Json,
     bearer,
     closed,
@@ -22,10 +18,8 @@ from tests.inbox.calls import (
     path_of,
     read,
     receipt,
-    send_signed,
     sent,
     settled,
-    signed,
 )
 from tests.support.node_under_test import NodeUnderTest
 
@@ -361,50 +355,3 @@ async def test_a_receipt_lives_a_week_after_its_message_was_settled(node: NodeUn
     left = await node.store.command("PTTL", key)
     assert isinstance(left, int)
     assert week - 10_000 < left <= week
-
-
-async def test_who_signs_proves_the_address_for_answers(node: NodeUnderTest) -> None:
-    inbox = await opened(node)
-    path = path_of(inbox, "/messages")
-    await send_signed(node, signed("POST", path, {"body": "Mine", "reply_to": ADDRESS}))
-    await send_signed(node, signed("POST", path, {"body": "Forged", "reply_to": ADDRESS}, OTHER_KEY))
-    await sent(node, inbox, body="Unsigned", reply_to=ADDRESS)
-    found = [(each["body"], each["signer"], each["reply_to_proven"]) for each in (await read(node, inbox))["messages"]]
-    assert found == [("Mine", ADDRESS, True), ("Forged", OTHER_ADDRESS, False), ("Unsigned", None, False)]
-
-
-async def test_a_policy_is_judged_by_the_key_that_signed(node: NodeUnderTest) -> None:
-    by_key = await opened(node, policy="signed")
-    by_contact = await opened(node, policy="contacts", contacts=[OTHER_ADDRESS, ADDRESS])
-    by_nobody = await opened(node, policy="contacts")
-    for inbox, unsigned, mine, others in (
-        (by_key, 403, 201, 201),
-        (by_contact, 403, 201, 201),
-        (by_nobody, 403, 403, 403),
-    ):
-        path = path_of(inbox, "/messages")
-        plain = await node.client.post(path, json={"body": "Hello", "reply_to": ADDRESS})
-        assert plain.status_code == unsigned
-        assert plain.headers["x-error-code"] == "inbox.policy"
-        assert (await send_signed(node, signed("POST", path, {"body": "Hello"}))).status_code == mine
-        assert (await send_signed(node, signed("POST", path, {"body": "Hello"}, OTHER_KEY))).status_code == others
-    await node.client.post(INBOXES, json={"contacts": [ADDRESS]}, headers=bearer(by_contact["inbox_token"]))
-    other = await send_signed(node, signed("POST", path_of(by_contact, "/messages"), {"body": "Hi"}, OTHER_KEY))
-    assert code(other) == (403, "inbox.policy")
-
-
-async def test_a_signature_sends_once_and_not_elsewhere(node: NodeUnderTest) -> None:
-    inbox, other = await opened(node), await opened(node)
-    request = signed("POST", path_of(inbox, "/messages"), {"body": "Once"})
-    assert (await send_signed(node, request)).status_code == 201
-    assert code(await send_signed(node, request)) == (409, "signature.replayed")
-    request.path = path_of(other, "/messages")
-    assert code(await send_signed(node, request)) == (400, "signature.invalid")
-
-
-async def test_the_encryption_key_of_an_address_is_not_its_signing_key(node: NodeUnderTest) -> None:
-    """The node only passes it on: it is another key, of another kind."""
-    key = PublicKey(bytes(OTHER_KEY.verify_key)).x
-    inbox = (await send_signed(node, signed("POST", INBOXES, {"encryption_key": key}))).json()
-    assert (await node.client.get(path_of(inbox))).json()["encryption_key"] == key
-    assert inbox["address"] == ADDRESS

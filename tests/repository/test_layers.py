@@ -132,9 +132,9 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
-@pytest.mark.parametrize("path", files(), ids=place)
-def test_a_file_is_about_one_thing(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= LONGEST_FILE
+def test_a_file_is_about_one_thing() -> None:
+    sources = [path for folder in ("node", "client", "bench", "tests") for path in (ROOT / folder).rglob("*.py")]
+    assert [path for path in sources if len(path.read_text().splitlines()) > LONGEST_FILE] == []
 
 
 PROTOCOLS = {"a2a/model.py"}
