@@ -66,7 +66,7 @@ def is_english(text: str, max_samples: int = SAMPLES) -> bool:
 def verdict(text: str, max_samples: int = SAMPLES) -> bool:
     """What `is_english` says, for a second look at a text: it is not counted as another one."""
     if len(text) <= WINDOW_CHARACTERS:
-        return _window_passes(clean(text))
+        return _window_passes(clean(text)) or (">" in text and is_clear_around_quotations(text))
     if len(text) <= MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
         return _windows_pass(windows(text)) or is_clear_around_quotations(text)
     return _samples_pass(text, max_samples)

@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sized
 from itertools import islice
+from string import ascii_lowercase, ascii_uppercase, digits
 from typing import cast
 
 from node.text.english import is_english, verdict
@@ -44,16 +45,19 @@ _PROSE = frozenset(PROSE)
 
 _LABEL_KEYS = """
     id ids uuid key token hash digest sha256 signature sig url uri link email author name username user agent node
-    publisher assignee owner from to sender recipient language lang locale timezone tz country city region currency
-    symbol ticker model version type format encoding path file filename host ip mime media_type ts timestamp date time
+    publisher assignee owner from to sender recipient company language lang locale timezone tz country city region
+    street address currency symbol ticker model version type format encoding path file filename host ip mime media_type
+    ts timestamp date time
 """
 LABELS = frozenset(_LABEL_KEYS.split())
 """Keys whose values name something. Such a value is not judged unless it is long enough to be prose."""
 MAX_LABEL_CHARACTERS = 80
 MAX_LABEL_SPACES = 2
+"""In a value that is not written as long names and addresses are, with a capital in each word."""
 LABEL_KEY_CHARACTERS = 24
 """Characters at the end of a key that are compared with LABELS; more than the longest of these has."""
 
+_LOWER = ascii_lowercase + digits
 _JSON_START = re.compile(r"\s{0,64}+[\[{]")
 
 
@@ -191,11 +195,12 @@ def _stride(container: Sized) -> int:
 
 
 def _is_label(key: str, value: str) -> bool:
-    """Whether the key says that the value names something (`agent`, `user_id`), and the value is short enough."""
-    if len(value) > MAX_LABEL_CHARACTERS or value.count(" ") > MAX_LABEL_SPACES:
+    """Whether the last word of the key says that the value names something (`agent`, `user_id`, `displayName`), and the
+    value is short enough."""
+    if len(value) > MAX_LABEL_CHARACTERS or (value.count(" ") > MAX_LABEL_SPACES and not value.istitle()):
         return False
-    name = key[-LABEL_KEY_CHARACTERS:].lower()
-    return name in LABELS or name.replace("-", "_").rpartition("_")[2] in LABELS
+    name = key[-LABEL_KEY_CHARACTERS:]
+    return name.lower() in LABELS or name[len(name.rstrip(_LOWER).rstrip(ascii_uppercase)) :].lower() in LABELS
 
 
 def _parsed(text: str) -> object:

@@ -31,12 +31,20 @@ _QUOTED = re.compile(
     '"[^"]+"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‹[^›]+›|‘[^’]+’|`[^`]+`|「[^」]+」|『[^』]+』'
     r"|(?<!\w)'(?=\w)(?:[^']|(?<=\w)'(?=\w))+'(?!\w)"
 )
+_QUOTED_LINE = re.compile("^ {0,3}>.*", re.MULTILINE)
 _TOKEN = re.compile(r"[^\s,;:/|()\[\]{}<>.!?\"'“”‘’«»、，。]+")
 
 
 def opens_few(text: str) -> bool:
     """Whether a text has quotation marks, but so few that it may be set apart at any length."""
     return 0 < len(_OPENS.findall(text)) <= MAX_OPENINGS
+
+
+def without_quoted_lines(text: str) -> tuple[str, str]:
+    """A text without its lines that begin with `>`, as block quotes of Markdown and e-mail do, and these lines."""
+    if not 0 < text.count(">") <= MAX_OPENINGS:
+        return text, ""
+    return _QUOTED_LINE.sub(" ", text), " ".join(_QUOTED_LINE.findall(text))
 
 
 def set_apart(window: str, words: list[str] | None = None) -> tuple[str, str] | None:

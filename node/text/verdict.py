@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Protocol, cast
 
 from node.text.lexicon import ENGLISH, lexicon
-from node.text.quotes import opens_few, set_apart
+from node.text.quotes import opens_few, set_apart, without_quoted_lines
 from node.text.windows import DENSE_SCRIPTS, MAX_BROKEN_WORD_CHARACTERS, WINDOW_CHARACTERS, clean, non_latin, windows
 from node.text.word_evidence import Evidence, weigh
 
@@ -85,12 +85,13 @@ def is_clear_around_quotations(text: str) -> bool:
     Its windows do not tell: one may end within a quotation, and a short text has few words beside it. What is around
     the quotations has no word of another language, so that a text does not pass for being divided anew.
     """
+    text, lines = without_quoted_lines(text)
     text = clean(text)
     apart = set_apart(text, []) if opens_few(text) else None
-    if apart is None:
+    if not lines and apart is None:
         return False
-    carrier, quoted = apart
-    letters = _letters_of(quoted)
+    carrier, quoted = apart or (text, "")
+    letters = _letters_of(lines) + _letters_of(quoted)
     if letters > MAX_QUOTED_LETTERS:
         return False
     size = 0.0

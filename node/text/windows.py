@@ -15,6 +15,7 @@ MAX_BROKEN_WORD_CHARACTERS = 40
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
+_LONG_URL = re.compile(f"://[!-~]{{{WINDOW_CHARACTERS // 2},}}")
 _INVISIBLE = re.compile(f"[{INVISIBLE}{BIDI}{JOINING}{RARELY_INVISIBLE}]+")
 
 # Letters of any script but Latin: not the Latin blocks up to U+02FF and their extensions, and not the
@@ -44,6 +45,8 @@ def clean(text: str) -> str:
 def windows(text: str) -> list[str]:
     """The windows of a text, cleaned and, if possible, divided at spaces."""
     text = clean(text)
+    if "://" in text:  # a URL has no words, but its second half would have some if it were in a window by itself
+        text = _LONG_URL.sub("://", text)
     count = -(-len(text) // WINDOW_CHARACTERS)
     cuts = [0]
     for place in range(1, count):

@@ -24,6 +24,7 @@ MUST_PASS = (
     "NVDA earnings up 3%",
     "018f3c1e-7b1a-7cc2-9d3f-2a4b5c6d7e8f",
     "https://example.com/hola/mundo?lang=es",
+    "https://example.com/" + "como-reiniciar-el-servidor-" * 9,
     "SGVsbG8gd29ybGQsIHRoaXMgaXMgYmFzZTY0Lg==",
     '{"hello":"world"}',
 )

@@ -50,6 +50,25 @@ def test_labels_are_not_prose(key: str) -> None:
     assert payload_is_english({key: ["señor müller", "bonjour"]})
 
 
+@pytest.mark.parametrize("key", ["displayName", "userID", "userIds", "homeCity", "timeZone", "Full Name", "home.city"])
+def test_the_last_word_of_a_key_tells_a_label_however_words_are_joined(key: str) -> None:
+    assert payload_is_english({key: "señor müller"})
+
+
+@pytest.mark.parametrize("key", ["userMessage", "nameRemark", "rename", "IDEA"])
+def test_a_label_inside_a_word_or_before_another_is_none(key: str) -> None:
+    assert not payload_is_english({key: "bonjour mes amis"})
+
+
+@pytest.mark.parametrize(
+    "value", ["Ulica Marszałkowska 104, 00-017 Warszawa", "Émilie Le Sauvage De La Tour", "Na Letné 416, Mladá Vožice"]
+)
+def test_a_long_label_is_written_with_capitals(value: str) -> None:
+    assert payload_is_english({"customer": {"address": value}})
+    assert not payload_is_english({"customer": {"address": value.lower()}})
+    assert not payload_is_english({"customer": {"remark": value}})
+
+
 def test_a_long_text_under_a_label_is_judged() -> None:
     assert not payload_is_english({"name": FOREIGN})
     assert not payload_is_english({"name": "bonjourlemonde-" * 6 + "voilà merci danke"})

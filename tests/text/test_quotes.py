@@ -3,7 +3,7 @@
 import pytest
 
 from node.text.english import is_english
-from node.text.quotes import LANGUAGES, opens_few, set_apart
+from node.text.quotes import LANGUAGES, MAX_OPENINGS, opens_few, set_apart, without_quoted_lines
 
 ENGLISH = (
     "Please translate 'Wo ist der Bahnhof?' into English.",
@@ -83,6 +83,34 @@ def test_what_is_around_a_quotation_has_to_be_english_in_a_longer_text_too() -> 
     assert not is_english(f"The operator wrote: '{SENTENCE} {SENTENCE}' Please tell us today what that means.")
 
 
+BLOCK_QUOTES = (
+    "> Hola, no puedo entrar en mi cuenta desde ayer.\n\nCan someone who reads Spanish answer this customer today?",
+    "The operator of the export job wrote this:\n\n> Der Server antwortet\n> seit gestern nicht mehr.\n\n"
+    "I think it is the same fault as last week, when the disk of that machine was full. Who has time for it?",
+    "Original post:\r\n> Сервер не отвечает\r\nPlease translate it for the whole team.",
+)
+
+
+@pytest.mark.parametrize("text", BLOCK_QUOTES)
+def test_quoted_lines_are_quotations(text: str) -> None:
+    assert is_english(text)
+    assert not is_english(text.replace("> ", ""))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "> Hola, no puedo entrar en mi cuenta.",
+        "> Hola, no puedo entrar en mi cuenta.\n\n¿Alguien puede ayudar a este cliente, por favor?",
+        "> The server is down and nobody knows why.\n\nAlguien tiene que mirar los archivos de la noche.",
+        f"The operator wrote:\n\n> {SENTENCE}\n> {SENTENCE}\n\nPlease tell us today what that means.",
+        "They say:\n" + "> Hola amigos\n" * (MAX_OPENINGS + 1),
+    ],
+)
+def test_quoted_lines_without_enough_english_around_them_fail(text: str) -> None:
+    assert not is_english(text)
+
+
 def test_quotations_of_a_text_full_of_quotation_marks_are_not_searched_for() -> None:
     assert not opens_few("„" * 31)
     assert not opens_few("none")
@@ -105,6 +133,20 @@ def test_quotations_of_a_text_full_of_quotation_marks_are_not_searched_for() -> 
 )
 def test_quotations_and_names_of_languages_are_set_apart(window: str, apart: tuple[str, str] | None) -> None:
     assert set_apart(window) == apart
+
+
+@pytest.mark.parametrize(
+    ("text", "apart"),
+    [
+        ("> a\n>> b\nc", (" \n \nc", "> a >> b")),
+        ("c\n   > a", ("c\n ", "   > a")),
+        ("a > b\n    > code", ("a > b\n    > code", "")),
+        ("none", ("none", "")),
+        (">\n" * (MAX_OPENINGS + 1), (">\n" * (MAX_OPENINGS + 1), "")),
+    ],
+)
+def test_quoted_lines_are_set_apart(text: str, apart: tuple[str, str]) -> None:
+    assert without_quoted_lines(text) == apart
 
 
 def test_names_are_looked_up_as_they_are_written_there() -> None:

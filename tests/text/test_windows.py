@@ -24,6 +24,14 @@ def test_a_medium_text_without_spaces_is_cut_anywhere() -> None:
     assert len(windows(text)) == 4
 
 
+def test_no_window_begins_within_a_url() -> None:
+    url = "https://example.com/" + "como-reiniciar-el-servidor-" * 9
+    assert windows(f"see {url} for more") == ["see https:// for more"]
+    assert windows(f"{url} {url} and é{url}新") == ["https:// https:// and éhttps://新"]
+    short = "https://example.com/como-reiniciar-el-servidor " * 9
+    assert "".join(windows(short)) == short
+
+
 def test_control_characters_and_lone_surrogates_become_spaces() -> None:
     assert clean("a\0b\x07\x85c\ud800d\uffffe\nf") == "a b c d e f"
 
