@@ -72,6 +72,7 @@ class Operations:
         """
         request = OperationRequest(of_client, route, params or {}, query, body, headers)
         response = await self._handle(route, request)
+        of_client.cost += request.cost
         if response is None:
             raise Disconnected
         return response

@@ -18,6 +18,7 @@ from node.web.limits import Limiter
 from node.web.origin import Origins
 from node.web.route import Route
 from node.web.router import Handle
+from node.web.throughput import Throughput
 
 
 class McpRoutes:
@@ -28,6 +29,7 @@ class McpRoutes:
         routes: Sequence[Route],
         handle: Handle,
         limiter: Limiter,
+        throughput: Throughput,
         store: Store,
         origins: Origins,
         public_url: str,
@@ -37,7 +39,7 @@ class McpRoutes:
         tools = ToolCalls(TOOLS, operations)
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)
-        server = McpServer(tools, prompts, resources, limiter)
+        server = McpServer(tools, prompts, resources, limiter, throughput)
         streams = StreamStore(store)
         self._calls = StreamCalls(server, streams)
         self._streams = SseApi(self._calls, streams, limiter, origins, public_url)

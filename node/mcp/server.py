@@ -37,6 +37,7 @@ from node.store import StoreUnavailable
 from node.web.errors import response_to
 from node.web.http import Request
 from node.web.limits import Limiter
+from node.web.throughput import Throughput
 
 MAX_BATCH = 50
 """Messages in one batch. `node.mcp.answer_budget` bounds their answers."""
@@ -99,8 +100,11 @@ ACCEPTED = RpcReply(202)
 class McpServer:
     """Answers the messages of a POST, in the form of either kind of revision."""
 
-    def __init__(self, tools: ToolCalls, prompts: Prompts, resources: Resources, limiter: Limiter) -> None:
+    def __init__(
+        self, tools: ToolCalls, prompts: Prompts, resources: Resources, limiter: Limiter, throughput: Throughput
+    ) -> None:
         self._limiter = limiter
+        self._throughput = throughput
         self._tools = tools
         self._prompts = prompts
         self._resources = resources
@@ -183,7 +187,11 @@ class McpServer:
             answer = reply(request_id, b"{%b}" % result.members)
         except RpcError as error:
             answer = error_reply(request_id, error)
-        return budget.fit(request_id, answer)
+        sent = budget.fit(request_id, answer)
+        # Counted here: the answer to a call of a stream's POST is not sent by it, and one that does not fit not at all.
+        cost, request.cost = request.cost, 0
+        self._throughput.add(request.client, cost if sent is answer else cost + len(answer))
+        return sent
 
     async def _run(self, methods: Methods, message: RpcRequest, request: Request) -> Result:
         method = methods.get(str(message.method))
@@ -199,7 +207,7 @@ class McpServer:
         return await method(params, request)
 
     async def _count(self, method: object, request: Request) -> Result | None:
-        """Count a request against the client's `mcp` limit.
+        """Count a request against the client's `mcp` limit; refuse a client that has moved too many bytes.
 
         Over the limit, a tool call gets a result that says so, since a model reads results; any other method raises
         RpcError.
@@ -207,6 +215,8 @@ class McpServer:
         # Each member of a batch notes the RateLimit headers; those of the last one are sent.
         request.notes.clear()
         try:
+            if refused := self._throughput.refusal(request.client):  # by what came before in a batch, or on a stream
+                raise refused
             await self._limiter.take(request, LIMIT)
         except StoreUnavailable as error:
             # Methods that call no operation need no store, so they are answered uncounted.

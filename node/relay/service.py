@@ -21,6 +21,9 @@ from node.text.payload import displayable, foreign_field, may_be_shown, payload_
 from node.text.readable import first_sentence, readable
 
 TITLE_LENGTH = 120
+LOOKED_AT = 8 * TITLE_LENGTH
+"""Characters of an author's name that are read for those that are shown."""
+
 BODY_LENGTH = 20_000
 """Characters of a message that its thread shows; the whole payload stays readable by id."""
 
@@ -183,14 +186,15 @@ def _presented_strings(value: object) -> str:
 
 
 def _readable_part(text: str) -> str:
-    """The beginning of what is readable in a text. All of it is read only if its beginning has nothing readable."""
-    return readable(text.strip()[:BODY_LENGTH]).strip() or readable(text).strip()[:BODY_LENGTH].strip()
+    """What is readable at the beginning of a text. No more is looked at, however little that is: to take the invisible
+    characters out of a whole payload costs ten times as much as to judge it."""
+    return readable(text.strip()[:BODY_LENGTH]).strip()
 
 
 def _thread_fields(payload: Payload) -> list[str | bytes]:
     text = payload.text
     fields: list[str | bytes] = ["title", first_sentence(text, TITLE_LENGTH) or "Untitled message", "body", text]
-    author = " ".join(readable(payload.author or "").split())[:TITLE_LENGTH]
+    author = " ".join(readable((payload.author or "")[:LOOKED_AT]).split())[:TITLE_LENGTH]
     if author and not mixes_alphabets(author):
         fields += ["author", author]
     if payload.is_json or text.encode() != payload.raw:

@@ -131,7 +131,9 @@ class WebNode:
         self.origins = Origins(settings)
         self.throughput = Throughput(settings.client_throughput)
         # MCP's tools call these operations. The documents describe them and MCP's own routes.
-        self._mcp = McpRoutes(operations, handle, self._limiter, store, self.origins, settings.public_url)
+        self._mcp = McpRoutes(
+            operations, handle, self._limiter, self.throughput, store, self.origins, settings.public_url
+        )
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, self._current)]
         self.mounted = mounted_of(self._services.blobs)

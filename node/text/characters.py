@@ -4,6 +4,7 @@ Tables of Unicode that the standard library lacks (emoji, Arabic joining, defaul
 others are made from `unicodedata`. What is done with such characters in a text is in `readable` and `windows`.
 """
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -32,7 +33,9 @@ OLD_PICTURES = "⌚⌛⏩-⏬⏰⏳◽◾☔☕♈-♓♿⚓⚡⚪⚫⚽⚾⛄�
 """Emoji with a text form, which is not the default."""
 NEW_PICTURES = "\U0001f000-\U0001faff"
 """The blocks of all other emoji, with code points that are not assigned yet."""
-PICTURES = TEXT_PICTURES + OLD_PICTURES + NEW_PICTURES
+_BEYOND_BMP = "[\U00010000-\U0010ffff]"
+PICTURES = re.sub(rf"{_BEYOND_BMP}(?:-{_BEYOND_BMP})?", "", TEXT_PICTURES + OLD_PICTURES) + NEW_PICTURES
+"""Each point once: `re` compares a character with all members of a class beyond U+FFFF, one after the other."""
 JOINED_PICTURES = "♀♂⚕⚖⚧✈❄❤☠➡↔↕⬛🌈🌫🌾🍳🍼🎄🎓🎤🎨🏫🏭👦-👩👧💋💥💨💫💻💼🔥🔧🔬🗨🚀🚒🟩🟫🤝🦯🦰-🦳🦺🦼🦽🧑🧒🩰🩹🫲🫯🐰"
 """Emoji that a ZWJ joins to the one before (emoji-zwj-sequences.txt)."""
 

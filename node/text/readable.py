@@ -25,10 +25,10 @@ from node.text.characters import (
 MAX_MARKS = 3
 """Combining marks on one character: as many as living languages need. More would cover the neighbouring lines."""
 
-_HIDDEN = re.compile(f"[{HIDDEN}]")
+_HIDDEN = re.compile(f"[{HIDDEN}]+")
 _HIDDEN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # without tab, newline, carriage return
-_RARE = re.compile(r"[\U00010000-\U0001efff\U0001fb00-\U0010ffff]")
-_RARELY_HIDDEN = re.compile(f"[{RARELY_INVISIBLE}]")
+_RARE = re.compile(r"[\U00010000-\U0001efff\U0001fb00-\U0010ffff]+")
+_RARELY_HIDDEN = re.compile(f"[{RARELY_INVISIBLE}]+")
 _JOINING = re.compile(f"[{JOINING}]")
 _STRAY = re.compile(
     # Variation selectors that neither follow an emoji with both forms nor make a keycap.
@@ -70,15 +70,19 @@ def readable(text: str) -> str:
         return text
     text = _HIDDEN.sub("", _ANSI.sub("", text))
     if not text.isascii():
-        text = _LINE.sub("\n", _SPACE.sub(" ", _RARE.sub(_if_visible, text)))
+        text = _LINE.sub("\n", _SPACE.sub(" ", _without_rare_hidden(text)))
         if _JOINING.search(text):
             text = _STRAY.sub("", text)
         text = _PILE.sub(r"\1", text)
     return text
 
 
-def _if_visible(found: re.Match[str]) -> str:
-    return found[0] if found[0].isprintable() and not _RARELY_HIDDEN.match(found[0]) else ""
+def _without_rare_hidden(text: str) -> str:
+    """`text` without what is invisible beyond U+FFFF. Each character is judged once, however often it occurs."""
+    rare = set("".join(_RARE.findall(text)))
+    seen = filter(str.isprintable, _RARELY_HIDDEN.sub("", "".join(rare)))
+    hidden = dict.fromkeys(map(ord, rare.difference(seen)))
+    return text.translate(hidden) if hidden else text
 
 
 def first_sentence(text: str, limit: int) -> str:

@@ -27,6 +27,10 @@ MAX_DEPTH = 64
 MAX_CONTAINERS = 20_000
 """Objects and lists in any JSON body. 1 MiB of `[],` would hold 350,000, and take a quarter of a second to parse."""
 
+MAX_STRINGS = 20_000
+"""Names and texts in a JSON body whose type has no room for so many. Each is matched with its pattern before their list
+is found to be too long: 1 MiB of `"a",` as the skills of a contract took a quarter of a second."""
+
 REMEMBERED_QUERIES = 1024
 REMEMBERED_QUERY_BYTES = 128
 """Short queries of lists, which many send alike, are parsed once. Only those whose struct nobody can change."""
@@ -68,6 +72,8 @@ def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
         raise Invalid.field("body", msg=f"body is not valid UTF-8 at byte {error.start}", kind="json_invalid") from None
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_shape(body)
+    if body.count(b'"') > 2 * MAX_STRINGS and not _holds_any(kind):
+        _check_strings(body)
     try:
         try:
             value: T = _decoder(kind, notes is not None)(text)
@@ -164,6 +170,30 @@ def _decoder(kind: Any, knows_all: bool) -> Callable[[str], Any]:
 
 
 @cache
+def _holds_any(kind: Any) -> bool:
+    """Whether values of a type may hold JSON of any kind and size."""
+    return kind is object or _has_raw(msgspec.inspect.type_info(kind))
+
+
+def _has_raw(kind: msgspec.inspect.Type) -> bool:
+    match kind:
+        case msgspec.inspect.RawType():
+            return True
+        case msgspec.inspect.Metadata():
+            return _has_raw(kind.type)
+        case msgspec.inspect.UnionType():
+            return any(map(_has_raw, kind.types))
+        case msgspec.inspect.CollectionType():
+            return _has_raw(kind.item_type)
+        case msgspec.inspect.DictType():
+            return _has_raw(kind.value_type)
+        case msgspec.inspect.StructType():
+            return any(_has_raw(field.type) for field in kind.fields)
+        case _:
+            return False
+
+
+@cache
 def _nullable(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
     return [(field.encode_name, field.name) for field in fields(kind) if field.default is None]
 
@@ -186,7 +216,7 @@ def _check_shape(body: bytes) -> None:
 
     Counts the brackets outside of strings. Whether they are balanced is left to the parser.
     """
-    brackets_and_quotes = body.replace(b"\\\\", b"").replace(b'\\"', b"").translate(_BRACKETS, _OTHERS)
+    brackets_and_quotes = _without_escapes(body).translate(_BRACKETS, _OTHERS)
     brackets = b"".join(brackets_and_quotes.split(b'"')[::2])
     if brackets.count(_OPENING) > MAX_CONTAINERS:
         what = f"body holds more than {MAX_CONTAINERS} objects and lists"
@@ -197,6 +227,17 @@ def _check_shape(body: bytes) -> None:
         if depth > MAX_DEPTH:
             what = f"body is nested more than {MAX_DEPTH} levels deep"
             raise Invalid.field("body", msg=what, kind="json_invalid")
+
+
+def _check_strings(body: bytes) -> None:
+    """Refuse a body of more than MAX_STRINGS before it is parsed. Raises Invalid."""
+    if _without_escapes(body).count(b'"') > 2 * MAX_STRINGS:
+        raise Invalid.field("body", msg=f"body holds more than {MAX_STRINGS} names and texts", kind="json_invalid")
+
+
+def _without_escapes(body: bytes) -> bytes:
+    """A JSON body whose quotes are those around its strings."""
+    return body.replace(b"\\\\", b"").replace(b'\\"', b"")
 
 
 def _lone_surrogate(text: str) -> str | None:

@@ -6,7 +6,7 @@ import pytest
 
 from node.config import Limit, Limits
 from node.mcp import server
-from tests.mcp.calls import error, post, request, result, stateless
+from tests.mcp.calls import done, error, post, request, result, stateless
 from tests.support.node_under_test import NodeUnderTest
 
 WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
@@ -189,6 +189,34 @@ async def test_an_answer_that_does_not_fit_into_a_batch_is_told(
     assert (large["id"], large["error"]["code"]) == (1, -32006)
     assert large["error"]["message"].startswith("Carried out")
     assert small == {"jsonrpc": "2.0", "id": 2, "result": {}}
+
+
+@pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
+async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_moved(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty reads of a thread of megabytes took seconds, for an answer of 10 kB."""
+    monkeypatch.setattr(server, "BATCH_BYTES", 40_000)
+    replies = (await post(node, [request("tools/list", request_id=number) for number in range(40)])).json()
+    codes = [reply["error"]["code"] for reply in replies]
+    assert codes == sorted(codes)
+    assert {*codes} == {-32006, -32005}, "each is made in vain, until the client has moved too much"
+    assert (await node.client.get("/")).headers["x-error-code"] == "limit.throughput"
+
+
+@pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
+async def test_what_an_operation_costs_beside_its_bytes_counts_for_its_tool(node: NodeUnderTest) -> None:
+    thread = (await done(node, "post_thread", title="Replies by a tool", body="Each of them costs what it weighs."))[
+        "id"
+    ]
+    statuses: list[int] = []
+    for number in range(30):
+        reply = {"id": thread, "body": f"This is reply number {number}. " * 70}
+        statuses.append(
+            (await post(node, request("tools/call", {"name": "reply_thread", "arguments": reply}))).status_code
+        )
+    assert statuses == sorted(statuses)
+    assert {*statuses} == {200, 429}
 
 
 @pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(3, 60))}])

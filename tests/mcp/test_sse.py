@@ -148,6 +148,20 @@ async def test_an_answer_that_is_too_large_for_a_stream_is_told_there(node: Node
     assert len((await result(node, "resources/read", read))["contents"][0]["text"]) > STREAM_BYTES
 
 
+@pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
+async def test_answers_that_are_too_large_for_a_stream_count_as_bytes_that_were_moved(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.mcp.stream_calls.STREAM_BYTES", 40_000)
+    async with EventStream(node) as stream:
+        posts = 0
+        while (posted := await stream.post(request("tools/list"))).status_code == 202:
+            assert json.loads((await stream.event())[1])["error"]["code"] == -32006
+            posts += 1
+        assert posted.headers["x-error-code"] == "limit.throughput"
+        assert posts > 5
+
+
 async def test_a_client_that_does_not_read_costs_little_memory(node: NodeUnderTest) -> None:
     heard: list[int] = []
 

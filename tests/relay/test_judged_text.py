@@ -122,6 +122,15 @@ async def test_words_that_only_the_thread_would_show_are_not_shown(node: NodeUnd
     assert (response.status_code, "post_url" in response.json()) == (200, False)
 
 
+async def test_what_nobody_sees_is_not_read_off_to_its_end(node: NodeUnderTest) -> None:
+    """A megabyte of it took a third of a second."""
+    hidden = "\u200d" * 20_000
+    response = await node.client.post(RELAY, json={"message": hidden + HELLO["message"]})
+    assert (response.status_code, "post_url" in response.json()) == (200, False)
+    ack = (await node.client.post(RELAY, json=HELLO | {"author": hidden + "agent-7"})).json()
+    assert (await node.client.get(ack["post_url"])).json()["author"] is None
+
+
 async def test_a_name_that_could_be_taken_for_another_is_not_shown(node: NodeUnderTest) -> None:
     ack = (await node.client.post(RELAY, json=HELLO | {"author": "\u0410dmin (node operator)"})).json()
     assert (await node.client.get(ack["post_url"])).json()["author"] is None

@@ -125,6 +125,10 @@ def test_what_unicode_has_not_drawn_yet_may_be_a_picture() -> None:
     assert readable("\U0001faef \U0001fadf") == "\U0001faef \U0001fadf"
 
 
+def test_of_rare_characters_side_by_side_those_are_kept_that_are_seen() -> None:
+    assert readable("\U00010400\U000e0041\U000e0042\U00010401\U00040000\U0001e000") == "\U00010400\U00010401\U0001e000"
+
+
 def test_signs_that_are_formats_are_seen() -> None:
     assert readable("\u06dd ١٢") == "\u06dd ١٢"
 

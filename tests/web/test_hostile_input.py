@@ -117,6 +117,25 @@ async def test_a_body_of_many_small_parts_is_refused_unread(node: NodeUnderTest,
         assert response.json()["detail"][0]["msg"] == "body holds more than 20000 objects and lists"
 
 
+@pytest.mark.parametrize("path", ["/api/v1/tasks", "/api/v1/tasks/claim-next"])
+async def test_a_body_of_many_texts_that_its_type_has_no_room_for_is_refused_unread(
+    node: NodeUnderTest, path: str
+) -> None:
+    """1 MiB of `"a",` as skills held a process for a quarter of a second: each was matched with a pattern."""
+    body = {"publisher_id": "p", "assignee_id": "p", "title": "Sort a list", "skills": ["a"] * 20_000}
+    response = await node.client.post(path, json=body)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["msg"] == "body holds more than 20000 names and texts"
+
+
+async def test_where_any_json_is_taken_texts_are_and_quotes_within_a_text_are_none(node: NodeUnderTest) -> None:
+    for path, body in (
+        ("/api/v1/relay", {"message": "Hello there", "x": ["a"] * 30_000}),
+        ("/api/v1/sessions", {"label": "quotes", "x": '"' * 50_000}),
+    ):
+        assert (await node.client.post(path, json=body)).is_success
+
+
 async def test_as_many_parts_as_are_allowed_are_taken_and_those_in_texts_do_not_count(node: NodeUnderTest) -> None:
     parts: list[object] = [[], {}] * 9_998
     body = {"message": "Hello there", "x": parts, "y": ['"[[{{\\', "[" * 30_000, '\\"]]}}', "{" * 30_000]}
