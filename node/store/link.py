@@ -186,7 +186,7 @@ class ReconnectingLink(ABC):
         self._down_since = self._loop.time()
         self._tried = asyncio.Event()
         self._logged = ""
-        """Why the server could not be reached, as the log has it; empty since there was a link."""
+        """The last logged reason why the server could not be reached; empty once there was a link."""
         self._task = self._loop.create_task(self._keep_linked())
 
     @property
@@ -218,8 +218,9 @@ class ReconnectingLink(ABC):
             try:
                 link = await dial(self.server, self._access, self.timeout)
             except (OSError, UnicodeError, NotReady) as error:  # UnicodeError: not a possible host name
-                self.trouble = f"Redis at {self.server} is out of reach: {error or type(error).__name__}"
-                self._say_why(str(error) or type(error).__name__)
+                reason = str(error) or type(error).__name__
+                self.trouble = f"Redis at {self.server} is out of reach: {reason}"
+                self._log_once(reason)
                 self.on_change()
             else:
                 since = self._loop.time()
@@ -233,8 +234,8 @@ class ReconnectingLink(ABC):
             await asyncio.sleep(pause * uniform(0.5, 1))
             failures += 1
 
-    def _say_why(self, reason: str) -> None:
-        """Log it once, not at every attempt, and again when it is another: the server is up, and loads its data."""
+    def _log_once(self, reason: str) -> None:
+        """Log a reason once, not at every attempt, and again when it changes: the server is up and loads its data."""
         if reason != self._logged:
             self._logged = reason
             log.warning("redis out of reach", server=str(self.server), reason=reason)
