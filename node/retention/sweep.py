@@ -86,7 +86,7 @@ class Retention:
         if began - self._restarted >= RESTART_SECONDS:
             self._restarted = began
             for _, cursor in self._cursors:
-                cursor.begin_anew()
+                cursor.restart()
         now = await now_ms(self._store, tag(self._store.serving_partition() or 0))
         if began - self._trimmed >= TRIM_SECONDS:
             await self._trim(now)
@@ -120,5 +120,5 @@ class Retention:
         try:
             return await rule.handle(members, now) if members else 0
         except StoreUnavailable:
-            cursor.begin_anew()  # members that were passed have not been handled
+            cursor.restart()  # the members just passed have not been handled
             raise

@@ -29,7 +29,7 @@ RedisReply: TypeAlias = bytes | int | float | list["RedisReply"] | None
 pack = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis_pack)
 
 FIRST_RETRY_SECONDS = 0.02
-"""Pause after the first failure to connect, doubled with each further one: a server that restarts is found soon."""
+"""Pause after the first failure to connect, doubled with each further one; short, so that a restart is noticed soon."""
 
 MAX_RETRY_SECONDS = 0.5
 """The longest pause, so that service is back within a second of the server's return."""
@@ -38,7 +38,7 @@ STEADY_SECONDS = 1.0
 """A link that was lost sooner than that counts as a failure to connect."""
 
 WRITE_BUFFER_BYTES = 256 * 1024
-"""Written ahead of what the socket has taken. Beyond that no more is written until it has."""
+"""Bytes that may be buffered ahead of the socket. Beyond that nothing is written until it has caught up."""
 
 
 class NotReady(Exception):
@@ -73,7 +73,7 @@ class Link(asyncio.Protocol):
         self.heard_at = self._loop.time()
         """Loop time at which bytes last came."""
         self.failure: Exception | None = None
-        """What ended the link; None if this side or the server closed it in order."""
+        """What ended the link; None if either side closed it in an orderly way."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -260,7 +260,7 @@ class ReconnectingLink(ABC):
 
     @abstractmethod
     def linked(self, link: Link) -> None:
-        """There is a link now: say what is waiting."""
+        """There is a link now: send what is waiting."""
 
     @abstractmethod
     def unlinked(self) -> None:

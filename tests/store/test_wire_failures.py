@@ -139,6 +139,7 @@ async def test_a_call_is_told_why_a_server_that_accepts_connections_and_answers_
             with pytest.raises(StoreUnavailable) as failure:
                 await store.command("PING")
             reasons.add(str(failure.value))
+            await asyncio.sleep(TURN)
     assert any(reason.endswith("out of reach: TimeoutError") for reason in reasons)
     redis_server.resume()
 
