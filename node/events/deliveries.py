@@ -48,11 +48,12 @@ class DeliveriesApi:
     )
     async def of_task(self, request: Request) -> Response:
         """How far the callbacks about a contract are, for its publisher."""
-
-        async def allow(task_id: str, proof: InboxProof) -> None:
-            await self._tasks.require_publisher(task_id, proof.token, proof.signer)
-
-        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+        return await self._answer(
+            request,
+            request.params["id"],
+            ids.partition_of_id,
+            lambda task_id, proof: self._tasks.require_publisher(task_id, proof.token, proof.signer),
+        )
 
     @Operation(
         "How far the callbacks about your session are; wait for a change",
@@ -63,11 +64,12 @@ class DeliveriesApi:
     )
     async def of_session(self, request: Request) -> Response:
         """How far the callbacks about a session are, for whoever opened it."""
-
-        async def allow(session_id: str, proof: InboxProof) -> None:
-            await self._sessions.require_opener(session_id, proof.token)
-
-        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+        return await self._answer(
+            request,
+            request.params["id"],
+            ids.partition_of_id,
+            lambda session_id, proof: self._sessions.require_opener(session_id, proof.token),
+        )
 
     @Operation(
         "How far the callbacks about your signed thread are, signed with the same key; wait for a change",
@@ -78,11 +80,12 @@ class DeliveriesApi:
     )
     async def of_thread(self, request: Request) -> Response:
         """How far the callbacks about a thread are, for the key that signed it."""
-
-        async def allow(thread_id: str, proof: InboxProof) -> None:
-            await self._board.require_signer(thread_id, proof.signer)
-
-        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+        return await self._answer(
+            request,
+            request.params["id"],
+            ids.partition_of_id,
+            lambda thread_id, proof: self._board.require_signer(thread_id, proof.signer),
+        )
 
     @Operation(
         "How far the callbacks about your inbox are; wait for a change",
