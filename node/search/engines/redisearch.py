@@ -15,18 +15,18 @@ from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearEnt
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
-"""Of the indexes of terms: another one makes another index."""
+"""Version of the indexes of terms: another one makes new indexes."""
 
 TEXT_QUERY_MS = 25
-"""Milliseconds that Redis may spend on each of the two queries by text; then it answers with what it has found. It does
-nothing else meanwhile."""
+"""Milliseconds that Redis, which does nothing else meanwhile, may spend on each of the two queries by text before it
+answers with what it has found."""
 
 PASSAGES_LOOKED_AT = 1000
 """Passages that are compared with a query to find out how near given entities are."""
 
 _VECTOR_OPTIONS = {"flat": ("BLOCK_SIZE", 1024), "hnsw": ("M", 16, "EF_CONSTRUCTION", 200, "EF_RUNTIME", 200)}
 _BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")
-"""No positions, no highlighting, no field masks: nothing of that is asked for, and it costs memory."""
+"""No positions, no highlighting, no field masks: none of them is used, and each costs memory."""
 
 
 class QueryEngine:

@@ -1,7 +1,7 @@
-"""Keeps the search index what it should be: there, of the wanted kind, and complete.
+"""Keeps the search index as it should be: there, of the wanted kind, and complete.
 
 It looks when a worker starts, when Redis comes back, when an operator asks, and every few seconds. What is missing goes
-into the backlog. Another kind of vectors is built beside the one in use, which goes on answering; then queries are
+into the backlog. A new kind of vectors is built beside the one in use, which goes on answering; then queries are
 switched over and the old vectors are removed.
 """
 
@@ -32,7 +32,7 @@ GRACE_SECONDS = 30.0
 
 
 class Reconciler:
-    """Looks after the index from one worker; however many workers do so, the outcome is the same."""
+    """Looks after the index from one worker. Several workers may do so at the same time."""
 
     def __init__(self, store: SearchStore, embedder: Embedder, algorithm: Literal["auto", "flat", "hnsw"]) -> None:
         self._store = store
