@@ -34,7 +34,7 @@ BY_OPERATOR = "*"
 """In place of what proves an owner."""
 
 MOST_HITS = 50
-"""Looked through by a search for live agents alone: all that a search may give."""
+"""Hits that a search for live agents only looks through: all that a search may return."""
 
 
 class Agents:
@@ -93,7 +93,7 @@ class Agents:
             raise Refused("agents.host_full")
 
     def target(self, url: str) -> Target:
-        """A URL that an agent may be posted by: one without a query, so that a card has one address. Raises Invalid."""
+        """A URL that an agent may be posted by, without a query, so that a card has one address. Raises Invalid."""
         if "?" in url:
             raise Invalid.field("body", "url", msg="must have no query")
         return self._targets.check(url, "url")
@@ -133,7 +133,7 @@ class Agents:
     async def page_json(self, query: AgentPageQuery) -> bytes:
         """`page` as JSON. Raises StoreUnavailable.
 
-        Requests for the same page at the same time share a read, and rows that have not changed are not made again.
+        Requests for the same page at the same time share a read, and rows that have not changed are not encoded again.
         """
         return await self._pages.get(query)
 
@@ -159,7 +159,7 @@ class Agents:
         return RemovedAgent(agent_id)
 
     async def end(self, agent_id: str) -> Agent:
-        """Remove an entry for the operator: what it was. Raises Refused `agent.unknown`, StoreUnavailable."""
+        """Remove an entry for the operator. Returns what it was. Raises Refused `agent.unknown`, StoreUnavailable."""
         agent = await self.get(agent_id)
         await self._remove(agent_id, agent.address, BY_OPERATOR, "")
         return agent
