@@ -6,7 +6,6 @@ from typing import Literal, cast
 import msgspec
 
 from node.agents.model import AgentSkill, ListedCard
-from node.search.corpus import UNREACHABLE
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 
@@ -76,7 +75,7 @@ def _card(reply: RedisReply) -> ListedCard | None:
 
 def _post(card: ListedCard | StoreUnavailable | None, seq: int) -> tuple[str, str, str]:
     if isinstance(card, StoreUnavailable):
-        return UNREACHABLE, "", ""
+        return "unreachable", "", ""
     if card is None:
         return "", "", ""
     if not seq:

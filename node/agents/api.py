@@ -15,7 +15,7 @@ from node.agents.model import (
 )
 from node.agents.service import Agents
 from node.common.refusal import Invalid
-from node.inbox.api import proof_of
+from node.inbox.model import InboxProof
 from node.share.cost import VECTOR_CHARACTERS
 from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
@@ -104,7 +104,7 @@ class AgentsApi:
     )
     async def remove(self, request: Request) -> Response:
         """Remove an entry."""
-        proof = await proof_of(request, self._signatures)
+        proof = await self._proof(request)
         return json_response(await self._agents.remove(request.params["id"], proof))
 
     def routes(self) -> tuple[Route, ...]:
@@ -120,7 +120,7 @@ class AgentsApi:
 
     async def _list(self, request: Request, permit: Permit, card: ListedCard) -> tuple[SubmittedAgent, bool]:
         body = await request.body()
-        proof = await proof_of(request, self._signatures)
+        proof = await self._proof(request)
         idempotency = idempotency_key(request, "agents", body, self._agents.named(proof))
         await permit.charge("agent", len(body) + VECTOR_CHARACTERS * len(card.skills))
         return await self._agents.register(permit.client, card, proof, idempotency)
@@ -130,3 +130,7 @@ class AgentsApi:
         idempotency = idempotency_key(request, "agents", await request.body())
         await permit.charge("agent", CARD_LENGTH + VECTOR_CHARACTERS * MAX_SKILLS)  # whatever there will be
         return await self._agents.submit(permit.client, target, idempotency)
+
+    async def _proof(self, request: Request) -> InboxProof:
+        """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
+        return InboxProof(*await self._signatures.credentials(request))

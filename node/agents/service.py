@@ -128,7 +128,7 @@ class Agents:
 
     async def page(self, query: AgentPageQuery) -> AgentPage:
         """Entries, newest first. Raises StoreUnavailable."""
-        return await self._page(query, self._shown)
+        return await self._page(query, self._agent_in)
 
     async def page_json(self, query: AgentPageQuery) -> bytes:
         """`page` as JSON. Raises StoreUnavailable.
@@ -143,7 +143,7 @@ class Agents:
         found: Found = await self._search.search(wanted, client, charge)
         agent_ids = [each.entity_id for each in found.entities]
         rows, lacking = await self._shown_rows(agent_ids)
-        agents = [row and self._shown(agent_id, row) for agent_id, row in zip(agent_ids, rows, strict=True)]
+        agents = [row and self._agent_in(agent_id, row) for agent_id, row in zip(agent_ids, rows, strict=True)]
         return AgentHits.of(found, agents, query, lacks=lacking > 0)
 
     async def remove(self, agent_id: str, proof: InboxProof) -> RemovedAgent:
@@ -198,9 +198,9 @@ class Agents:
         return rows, sum(isinstance(each, StoreUnavailable) for each in found)
 
     def _encoded(self, agent_id: str, row: AgentRow) -> bytes:
-        return msgspec.json.encode(self._shown(agent_id, row))
+        return msgspec.json.encode(self._agent_in(agent_id, row))
 
-    def _shown(self, agent_id: str, row: AgentRow) -> Agent:
+    def _agent_in(self, agent_id: str, row: AgentRow) -> Agent:
         return self._agent(stored_agent(agent_id, row))
 
     async def _remove(self, agent_id: str, address: str, proven_by: str, replay_id: str) -> None:

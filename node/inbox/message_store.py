@@ -268,20 +268,20 @@ class InboxMessageStore:
         return page
 
     async def settle(
-        self, address: str, message_id: str, proof: str, status: str, digest: str, fields: Sequence[str]
+        self, address: str, message_id: str, proof: str, status: str, fields: Sequence[str]
     ) -> tuple[int, int]:
-        """Settle a message: its number, and when it was settled (ms). The same again gets the same answer.
+        """Settle a message: its number, and when it was settled (ms). Idempotent for the same settlement.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `receipt.unknown`, `inbox.settled`, StoreUnavailable.
         """
-        reply = await self._store.run(_settling(address, message_id, proof, status, digest, fields))
+        reply = await self._store.run(_settling(address, message_id, proof, status, fields))
         match reply:
             case [b"settled", int(seq), int(settled_at)]:
                 return seq, settled_at
             case _:
                 raise _refused_message(reply)
 
-    async def settle_through(self, address: str, proof: str, through: int, digest: str) -> int:
+    async def settle_through(self, address: str, proof: str, through: int) -> int:
         """Settle all messages up to a number as done. Returns how many.
 
         Each is a step of its own, so a repetition after a failure settles the rest. Raises Refused `inbox.unknown`,
@@ -293,7 +293,7 @@ class InboxMessageStore:
         kind, *found = cast("list[bytes]", listed)
         if kind != b"ids":
             raise refused(listed)
-        settling = [_settling(address, each.decode(), proof, "done", digest, ()) for each in found]
+        settling = [_settling(address, each.decode(), proof, "done", ()) for each in found]
         replies = await bulk_steps(self._store, settling)
         if lost := [reply for reply in replies if code_of(reply) in ("gone", "token")]:
             raise refused(lost[0])  # closed or rotated meanwhile: the rest is not settled
@@ -354,7 +354,7 @@ def _marking(address: str, message_id: str) -> Step:
     )
 
 
-def _settling(address: str, message_id: str, proof: str, status: str, digest: str, fields: Sequence[str]) -> Step:
+def _settling(address: str, message_id: str, proof: str, status: str, fields: Sequence[str]) -> Step:
     return steps.inbox_settle(
         inbox=keys.inbox(address),
         messages=keys.inbox_messages(address),
@@ -364,7 +364,7 @@ def _settling(address: str, message_id: str, proof: str, status: str, digest: st
         events=keys.events(ids.partition_of(address)),
         proof=proof,
         status=status,
-        digest=digest,
+        digest=ids.digest(*fields),
         keep=RECEIPT_MS,
         address=address,
         id=message_id,

@@ -247,7 +247,7 @@ class Inboxes:
         proven_by = await self._owner(address, proof)
         _require_message(message_id)
         status = settlement.status
-        seq, settled_at = await self._messages.settle(address, message_id, proven_by, status, _digest(fields), fields)
+        seq, settled_at = await self._messages.settle(address, message_id, proven_by, status, fields)
         return SettledMessage(message_id, seq, status, timestamp(settled_at))
 
     async def settle_through(self, address: str, through: int, proof: InboxProof) -> SettledThrough:
@@ -256,7 +256,7 @@ class Inboxes:
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
         proven_by = await self._owner(address, proof)
-        return SettledThrough(through, await self._messages.settle_through(address, proven_by, through, _digest([])))
+        return SettledThrough(through, await self._messages.settle_through(address, proven_by, through))
 
     async def receipt(self, address: str, message_id: str, query: ReceiptQuery, proof: InboxProof) -> Receipt:
         """What became of a message, for its sender or the owner; waiting for another status if asked to.
@@ -321,11 +321,6 @@ class Inboxes:
             receipt_token=self._tokens.receipt_token(address, sent.id),
             receipt_url=f"{self._base}{address}/messages/{sent.id}",
         )
-
-
-def _digest(fields: list[str]) -> str:
-    """Tells the script whether an owner repeats the same settlement."""
-    return ids.digest(*fields)
 
 
 def _require_address(address: str) -> None:

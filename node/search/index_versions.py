@@ -22,6 +22,9 @@ HNSW_FROM_ENTITIES, FLAT_BELOW_ENTITIES = 20_000, 10_000
 
 Algorithm = Literal["flat", "hnsw"]
 
+AlgorithmChoice = Literal["auto", "flat", "hnsw"]
+"""An algorithm, or `auto`: by the number of open entities."""
+
 Scalar = Literal["float32", "float16"]
 """The numbers that vectors are kept as."""
 
@@ -78,7 +81,7 @@ class IndexVersions:
 
     async def wanted(
         self,
-        setting: Literal["auto", "flat", "hnsw"],
+        choice: AlgorithmChoice,
         model: Model,
         current: IndexVersion | None,
         open_entities: int,
@@ -86,7 +89,7 @@ class IndexVersions:
     ) -> IndexVersion:
         """The version that a worker with this model wants for this many entities."""
         epoch = int(cast("bytes | None", await self._store.command("GET", self._keys.epoch)) or 0)
-        algorithm = setting if setting != "auto" else _automatic(open_entities, current)
+        algorithm = choice if choice != "auto" else _automatic(open_entities, current)
         kind = kind_of(model, scalar)
         name = ids.digest(kind, str(model.dimension), algorithm, str(epoch))[:12]
         return IndexVersion(name, kind, model.dimension, algorithm, epoch, scalar)
