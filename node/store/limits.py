@@ -5,7 +5,6 @@ A limit is counted exactly, by a log of the times of the last accepted requests 
 
 import os
 from collections.abc import Callable, Sequence
-from time import time
 from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
@@ -14,6 +13,7 @@ from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
+from node.store.clock import now_ms
 from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
@@ -182,7 +182,7 @@ class LimitStore:
 
     async def things(self, kind: str) -> list[str]:
         """The names of all things of a kind whose total is counted, for the operator. Raises StoreUnavailable."""
-        now = str(int(time() * 1000))
+        now = await now_ms(self._store)
         found = await bulk(
             self._store,
             [("ZRANGE", keys.places_of_all(each, kind), now, "+inf", "BYSCORE") for each in range(ids.PARTITIONS)],
