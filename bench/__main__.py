@@ -114,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
     add("--out", type=Path, help="directory for results.json, report.md and plots")
     add("--readme", action="store_true", help="put the report into bench/README.md and README.md as well")
     add("--compare", action="store_true", help="beside the last run of this machine in bench/results")
-    add("--no-wait", action="store_true", help="do not wait for the machine to be quiet; nor is it with --url")
+    add("--no-wait", action="store_true", help="do not wait for the machine to be quiet; implied by --url")
     return made
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +18,9 @@ _task = Template("POST", "/api/v1/tasks")
 _thread = Template("POST", "/api/v1/board")
 
 SESSION_BODY = b'{"ttl_seconds":86400}'
+
+
+T = TypeVar("T")
 
 
 class _Created(msgspec.Struct):
@@ -89,6 +93,16 @@ async def tasks(lab: Lab, server: Server, count: int) -> list[str]:
     ids: list[str] = []
     await lab.fill(server, task_calls(lab, ids), count, "tasks")
     return ids
+
+
+def kept(made: list[T], kind: type[T]) -> Callable[[int, bytes], None]:
+    """Appends to `made` what each 201 says of what was created."""
+
+    def answered(status: int, body: bytes) -> None:
+        if status == 201:
+            made.append(msgspec.json.decode(body, type=kind))
+
+    return answered
 
 
 def _keep(ids: list[str]) -> Callable[[int, bytes], None]:

@@ -177,6 +177,24 @@ async def closed_loop(
     return observed
 
 
+def keep_asking(pool: Pool, next_call: Callable[[int], Call]) -> None:
+    """Have every connection send its next request as soon as it is answered, until the pool is left.
+
+    `next_call` is given the number of the connection. One that takes the place of a lost connection asks for nothing.
+    """
+    numbers = {connection: number for number, connection in enumerate(pool.idle)}
+    pool.idle.clear()
+
+    def send(connection: Connection) -> None:
+        if connection in numbers:
+            connection.send(next_call(numbers[connection]), now())
+
+    pool.done = lambda call, status, body: call.answered(status, body) if call.answered else None
+    pool.ready = send
+    for connection in numbers:
+        send(connection)
+
+
 def _no_queue() -> None:
     """A closed loop has no requests that wait for a connection."""
 

@@ -29,12 +29,12 @@ class Measurement:
     fastest = 0.0
     """Loops in a second of a core, at best, before any run of this suite."""
 
-    def __init__(self, server: Server, row: Row, pools: Pools, idempotency: Once) -> None:
+    def __init__(self, server: Server, row: Row, pools: Pools, once: Once) -> None:
         self.row = row
         self.label = f"{row.subject}: {row.what}" + (f", {row.rate:,.0f}/s" if row.rate else "")
         self._server = server
         self._pools = pools
-        self._once = idempotency
+        self._once = once
         self._figures: dict[str, list[float]] = {}
         self._observed: list[Observed] = []
 

@@ -120,6 +120,11 @@ def info(redis_socket: Path, section: str) -> Mapping[str, Any]:
         return client.info(section)
 
 
+def redis_memory(server: Server) -> int:
+    """Bytes that the server's Redis has allocated; 0 where it is not known."""
+    return int(info(server.redis, "memory")["used_memory"]) if server.redis is not None else 0
+
+
 def vector_index(server: Server, corpus: str) -> str:
     """The algorithm of the vector index that searches of a corpus use; empty if there is none, or none that is known.
     Another may be there already, which is being built."""

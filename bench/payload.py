@@ -38,6 +38,7 @@ THEN = (
 )
 
 SENTENCES: Sequence[str] = tuple(" ".join(words) for words in itertools.product(WHO, DID, WHAT, THEN))
+PROSE = " ".join(SENTENCES)
 
 
 def sentence(number: int) -> str:
@@ -47,6 +48,11 @@ def sentence(number: int) -> str:
 
 def paragraph(number: int, sentences: int = 4) -> str:
     return " ".join(sentence(number * sentences + each) for each in range(sentences)) + f" This is note {number}."
+
+
+def prose(number: int, size: int) -> str:
+    """So many characters of English, no two alike."""
+    return (f"{sentence(number)} This is note {number}. " + PROSE * (size // len(PROSE) + 1))[:size]
 
 
 class Template:

@@ -16,6 +16,7 @@ import msgspec
 from bench.client import NO_ANSWER
 
 PACKAGES = ("granian", "uvloop", "litestar", "redis", "hiredis", "msgspec")
+"""Those whose versions decide what is measured."""
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -110,9 +111,6 @@ def machine(data: Path) -> dict[str, str]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    versions = {
-        name: metadata.version(name) for name in ("granian", "uvloop", "litestar", "redis", "hiredis", "msgspec")
-    }
     return {
         "processors": f"{os.cpu_count()} of {next(models, platform.machine())}",
         "memory": f"{memory:.0f} GiB",
@@ -120,7 +118,7 @@ def machine(data: Path) -> dict[str, str]:
         "python": platform.python_version(),
         "load average at start": f"{os.getloadavg()[0]:.2f}",
         "data on": _file_system(data),
-        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "versions": ", ".join(f"{name} {metadata.version(name)}" for name in PACKAGES),
     }
 
 

@@ -18,14 +18,13 @@ import msgspec
 
 from bench import meter, node
 from bench.client import request
-from bench.payload import SENTENCES, encoded, sentence
+from bench.payload import encoded, prose, sentence
 from bench.server import Server, ask
 
 QUIET = 1.5
 """Seconds without work of the worker's after which it is done with what was sent."""
 
 MIB = 1024 * 1024
-PROSE = " ".join(SENTENCES)
 
 LARGE = 50
 """Threads, and replies to one of them, of the largest size that are there before: half of what a page can show."""
@@ -39,11 +38,6 @@ class Created(msgspec.Struct):
     id: str = ""
     session_id: str = ""
     claim_token: str = ""
-
-
-def prose(number: int, size: int) -> str:
-    """English of so many characters, none alike."""
-    return (f"{sentence(number)} Note {number}. " + PROSE * (size // len(PROSE) + 1))[:size]
 
 
 def post(path: str, body: object) -> bytes:
@@ -76,19 +70,15 @@ async def settled(server: Server) -> meter.Usage:
 async def weigh(server: Server, name: str, count: int, make: Make) -> None:
     """One row."""
     before = await settled(server)
-    held = _redis_memory(server)
+    held = meter.redis_memory(server)
     for number in range(count):
         status, answer = await ask(server, make(number), 30)
         if status >= 500:
             raise TypeError(f"{name}: {status} {answer[:200]!r}")
     used = (await settled(server)).since(before)
     web, worker, redis = (1000 * used.cpu.get(role, 0.0) / count for role in ("web", "worker", "redis"))
-    kept = (_redis_memory(server) - held) / count / 1024
+    kept = (meter.redis_memory(server) - held) / count / 1024
     print(f"| {name} | {web:.1f} | {worker:.1f} | {redis:.1f} | {kept:.0f} |", flush=True)
-
-
-def _redis_memory(server: Server) -> int:
-    return int(meter.info(server.redis, "memory")["used_memory"]) if server.redis else 0
 
 
 async def requests(server: Server) -> Sequence[tuple[str, Make]]:

@@ -1,8 +1,8 @@
 #!lua
--- Records what a probe of an agent found, and plans the next one. What it found has to come several times in a row
--- before the liveness of the agent changes, unless none was known or the agent is called elsewhere now; probes become
--- rarer while nothing changes. Who was unreachable for long is hidden, and shown again when that changes. A card that has
--- changed takes the place of the one before, unless somebody has posted the agent meanwhile.
+-- Records what a probe of an agent found, and plans the next one. Several probes in a row must find the same before the
+-- liveness of the agent changes, unless none was known or the agent is called elsewhere now; probes become rarer while
+-- nothing changes. An agent that is unreachable for long is hidden, and shown again when that changes. A changed card
+-- replaces the one before, unless somebody has posted the agent meanwhile.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<address or host>; any key of the slot if there is no entry
 -- KEYS[3] due     agents-due:{p}

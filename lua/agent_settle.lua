@@ -1,6 +1,6 @@
 #!lua
--- Records what the check of a posted URL found: the agent is listed, or not. What was listed before goes only if its
--- card is gone; other trouble leaves it as it is.
+-- Records what the check of a posted URL found: the agent is listed, or not. An entry that was listed before is removed
+-- only if its card is gone; any other failure leaves it as it is.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<host>
 -- KEYS[3] due     agents-due:{p}

@@ -1,6 +1,6 @@
 #!lua
--- Has the agent at a URL checked, whether it is listed already or not, once for each Idempotency-Key. A check that is
--- under way goes on. What is listed does not end before it is checked.
+-- Schedules a check of the agent at a URL, listed or not, once for each Idempotency-Key. A check under way goes on. A
+-- listed entry does not end before it is checked.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<host>: ids of all entries of the host, by the time (ms) at which they end
 -- KEYS[3] due     agents-due:{p}
@@ -12,7 +12,7 @@
 -- ARGV[4] most    entries of one host, those that are being checked included
 -- ARGV[5] kept    milliseconds for which an entry that is not listed stays to be read
 -- ARGV[6] holds   milliseconds for which it has its place among those of the host
--- ARGV[7] client  for the operator, who is not told who has an entry checked that is there already
+-- ARGV[7] client  for the operator; not noted if the entry is there already
 -- ARGV[8...] fields  name, value, ...
 -- Returns {'checking'} | {'replayed'} | {'conflict'} | {'full'}
 -- Slot    partition of the host

@@ -1,15 +1,15 @@
 #!lua
--- Counts bytes for a client and its site. Bytes that are kept already (owed) are counted in any case, new ones (size)
--- only if both have so many left. A count begins anew when its window is over.
+-- Counts bytes for a client and its site. Bytes that are stored already (owed) are counted in any case, new ones (size)
+-- only if both have that many left. A count starts again when its window is over.
 -- KEYS[1] mine   bytes:{p}:<client>
 -- KEYS[2] site   bytes:{p}:<site of the client>; the same as mine if the client is its own site
 -- ARGV[1] size   new bytes; 0 = none
--- ARGV[2] owed   bytes that are kept already
+-- ARGV[2] owed   bytes that are stored already
 -- ARGV[3] most   bytes of the client in a window
 -- ARGV[4] site_most  bytes of its site in a window
 -- ARGV[5] window  milliseconds
 -- Returns {'counted'} | {'over', wait_ms, of_site 0|1}: size was not counted, or it was 0 and nothing is left; of_site
--- says whether that is so of the site, and not of the client alone
+--         1 = the site has no room, not the client alone
 -- Slot    partition of the client's site
 local counts = {{mine, tonumber(most)}}
 if site ~= mine then table.insert(counts, {site, tonumber(site_most)}) end

@@ -1,9 +1,9 @@
 #!lua
--- Makes a thread be found by the text of its title and body. The terms of the whole text are never replaced by those
--- of its beginning, in whichever order the web process and the worker come.
+-- Indexes a thread by the text of its title and body. The terms of the whole text are never replaced by those of its
+-- beginning, whether the web process or the worker comes first.
 -- KEYS[1] doc     doc:{p}:<id>
 -- ARGV[1] whole   1 = the terms are those of the whole text, 0 = of its beginning
--- ARGV[2] forced  1 = also if as much is there already
+-- ARGV[2] forced  1 = even if as much is there already
 -- ARGV[3] terms
 -- ARGV[4] marks
 -- Returns {'put'} | {'same'}: as much is there already

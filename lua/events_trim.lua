@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Trims an outbox up to the oldest event that a group still needs, and deletes consumers that have nothing pending and
--- have done nothing for a long time. It frees memory, so it runs when memory is full, too.
+-- have been idle for long. Allowed without memory, which it frees.
 -- KEYS[1] events   events:{p}
 -- ARGV[1] gone     milliseconds without a command after which a consumer is deleted
 -- ARGV[2...] groups  that read; nothing is trimmed before each of them has been created here
@@ -12,7 +12,7 @@ local function fields_of(flat)
   return fields
 end
 
--- In variables, because these words stand where other commands have their key, which may never be a literal.
+-- Variables, because these words stand where other commands have a key, and a key must never be a literal.
 local GROUPS, CONSUMERS, DELCONSUMER = 'GROUPS', 'CONSUMERS', 'DELCONSUMER'
 
 if redis.call('EXISTS', events) == 0 then return {'empty'} end

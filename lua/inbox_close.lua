@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Closes an inbox: what it holds goes with it, and its tokens end. Only the counter of its messages is kept for a while.
--- What the directory lists by its token is due to be checked, and goes then. Allowed without memory, which it frees.
+-- Agents that its token has listed become due for a check, which removes them. Allowed without memory, which it frees.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] last_seq  inbox-seq:{p}:<address>
 -- KEYS[3] messages  inbox-letters:{p}:<address>

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Notes that the owner was given a message to read; done again, or after its end, it changes nothing. Allowed without
--- memory, because only a message that was read is settled, which frees memory.
+-- Notes that the owner has been given a message to read. Idempotent, and without effect once the message has ended.
+-- Allowed without memory: a message is read before it is settled, and settling frees memory.
 -- KEYS[1] ends     inbox-ends:{p}:<address>
 -- KEYS[2] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[3] push_ends  inbox-push-ends:{p}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Tells that messages have expired, or lost their inbox, of tasks that push notifications follow. Allowed without
--- memory, because an event takes no more than the entry that it stands in place of, and ends.
+-- Announces messages that have expired, or lost their inbox, of tasks that push notifications follow. Allowed without
+-- memory: an event takes no more than the entry that it replaces, and is trimmed.
 -- KEYS[1] push_ends  inbox-push-ends:{p}
 -- KEYS[2] events  events:{p}
 -- ARGV[1] limit   messages at most

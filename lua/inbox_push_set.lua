@@ -1,5 +1,5 @@
 #!lua
--- Has the changes of a task told to a receiver, the way it stands now first; the same id again replaces what was said.
+-- Notifies a receiver of the changes of a task, its present state first. The same name again replaces the config.
 -- KEYS[1] pushes  inbox-push:{p}:<address>:<task>
 -- KEYS[2] task    the receipt of the first message of the task
 -- KEYS[3] latest  the receipt of its last message; the same if there is only one

@@ -10,7 +10,7 @@
 -- KEYS[8] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
 -- KEYS[9] events   events:{p}
 -- KEYS[10] task    the receipt of the first message of its task; any key of the slot when it is of none
--- KEYS[11] asked   the receipt of the message that it answers the owner's question about; the same if it is the first
+-- KEYS[11] asked   the receipt of the message whose question it answers; any key of the slot if it answers none
 -- KEYS[12] context  inbox-context:{p}:<address>:<name>; any key of the slot when it is of no task
 -- KEYS[13] pushes  inbox-push:{p}:<address>:<task>; any key of the slot unless it goes on with a task
 -- KEYS[14] push_ends  inbox-push-ends:{p}
@@ -29,10 +29,10 @@
 -- ARGV[13] most    unsettled messages that an inbox holds
 -- ARGV[14] most_bytes  their bytes
 -- ARGV[15] most_each  those of one sender
--- ARGV[16] text    what the owner gets to read
+-- ARGV[16] text    what the owner reads
 -- ARGV[17] task_id  empty = it is of no task; its own id = it begins one
 -- ARGV[18] context_id  as the sender knows it
--- ARGV[19] said    the message as its sender gets to read it
+-- ARGV[19] said    the message as its sender reads it
 -- ARGV[20] most_tasks  of a context; the oldest leave it
 -- Returns {'sent', allowed, remaining, reset_ms, seq, expires_at}
 --       | {'replayed', …, '<id>@<seq>@<expires_at>@<sent_at>', now}

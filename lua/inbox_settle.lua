@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Settles a message as its owner says; the same again gets the same answer. Allowed without memory, which it frees.
+-- Settles a message as its owner says. Idempotent for the same settlement. Allowed without memory, which it frees.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] messages  inbox-letters:{p}:<address>
 -- KEYS[3] ends     inbox-ends:{p}:<address>

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads what an inbox shows of itself.
+-- Reads fields of an inbox, and how much it holds.
 -- KEYS[1] inbox  inbox:{p}:<address>
 -- KEYS[2] ends   inbox-ends:{p}:<address>: places of unsettled messages by the time (ms) at which they expire
 -- ARGV[1...] names  of the fields wanted

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Notes that the owner of an inbox was here, so that it stays. Allowed without memory: an owner who is here frees it.
+-- Prolongs the life of an inbox, because its owner was here. Allowed without memory, which a present owner frees.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] last_seq  inbox-seq:{p}:<address>
 -- ARGV[1] life     milliseconds without its owner after which it ends
 -- ARGV[2] kept     milliseconds for which the counter of its messages outlives it
 -- ARGV[3] step     milliseconds by which its place in the quota may outlive it, so that it is not prolonged each time
--- Returns {'stays', client, place, until}: that place is to last until then; empty = nothing is to be done | {'gone'}
+-- Returns {'stays', client, place, until}: that place must last until then; empty = nothing to do | {'gone'}
 -- Slot    partition of the address
 -- include now
 -- include stay

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Takes a message back for its sender; done again it gets the same answer. Allowed without memory, which it frees. Of a
--- task, a message about which the owner asked something can be taken back too, as long as that is not answered.
+-- Takes a message back for its sender. Idempotent. Allowed without memory, which it frees. In a task, a message about
+-- which the owner has asked something can be taken back, too, as long as the question is not answered.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] messages  inbox-letters:{p}:<address>
 -- KEYS[3] ends     inbox-ends:{p}:<address>

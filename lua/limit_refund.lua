@@ -1,6 +1,5 @@
 #!lua flags=allow-oom
--- Refunds a request in a client's limit: as it turned out, it is none that counts. Allowed without memory, which it
--- frees.
+-- Refunds a request in a client's limit that turned out not to count. Allowed without memory, which it frees.
 -- KEYS[1] rate    rate:{p}:<kind>:<client>
 -- ARGV[1] at      when the place was taken (ms)
 -- Returns {requests refunded, 0 or 1}

@@ -1,7 +1,7 @@
 #!lua
 -- Takes one place in a client's limit and in that of its site, if there is one. A refused request leaves no trace.
 -- KEYS[1] rate    rate:{p}:<kind>:<client>
--- KEYS[2] site    rate:{p}:<kind>:<site of the client>; the same as rate if its requests are not counted
+-- KEYS[2] site    rate:{p}:<kind>:<site of the client>; the same as rate if the site has no limit of its own
 -- ARGV[1] count   requests allowed in the window; 0 = no limit
 -- ARGV[2] site_count  those of the site
 -- ARGV[3] window  milliseconds

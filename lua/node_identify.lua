@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Writes whose data this Redis holds, unless that is known already, and tells what was known. It runs when memory is
--- full, too: a process could not start otherwise.
+-- Records whose data this Redis holds, unless that is known already, and returns what was known. Allowed without memory:
+-- otherwise no process could start.
 -- KEYS[1] identity  node:{identity}, a hash
 -- ARGV[1] schema    number of the schema that the process writes
 -- ARGV[2] oldest    number of the oldest schema that it can go on with

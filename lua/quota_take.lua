@@ -1,6 +1,6 @@
 #!lua
--- Takes one place in a client's limit, and one in the quotas of the client and of its site: all of them or none. A
--- place in a quota ends by itself, or when its name is removed.
+-- Takes one place in a client's limit, and one each in the quotas of the client and of its site: all of them or none. A
+-- place in a quota expires, or ends when its name is removed.
 -- KEYS[1] rate   rate:{p}:<kind>:<client>
 -- KEYS[2] own    held:{p}:<kind>:<client>
 -- KEYS[3] site   held:{p}:<kind>:<site of the client>; the same as own if the client is its own site
@@ -11,8 +11,8 @@
 -- ARGV[4] site_most  things that its site may have; 0 = any number
 -- ARGV[5] life   milliseconds after which the place of the new thing ends
 -- ARGV[6] name   of the new thing
--- Returns {'taken'|'limited', allowed 0|1, remaining, reset_ms} | {'quota', 1, 0, 0, wait_ms}: no place among things
--- is free for wait_ms
+-- Returns {'taken'|'limited', allowed 0|1, remaining, reset_ms} | {'quota', 1, 0, 0, wait_ms}: the next place in a full
+--         quota is free after wait_ms
 -- Slot    partition of the client's site
 -- include now
 -- include take

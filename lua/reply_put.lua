@@ -1,15 +1,15 @@
 #!lua
--- Makes a reply be found by text: its terms become a document, and its marks join those of the thread's other replies.
--- A reply that has a document already changes nothing.
+-- Indexes a reply by its text: its terms become a document, and its marks join those of the thread's other replies. If
+-- the reply has a document already, nothing changes.
 -- KEYS[1] doc     search:reply:{p}:<thread>:<seq>
 -- KEYS[2] docs    search:replies:{p}:<thread>
 -- KEYS[3] marks   search:marks:{p}:<thread>
 -- ARGV[1] seq     number of the reply
--- ARGV[2] forced  1 = also if it is there already
+-- ARGV[2] forced  1 = even if it is there already
 -- ARGV[3] most    bytes of marks that count, those of the newest replies; up to twice as many are stored
 -- ARGV[4] terms
 -- ARGV[5] added   marks of the reply
--- ARGV[6] passages  number of them
+-- ARGV[6] passages  number of passages of the reply
 -- Returns {'put', replies that have a document} | {'same', replies that have a document}
 -- Slot    partition of the thread's id
 if redis.call('EXISTS', doc) == 1 and forced ~= '1' then return {'same', redis.call('SCARD', docs)} end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Takes a reported post off the operator's queue, and hides it or lets it be seen. The reports stay, so that the same
--- clients are not counted again. Allowed without memory: what must not be seen is not to be seen then either.
+-- clients are not counted again. Allowed without memory: moderation must work then, too.
 -- KEYS[1] thread   thread:{p}:<id>
 -- KEYS[2] report   report:{p}:<id>:<seq>
 -- KEYS[3] reports  reports:{p}

@@ -1,5 +1,5 @@
 #!lua
--- Takes what is indexed out of the queue, except what changed meanwhile or whose lease has ended.
+-- Takes what was indexed off the queue, except what has changed meanwhile or whose lease has ended.
 -- KEYS[1] queue     search:pending:{search} or search:backlog:{search}
 -- ARGV[1] ends      of the lease, ms
 -- ARGV[2...] names

@@ -1,6 +1,6 @@
 #!lua
--- Notes that the backlog holds every entity that the index version being built needs, unless that version has been
--- switched to already: another worker may have been faster.
+-- Notes that the backlog holds every entity that the index version being built needs, unless another worker was faster
+-- and that version is in use already.
 -- KEYS[1] built  search:target:{search}
 -- ARGV[1] name   of the version
 -- Returns {'filled'} | {'gone'}: another one is being built, or none

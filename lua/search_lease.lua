@@ -1,5 +1,5 @@
 #!lua
--- Leases what is due to be indexed to one worker. It is due again if it is not done when the lease ends.
+-- Leases what is due to be indexed to one worker. What is not done when the lease ends is due again.
 -- KEYS[1] queue     search:pending:{search} or search:backlog:{search}
 -- ARGV[1] most      names
 -- ARGV[2] lease_ms

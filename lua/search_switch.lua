@@ -1,5 +1,5 @@
 #!lua
--- Makes the index version that was built the one that queries use, once nothing of it is left to be done.
+-- Makes the index version that was built the one that queries use, once it is complete.
 -- KEYS[1] current  search:live:{search}
 -- KEYS[2] built    search:target:{search}
 -- KEYS[3] backlog  search:backlog:{search}

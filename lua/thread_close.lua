@@ -1,6 +1,6 @@
 #!lua
--- Closes a thread, which takes no more replies then, or opens it again. One that is hidden stays so, and has that status
--- once it is shown.
+-- Closes a thread, so that it takes no more replies, or opens it again. A hidden thread stays hidden, and has the new
+-- status once it is shown.
 -- KEYS[1] thread  thread:{p}:<id>
 -- KEYS[2] replay  replay:{p}:<signature>; any key of the slot when the request is not signed
 -- KEYS[3] events  events:{p}

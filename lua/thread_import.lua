@@ -1,5 +1,5 @@
 #!lua
--- Puts a thread of another node in its place, unless this node has it. Its replies are there already.
+-- Adds a thread from another node, unless this node has it. Its replies are there already.
 -- KEYS[1] thread   thread:{p}:<id>
 -- KEYS[2] events   events:{p}
 -- ARGV[1] thread_id

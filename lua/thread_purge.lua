@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes a thread with all its replies, and a callback about it that is not yet delivered. It may be asked to leave
--- alone a thread in which something happened lately. It frees memory, so it also runs when none is left.
+-- Removes a thread with all its replies, and a callback about it that is not yet delivered; on request only if nothing
+-- has happened in it lately. Allowed without memory, which it frees.
 -- KEYS[1] thread    thread:{p}:<id>
 -- KEYS[2] replies   replies:{p}:<id>
 -- KEYS[3] callback  callback:{p}:<id>

@@ -1,16 +1,16 @@
 #!lua
--- Charges a client and its site for work that was done for it, whatever they owe already. What is owed is worked off
--- evenly, `count` or `site_count` in each `window`.
+-- Charges a client and its site for work that was done for it, whatever they owe already. Debts are worked off evenly,
+-- `count` or `site_count` in each `window`.
 -- KEYS[1] work    work:{p}:<kind>:<client>, as '<owed>@<at which time (ms)>'
 -- KEYS[2] site    work:{p}:<kind>:<site of the client>; the same as work if the client is its own site
--- ARGV[1] amount  of the work; 0 = only tell how the client stands
--- ARGV[2] count   of which a client may owe less before it has to wait
--- ARGV[3] site_count  of which its site may
+-- ARGV[1] amount  of the work; 0 = only say how long the client has to wait
+-- ARGV[2] count   debt from which on a client has to wait
+-- ARGV[3] site_count  that of its site
 -- ARGV[4] window  milliseconds
--- Returns {left, wait_ms}: what the client may spend before it has to wait, and how long it has to wait now
+-- Returns {wait_ms}: how long the client has to wait now
 -- Slot    partition of the client's site
 -- include now
-local at, left, wait = now(), nil, 0
+local at, wait = now(), 0
 local counts = {{work, tonumber(count)}}
 if site ~= work then table.insert(counts, {site, tonumber(site_count)}) end
 for _, place in ipairs(counts) do
@@ -21,7 +21,6 @@ for _, place in ipairs(counts) do
     owed = owed + amount
     redis.call('SET', key, string.format('%.0f@%.0f', owed, at), 'PX', math.ceil(owed * window / most))
   end
-  left = math.min(left or most, math.max(0, most - owed))
   if owed >= most then wait = math.max(wait, math.ceil((owed - most + 1) * window / most)) end
 end
-return {left, wait}
+return {wait}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Records a heartbeat of a worker, and tells which workers have fallen silent. It runs when memory is full, too: it
--- writes a few bytes, and finding out whose work was left behind is what lets memory be freed.
+-- Records a heartbeat of a worker, and returns the workers that have fallen silent. Allowed without memory: it writes a
+-- few bytes, and taking over the work of the dead is what lets memory be freed.
 -- KEYS[1] workers  workers:{workers}, names by the time of their last heartbeat (ms)
 -- ARGV[1] name     of the worker
 -- ARGV[2] silent   milliseconds without a heartbeat after which a worker has fallen silent

@@ -18,13 +18,12 @@ from bench.client import Call, Connection, forwarded, request
 from bench.lab import Lab
 from bench.load import Calls, closed_loop
 from bench.neighbours.callbacks import FAILING, Receiver
-from bench.payload import SENTENCES, encoded, sentence
+from bench.payload import PROSE, encoded, prose, sentence
 from bench.schedule import now
 from bench.server import Server, ask
 
 REFUSED_PAUSE = 0.1  # seconds
 MIB = 1024 * 1024
-PROSE = " ".join(SENTENCES)
 
 HOSTILE_THREADS, HOSTILE_REPLIES, LONGEST_REPLY = 40, 20, 20_000
 SAMPLES, SAMPLE = 12, 160  # what a gate looks at of a long text that looks at evenly spaced windows of it
@@ -66,12 +65,6 @@ def attacker(number: int) -> str:
 
 def post(client: str, path: str, body: bytes, **headers: str) -> Call:
     return Call(forwarded(request("POST", path, body, **headers), client))
-
-
-def prose(number: int, size: int) -> str:
-    """English of so many characters, none alike."""
-    text = f"{sentence(number)} This is note {number}. "
-    return (text + PROSE * (size // len(PROSE) + 1))[:size]
 
 
 def searches(ground: Ground) -> Calls:

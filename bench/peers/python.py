@@ -21,13 +21,15 @@ GRANIAN = {"server": "granian", "workers": "1", "loop": "uvloop", "http": "1", "
 async def uvicorn(
     name: str, app: str, home: Path, environment: Mapping[str, str] | None = None, ready: bytes = READY
 ) -> AsyncGenerator[Server]:
-    """`app` of apps/ under uvicorn, in the peers' environment. Raises Unfit."""
+    """An app in apps/ under uvicorn, in the peers' environment. Raises Unfit."""
     if not PEERS_PYTHON.exists():
-        raise Unfit("its packages are not installed: `make peers`")
+        raise Unfit("its packages are not installed: `make bench` installs them")
     port = free_port()
-    words = [PEERS_PYTHON, "-m", "uvicorn", "--app-dir", APPS, "--host", "127.0.0.1", "--port", str(port)]
-    words += ["--workers", "1", "--loop", "uvloop", "--http", "httptools", "--no-access-log", "--log-level", "warning"]
-    async with started([*words, f"{app}:app"], home, environment) as pid:
+    options = (
+        f"--host 127.0.0.1 --port {port} --workers 1 --loop uvloop --http httptools --no-access-log --log-level warning"
+    )
+    words = [PEERS_PYTHON, "-m", "uvicorn", "--app-dir", APPS, *options.split(), f"{app}:app"]
+    async with started(words, home, environment) as pid:
         server = Server(name=name, port=port, settings=UVICORN, root=pid)
         await until_it_answers(server, ready, home)
         yield server
@@ -37,22 +39,14 @@ async def uvicorn(
 async def granian(
     name: str, app: str, home: Path, interface: str = "asgi", ready: bytes = READY
 ) -> AsyncGenerator[Server]:
-    """`app` of apps/, as `module:name`, under the node's own Granian with the node's settings. Raises Unfit."""
+    """An app in apps/, `module:name`, under the node's own Granian with the node's settings. Raises Unfit."""
     port = free_port()
-    words = [sys.executable, "-m", "granian", "--interface", interface, "--http", "1", "--no-ws", "--workers", "1"]
-    words += [
-        "--loop",
-        "uvloop",
-        "--backlog",
-        "4096",
-        "--backpressure",
-        "4096",
-        "--no-access-log",
-        "--log-level",
-        "warning",
-    ]
-    words += ["--host", "127.0.0.1", "--port", str(port), "--working-dir", str(APPS)]
-    async with started([*words, app], home) as pid:
+    options = (
+        f"--interface {interface} --http 1 --no-ws --workers 1 --loop uvloop --backlog 4096 --backpressure 4096"
+        f" --no-access-log --log-level warning --host 127.0.0.1 --port {port}"
+    )
+    words = [sys.executable, "-m", "granian", *options.split(), "--working-dir", APPS, app]
+    async with started(words, home) as pid:
         server = Server(name=name, port=port, settings=GRANIAN | {"interface": interface}, root=pid)
         await until_it_answers(server, ready, home)
         yield server

@@ -3,11 +3,11 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
 
 import msgspec
 
 from bench.client import Call, request
+from bench.entities import kept
 from bench.lab import Lab
 from bench.meter import waiting_for_vectors
 from bench.payload import Template, encoded
@@ -102,7 +102,7 @@ async def run(lab: Lab) -> None:
     async with lab.node() as node:
         owners: list[Owner] = []
         opening = request("POST", "/api/v1/inboxes")
-        await lab.fill(node, lambda _: Call(opening, "", (201,), _keep(owners)), agents // EACH, "inboxes")
+        await lab.fill(node, lambda _: Call(opening, "", (201,), kept(owners, Owner)), agents // EACH, "inboxes")
         directory = Directory(owners)
         await lab.fill(node, directory.list, agents, "agents")
         await directory.indexed(node, agents)
@@ -121,14 +121,6 @@ async def run(lab: Lab) -> None:
         page = request("GET", "/api/v1/agents?limit=20")
         await lab.at_ceiling(node, lambda _: Call(page, "page"), PAGE)
         await lab.at_ceiling(node, lab.numbered(directory.renew), RENEW)
-
-
-def _keep(owners: list[Owner]) -> Callable[[int, bytes], None]:
-    def answered(status: int, body: bytes) -> None:
-        if status == 201:
-            owners.append(msgspec.json.decode(body, type=Owner))
-
-    return answered
 
 
 def _query(words: str) -> bytes:

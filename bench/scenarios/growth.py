@@ -10,7 +10,7 @@ from bench.client import Call, request
 from bench.entities import Sessions, in_turn, relay_messages, session_calls, sessions, task_calls, tasks, threads
 from bench.lab import Lab
 from bench.load import Calls
-from bench.meter import info
+from bench.meter import redis_memory
 from bench.payload import Template
 from bench.scenario import Scenario
 from bench.server import Server
@@ -57,16 +57,12 @@ async def _grow(lab: Lab, node: Server, size: int, count: int) -> None:
     """Add `count` entities, a quarter of each kind."""
     fillings = (relay_messages(lab), threads(lab), task_calls(lab), session_calls())
     for kind, calls in zip(KINDS, fillings, strict=True):
-        before = _memory(node)
+        before = redis_memory(node)
         await lab.fill(node, calls, count // 4, f"entities of kind {kind}", FILL_SECONDS)
         if node.redis is not None:
-            each = (_memory(node) - before) / (count // 4)
+            each = (redis_memory(node) - before) / (count // 4)
             note = f"{HOLDS / each / 1e6:.1f} million in 8 GB"
             lab.point(f"memory of a {kind}, up to {size:,} entities", each, "B", note)
-
-
-def _memory(node: Server) -> int:
-    return int(info(node.redis, "memory")["used_memory"]) if node.redis is not None else 0
 
 
 SCENARIO = Scenario("growth", "the same requests with 10⁴ to 10⁶ entities stored", run, full_only=True)

@@ -1,17 +1,18 @@
 """Inboxes: sent to, read and settled; what an idle one costs; calls that 2,000 waiting owners answer."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import msgspec
 
-from bench.client import Call, Connection, request
+from bench.client import Call, request
+from bench.entities import kept
 from bench.lab import Lab
-from bench.meter import info, usage
+from bench.load import keep_asking
+from bench.meter import redis_memory, usage
 from bench.payload import Template, sentence_bytes
 from bench.scenario import Scenario
-from bench.schedule import now
 from bench.server import Server
 
 INBOXES = 10_000  # of 32 messages of one client at a time
@@ -105,10 +106,10 @@ async def run(lab: Lab) -> None:
 async def _ceilings(lab: Lab) -> None:
     """What an inbox costs, and how much of each one web process does."""
     async with lab.node() as node:
-        before, used = usage(node), _memory(node)
+        before, used = usage(node), redis_memory(node)
         opened = await _opened(lab, node, INBOXES)
         if node.redis is not None:
-            lab.point("memory of an idle inbox", (_memory(node) - used) / INBOXES, "B", "Redis")
+            lab.point("memory of an idle inbox", (redis_memory(node) - used) / INBOXES, "B", "Redis")
             grown = usage(node).rss.get("web", 0.0) - before.rss.get("web", 0.0)
             lab.point(
                 "memory of an idle inbox in a web process", grown * 1024 * 1024 / INBOXES, "B", "none is kept there"
@@ -132,18 +133,8 @@ async def _calls(lab: Lab) -> None:
 async def owners(lab: Lab, node: Server, inboxes: Inboxes) -> AsyncGenerator[None]:
     """The first inboxes have owners who wait, for as long as the context lasts."""
     async with lab.pool(node, OWNERS) as waiting:
-        waiting.done = lambda call, status, body: call.answered(status, body) if call.answered else None
-        connections = list(waiting.idle)
-        waiting.idle.clear()
-        owner_of = {connection: Owner(inboxes, number) for number, connection in enumerate(connections)}
-
-        def go_on(connection: Connection) -> None:
-            if connection in owner_of:
-                connection.send(owner_of[connection].next(), now())
-
-        waiting.ready = go_on
-        for connection in connections:
-            go_on(connection)
+        by_number = [Owner(inboxes, number) for number in range(OWNERS)]
+        keep_asking(waiting, lambda number: by_number[number].next())
         await asyncio.sleep(1.0)
         yield
 
@@ -151,24 +142,12 @@ async def owners(lab: Lab, node: Server, inboxes: Inboxes) -> AsyncGenerator[Non
 async def _opened(lab: Lab, node: Server, count: int) -> list[Opened]:
     opened: list[Opened] = []
     wire = request("POST", "/api/v1/inboxes")
-    await lab.fill(node, lambda _index: Call(wire, "", (201,), _keep(opened)), count, "inboxes")
+    await lab.fill(node, lambda _index: Call(wire, "", (201,), kept(opened, Opened)), count, "inboxes")
     return opened
-
-
-def _keep(opened: list[Opened]) -> Callable[[int, bytes], None]:
-    def answered(status: int, body: bytes) -> None:
-        if status == 201:
-            opened.append(msgspec.json.decode(body, type=Opened))
-
-    return answered
 
 
 def _body(number: int) -> bytes:
     return b'{"body":"%b"}' % sentence_bytes(number)
-
-
-def _memory(node: Server) -> int:
-    return int(info(node.redis, "memory")["used_memory"]) if node.redis is not None else 0
 
 
 SCENARIO = Scenario("inbox", "send to, read and settle inboxes; calls that waiting owners answer", run)

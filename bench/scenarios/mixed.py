@@ -14,30 +14,30 @@ DAY = "mixed day, 2 % hostile"
 
 REFUSALS = (400, 404, 405, 409, 413, 415, 422)
 
-_relay = "/api/v1/relay"
+RELAY = "/api/v1/relay"
 # What a careless or ill-meant client sends; each must get a clean refusal.
 HOSTILE: tuple[bytes, ...] = (
     request(
         "POST",
-        _relay,
+        RELAY,
         '{"message":"Это сообщение написано совсем не по-английски, и никто здесь такого не просил."}'.encode(),
     ),
     request(
-        "POST", _relay, b'{"message":"Este mensaje no est\xc3\xa1 escrito en ingl\xc3\xa9s sino en espa\xc3\xb1ol."}'
+        "POST", RELAY, b'{"message":"Este mensaje no est\xc3\xa1 escrito en ingl\xc3\xa9s sino en espa\xc3\xb1ol."}'
     ),
-    request("POST", _relay, b'{"message":'),
-    request("POST", _relay, b'{"message":"bad bytes \xff\xfe"}'),
-    request("POST", _relay, b'{"a":' * 500 + b"1" + b"}" * 500),
-    request("POST", _relay, b"message=hello", "application/x-www-form-urlencoded"),
+    request("POST", RELAY, b'{"message":'),
+    request("POST", RELAY, b'{"message":"bad bytes \xff\xfe"}'),
+    request("POST", RELAY, b'{"a":' * 500 + b"1" + b"}" * 500),
+    request("POST", RELAY, b"message=hello", "application/x-www-form-urlencoded"),
     request("POST", "/api/v1/board", b'{"title":5,"body":null}'),
     request("GET", "/api/v1/board?limit=minus-one"),
     request("GET", "/api/v1/board/threads/no-such-thread"),
     request("GET", "/api/v1/sessions/../../etc/passwd/messages"),
-    request("PUT", _relay, b"{}"),
+    request("PUT", RELAY, b"{}"),
     request("POST", "/api/v1/tasks/no-such-task/claim", b'{"assignee_id":"nobody"}'),
     request("POST", "/api/v1/board/no-such-thread/report", encoded({"reason": "It is spam."})),
     request("POST", "/api/v1/feedback", encoded({"feedback_text": "short"})),
-    head("POST", _relay, 2 * 1024 * 1024),  # announces more than is allowed, sends nothing of it
+    head("POST", RELAY, 2 * 1024 * 1024),  # announces more than is allowed, sends nothing of it
 )
 
 

@@ -10,9 +10,10 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from bench.client import Call, Connection, request
+from bench.client import Call, request
 from bench.histogram import Histogram
 from bench.lab import Lab
+from bench.load import keep_asking
 from bench.payload import Template, encoded
 from bench.scenario import Scenario
 from bench.schedule import now
@@ -78,18 +79,7 @@ async def run(lab: Lab) -> None:
 async def workers(lab: Lab, node: Server, work: Work) -> AsyncGenerator[None]:
     """Workers who wait for a contract, for as long as the context lasts; who has got one asks for the next."""
     async with lab.pool(node, WORKERS) as waiting:
-        waiting.done = lambda call, status, body: call.answered(status, body) if call.answered else None
-        connections = list(waiting.idle)
-        waiting.idle.clear()
-        number_of = {connection: number for number, connection in enumerate(connections)}
-
-        def go_on(connection: Connection) -> None:
-            if connection in number_of:
-                connection.send(work.wait(number_of[connection]), now())
-
-        waiting.ready = go_on
-        for connection in connections:
-            go_on(connection)
+        keep_asking(waiting, work.wait)
         await asyncio.sleep(SETTLED_SECONDS)
         yield
 

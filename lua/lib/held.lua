@@ -1,7 +1,7 @@
 -- held(ends, at) -> {{seq, id, size, sender, is_new, place}, ...}
 -- The unsettled messages of an inbox that have not expired at the time `at` (ms), in no order. Their number is bounded
--- (`inbox_send`), and so is the time that this takes: some 0.3 ms. What anybody may ask as often as they like is told by
--- `weigh`, which takes a quarter of that.
+-- (`inbox_send`), and so is the time that this takes: some 0.3 ms. Reads that are not limited use `weigh`, which takes a
+-- quarter of that.
 local function held(ends, at)
   local messages = {}
   for _, place in ipairs(redis.call('ZRANGEBYSCORE', ends, '(' .. at, '+inf')) do

@@ -1,6 +1,6 @@
 -- let_go(messages, ends, receipt, at, keep, status) -> nothing
--- Stops holding a message at the time `at` (ms): its text goes, its place is free, and its receipt with the final status
--- is kept for `keep` milliseconds. Whoever waits for the receipt is woken.
+-- Stops holding a message at the time `at` (ms): its text is deleted, its place is freed, and its receipt is kept with
+-- the final status for `keep` milliseconds. Whoever waits for the receipt is woken.
 local function let_go(messages, ends, receipt, at, keep, status)
   local seq, place = unpack(redis.call('HMGET', receipt, 'seq', 'place'))
   redis.call('ZREM', ends, place)

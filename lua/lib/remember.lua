@@ -1,5 +1,5 @@
 -- remember(idem, digest, ttl, id) -> nothing
--- Records what a request with an Idempotency-Key created, for `ttl` milliseconds. Nothing if it has none (`once`).
+-- Records for `ttl` milliseconds what a request with an Idempotency-Key created; without a key it does nothing (`once`).
 local function remember(idem, digest, ttl, id)
   if digest ~= '' then redis.call('SET', idem, digest .. ' ' .. id, 'PX', ttl) end
 end

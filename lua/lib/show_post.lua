@@ -1,5 +1,5 @@
 -- show_post(thread, events, id, seq) -> whether that changed anything
--- Undoes hide_post: a thread has its former status again, a reply is one of the others.
+-- Undoes `hide_post`: a thread has its former status again, a reply is no longer among the hidden ones.
 -- include announce
 local function show_post(thread, events, id, seq)
   if seq == '0' then

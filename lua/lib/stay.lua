@@ -1,8 +1,8 @@
 -- stay(inbox, last_seq, life, kept, step, at) -> ends_at, client, place, until
--- Lets an inbox live for `life` ms from the time `at` on, at which its owner was here. The counter of its messages stays
--- for `kept` ms longer, so that an inbox that is opened anew at the same address goes on counting. Its place in the quota
--- of the client, if it has one and that would end before it, is to last for `step` ms longer: not prolonged each time, and
--- never over while the inbox is there. An empty place: nothing is to be done.
+-- Lets an inbox live for `life` ms from the time `at`, when its owner was here. The counter of its messages stays `kept`
+-- ms longer, so that an inbox opened anew at the same address goes on counting. Its place in the client's quota, if it
+-- has one that would end before the inbox, must last `step` ms longer than the inbox: so it never ends first, and need
+-- not be prolonged each time. An empty place: nothing to do.
 local function stay(inbox, last_seq, life, kept, step, at)
   local ends_at = at + life
   redis.call('HSET', inbox, 'seen', at, 'ends_at', ends_at)

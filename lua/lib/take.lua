@@ -1,7 +1,7 @@
 -- take(key, count, window, now) -> allowed (0|1), remaining, reset_ms
 -- One place in a sliding log. The list has the times (ms) of the accepted requests, newest first, and never more than
--- `count`, so that no window of that length has more. A refused request leaves no trace: it does not make the wait
--- longer. A count of 0 means no limit.
+-- `count`, so that no window of that length has more. A refused request leaves no trace, so it does not prolong the wait.
+-- A count of 0 means no limit.
 local function take(key, count, window, now)
   count, window = tonumber(count), tonumber(window)
   if count == 0 then return 1, 0, 0 end

@@ -1,7 +1,7 @@
 -- weigh(ends, at) -> waiting, bytes, first, new
 -- How many unsettled messages of an inbox have not expired at the time `at` (ms), their bytes, the number of the oldest
--- (nil = none), and, by their numbers, which of them nobody has read. Neither limit nor charge stands before this, so it
--- looks at no more of a place than it must.
+-- (nil = none), and, by number, which of them are unread. Callers are neither limited nor charged for this, so it looks
+-- at no more of a place than it must.
 local function weigh(ends, at)
   local bytes, first, new = 0, nil, {}
   local places = redis.call('ZRANGEBYSCORE', ends, '(' .. at, '+inf')

@@ -10,7 +10,7 @@ from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 
 ENTRIES_AT_ONCE = 500
-"""Entries of a list that are read together."""
+"""Entries of a list read together."""
 
 
 class AgentReader:

@@ -1,4 +1,4 @@
-"""What the directory takes of an agent card: judged, readable, and where the agent is called.
+"""What the directory takes from an agent card: judged and readable texts, and where the agent is called.
 
 A card is believed as far as it is proven. Fetching it from a host proves what that host says, and nothing about other
 hosts: only endpoints on the same host are taken. Its signatures are not looked at, so no `jku` is ever followed, by
@@ -17,7 +17,7 @@ from node.text.lines import require_english, require_line, require_name, require
 from node.text.readable import readable
 
 MAX_INTERFACES = 20
-"""Of a card that are looked at."""
+"""Interfaces of a card that are looked at."""
 
 BINDING_LENGTH = 50
 

@@ -1,7 +1,7 @@
 """The worker's part in the directory: it fetches the cards of URLs that were posted, and probes what is listed.
 
-When an entry is due is in Redis, in the partition of the entry. Of all workers one takes it, and another if that one
-dies meanwhile (`AgentStore.take`). The lists follow from the events that the steps make.
+When an entry is due is kept in Redis, in the partition of the entry. One of the workers takes it, and another if that
+one dies meanwhile (`AgentStore.take`). The lists follow from the events of the steps.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ MAX_UNDER_WAY = 500
 """Entries that this process checks at the same time. Most of them wait for their turn (`node.callbacks.places`)."""
 
 INBOX_PAUSE_MS = 3600_000
-"""Between two looks at when the owner of an inbox was there: this asks nobody, so it may be more often than daily."""
+"""Between two looks at when the owner of an inbox was there. They cost no request, so they are more frequent."""
 
 JITTER = 0.1
-"""Share by which a pause is made longer or shorter, so that agents listed together are not probed together."""
+"""Share by which a pause is lengthened or shortened, so that agents listed together are not probed together."""
 
 
 class AgentChecks:
@@ -52,7 +52,7 @@ class AgentChecks:
         self._lists = lists
         self._calls = calls
         self._fetcher = CardFetcher(calls, public_url)
-        self._prober = Prober(calls, self._fetcher, public_url)
+        self._prober = Prober(calls, self._fetcher)
         self._schedule = PartitionSchedule(POLL_SECONDS)
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Checks by how they ended, for the metrics."""
@@ -70,7 +70,7 @@ class AgentChecks:
     async def run(self, stop: asyncio.Event) -> None:
         """Check until `stop` is set. Checks under way then have `partition_schedule.STOP_SECONDS` to end."""
         with suppress(StoreUnavailable):
-            await self._note_probe(only_first=True)
+            await self._note_check(only_first=True)
         await run_due(self._schedule, self._take, self._check, most=MAX_UNDER_WAY, stop=stop)
 
     async def _take(self, partitions: Sequence[int]) -> list[str]:
@@ -82,7 +82,7 @@ class AgentChecks:
         return [name for found in taken.values() for name in found.names]
 
     async def _check(self, agent_id: str) -> None:
-        """Check an entry. Whatever goes wrong with it does not touch the others, and it becomes due again by itself."""
+        """Check an entry. A failure does not touch the others, and the entry becomes due again by itself."""
         try:
             [agent] = await self._entries.read([agent_id])
             if agent is None:
@@ -90,7 +90,7 @@ class AgentChecks:
                 return
             outcome = await (self._fetch(agent) if agent.status == "checking" else self._probe(agent))
             self.outcomes[outcome] += 1
-            await self._note_probe()
+            await self._note_check()
         except StoreUnavailable:
             pass  # the connection logs it
         except Exception:
@@ -100,7 +100,7 @@ class AgentChecks:
         found = await self._fetcher.fetch(agent.posted_url, agent.publisher)
         kept = {"given": agent.posted_url, "proof": agent.proof, "address": agent.address, "by": agent.publisher}
         found = msgspec.structs.replace(found, fields={**kept, **found.fields})
-        outcome = await self._entries.settle(agent, found, _some(DAY_MS))
+        outcome = await self._entries.settle(agent, found, _jittered(DAY_MS))
         await self._lists.project([agent.id])  # its event does so too, a moment later than whoever waits looks there
         return outcome
 
@@ -115,18 +115,18 @@ class AgentChecks:
             agent.id,
             agent.address,
             probe.found,
-            day=_some(DAY_MS if is_remote else INBOX_PAUSE_MS),
+            day=_jittered(DAY_MS if is_remote else INBOX_PAUSE_MS),
             is_certain=not is_remote,
             posted=agent.posted_at,
             card=probe.card,
         )
         return probe.found or "later"
 
-    async def _note_probe(self, *, only_first: bool = False) -> None:
-        """Note that a check has just ended: when none does for an hour, the operator is told (`overdue`)."""
+    async def _note_check(self, *, only_first: bool = False) -> None:
+        """Note that a check has just ended; the operator is told when none does for an hour (`overdue`)."""
         now = await self._lists.now()
         await self._store.command("SET", keys.LAST_CHECK, now, *(["NX"] if only_first else []))
 
 
-def _some(pause: int) -> int:
+def _jittered(pause: int) -> int:
     return round(pause * random.uniform(1 - JITTER, 1 + JITTER))

@@ -15,7 +15,7 @@ PRESENT_MS = 7 * DAY_MS
 
 
 class AgentRow(msgspec.Struct, frozen=True):
-    """An entry as it was read, and what its inbox says of it. Two that are equal are shown alike."""
+    """An entry as read, and what its inbox says of it. Equal rows are shown alike."""
 
     fields: Mapping[bytes, bytes]
     has_inbox: bool
@@ -25,7 +25,7 @@ class AgentRow(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, fields: Mapping[bytes, bytes], seen: bytes | None) -> "AgentRow":
-        """Of its fields and of when the owner of its inbox was last there (ms); None if it has no open inbox."""
+        """From its fields, and from when the owner of its inbox was last there (ms); None if it has no open inbox."""
         proof = fields.get(b"proof", b"").decode()
         if proof == "domain":
             return cls(fields, False, cast("Liveness", fields.get(b"liveness", b"unknown").decode()))
@@ -77,7 +77,7 @@ class StoredAgent(msgspec.Struct, frozen=True):
 
 
 def card_fields(card: ListedCard, card_url: str, url: str, binding: str, version: str) -> dict[str, str]:
-    """Of an entry, what is taken from a card that was fetched."""
+    """The fields of an entry that are taken from a fetched card."""
     return {
         "card": msgspec.json.encode(card).decode(),
         "card_url": card_url,
@@ -88,7 +88,7 @@ def card_fields(card: ListedCard, card_url: str, url: str, binding: str, version
 
 
 def id_of(address: str, name: str) -> str:
-    """The id of what an address or host lists by that name: like a UUID, in the partition of the address."""
+    """The id of what an address or host lists under that name: shaped like a UUID, in the partition of the address."""
     text = ids.digest("agent", address, name)
     last = int(text[-2:], 16) & ~(ids.PARTITIONS - 1) | ids.partition_of(address)
     return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-a{text[17:20]}-{text[20:30]}{last:02x}"
@@ -126,7 +126,7 @@ def stored_agent(agent_id: str, row: AgentRow) -> StoredAgent:
 
 
 def _through_inbox(proof: str, seen: bytes | None) -> Liveness:
-    """How alive an agent is that is reached through its inbox."""
+    """The liveness of an agent that is reached through its inbox."""
     if seen is None:  # the inbox of a key may be opened at any time, that of a token never again
         return "unknown" if proof == "key" else "unreachable"
     return "open" if time.time() * 1000 - int(seen) < PRESENT_MS else "unreachable"

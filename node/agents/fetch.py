@@ -1,7 +1,6 @@
 """Fetches the agent card of a URL that somebody has posted, and judges it (NETWORK 2)."""
 
 import asyncio
-from asyncio import get_running_loop
 from collections.abc import Sequence
 from http import HTTPStatus
 
@@ -20,14 +19,14 @@ from node.web.json import decode
 WELL_KNOWN = "/.well-known/agent-card.json"
 
 CARD_BYTES = 256 * 1024
-"""Of a card."""
+"""The largest card that is read."""
 
 HEAD_BYTES = 16 * 1024
-"""Of the head of the answer, and of what frames its body."""
+"""The most that the head of the answer and the framing of its body may take."""
 
 FETCH_SECONDS = 30.0
-"""For all of it: waiting for a turn, two requests of ten seconds. A host that hangs is rejected within 40 s after the
-URL was posted."""
+"""For a whole fetch: waiting for a turn, and two requests of ten seconds. A host that hangs is rejected within 40 s of
+the posting of its URL."""
 
 MISSING = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
@@ -39,7 +38,7 @@ class _NoCard(Exception):
         super().__init__(reason)
         self.is_gone = is_gone
         self.is_final = is_final
-        """Whether the host need not be asked for it at another place."""
+        """Whether there is no point in asking the host for a card at another place."""
 
 
 def _failed(failure: _NoCard) -> CheckResult:
@@ -51,11 +50,9 @@ class CardFetcher:
 
     def __init__(self, calls: FairCaller, public_url: str) -> None:
         self._calls = calls
-        self._headers = [
-            (b"User-Agent", f"relay-node-directory/1.0 (+{public_url}/agents)".encode()),
-            (b"Accept", b"application/json"),
-            (b"Accept-Encoding", b"identity"),
-        ]
+        self.user_agent = (b"User-Agent", f"relay-node-directory/1.0 (+{public_url}/agents)".encode())
+        """The header that all requests of the directory have."""
+        self._headers = [self.user_agent, (b"Accept", b"application/json"), (b"Accept-Encoding", b"identity")]
 
     async def fetch(self, given: str, by: str) -> CheckResult:
         """The agent at a URL, for a client (`node.callbacks.owners`). Raises StoreUnavailable."""
@@ -79,7 +76,7 @@ class CardFetcher:
         return await self._at(places[-1], by)
 
     async def get(self, target: Target, by: str, ends: float) -> CallResult:
-        """What a place answers, if its turn comes until `ends`, a time of the event loop. Raises StoreUnavailable."""
+        """What a place answers, if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""
         request = self._calls.caller.request("GET", target, self._headers)
         return await self._calls.call_in_turn(target, request, by, ends, CARD_BYTES + HEAD_BYTES)
 
@@ -91,7 +88,7 @@ class CardFetcher:
             return _failed(failure)
 
     async def _at(self, target: Target, by: str) -> CheckResult:
-        return self._card(target, await self.get(target, by, get_running_loop().time() + FETCH_SECONDS))
+        return self._card(target, await self.get(target, by, asyncio.get_running_loop().time() + FETCH_SECONDS))
 
     def _card(self, target: Target, answer: CallResult) -> CheckResult:
         body = _body(target, answer)
@@ -103,13 +100,11 @@ class CardFetcher:
             raise _NoCard(f"{target.url} is no card that can be listed: {_first_issue(invalid)}") from None
         except Refused:  # by the English gate
             raise _NoCard(f"the card at {target.url} is not in plain English", is_final=True) from None
-        return CheckResult(
-            fields=card_fields(kept, target.url, endpoint.url, endpoint.binding, endpoint.version),
-        )
+        return CheckResult(fields=card_fields(kept, target.url, endpoint.url, endpoint.binding, endpoint.version))
 
 
 def card_places(target: Target) -> list[Target]:
-    """Where the card of a posted URL may be, in order: there, or at the well-known place below."""
+    """Where the card of a posted URL may be, in order: at the URL, or at the well-known place below it."""
     path = target.resource
     if path.endswith(".json"):
         return [target]

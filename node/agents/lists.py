@@ -12,10 +12,10 @@ from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 
 REMOVED_KEPT_MS = 7 * DAY_MS
-"""How long the index is told of ids that were removed: longer than it takes to build another index."""
+"""How long removed ids are listed for the index: longer than it takes to build another index."""
 
 ENDS_AT_ONCE = 100
-"""Entries that a sweep looks at in one go."""
+"""Entries that one sweep looks at."""
 
 
 class AgentLists:
@@ -62,7 +62,7 @@ class AgentLists:
         await bulk(self._store, commands)
 
     async def sweep(self) -> list[str]:
-        """Remove entries whose time is over: those that were looked at, whose places are to be derived anew.
+        """Remove entries whose time is over. Returns those looked at, whose places in the lists must be derived anew.
 
         Those that are out of reach are left for later. Raises StoreUnavailable if all are.
         """
@@ -77,7 +77,7 @@ class AgentLists:
         return [name for name, _ in reached(names, replies)]
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
-        """How many entries are listed by liveness; how many checks are due; how many seconds ago one ended."""
+        """Listed entries by liveness; how many checks are due; how many seconds ago the last one ended."""
         now = await self.now()
         counts = await self._store.commands([("ZCARD", keys.agents_with(each)) for each in LIVENESS])
         # What is under way is due again in less than that, should its worker die.

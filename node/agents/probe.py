@@ -1,11 +1,11 @@
 """Finds out whether an agent can be called, without any effect on it (NETWORK 2).
 
-An agent is healthy if it does what its card says, not if it answers: it is sent what its protocol must refuse, and has
-to refuse it in the protocol's own form. What the node itself knows is not asked over the network: an agent that is
-reached through its inbox is as alive as its owner.
+An agent is healthy if it does what its card says, not if it merely answers: it is sent a request that its protocol must
+refuse, and has to refuse it in the protocol's own form. What the node knows itself is not asked over the network: an
+agent that is reached through its inbox is as alive as its owner.
 
-A probe reads the agent's card first. One that has changed is judged as when it was posted: the directory shows what the
-host says today, since that is all that the host's proof is worth. What a key or an inbox proves is never fetched.
+A probe reads the agent's card first. A changed card is judged as if it were just posted: the directory shows what the
+host says today, since a host proves no more than that. What a key or an inbox proves is never fetched.
 """
 
 from asyncio import get_running_loop, timeout
@@ -31,19 +31,19 @@ Finding = Liveness | Literal["gone", ""]
 """`gone`: its card answers 404 or 410. Empty: it could not be probed now."""
 
 TURN_SECONDS = 10.0
-"""For which a request waits for its turn; then the agent is probed later."""
+"""How long a request waits for its turn; after that the agent is probed later."""
 
 PROBE_SECONDS = 45.0
-"""For all of it. The entry is due again after that, should its worker have died (`store.HIDDEN_MS`)."""
+"""For a whole probe. Later the entry is due again, should its worker have died (`store.HIDDEN_MS`)."""
 
 GATES = (401, 402, 403, 407)
-"""Statuses of an agent that wants to know who asks, or to be paid."""
+"""Statuses by which an agent asks for credentials or for payment."""
 
 DOWN = (502, 503, 504)
-"""Statuses with which a proxy in front of the agent says that it is away."""
+"""Statuses by which a proxy in front of the agent says that it is away."""
 
 INVALID = (-32600, -32602)
-"""Of JSON-RPC: the request, or its parameters, are not valid."""
+"""JSON-RPC error codes: invalid request, invalid params."""
 
 MCP_VERSION = "2025-06-18"
 
@@ -61,10 +61,9 @@ class Probe(msgspec.Struct, frozen=True):
 class Prober:
     """Probes agents on behalf of those who have listed them."""
 
-    def __init__(self, calls: FairCaller, fetcher: CardFetcher, public_url: str) -> None:
+    def __init__(self, calls: FairCaller, fetcher: CardFetcher) -> None:
         self._calls = calls
         self._fetcher = fetcher
-        self._agent = (b"User-Agent", f"relay-node-directory/1.0 (+{public_url}/agents)".encode())
 
     async def probe(self, agent: StoredAgent) -> Probe:
         """What an agent that was listed by its URL answers. Raises StoreUnavailable."""
@@ -136,7 +135,7 @@ class Prober:
         return answer
 
     async def _send(self, method: str, target: Target, by: str, headers: Headers, body: bytes = b"") -> CallResult:
-        request = self._calls.caller.request(method, target, [self._agent, *headers], body)
+        request = self._calls.caller.request(method, target, [self._fetcher.user_agent, *headers], body)
         return await self._calls.call_in_turn(target, request, by, get_running_loop().time() + TURN_SECONDS)
 
 
@@ -182,11 +181,11 @@ SPEAKS: Mapping[str, Callable[[CallAnswer], bool]] = {
     A2A_RPC: _refuses_by_rpc,
     MCP: _speaks_mcp,
 }
-"""By binding, whether an answer to its probe has the form of its protocol."""
+"""By binding: whether the answer to a probe has the form of the protocol."""
 
 
 def _data(body: bytes) -> bytes:
-    """The data of the first event of a stream that has any."""
+    """The data of the first event in a stream that has any."""
     for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
         lines = [line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:")]
         if any(lines):

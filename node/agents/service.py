@@ -34,7 +34,7 @@ BY_OPERATOR = "*"
 """In place of what proves an owner."""
 
 MOST_HITS = 50
-"""Looked through by a search for live agents alone: all that a search may give."""
+"""Hits that a search for live agents only looks through: all that a search may return."""
 
 
 class Agents:
@@ -93,7 +93,7 @@ class Agents:
             raise Refused("agents.host_full")
 
     def target(self, url: str) -> Target:
-        """A URL that an agent may be posted by: one without a query, so that a card has one address. Raises Invalid."""
+        """A URL that an agent may be posted by, without a query, so that a card has one address. Raises Invalid."""
         if "?" in url:
             raise Invalid.field("body", "url", msg="must have no query")
         return self._targets.check(url, "url")
@@ -128,12 +128,12 @@ class Agents:
 
     async def page(self, query: AgentPageQuery) -> AgentPage:
         """Entries, newest first. Raises StoreUnavailable."""
-        return await self._page(query, self._shown)
+        return await self._page(query, self._agent_in)
 
     async def page_json(self, query: AgentPageQuery) -> bytes:
         """`page` as JSON. Raises StoreUnavailable.
 
-        Requests for the same page at the same time share a read, and rows that have not changed are not made again.
+        Requests for the same page at the same time share a read, and rows that have not changed are not encoded again.
         """
         return await self._pages.get(query)
 
@@ -143,7 +143,7 @@ class Agents:
         found: Found = await self._search.search(wanted, client, charge)
         agent_ids = [each.entity_id for each in found.entities]
         rows, lacking = await self._shown_rows(agent_ids)
-        agents = [row and self._shown(agent_id, row) for agent_id, row in zip(agent_ids, rows, strict=True)]
+        agents = [row and self._agent_in(agent_id, row) for agent_id, row in zip(agent_ids, rows, strict=True)]
         return AgentHits.of(found, agents, query, lacks=lacking > 0)
 
     async def remove(self, agent_id: str, proof: InboxProof) -> RemovedAgent:
@@ -159,7 +159,7 @@ class Agents:
         return RemovedAgent(agent_id)
 
     async def end(self, agent_id: str) -> Agent:
-        """Remove an entry for the operator: what it was. Raises Refused `agent.unknown`, StoreUnavailable."""
+        """Remove an entry for the operator. Returns what it was. Raises Refused `agent.unknown`, StoreUnavailable."""
         agent = await self.get(agent_id)
         await self._remove(agent_id, agent.address, BY_OPERATOR, "")
         return agent
@@ -198,9 +198,9 @@ class Agents:
         return rows, sum(isinstance(each, StoreUnavailable) for each in found)
 
     def _encoded(self, agent_id: str, row: AgentRow) -> bytes:
-        return msgspec.json.encode(self._shown(agent_id, row))
+        return msgspec.json.encode(self._agent_in(agent_id, row))
 
-    def _shown(self, agent_id: str, row: AgentRow) -> Agent:
+    def _agent_in(self, agent_id: str, row: AgentRow) -> Agent:
         return self._agent(stored_agent(agent_id, row))
 
     async def _remove(self, agent_id: str, address: str, proven_by: str, replay_id: str) -> None:

@@ -1,7 +1,7 @@
 """The directory in Redis: a hash for each entry, in the partition of the address or host that proved it.
 
-An entry's id is made of that address and the agent's name, or of the host and the URL that was posted, so that posting
-an agent again renews its entry. Lists over all partitions are in `lists.py`.
+An entry's id is derived from that address and the agent's name, or from the host and the posted URL, so that posting an
+agent again renews its entry. Lists over all partitions are in `lists.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.bulk import bulk_reachable
 from node.store.clock import now_ms
-from node.store.decoding import fields_of, flat_of
+from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import TakenNames, take_due
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
@@ -24,40 +24,40 @@ from node.store.long_poll import wait_for_change
 from node.store.replay import replay_key, replay_ttl
 
 AGENT_LIFE_MS = 30 * DAY_MS
-"""Of an entry, from when it was last posted."""
+"""Life of an entry after it was last posted."""
 
 SPARE_MS = DAY_MS
-"""After its end a worker removes an entry and tells of it. Redis drops it so much later where no worker runs."""
+"""A worker removes an entry at its end and announces that. Redis drops it this much later, if no worker runs."""
 
 UNLISTED_KEPT_MS = DAY_MS
-"""How long it can be read why an agent was not listed."""
+"""How long the reason why an agent was not listed can be read."""
 
 HOLDS_MS = 10 * 60_000
 """How long an agent that is being checked counts among the entries of its host. A check takes less."""
 
 MAX_ENTRIES = 20
-"""Of one address or host."""
+"""Entries of one address or host."""
 
 HIDDEN_MS = 60_000
-"""How long an entry that a worker checks is not due: longer than a check lasts (`checks.py`)."""
+"""How long an entry is not due once a worker has taken it: longer than a check lasts (`checks.py`)."""
 
 TAKE_LIMIT = 16
-"""Entries that are taken from a partition at a time, at most."""
+"""The most entries that are taken from a partition at a time."""
 
 PROBES_TO_CHANGE = 3
-"""Probes in a row that have to find something else before the liveness of an agent changes (NETWORK 2)."""
+"""Consecutive probes that must agree before the liveness of an agent changes (NETWORK 2)."""
 
 CALM = 7
-"""After this many probes in a row without news, a day is added to the time until the next."""
+"""Consecutive probes without news after which a day is added to the time until the next."""
 
 LONGEST_PAUSE_DAYS = 3
 """Between two probes."""
 
 HIDES_MS = 7 * DAY_MS
-"""An agent that was unreachable for this long is not shown any more (NETWORK 2)."""
+"""An agent unreachable for this long is no longer shown (NETWORK 2)."""
 
 AGAIN_MS = 30 * 60_000
-"""Until another try, if an agent could not be probed now: its host or network was called too often."""
+"""Until the next try, if an agent could not be probed because its host or network was called too often."""
 
 INBOX_CLOSED = ""
 """In place of what proves an owner: there is no inbox at the address any more."""
@@ -131,18 +131,13 @@ class AgentStore:
                 fields=flat_of(fields),
             )
         )
-        match cast("list[Any]", reply):
-            case [b"listed", int(ends_at)]:
-                return ends_at, False
-            case [b"replayed", int(ends_at)]:
-                return ends_at, True
-            case [bytes(word), *_]:
-                raise Refused(REFUSALS[word])
-            case _:
-                raise AssertionError(reply)
+        word, *ends_at = cast("list[Any]", reply)
+        if word in REFUSALS:
+            raise Refused(REFUSALS[word])
+        return ends_at[0], word == b"replayed"
 
     async def has_room(self, address: str, agent_id: str) -> bool:
-        """Whether an address may list one more entry, or has this one. Those that have ended do not count."""
+        """Whether an address has this entry, or room for one more; those that have ended do not count."""
         listed = keys.agents_of(address)
         now = await now_ms(self._store, listed)
         names = cast("list[bytes]", await self._store.command("ZRANGE", listed, f"({now}", "+inf", "BYSCORE"))
@@ -210,7 +205,7 @@ class AgentStore:
                 fields=flat_of(found.fields),
             )
         )
-        return cast("list[bytes]", reply)[0].decode()
+        return code_of(reply)
 
     async def probed(
         self,
@@ -225,8 +220,8 @@ class AgentStore:
     ) -> str:
         """Record what a probe found, and plan the next one in a `day` (ms) or more.
 
-        `is_certain`: it was read from a record, so once is enough. `card`: what became of the card of the agent that
-        was `posted` then, if it could be read; with fields if it has changed. Returns the liveness if it is known now,
+        `is_certain`: it was read from a record, so once is enough. `card`: what became of the card of the posting at
+        `posted` (ms), if it could be read; with fields if it has changed. Returns the liveness if that is known now,
         else `later`, `removed`, `unknown` or `asked`.
         """
         partition = ids.partition_of_id(agent_id)

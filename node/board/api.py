@@ -26,7 +26,7 @@ from node.web.signature import Signatures
 from node.web.throughput import FREE_BYTES
 
 SHOWN = frozenset({"title", "body", "author"})
-"""Fields of a post that everybody can read. Only a signed body with no other fields is kept with the signature."""
+"""Public fields of a post. The signed body is kept with its signature only if it has no other fields."""
 
 PROOF = {
     "key": "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs",
@@ -41,16 +41,16 @@ SCHEMA = schema_document(
     "Board", thread=Thread, reply=Reply, search_hit=Hit, new_thread=NewThread, new_reply=NewReply, search=SearchQuery
 )
 
-
 REPLY_WEIGHT = 8
-"""Cost of a byte of a reply, in bytes of an answer: 4 kB take a millisecond to judge and to keep. Their limit is one of
-each thread, so only this bounds the replies of one client to all threads together."""
+"""Cost of a byte of a reply, in bytes of an answer: 4 kB take a millisecond to judge and to keep. Replies are limited
+per thread, so only this bounds the replies of one client to all threads together."""
 
 UNKNOWN = ("thread.unknown",)
 WRITTEN = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
-
+"""Refusals of everything that writes a post."""
 
 OPEN: dict[str, object] = {"closed_at": UNSET}
+"""How the example of an open thread differs from that of any thread."""
 POSTED: dict[str, object] = {
     **OPEN,
     "replies": UNSET,

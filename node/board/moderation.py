@@ -1,6 +1,6 @@
-"""What an operator does to posts: closes, hides and removes them, and sees hidden ones and who wrote any."""
+"""What an operator does with posts: closes, hides and removes them, and sees hidden ones and whom each came from."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -14,14 +14,14 @@ from node.store import StoreUnavailable, ids
 from node.store.errors import OutOfMemory
 
 PAGE_SIZE = 100
-"""Replies that are read together."""
+"""Replies read together."""
 
 EXCERPT_LENGTH = 400
 """Characters of a reported post that the operator is shown in the queue."""
 
 
 class Moderation:
-    """Each operation changes one post; doing it again changes nothing more. Every method raises StoreUnavailable."""
+    """Each operation changes one post and is idempotent. Every method raises StoreUnavailable."""
 
     def __init__(self, store: BoardStore, posts: ModerationStore, provenance: Provenance) -> None:
         self._store = store
@@ -33,7 +33,7 @@ class Moderation:
         return _moderated(await self._read(thread_id))
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[Sequence[ModeratedThread], int]:
-        """Threads of one status by newest activity with whom they came from, and how many there are."""
+        """Threads of one status, newest activity first, with whom they came from; and how many there are."""
         found, total, _ = await self._store.list(status, limit, offset)
         posters = await self._provenance.of_posts([(each.id, 0, each.created_at) for each in found])
         return [_moderated(each, by.client if by else None) for each, by in zip(found, posters, strict=True)], total
@@ -44,38 +44,17 @@ class Moderation:
         Raises Refused `thread.unknown`.
         """
         thread = await self._read(thread_id)
-        replies: list[ModeratedReply] = []
-        page_size = PAGE_SIZE
-        while page_size == PAGE_SIZE:
-            _, page = await self._store.read(thread_id, replies[-1].seq if replies else 0, PAGE_SIZE)
-            page_size = len(page)
-            known = await self._provenance.of_posts(
-                [(thread_id, each.seq, milliseconds(each.created_at)) for each in page]
-            )
-            replies += [
-                ModeratedReply(
-                    seq=each.seq,
-                    created_at=each.created_at,
-                    client=by.client if by else None,
-                    signer=by.signer if by else None,
-                    is_signed=each.is_signed,
-                    is_hidden=each.seq in thread.hidden_replies,
-                    author=each.author,
-                    body=each.body,
-                )
-                for each, by in zip(page, known, strict=True)
-            ]
         (by,) = await self._provenance.of_posts([(thread_id, 0, thread.created_at)])
         return ThreadOrigin(
             thread=_moderated(thread),
             client=by.client if by else None,
             signer=thread.signer,
             body=thread.body,
-            replies=replies,
+            replies=[reply async for reply in self._replies(thread)],
         )
 
     async def set_status(self, thread_id: str, status: Literal["closed", "open"]) -> None:
-        """Take no more replies, or take them again; a hidden thread stays hidden. Raises Refused `thread.unknown`."""
+        """Close a thread, or open it again; a hidden one stays hidden. Raises Refused `thread.unknown`."""
         await self.find(thread_id)
         await self._store.close(thread_id, status)
         await self._store.project([thread_id])
@@ -94,13 +73,14 @@ class Moderation:
         Raises Refused `thread.unknown`.
         """
         if seq:
-            return await self._change(thread_id, seq, "purge")
-        await self.find(thread_id)
-        await self._store.purge({thread_id: 0})
-        return await self._store.project([thread_id])
+            await self._change(thread_id, seq, "purge")
+        else:
+            await self.find(thread_id)
+            await self._store.purge({thread_id: 0})
+            await self._store.project([thread_id])
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> None:
-        """Keep what a client reports about a post, which so many reports hide if that is not 0.
+        """Keep a client's report about a post. `threshold` reports hide the post; 0: none do.
 
         Raises Refused `thread.unknown`.
         """
@@ -126,20 +106,40 @@ class Moderation:
         """Take a reported post off the queue: hidden, or to be seen by all. Raises Refused `report.unknown`."""
         if not await self._posts.settle(thread_id, seq, action):
             raise Refused("report.unknown")
-        await self._list(thread_id)
+        await self._project(thread_id)
+
+    async def _replies(self, thread: StoredThread) -> AsyncIterator[ModeratedReply]:
+        """All replies of a thread, and whom they came from."""
+        last_seq = 0
+        while page := (await self._store.read(thread.id, last_seq, PAGE_SIZE))[1]:
+            known = await self._provenance.of_posts(
+                [(thread.id, each.seq, milliseconds(each.created_at)) for each in page]
+            )
+            for each, by in zip(page, known, strict=True):
+                yield ModeratedReply(
+                    seq=each.seq,
+                    created_at=each.created_at,
+                    client=by.client if by else None,
+                    signer=by.signer if by else None,
+                    is_signed=each.is_signed,
+                    is_hidden=each.seq in thread.hidden_replies,
+                    author=each.author,
+                    body=each.body,
+                )
+            last_seq = page[-1].seq
 
     async def _change(self, thread_id: str, seq: int, action: Literal["hide", "show", "purge"]) -> None:
         if not ids.is_id(thread_id) or not await self._posts.change(thread_id, seq, action):
             raise Refused("thread.unknown")
-        await self._list(thread_id)
+        await self._project(thread_id)
 
-    async def _list(self, thread_id: str) -> None:
-        """Put a thread into the list of its status. Without memory a worker does so later: what is hidden is hidden."""
+    async def _project(self, thread_id: str) -> None:
+        """Put a thread into the list of its status; if Redis has no memory for that, a worker does so later."""
         with suppress(OutOfMemory):
             await self._store.project([thread_id])
 
     async def _read(self, thread_id: str) -> StoredThread:
-        thread = (await self._store.read(thread_id, 0, 1))[0] if ids.is_id(thread_id) else None
+        thread = await self._store.thread(thread_id) if ids.is_id(thread_id) else None
         if thread is None:
             raise Refused("thread.unknown")
         return thread

@@ -12,13 +12,13 @@ from node.store.limits import DAY_MS
 from node.store.steps import Key, step
 
 MAX_REPORTS = 200
-"""Of one post that are kept. Nobody reads more, and the operator sees the first at once."""
+"""Reports kept about one post. Nobody reads more, and the operator sees the first at once."""
 
 REPORT_MS = 90 * DAY_MS
-"""Milliseconds for which reports about a post are kept after the last one."""
+"""How long reports about a post are kept after the last one (ms)."""
 
 _REPORTER = b"by:"
-"""How the fields of a record begin that hold one report each."""
+"""Prefix of the fields of a record that hold one report each."""
 
 
 @step
@@ -134,11 +134,6 @@ class ModerationStore:
         """What was reported about one post, looked at or not; None if nothing was."""
         record = await self._store.command("HGETALL", keys.report(thread_id, seq))
         return _reports((thread_id, seq), 0, record) if record else None
-
-
-def hidden_in(value: bytes | None) -> frozenset[int]:
-    """The numbers in a thread's field `hidden_replies`, which is `,3,17,`."""
-    return frozenset(map(int, filter(None, value.split(b",")))) if value else frozenset()
 
 
 def _reports(post: tuple[str, int], last_at: int, record: object) -> StoredReports:

@@ -1,8 +1,8 @@
 """Which client posted, offered or listed what: known to the operator for RELAY_PROVENANCE_DAYS, and to nobody else.
 
 Offers of contracts and entries of agents are noted like posts, in the same records. A worker notes all of it after the
-acknowledgement, from the events of new posts. The record of a post is found by the time of the post itself, and all
-records that are too old are trimmed by that time, whatever becomes of the post.
+acknowledgement, from the events of new posts. Records are sorted by the time of the post itself: by it they are found,
+and trimmed when they are too old, whatever becomes of the post.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -27,12 +27,12 @@ class Provenance:
     """Notes and finds who posted what. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, days: float) -> None:
-        """`days`: for so long; 0 notes nothing."""
+        """`days`: how long records are kept; 0 notes nothing."""
         self._store = store
         self._days = days
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Note who posted what these events tell of; doing so twice changes nothing more."""
+        """Note who posted what these events tell of. Idempotent."""
         posted = [event for event in events if event.kind in POSTED and event.fields.get("client")]
         if not self._days or not posted:
             return
@@ -49,18 +49,11 @@ class Provenance:
         commands = [
             ("ZRANGEBYSCORE", keys.posters(ids.partition_of_id(thread_id)), at, at) for thread_id, _, at in posts
         ]
-        found = await bulk(self._store, commands)
-        return [
-            next(
-                (
-                    known
-                    for known in (_posted(member.decode(), at) for member in cast("list[bytes]", members))
-                    if (known.thread_id, known.seq) == (thread_id, seq)
-                ),
-                None,
-            )
-            for (thread_id, seq, at), members in zip(posts, found, strict=True)
-        ]
+        found: list[Posted | None] = []
+        for (thread_id, seq, at), members in zip(posts, await bulk(self._store, commands), strict=True):
+            at_that_time = (_posted(member.decode(), at) for member in cast("list[bytes]", members))
+            found.append(next((each for each in at_that_time if (each.thread_id, each.seq) == (thread_id, seq)), None))
+        return found
 
     async def of_contract(self, task_id: str, created_at: int) -> Posted | None:
         """Who offered a contract at that time (ms); None where nobody knows."""
@@ -68,7 +61,7 @@ class Provenance:
         return known
 
     async def find(self, is_wanted: Callable[[Posted], bool]) -> list[Posted]:
-        """All that is known of what is wanted, newest first. It looks at all records."""
+        """All records that are wanted, newest first. Looks at every record."""
         found = [known async for known in self._all() if is_wanted(known)]
         return sorted(found, key=lambda known: known.at, reverse=True)
 

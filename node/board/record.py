@@ -1,11 +1,10 @@
-"""The records of threads and replies in Redis, as they are read."""
+"""Decodes the records of threads and replies in Redis."""
 
 from typing import Any, Literal
 
 import msgspec
 
 from node.board.model import Reply, ThreadStatus
-from node.board.moderation_store import hidden_in
 from node.common.timestamps import timestamp
 from node.store.decoding import fields_of, text
 
@@ -13,7 +12,7 @@ THREAD_FIELDS = (
     *("status", "source", "title", "body", "author", "signature", "created_at", "last_reply_at", "reply_count"),
     *("closed_at", "hidden_replies", "signer"),
 )
-"""What is read of a thread, in the order in which `thread_of` takes it. A relayed message has its payload as well."""
+"""The fields read of a thread, in the order in which `thread_of` takes them; the payload of a relayed one is not."""
 
 
 Row = tuple[str, list[bytes | None]]
@@ -46,7 +45,7 @@ class StoredThread(msgspec.Struct, frozen=True):
 
 
 def thread_of(thread_id: str, values: Any) -> StoredThread | None:
-    """The thread with these values of THREAD_FIELDS."""
+    """The thread with these values of THREAD_FIELDS; None if there is no such thread."""
     status, source, title, body, author, signature, created_at, last_reply_at, reply_count, *others = values
     closed_at, hidden, signer = others
     if title is None:
@@ -66,6 +65,11 @@ def thread_of(thread_id: str, values: Any) -> StoredThread | None:
         hidden_replies=hidden_in(hidden),
         signer=signer.decode() if signer else None,
     )
+
+
+def hidden_in(value: bytes | None) -> frozenset[int]:
+    """The numbers in a thread's field `hidden_replies`, which is `,3,17,`."""
+    return frozenset(map(int, filter(None, value.split(b",")))) if value else frozenset()
 
 
 def has_status(row: Row, status: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""When threads are removed. Those that agents posted and those made of relayed messages have times of their own."""
+"""When threads are removed. Posted threads and those made of relayed messages have retention times of their own."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from node.board.store import BoardStore
 
 
 class ThreadRetention:
-    """Removes threads in which nothing has happened for a time, which depends on their source; 0 is for ever."""
+    """Removes threads that have been idle for the retention time of their source; 0 is for ever."""
 
     def __init__(self, store: BoardStore, board_ms: int, relay_ms: int) -> None:
         self._store = store
@@ -25,5 +25,5 @@ class ThreadRetention:
 
 
 def least(*days: float) -> float:
-    """The shortest of some times; 0 is for ever, and is the result if all are 0."""
+    """The shortest of several retention times, of which 0 is the longest: for ever."""
     return min(filter(None, days), default=0.0)

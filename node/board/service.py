@@ -57,8 +57,8 @@ class Board:
         self._report_threshold = settings.report_threshold
         self._note = note
         self._targets = targets
-        self._base = f"{settings.public_url}/board/"
-        self._threads = f"{settings.public_url}/api/v1/board/threads/"
+        self._pages_url = f"{settings.public_url}/board/"
+        self._threads_url = f"{settings.public_url}/api/v1/board/threads/"
         self._rows = PreparedRows(self._encoded)
         self._pages = SharedReads(self._page_json)
 
@@ -166,8 +166,7 @@ class Board:
         Raises Refused `thread.unknown`, `callbacks.proof` if nothing is shown, `thread.signer`, StoreUnavailable.
         """
         _require_id(thread_id)
-        stored, _ = await self._store.read(thread_id, 0, 1)
-        thread = _shown(stored)
+        thread = _shown(await self._store.thread(thread_id))
         if not signer:
             raise Refused("callbacks.proof")
         if thread.signer != signer:
@@ -201,9 +200,17 @@ class Board:
     async def page_json(self, query: ThreadPageQuery) -> bytes:
         """`page` of the open threads as JSON. Raises StoreUnavailable.
 
-        Who asks for the same page at the same time shares a reading, and rows that have not changed are not made again.
+        Requests for the same page at the same time share a read, and rows that have not changed are not encoded again.
         """
         return await self._pages.get(query)
+
+    async def project(self, *thread_ids: str) -> None:
+        """Put threads into the lists of their status, as the worker does after every event. Raises StoreUnavailable."""
+        await self._store.project(thread_ids)
+
+    def address_of(self, reply: Reply) -> str:
+        """Where a reply is read, as JSON."""
+        return f"{self._threads_url}{reply.thread_id}?since_seq={reply.seq - 1}"
 
     async def _page_json(self, query: ThreadPageQuery) -> bytes:
         found, total, is_incomplete = await self._store.rows("open", query.limit, query.offset)
@@ -211,15 +218,10 @@ class Board:
         page = ThreadPage(threads, total, query.limit, query.offset, is_incomplete or msgspec.UNSET)
         return msgspec.json.encode(page)
 
-    async def project(self, *thread_ids: str) -> None:
-        """Put threads into the lists of their status, as the worker does after every event. Raises StoreUnavailable."""
-        await self._store.project(thread_ids)
-
     async def _original(self, thread_id: str) -> Thread:
         """A thread as it was when it was posted, with the signature that it got then."""
-        stored, _ = await self._store.read(thread_id, 0, 1)
         first = msgspec.structs.replace(
-            _shown(stored),
+            _shown(await self._store.thread(thread_id)),
             status="open",
             last_reply_at=None,
             last_seq=0,
@@ -227,10 +229,6 @@ class Board:
             closed_at=None,
         )
         return self._thread(first)
-
-    def address_of(self, reply: Reply) -> str:
-        """Where a reply is read, as JSON."""
-        return f"{self._threads}{reply.thread_id}?since_seq={reply.seq - 1}"
 
     async def _original_reply(self, thread_id: str, seq: int) -> Reply:
         stored, replies = await self._store.read(thread_id, seq - 1, 1)
@@ -255,7 +253,7 @@ class Board:
             last_reply_at=timestamp(stored.last_reply_at) if stored.last_reply_at else None,
             reply_count=stored.reply_count,
             source=stored.source,
-            url=self._base + stored.id,
+            url=self._pages_url + stored.id,
             closed_at=timestamp(stored.closed_at) if stored.closed_at else msgspec.UNSET,
         )
 

@@ -5,8 +5,7 @@ from contextlib import suppress
 from typing import Any, Literal, cast
 
 from node.board.model import Reply, ThreadStatus
-from node.board.moderation_store import hidden_in
-from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, reply_of, thread_of
+from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk
@@ -222,6 +221,10 @@ class BoardStore:
         """Where each thread comes from: `board` or `relay`; empty if it is unknown. Raises StoreUnavailable."""
         found = await self._store.commands(("HGET", keys.thread(each), "source") for each in thread_ids)
         return [source.decode() if source else "" for source in cast("list[bytes | None]", found)]
+
+    async def thread(self, thread_id: str) -> StoredThread | None:
+        """A thread without its replies; None if it is unknown. Raises StoreUnavailable."""
+        return thread_of(thread_id, await self._store.command("HMGET", keys.thread(thread_id), *THREAD_FIELDS))
 
     async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
         """A thread, None if it is unknown, and its replies after `since_seq`, the hidden ones too.

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast
 
-from node.board.moderation_store import hidden_in
+from node.board.record import hidden_in
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 from node.store.decoding import fields_of

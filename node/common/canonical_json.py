@@ -4,10 +4,13 @@ import re
 
 import msgspec
 
-_LONG = b"0" * 16
 _DIGITS = bytes(ord("0") if byte in b"0123456789." else 0 for byte in range(256))
-_sorted = msgspec.json.Encoder(order="sorted").encode
+"""Translates what numbers are made of to 0, and everything else to NUL."""
+_LONG = b"0" * 16
+"""A number, so translated, with more than 15 digits or with 15 and a point."""
 _TINY = re.compile(rb"[0-9][eE]-[0-9]{3}")
+"""The exponent of a number that may be too small for a double."""
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def canonical(raw: bytes, value: object) -> bytes:

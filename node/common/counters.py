@@ -1,7 +1,7 @@
-"""What this process has counted since it started: plain integers, because acknowledgements are counted here too.
+"""What this process has counted since it started, in plain integers: acknowledgements are counted here, too.
 
-`node.observe.metrics.meter` publishes them once a second. The names are known to the program and none
-comes from a client, but for those of clients in REFUSED_CLIENTS, which no metric shows.
+`node.observe.metrics.meter` publishes the counts once a second. No name in them comes from a client, except the
+addresses in REFUSED_CLIENTS, which no metric shows.
 """
 
 from bisect import bisect_left
@@ -10,7 +10,7 @@ from collections import Counter
 from node.config import Limits
 
 BOUNDS = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.05, 0.1, 0.25, 1.0)
-"""Upper bounds of the histogram's buckets in seconds. They are close together below the target of 20 ms."""
+"""Upper bounds of the histogram's buckets, in seconds; close together below the target of 20 ms."""
 
 CLIENT_GONE = 499
 """The status of a request whose client has gone away; nginx logs the same number."""
@@ -47,13 +47,13 @@ VERDICTS = [0, 0]
 """Verdicts of the English gate: texts refused, texts passed."""
 
 REFUSALS: Counter[str] = Counter()
-"""Requests that were refused or failed, by code of the catalogue."""
+"""Requests that were refused or failed, by error code."""
 
 REFUSED_CLIENTS: dict[str, int] = {}
 """Requests that were refused or failed, by client, until they are reported (`node.web.activity`)."""
 
 MAX_REFUSED_CLIENTS = 10_000
-"""Clients counted there until then; requests of others are not."""
+"""How many clients are counted there between two reports; requests of further ones are not."""
 
 
 def count_refused(client: str) -> None:

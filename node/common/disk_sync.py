@@ -1,15 +1,15 @@
-"""Having the disk keep what was written: until then a power failure loses files, and the names of files."""
+"""Makes the disk keep what was written (fsync): until then a power failure may lose files and their names."""
 
 import errno
 import os
 from pathlib import Path
 
 NOT_POSSIBLE = frozenset({errno.EACCES, errno.EINVAL, errno.ENOTSUP})
-"""Errors of directories that this user may not read, or whose file system has no such call."""
+"""Errors for directories that this user may not read, or whose file system cannot sync them."""
 
 
 def sync(path: Path) -> None:
-    """Return once the disk has a file, or the names in a directory, where it can be had. Raises OSError."""
+    """Return once the disk has a file, or the names in a directory where that is possible. Raises OSError."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -22,6 +22,6 @@ def sync(path: Path) -> None:
 
 
 def sync_all(directory: Path) -> None:
-    """`sync` a directory and everything below it, after it was written: that is faster than one file at a time."""
+    """`sync` a directory and everything below it. Faster after all files are written than after each."""
     for path in (*directory.rglob("*"), directory):
         sync(path)

@@ -1,4 +1,4 @@
-"""A lock on a folder, which ends with its process, however that ends."""
+"""A lock on a folder, released when its process ends, however that ends."""
 
 import fcntl
 import os

@@ -1,9 +1,9 @@
 """What a request gives back while it waits for a change, and takes again before it goes on.
 
-Whoever waits does not know the request that it waits for: `while_waiting` of `node.web.http` says what its pauses are,
-and the few places that wait mark them (`long_poll`, claim-next, pages of events). Only these pauses cost nothing, so a
-`wait=` does not get the reads before, between and after them done beside the turn of their client. A task that several
-requests share must not pause: it would be for the request that happened to begin it.
+The code that waits does not know its request: `while_waiting` in `node.web.http` says what a pause is, and the few
+places that wait mark it (`long_poll`, claim-next, pages of events). Only these pauses are exempt from the client's
+turn; the reads before, between and after them are not. A task that several requests share must not pause: that would
+be a pause of the request that happened to start it.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from contextvars import ContextVar
 Pause = Callable[[], AbstractAsyncContextManager[None]]
 
 PAUSE: ContextVar[Pause] = ContextVar("pause", default=nullcontext)
-"""How the work that runs pauses; by default it has nothing to give back."""
+"""How the running request pauses; by default it has nothing to give back."""
 
 
 def paused() -> AbstractAsyncContextManager[None]:

@@ -8,17 +8,17 @@ from msgspec import Raw
 S = TypeVar("S")
 
 KEPT_BYTES = 4 * 1024 * 1024
-"""Of one list, about: the rows of its first pages, or the 30 longest."""
+"""Kept of one list, about: the rows of its first pages, or the 30 longest."""
 
 OVERHEAD = 2048
-"""Bytes that a row takes beside its text: the objects that it is made of."""
+"""Bytes that a row takes beyond its text, for the objects that it was made of."""
 
 
 class PreparedRows(Generic[S]):
     """Encodes a row once for as long as it stays the same.
 
-    A row is kept with all that it was made of, as it was read, and used again only if what was read now is equal. So it
-    is never older than the read. Those that were not asked for longest go first.
+    A row is kept with what it was made of, and used again only if what was read now is equal, so it is never older than
+    the read. The least recently used rows go first.
     """
 
     def __init__(self, encode: Callable[[str, S], bytes], most: int = KEPT_BYTES) -> None:

@@ -17,7 +17,7 @@ from typing import NoReturn
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that made it ends
 
 NICENESS = 10
-"""For work that no acknowledgement waits for: it gets a tenth of the processor time of other work."""
+"""For work that no acknowledgement waits for: it gets a tenth of the processor time that other work gets."""
 
 _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -37,7 +37,7 @@ def die_with_parent(parent: int, signum: signal.Signals) -> None:
 
 
 def leave() -> NoReturn:
-    """End this process with status 0 without waiting for its threads. Writes what was logged or printed first."""
+    """End this process with status 0 without waiting for its threads, after writing what was logged or printed."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -45,7 +45,7 @@ def leave() -> NoReturn:
 
 
 def stop_writing() -> None:
-    """Send what is still to be written to stdout to /dev/null: its reader is gone, as after `| head`."""
+    """Send the rest of stdout to /dev/null: its reader is gone, as after `| head`."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -70,7 +70,7 @@ def freeze() -> None:
 
 
 def import_path() -> dict[str, str]:
-    """The environment variables with which a child finds this package if it is not installed."""
+    """Environment variables by which a child finds this package if it is not installed."""
     root = str(Path(__file__).parents[2])
     if root in site.getsitepackages():
         return {}

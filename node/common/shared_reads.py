@@ -19,7 +19,7 @@ class SharedReads(Generic[K, V]):
     def __init__(self, read: Callable[[K], Awaitable[V]]) -> None:
         self._read = read
         self._waiting: dict[K, list[asyncio.Future[V]]] = {}
-        """Callers that wait for the next read, by key; a key stays as long as its reads follow one another."""
+        """Callers that wait for the next read, by key; a key stays as long as one of its reads runs."""
         self._under_way: set[asyncio.Task[V]] = set()
 
     def get(self, key: K) -> "asyncio.Future[V]":
@@ -34,7 +34,7 @@ class SharedReads(Generic[K, V]):
         return outcome
 
     def _follow(self, key: K) -> None:
-        """Read for the callers that wait; those that come in this turn of the event loop are among them."""
+        """Read for the callers that wait, including those that still come in this turn of the event loop."""
         task = asyncio.get_running_loop().create_task(self._begin(key))
         self._under_way.add(task)
         task.add_done_callback(partial(self._settle, key, self._waiting[key]))

@@ -5,21 +5,21 @@ import signal
 
 
 class SharedMark:
-    """Set once, and seen by this process and all that are forked from it, before or after.
+    """A flag that is set once and seen by this process and all forked from it, before or after.
 
-    It is a byte of memory that they share. `multiprocessing.Event` has a lock, which a process that is killed while it
-    looks would keep for ever.
+    It is a byte of shared memory. `multiprocessing.Event` has a lock, which a process that is killed while holding it
+    would keep for ever.
     """
 
     def __init__(self) -> None:
         self._byte = mmap.mmap(-1, 1)
 
     def set(self) -> None:
-        """Say so to all of them."""
+        """Set it for all of them."""
         self._byte[0] = 1
 
     def is_set(self) -> bool:
-        """Whether it was said."""
+        """Whether it is set."""
         return self._byte[0] == 1
 
 
@@ -28,8 +28,8 @@ DRAIN = signal.SIGUSR2
 sending requests before the node stops listening."""
 
 DRAINING = SharedMark()
-"""Set before DRAIN is sent: a web process that still starts then, or takes the place of another one later, would say
-that it is ready, and load balancers would come back to a node that is about to end."""
+"""Set before DRAIN is sent. Otherwise a web process that is still starting, or replaces another one later, would report
+itself ready, and load balancers would come back to a node that is about to end."""
 
 RELEASE_WAITERS = signal.SIGUSR1
 """Sent to each web process just before it is told to stop: it answers the requests that wait for a change, so that

@@ -5,6 +5,6 @@ from contextlib import suppress
 
 
 async def sleep_unless_stopped(stop: asyncio.Event, seconds: float) -> None:
-    """Return after so many seconds, or as soon as `stop` is set."""
+    """Return after `seconds`, or as soon as `stop` is set."""
     with suppress(TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)

@@ -4,13 +4,13 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 LAST_MS = 253_402_300_799_999
-"""The last millisecond that RFC 3339 can write: the year 9999 ends."""
+"""The last millisecond that RFC 3339 can write, at the end of the year 9999."""
 
 
 def timestamp(ms: int) -> str:
-    """`2026-11-21T08:00:00.123Z` for milliseconds since 1970; LAST_MS for all that is later.
+    """`2026-11-21T08:00:00.123Z` for milliseconds since 1970; a later time is written as LAST_MS.
 
-    A time that could not be written would make each list fail that shows it.
+    A time that cannot be written would break every list that shows it.
     """
     seconds, rest = divmod(min(ms, LAST_MS), 1000)
     return f"{_second(seconds)}.{rest:03d}Z"
@@ -24,5 +24,5 @@ def milliseconds(text: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _second(seconds: int) -> str:
-    # Cached: thousands of acknowledgements have the same second, and lists have the same rows again and again.
+    # Cached: thousands of acknowledgements share a second, and lists show the same rows again and again.
     return datetime.fromtimestamp(seconds, UTC).isoformat()[:19]

@@ -22,16 +22,16 @@ from node.web.signature import Signatures
 from node.web.streams import PLACE_MS, STREAM_HEADERS, BodySender, StreamCount, Streaming, until_gone
 
 MAX_STREAMS = 2000
-"""Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
+"""Streams that one process holds open: half of the connections that it accepts. Beyond that, 503."""
 
 LOOK_BYTES = 256
-"""Cost of an event that is looked at and not wanted, 3 us, in bytes of an answer."""
+"""Cost of an event that is looked at and not wanted (3 µs), in bytes of an answer."""
 
 FORMS: dict[str, Form] = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
 """Media types in `Accept` that ask for a stream."""
 
 NOT_WANTED = re.compile(r"q=0(\.0*)?")
-"""What says of a media type in `Accept` that it is not to be sent (RFC 9110 §12.4.2)."""
+"""The parameter of a media type in `Accept` by which it is not acceptable (RFC 9110 §12.4.2)."""
 
 
 class EventsApi:

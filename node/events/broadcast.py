@@ -1,8 +1,8 @@
 """One reader of a source for all its followers in this process: a follower costs Redis nothing.
 
-The reader keeps the last events in memory as they are sent. Each follower has a place among them, so a new event costs
-one append, and a call for each follower that wants it: no task is woken as long as its connection has room. Followers
-are told a few at a time, and requests of others are served in between.
+The reader keeps the last events in memory, encoded as they are sent. Each follower has a place among them, so a new
+event costs one append, and one call for each follower that wants it: as long as its connection has room, no task is
+woken. Followers are told some at a time, and other requests are served in between.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from node.events.source import START, Batch, CursorTooOld, EventSource, Position
 from node.store import Listener, StoreUnavailable, WakeUps
 
 READ_AT_ONCE = 100
-"""Events that are read together."""
+"""Events read together."""
 
 POLL_SECONDS = 5.0
 """Between two reads without a wake-up, in case one was lost."""
@@ -27,31 +27,30 @@ RETRY_SECONDS = 0.5
 """Between two reads while Redis is out of reach."""
 
 KEPT_BYTES = 4 * 1024 * 1024
-"""Size of the events that are kept for followers who are behind, and for new ones, beside the last that were read."""
+"""Size of the events kept for followers that are behind, and for new ones, besides the last that were read."""
 
 MAX_BEHIND_BYTES = 256 * 1024
-"""A follower that has this much left to read is dropped: it is too slow, and all of that would have to be kept for
-it."""
+"""A follower with this much left to read is dropped: it is too slow, and all of that would have to be kept for it."""
 
 REST = 4.0
-"""After events were sent, none are sent for this many times as long as that took: so the followers of a source take a
-fifth of a process, however many they are. What happens meanwhile is sent to each of them together."""
+"""After sending events, a broadcast rests for this many times as long as that took, so that its followers take a fifth
+of a process, however many they are. What happens meanwhile is sent to each of them together."""
 
 TOLD_AT_ONCE = 100
-"""Followers that are told before others have their turn: sending to them takes about a millisecond."""
+"""Followers told before other work has its turn: sending to them takes about a millisecond."""
 
 SELDOM_SECONDS = 0.25
-"""Events that come so long after those before are sent without a rest in between: their followers hear them soonest.
-Where they come one after the other, there is a rest after every TOLD_AT_ONCE followers, or else the threads that write
-to sockets would have all the processors for as long as it takes to write to thousands."""
+"""Events that come at least this long after the ones before are sent to all followers without a rest, so that they hear
+them soonest. Where events come thick and fast there is a rest after every TOLD_AT_ONCE followers; otherwise the threads
+that write to sockets would have all the processors for as long as it takes to write to thousands."""
 
 MAX_SHARED = 8
-"""Selections of types for which the pieces of a batch are kept until all followers have it, so that many selections do
-not multiply what it takes in memory."""
+"""Selections of types for which the pieces of a batch are kept until all followers have it. The bound keeps many
+different selections from multiplying its size in memory."""
 
 Hear = Callable[[Frames], bool]
-"""Sends events at once. False if the connection has no room for more: they are on their way, and the follower's own
-task has to wait until they are sent."""
+"""Sends events at once. Returns False if the connection has no room for more: they are on their way, and the follower's
+own task has to wait until they are sent."""
 
 
 class Follower:
@@ -67,7 +66,7 @@ class Follower:
         """Resolved when there is something for `next`; None while nobody waits."""
         self._hear: Hear | None = None
         self.has_ended = False
-        """Whether there will be nothing more: the thing is gone, or the process is about to stop."""
+        """Whether there will be no more: the entity is gone, or the process is about to stop."""
         self.on_too_slow: Callable[[], object] | None = None
         """Called if the follower does not keep up; it hears nothing more."""
 
@@ -77,7 +76,7 @@ class Follower:
         return max(self._after, self._broadcast.position_of(self._number))
 
     async def next(self, seconds: float, hear: Hear | None = None) -> Frames:
-        """The next events, waiting for one for so long; none if the time is up or it has ended.
+        """The next events, waiting up to `seconds` for one; none if the time is up or the follower has ended.
 
         With `hear`, events go there while it waits, and it returns without any when that returns False.
         """
@@ -94,7 +93,7 @@ class Follower:
         return self._take()
 
     def tell(self, types: set[str]) -> None:
-        """There are events of these types. Drops the follower if it has been busy with sending for too long."""
+        """There are events of these types. Drops the follower if it has fallen too far behind."""
         if self._news is None:
             self._drop_if_too_slow()
         elif not (self._news.done() or self._types.isdisjoint(types) or (self._hear and self._hear_next(self._hear))):
@@ -156,11 +155,11 @@ class Broadcast:
         return len(self._followers)
 
     async def newest(self) -> Position:
-        """A position that a follower can join at now. Raises Refused, StoreUnavailable."""
+        """The position at which a follower can join now. Raises Refused, StoreUnavailable."""
         return self._position if self._reading else await self._source.newest()
 
     def join(self, after: Position, types: frozenset[str]) -> Follower | None:
-        """A follower of what comes after a position; None if what is between that and now has to be read first."""
+        """A follower of what comes after a position; None if the events between that and now must be read first."""
         if self._reading is None:
             self._floor = self._position = after
             self._reading = asyncio.create_task(self._read())
@@ -227,7 +226,7 @@ class Broadcast:
                     if not batch.has_more:
                         await self._listener.next(POLL_SECONDS)
         except (Refused, CursorTooOld):
-            pass  # the thing is gone; or this process was cut off for so long that its followers have to begin anew
+            pass  # the entity is gone, or this process was cut off for so long that its followers must start again
         finally:
             self._listener = self._reading = None
             # A reader that is started later counts bytes from 0 again, and goes on with the numbers of the frames.
@@ -238,8 +237,8 @@ class Broadcast:
             self.end()
 
     async def _publish(self, batch: Batch, rest: float) -> None:
-        """Send a batch to all followers. `rest`: after so many of them, for how many times as long as that took."""
-        # Before the new ones are added: all of a batch stay until who waits for them has them, however large it is.
+        """Send a batch to all followers, resting `rest` times as long as each TOLD_AT_ONCE of them took."""
+        # Before the new ones are added: a whole batch stays until those who wait for it have it, however large it is.
         while self._frames and self._bytes - self._frames[0].end >= KEPT_BYTES:
             self._floor = self._frames.popleft().position
             self._first_number += 1
@@ -261,7 +260,7 @@ class Broadcast:
 
 
 class Broadcasts:
-    """The broadcasts of a process, one for each topic that somebody follows, or is about to. Nobody else keeps one."""
+    """The broadcasts of a process, one for each topic that somebody follows or is about to. They are held weakly."""
 
     def __init__(self, wakeups: WakeUps, most: int) -> None:
         """`most`: requests that may wait for an event in this process at a time."""

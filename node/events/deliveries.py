@@ -19,6 +19,9 @@ PUBLISHER = ("Authorization", "Bearer and the publisher_token; or sign the reque
 DESTROYER = ("Authorization", "Bearer and the destroy_token")
 NOTHING_SHOWN = "callbacks.proof"
 
+RequireRight = Callable[[str, InboxProof], Awaitable[None]]
+"""Takes the id of an entity and what a request shows for itself. Raises Refused unless that allows the read."""
+
 
 class DeliveriesApi:
     """Delivery states over HTTP: each room says who may read, and the record is the same for all."""
@@ -48,11 +51,9 @@ class DeliveriesApi:
     )
     async def of_task(self, request: Request) -> Response:
         """How far the callbacks about a contract are, for its publisher."""
-
-        async def allow(task_id: str, proof: InboxProof) -> None:
-            await self._tasks.require_publisher(task_id, proof.token, proof.signer)
-
-        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+        return await self._of_id(
+            request, lambda task_id, proof: self._tasks.require_publisher(task_id, proof.token, proof.signer)
+        )
 
     @Operation(
         "How far the callbacks about your session are; wait for a change",
@@ -63,11 +64,9 @@ class DeliveriesApi:
     )
     async def of_session(self, request: Request) -> Response:
         """How far the callbacks about a session are, for whoever opened it."""
-
-        async def allow(session_id: str, proof: InboxProof) -> None:
-            await self._sessions.require_opener(session_id, proof.token)
-
-        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+        return await self._of_id(
+            request, lambda session_id, proof: self._sessions.require_opener(session_id, proof.token)
+        )
 
     @Operation(
         "How far the callbacks about your signed thread are, signed with the same key; wait for a change",
@@ -78,11 +77,7 @@ class DeliveriesApi:
     )
     async def of_thread(self, request: Request) -> Response:
         """How far the callbacks about a thread are, for the key that signed it."""
-
-        async def allow(thread_id: str, proof: InboxProof) -> None:
-            await self._board.require_signer(thread_id, proof.signer)
-
-        return await self._answer(request, request.params["id"], ids.partition_of_id, allow)
+        return await self._of_id(request, lambda thread_id, proof: self._board.require_signer(thread_id, proof.signer))
 
     @Operation(
         "How far the callbacks about your inbox are; wait for a change",
@@ -95,16 +90,15 @@ class DeliveriesApi:
         """How far the callbacks about an inbox are, for its owner."""
         return await self._answer(request, request.params["address"], ids.partition_of, self._inboxes.require_owner)
 
+    async def _of_id(self, request: Request, require_right: RequireRight) -> Response:
+        return await self._answer(request, request.params["id"], ids.partition_of_id, require_right)
+
     async def _answer(
-        self,
-        request: Request,
-        entity: str,
-        partition: Callable[[str], int],
-        allow: Callable[[str, InboxProof], Awaitable[None]],
+        self, request: Request, entity: str, partition_of: Callable[[str], int], require_right: RequireRight
     ) -> Response:
         query = read_query(request, DeliveryQuery)
-        await allow(entity, await proof_of(request, self._signatures))
-        reading = self._records.read(partition(entity), entity, query)
+        await require_right(entity, await proof_of(request, self._signatures))
+        reading = self._records.read(partition_of(entity), entity, query)
         return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
 
     def routes(self) -> tuple[Route, ...]:

@@ -1,7 +1,7 @@
 """The public feed: one stream of references to what happened, which workers copy from the outboxes.
 
-It holds no contents: who reads an event reads the thing itself, as everybody may see it then. So what the operator has
-hidden since is not shown, and an event takes some 100 bytes whatever it tells of.
+It holds no contents: whoever reads an event reads the entity itself, as everybody may see it at that time. So what the
+operator has hidden since is not shown, and an event takes some 100 bytes whatever it is about.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ TYPES = {"reply.posted": "reply.added", "task.rejected": "task.in_progress"} | {
         *("agent.listed", "agent.removed"),
     )
 }
-"""Kinds of events in the outboxes that are public, and what clients know them by."""
+"""The public kinds of events in the outboxes, and the types that clients know them by."""
 
 COPIED_AT_ONCE = 200
 """Entries of an outbox that are copied together."""
 
 SLACK = 256
-"""Entries that the feed may have beyond its length, so that it is not trimmed for each one. Redis spends less than a
-millisecond on that many."""
+"""Entries that the feed may have beyond its length, so that it is not trimmed for each one. Trimming this many takes
+Redis less than a millisecond."""
 
 Entries = list[tuple[bytes, list[bytes]]]
 
@@ -109,7 +109,7 @@ class FeedStore:
         self._store = store
 
     async def read(self, after: Position, count: int) -> list[FeedEntry]:
-        """The next `count` entries. Raises CursorTooOld, also for a place behind the last entry."""
+        """The next `count` entries. Raises CursorTooOld, also for a position after the last entry."""
         place = f"{after[0]}-{after[1]}"
         found = cast("Entries", await self._store.command("XRANGE", keys.FEED, place, "+", "COUNT", count + 1))
         if found and _position(found[0][0]) == after:
@@ -118,8 +118,16 @@ class FeedStore:
             await self._require_kept(after)
         return [_entry(entry, flat) for entry, flat in found[:count]]
 
+    async def newest(self) -> Position:
+        """After the last entry."""
+        return _newest(cast("Entries", await self._store.command("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)))
+
+    async def oldest(self) -> Position:
+        """Before the first entry."""
+        return _position(cast("bytes | None", await self._store.command("HGET", keys.FEED_MARKS, "trimmed")))
+
     async def _require_kept(self, after: Position) -> None:
-        """Raise CursorTooOld unless all entries after that place were there before this was called."""
+        """Raise CursorTooOld unless all entries after that position were there before this was called."""
         trimmed, last = await self._store.commands(
             [("HGET", keys.FEED_MARKS, "trimmed"), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]
         )
@@ -129,14 +137,6 @@ class FeedStore:
         newest = _newest(cast("Entries", last))
         if after > newest:  # a failover has lost entries, or the cursor was made up
             raise CursorTooOld(newest)
-
-    async def newest(self) -> Position:
-        """After the last entry."""
-        return _newest(cast("Entries", await self._store.command("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)))
-
-    async def oldest(self) -> Position:
-        """Before the first entry."""
-        return _position(cast("bytes | None", await self._store.command("HGET", keys.FEED_MARKS, "trimmed")))
 
 
 def _copy(entry: bytes, flat: list[bytes]) -> tuple[str | bytes | int, ...]:

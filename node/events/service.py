@@ -32,7 +32,7 @@ class Topic(msgspec.Struct):
     types: frozenset[str]
     """Those that it wants."""
     looked: int = 0
-    """How many others were looked at for it."""
+    """How many events of other types were looked at for it."""
 
     async def position(self, cursor: str | None) -> Position:
         """Where a client begins. Raises Invalid, Refused if the thing is gone, StoreUnavailable."""
@@ -61,7 +61,7 @@ class Topic(msgspec.Struct):
         return Frames([Frame(self.source.name, event) for event in batch.events])
 
     def join(self, after: Position) -> Follower | None:
-        """Follow from a position on; None if what is between that and now has to be read first."""
+        """Follow from a position on; None if the events between that and now must be read first."""
         return self.broadcast.join(after, self.types)
 
 

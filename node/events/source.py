@@ -1,7 +1,6 @@
-"""What can be followed: sources of events, each with an order of its own, and the cursors that name a place in it.
+"""What can be followed: sources of events, each with an order of its own, and the cursors that name a position in it.
 
-A source reads its events from what is stored, so that a place in it means the same to every process, and after
-a restart.
+A source reads its events from what is stored, so a position means the same to every process, and after a restart.
 """
 
 import binascii
@@ -15,7 +14,7 @@ import msgspec
 from node.common.refusal import Invalid
 
 Position = tuple[int, int]
-"""A place between two events of a source. Positions of one source are ordered; events lie before theirs."""
+"""A place between two events of a source; that of an event is the one after it. Positions of one source are ordered."""
 
 START: Position = (0, 0)
 """Before the first event of every source."""
@@ -45,14 +44,14 @@ class Batch(msgspec.Struct, frozen=True):
     has_more: bool = False
     """Whether there is more to read now."""
     looked: int = 0
-    """How many events were looked at and are not wanted."""
+    """How many events were looked at without being wanted."""
 
 
 class CursorTooOld(Exception):
-    """Events after the place that a reader asked for are gone, or there never was such a place.
+    """Events after the position that a reader asked for are gone, or there never was such a position.
 
-    No source reads from there: otherwise the first follower from there would make all others of its topic follow from
-    there, too (`node.events.broadcast`).
+    No source reads from there: the first follower of a topic determines where its broadcast begins, for all others, too
+    (`node.events.broadcast`).
     """
 
     def __init__(self, oldest: Position) -> None:
@@ -65,7 +64,7 @@ class EventSource(Protocol):
 
     @property
     def name(self) -> str:
-        """Whose positions these are: a cursor is good for sources of the same name."""
+        """Whose positions these are: a cursor is valid for sources of the same name."""
         ...
 
     @property
@@ -75,8 +74,8 @@ class EventSource(Protocol):
 
     @property
     def channel(self) -> str:
-        """Where a wake-up says that there may be new events. Only to be asked once something was read: until then
-        nobody knows whether there is such a thing.
+        """Where a wake-up says that there may be new events. Only to be used once something was read: before that it
+        is not known whether the entity exists.
         """
         ...
 

@@ -1,7 +1,7 @@
 """The topics of NETWORK 3 as sources: the public feed, and what single threads, contracts, sessions and inboxes keep.
 
-`data` is read when the event is sent. Of an event that is followed live it is the state just after it; of an older one
-it is the state of today, and an event about something that nobody may see any more is left out.
+`data` is read when the event is sent: for an event followed live it is the state just after it, for an older one the
+present state. An event about something that nobody may see any more is left out.
 """
 
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ from node.store import keys
 from node.tasks.service import Tasks
 
 READ_AT_ONCE = 200
-"""Entries of the feed that are read in one trip, at most."""
+"""The most entries of the feed that are read in one trip."""
 
 SCANNED_AT_ONCE = 600
 """Entries of the feed that one read looks at for events of its topic and types; then the reader asks again."""
@@ -39,7 +39,7 @@ class FeedSource:
     channel = keys.FEED
 
     def __init__(self, feed: FeedStore, board: Board, tasks: Tasks, agents: Agents, kinds: Collection[str]) -> None:
-        """`kinds`: of which things it tells, by the first word of the types."""
+        """`kinds`: the first words of the types that it has."""
         self._feed = feed
         self._board = board
         self._tasks = tasks
@@ -120,7 +120,7 @@ class ThreadSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
         posts, closed = after
         room = limit if posts else limit - 1
-        # Replies that nobody asked for are not read: whoever gets nothing of them is not charged for them either.
+        # Replies that were not asked for are not read: their reader is not charged for them either.
         since = max(posts - 1, 0) if "reply.added" in types else FAR_AHEAD
         thread = await self._board.read(self._id, ThreadQuery(since_seq=since, limit=max(room, 1)))
         replies = (thread.replies or [])[:room]

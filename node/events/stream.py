@@ -18,11 +18,11 @@ from node.store.errors import StoreUnavailable
 from node.web.streams import HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_SECONDS, BodySender
 
 MIN_RETRY_MS, MAX_RETRY_MS = 500, 3000
-"""Bounds of the random time after which a client comes back, so that the clients of a process that stops do not all
-come at once."""
+"""Bounds of the random time after which a client reconnects, so that those of a stopping process do not all come back
+at once."""
 
 READ_AT_ONCE = 100
-"""Events that are read together until the stream has caught up."""
+"""Events read together until the stream has caught up."""
 
 
 class Notice(msgspec.Struct):
@@ -47,7 +47,7 @@ class EventStream:
         self._is_reset = is_reset
         self._loop = asyncio.get_running_loop()
         self._unsent: asyncio.Future[None] | None = None
-        """A piece for which the connection had no room when it came."""
+        """The last piece, if the connection had no room for it."""
         self._sent_at = 0.0
         """When the last piece was sent."""
 
@@ -85,8 +85,7 @@ class EventStream:
         while not follower.has_ended and (now := self._loop.time()) < ends:
             silent_until = self._sent_at + HEARTBEAT_SECONDS
             frames = await follower.next(min(silent_until, ends) - now, self._hear)
-            if self._unsent is not None:
-                await self._sent(self._unsent)
+            await self._sent()
             if frames:
                 await self._write(frames.written(self._form))
             elif not follower.has_ended and self._loop.time() >= self._sent_at + HEARTBEAT_SECONDS:
@@ -102,14 +101,15 @@ class EventStream:
 
     async def _write(self, piece: bytes) -> None:
         self._begin(piece)
-        if self._unsent is not None:
-            await self._sent(self._unsent)
+        await self._sent()
 
     def _begin(self, piece: bytes) -> None:
         self._sent_at = self._loop.time()
         self._unsent = self._send.begin(piece)
 
-    async def _sent(self, unsent: asyncio.Future[None]) -> None:
-        async with asyncio.timeout(SEND_SECONDS):
-            await unsent
-        self._unsent = None
+    async def _sent(self) -> None:
+        """Return when the last piece is on its way. Raises TimeoutError if the client does not take it."""
+        if self._unsent is not None:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._unsent
+            self._unsent = None

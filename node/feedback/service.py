@@ -1,4 +1,4 @@
-"""Reports to the operators of the node: judged when they come in, listed for the operators (SPEC 4.7)."""
+"""Reports to the operators of the node: judged on arrival, listed for the operators (SPEC 4.7)."""
 
 from collections.abc import AsyncIterator
 

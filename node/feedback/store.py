@@ -14,7 +14,8 @@ from node.store.limits import Rate, Taken
 from node.store.steps import Key, Rest, step
 
 KEPT_REPORTS = 2000
-"""Reports kept in each partition, about; the oldest go first. All of a site are in one, so it has a limit, too."""
+"""Reports kept in each partition, about; the oldest go first. All reports of a site share one partition, so it is
+limited, too."""
 
 PAGE_SIZE = 50
 """Reports read from a partition at a time."""

@@ -97,13 +97,6 @@ class InboxApi:
                     await self._listing.enter(permit.client, card, owner)
         return _private(created(opened, opened.url) if opening.is_new else json_response(opened))
 
-    async def _judge(self, request: Request, address: str, card: InboxCard) -> None:
-        """Count a card that lists its inbox in the directory, too, and refuse one that cannot be listed."""
-        async with self._limiter.permit(request, "agent", refusals=False) as permit:
-            await permit.count()
-            await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
-            await self._listing.judge(address, card)
-
     @Operation(
         "What an inbox is, and whether it takes messages",
         answers=Inbox,
@@ -243,6 +236,13 @@ class InboxApi:
             ("GET", "/api/v1/inboxes/{address}/messages/{id}", self.receipt),
             ("DELETE", "/api/v1/inboxes/{address}/messages/{id}", self.withdraw),
         )
+
+    async def _judge(self, request: Request, address: str, card: InboxCard) -> None:
+        """Count a card that lists its inbox in the directory, and refuse one that cannot be listed."""
+        async with self._limiter.permit(request, "agent", refusals=False) as permit:
+            await permit.count()
+            await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
+            await self._listing.judge(address, card)
 
     async def _proof(self, request: Request) -> InboxProof:
         return await proof_of(request, self._signatures)

@@ -1,4 +1,4 @@
-"""Judges what a request wants an inbox or a message to be, and makes of it what is kept.
+"""Checks what a request wants an inbox or a message to be, and turns it into what is kept.
 
 Bodies are private, so nobody judges their language. As elsewhere, short texts with hidden characters are refused, and
 long ones are kept without them. What is encrypted is kept as it is.
@@ -30,11 +30,10 @@ KEY_BYTES = 32
 
 
 def inbox_fields(wanted: NewInbox) -> dict[str, str]:
-    """The fields of an inbox that a request names, without its callback. Empty is what stands for none.
+    """The fields of an inbox that a request names, without its callback; a value is empty if none is wanted.
 
     Raises Invalid.
     """
-    fields: dict[str, str] = {}
     card = msgspec.json.encode(_readable_texts(msgspec.to_builtins(wanted.card))).decode() if wanted.card else ""
     require_all(
         lambda: require_line("label", wanted.label or ""),
@@ -42,25 +41,20 @@ def inbox_fields(wanted: NewInbox) -> dict[str, str]:
         lambda: _require_card(card),
         *(partial(require_line, "card", skill.id) for skill in (wanted.card.skills if wanted.card else ())),
     )
-    if wanted.label is not msgspec.UNSET:
-        fields["label"] = wanted.label or ""
-    if wanted.description is not msgspec.UNSET:
-        fields["description"] = readable(wanted.description or "")
-    if wanted.policy is not msgspec.UNSET:
-        fields["policy"] = wanted.policy or "open"
-    if wanted.contacts is not msgspec.UNSET:
-        fields["contacts"] = " ".join(dict.fromkeys(wanted.contacts or ()))
-    if wanted.encryption_key is not msgspec.UNSET:
-        fields["encryption_key"] = wanted.encryption_key or ""
-    if wanted.card is not msgspec.UNSET:
-        fields["card"] = card
-    if wanted.ttl_seconds is not msgspec.UNSET:
-        fields["ttl"] = str((wanted.ttl_seconds or USUAL_LIFE_SECONDS) * 1000)
-    return fields
+    fields = (
+        (wanted.label, "label", wanted.label or ""),
+        (wanted.description, "description", readable(wanted.description or "")),
+        (wanted.policy, "policy", wanted.policy or "open"),
+        (wanted.contacts, "contacts", " ".join(dict.fromkeys(wanted.contacts or ()))),
+        (wanted.encryption_key, "encryption_key", wanted.encryption_key or ""),
+        (wanted.card, "card", card),
+        (wanted.ttl_seconds, "ttl", str((wanted.ttl_seconds or USUAL_LIFE_SECONDS) * 1000)),
+    )
+    return {name: kept for given, name, kept in fields if given is not msgspec.UNSET}
 
 
 def message_text(new: NewInboxMessage, signer: str) -> bytes:
-    """A message as its owner gets to read it; `signer` is the thumbprint of its key, empty if it is not signed.
+    """A message as the owner reads it. `signer` is the thumbprint of its key, empty if it is not signed.
 
     Raises Invalid.
     """
@@ -118,7 +112,7 @@ def _require_either(field: str, text: str | None, sealed_field: str, sealed: str
 
 
 def _readable_texts(value: Any) -> Any:
-    """The same with all texts in it readable: JSON hides control characters behind escapes."""
+    """The value with all texts in it made readable: JSON hides control characters behind escapes."""
     match value:
         case str():
             return readable(value)

@@ -28,21 +28,22 @@ from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Step
 
 MAX_HELD_EACH = 32
-"""Of the unsettled messages of an inbox, those that came from one client address."""
+"""Unsettled messages that an inbox holds from one client address."""
 
 RECEIPT_MS = 7 * DAY_MS
 """How long a receipt can be read after its message has ended."""
 
 SEEN_STEP_MS = 60_000
-"""Least time between two notes of when an owner was last there, so that most polls only read."""
+"""Least time between two updates of when an owner was last there, so that most polls only read."""
 
-RETRY_SECONDS = 0.5  # until a receipt that could not be read is read again, for a sender who waits
+RETRY_SECONDS = 0.5
+"""Until a receipt that could not be read is read again, for a sender who waits."""
 
 MAX_CONTEXT_TASKS = 100
 """Tasks that a context lists."""
 
 NO_TURN = Turn()
-"""Stands for the place in a task of a message that is of none."""
+"""The turn of a message that belongs to no task."""
 
 
 class Sent(msgspec.Struct, frozen=True):
@@ -80,7 +81,7 @@ class HeldPage(msgspec.Struct, frozen=True):
 
 
 class StoredReceipt(msgspec.Struct, frozen=True):
-    """What became of a message, as it was at the time `now` (ms), or when it was lost with an earlier inbox."""
+    """The receipt of a message at the time `now` (ms), or at the time its inbox was closed with it."""
 
     now: int
     epoch: str
@@ -90,7 +91,7 @@ class StoredReceipt(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, reply: object) -> "StoredReceipt | None":
-        """The receipt that a script answered, if there is one."""
+        """The receipt in a script's reply, if there is one."""
         match cast("list[Any]", reply):
             case [b"receipt", now, epoch, is_held, flat]:
                 return cls(now, epoch.decode(), bool(is_held), fields_of(flat))
@@ -98,13 +99,13 @@ class StoredReceipt(msgspec.Struct, frozen=True):
                 return None
 
     @property
-    def is_settled(self) -> bool:
-        """Whether it is over, so that it stays as it is."""
+    def is_over(self) -> bool:
+        """Whether it is settled or has expired, and so stays as it is."""
         return not self.is_held
 
     @property
     def status(self) -> InboxMessageStatus:
-        """How far it is."""
+        """Its status; `expired` once it is neither held nor settled."""
         is_kept = self.is_held or b"settled_at" in self.fields
         return cast("InboxMessageStatus", self.fields[b"status"].decode()) if is_kept else "expired"
 
@@ -190,10 +191,10 @@ class InboxMessageStore:
                 raise Refused(REFUSALS[kind])
 
     async def call(self, sending: Sending, rate: Rate, seconds: float) -> tuple[Sent, StoredReceipt | None]:
-        """Send a message and wait until it is settled: it, and its receipt if anything became of it in that time.
+        """Send a message and wait until it is settled. Returns it, and its receipt if anything became of it by then.
 
-        Listening begins before the message can be read, so that no wake-up is missed. Raises as `send` does, and
-        nothing once it is sent: a sender that is refused sends again.
+        Listening begins before the message can be read, so that no wake-up is missed. Raises as `send` does, but
+        nothing once it is sent: the sender of a request that failed would send again.
         """
         sent: Sent | None = None
         known: StoredReceipt | None = None
@@ -216,12 +217,12 @@ class InboxMessageStore:
             seconds,
             look,
             # An earlier message has an id of its own, and so another channel.
-            is_new=lambda found: bool(found and found.is_settled) or (sent is not None and sent.id != sending.id),
+            is_new=lambda found: bool(found and found.is_over) or (sent is not None and sent.id != sending.id),
             lasts=lambda found: min(pause, found.lasts if found else math.inf),
         )
         made = cast("Sent", sent)
         if made.replayed_at:
-            receipt = await self.wait(sending.address, made.id, seconds, lambda found: not found or found.is_settled)
+            receipt = await self.wait(sending.address, made.id, seconds, lambda found: not found or found.is_over)
         return made, receipt
 
     async def read(self, address: str, proof: str, since_seq: int, limit: int) -> HeldPage:
@@ -259,7 +260,7 @@ class InboxMessageStore:
             is_new=lambda found: bool(found.messages),
         )
         marks = [_marking(address, message.fields[b"id"].decode()) for message in page.messages if message.is_new]
-        # Without Redis they are new once more when they are read again.
+        # If Redis is out of reach they are still new when they are read again.
         with suppress(StoreUnavailable):
             await bulk_steps(self._store, marks)
             if page.now - page.seen_at >= SEEN_STEP_MS:
@@ -267,23 +268,23 @@ class InboxMessageStore:
         return page
 
     async def settle(
-        self, address: str, message_id: str, proof: str, status: str, digest: str, fields: Sequence[str]
+        self, address: str, message_id: str, proof: str, status: str, fields: Sequence[str]
     ) -> tuple[int, int]:
-        """Settle a message: its number, and when it was settled (ms). The same again gets the same answer.
+        """Settle a message: its number, and when it was settled (ms). Idempotent for the same settlement.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `receipt.unknown`, `inbox.settled`, StoreUnavailable.
         """
-        reply = await self._store.run(_settling(address, message_id, proof, status, digest, fields))
+        reply = await self._store.run(_settling(address, message_id, proof, status, fields))
         match reply:
             case [b"settled", int(seq), int(settled_at)]:
                 return seq, settled_at
             case _:
                 raise _refused_message(reply)
 
-    async def settle_through(self, address: str, proof: str, through: int, digest: str) -> int:
-        """Settle all messages up to a number as done; how many that were.
+    async def settle_through(self, address: str, proof: str, through: int) -> int:
+        """Settle all messages up to a number as done. Returns how many.
 
-        Each is a step of its own: repeated after a failure, it settles the rest. Raises Refused `inbox.unknown`,
+        Each is a step of its own, so a repetition after a failure settles the rest. Raises Refused `inbox.unknown`,
         `inbox.token`, StoreUnavailable.
         """
         listed = await self._store.run(
@@ -292,14 +293,14 @@ class InboxMessageStore:
         kind, *found = cast("list[bytes]", listed)
         if kind != b"ids":
             raise refused(listed)
-        settling = [_settling(address, each.decode(), proof, "done", digest, ()) for each in found]
+        settling = [_settling(address, each.decode(), proof, "done", ()) for each in found]
         replies = await bulk_steps(self._store, settling)
         if lost := [reply for reply in replies if code_of(reply) in ("gone", "token")]:
             raise refused(lost[0])  # closed or rotated meanwhile: the rest is not settled
         return [code_of(reply) for reply in replies].count("settled")
 
     async def withdraw(self, address: str, message_id: str) -> tuple[int, int]:
-        """Take a message back: its number, and when that was done (ms). Again it gets the same answer.
+        """Take a message back: its number, and when that was done (ms). Idempotent.
 
         Raises Refused `receipt.unknown`, `inbox.settled`, StoreUnavailable.
         """
@@ -353,7 +354,7 @@ def _marking(address: str, message_id: str) -> Step:
     )
 
 
-def _settling(address: str, message_id: str, proof: str, status: str, digest: str, fields: Sequence[str]) -> Step:
+def _settling(address: str, message_id: str, proof: str, status: str, fields: Sequence[str]) -> Step:
     return steps.inbox_settle(
         inbox=keys.inbox(address),
         messages=keys.inbox_messages(address),
@@ -363,7 +364,7 @@ def _settling(address: str, message_id: str, proof: str, status: str, digest: st
         events=keys.events(ids.partition_of(address)),
         proof=proof,
         status=status,
-        digest=digest,
+        digest=ids.digest(*fields),
         keep=RECEIPT_MS,
         address=address,
         id=message_id,

@@ -13,7 +13,7 @@ from node.store.decoding import fields_of, number, text
 
 
 class _Signed(msgspec.Struct):
-    """Of a message, who signed it; nothing else is read for the operator."""
+    """Who signed a message; nothing else of it is read for the operator."""
 
     signer: str | None = None
 
@@ -24,7 +24,7 @@ def sender_name(address: str, client: str) -> str:
 
 
 class InboxOrigins:
-    """Finds them by looking at all keys. Every method raises StoreUnavailable."""
+    """Finds the inboxes and messages of a client or key by looking at all keys. Raises StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

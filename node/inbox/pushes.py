@@ -17,7 +17,7 @@ class InboxPushes:
         self._tasks = tasks
 
     async def add(self, address: str, task_id: str, target: PushTarget) -> bool:
-        """Notify a webhook of a task's present state and its changes; False if it has as many as it may have.
+        """Notify a webhook of a task's present state and its changes; False if the task has as many as it may have.
 
         Raises Refused `receipt.unknown`, `store.busy`, StoreUnavailable.
         """

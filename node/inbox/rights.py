@@ -1,4 +1,4 @@
-"""Who may do what to an inbox and its messages, as far as tokens and signatures show it. No token is stored.
+"""Who may do what with an inbox and its messages, as proven by tokens and signatures. No token is stored.
 
 An inbox_token names its address and epoch, so that the script that uses it can tell whether it was rotated away. A
 receipt_token is for one message.
@@ -7,7 +7,7 @@ receipt_token is for one message.
 from node.common.tokens import Tokens
 
 BY_KEY = "*"
-"""The proof of a request that is signed by the key of the address. No epoch is called so."""
+"""In place of an epoch, for a request signed by the key of the address. No epoch has this name."""
 
 
 class InboxTokens:

@@ -13,15 +13,15 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
 
     address: str
     id: str
-    """Cannot be guessed."""
+    """It cannot be guessed."""
     text: bytes
-    """What the owner gets to read."""
+    """What the owner reads."""
     lasts_ms: int
     signer: str
     replay_id: str
     idempotency: IdempotencyKey | None
     turn: Turn | None
-    """Its place in a task, if it is of one."""
+    """Its place in a task, if it belongs to one."""
 
     @classmethod
     def of(

@@ -71,7 +71,7 @@ class Inboxes:
         return proof.token is not None or (bool(proof.signer) and await self._store.exists(proof.signer))
 
     def proven(self, proof: InboxProof) -> tuple[str, str]:
-        """The address that a request proves, and by what: BY_KEY, or the epoch of a token, which a script compares.
+        """The address that a request proves, and how: BY_KEY, or the epoch of a token, which a script compares.
 
         Raises Refused `inbox.proof` if it proves none, `inbox.token`.
         """
@@ -133,17 +133,13 @@ class Inboxes:
         """What everybody may see of an inbox. Raises Refused `inbox.unknown`, StoreUnavailable."""
         _require_address(address)
         stored = await self._store.show(address)
-
-        def text(name: str) -> str | None:
-            return stored.fields[name].decode() if name in stored.fields else None
-
         return Inbox(
             address=address,
-            label=text("label"),
-            description=text("description"),
-            policy=cast("Policy", text("policy") or "open"),
+            label=stored.fields.get("label"),
+            description=stored.fields.get("description"),
+            policy=cast("Policy", stored.fields.get("policy", "open")),
             is_signed=ids.is_of_key(address),
-            encryption_key=text("encryption_key"),
+            encryption_key=stored.fields.get("encryption_key"),
             a2a_url=self.a2a_url(address),
             last_seen=last_seen_of(stored),
             accepting=stored.has_room,
@@ -154,7 +150,7 @@ class Inboxes:
         return f"{self._base}{address}/a2a"
 
     async def card(self, address: str) -> tuple[InboxCard, int]:
-        """What its A2A agent card says: what its owner gave, else made of label and description; and since when (ms).
+        """The A2A agent card: what the owner gave, else made of label and description; and since when it is so (ms).
 
         Raises Refused `inbox.unknown`, StoreUnavailable.
         """
@@ -163,8 +159,8 @@ class Inboxes:
         changed = int(shown["changed"])
         if "card" in shown:
             return msgspec.json.decode(shown["card"], type=InboxCard), changed
-        name, said = (shown.get(field, b"").decode() for field in ("label", "description"))
-        about = said or f"Messages to {name or 'this inbox'} are held until its owner answers."
+        name = shown.get("label", "")
+        about = shown.get("description") or f"Messages to {name or 'this inbox'} are held until its owner answers."
         skill = CardSkill("message", "Take a message", about, ["message", "inbox"])
         return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), changed
 
@@ -242,7 +238,7 @@ class Inboxes:
         await self._messages.read(address, proven_by, 0, 0)  # the script knows a token that was rotated
 
     async def settle(self, address: str, message_id: str, settlement: Settlement, proof: InboxProof) -> SettledMessage:
-        """Settle a message; the same again gets the same answer.
+        """Settle a message. Idempotent for the same settlement.
 
         Raises Invalid, Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, `inbox.settled`,
         StoreUnavailable.
@@ -251,7 +247,7 @@ class Inboxes:
         proven_by = await self._owner(address, proof)
         _require_message(message_id)
         status = settlement.status
-        seq, settled_at = await self._messages.settle(address, message_id, proven_by, status, _digest(fields), fields)
+        seq, settled_at = await self._messages.settle(address, message_id, proven_by, status, fields)
         return SettledMessage(message_id, seq, status, timestamp(settled_at))
 
     async def settle_through(self, address: str, through: int, proof: InboxProof) -> SettledThrough:
@@ -260,7 +256,7 @@ class Inboxes:
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
         proven_by = await self._owner(address, proof)
-        return SettledThrough(through, await self._messages.settle_through(address, proven_by, through, _digest([])))
+        return SettledThrough(through, await self._messages.settle_through(address, proven_by, through))
 
     async def receipt(self, address: str, message_id: str, query: ReceiptQuery, proof: InboxProof) -> Receipt:
         """What became of a message, for its sender or the owner; waiting for another status if asked to.
@@ -277,7 +273,7 @@ class Inboxes:
         def is_new(found: StoredReceipt | None) -> bool:
             nonlocal known
             known = known or (found.status if found else None)
-            return found is None or found.is_settled or found.status != known
+            return found is None or found.is_over or found.status != known
 
         found = await self._messages.wait(address, message_id, query.wait, is_new)
         if found is None:
@@ -287,7 +283,7 @@ class Inboxes:
         return receipt_of(message_id, found)
 
     async def withdraw(self, address: str, message_id: str, proof: InboxProof) -> SettledMessage:
-        """Take a message back for its sender; again it gets the same answer.
+        """Take a message back for its sender. Idempotent.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `receipt.token`, `receipt.unknown`, `inbox.settled`,
         StoreUnavailable.
@@ -302,7 +298,7 @@ class Inboxes:
         return SettledMessage(message_id, seq, "withdrawn", timestamp(settled_at))
 
     async def _owner(self, address: str, proof: InboxProof) -> str:
-        """What proves the owner: BY_KEY, or the epoch of a token, which the script compares.
+        """How the owner is proven: BY_KEY, or the epoch of a token, which the script compares.
 
         Raises Refused `inbox.unknown`, `inbox.proof` if nothing is shown, `inbox.token` if it is wrong,
         StoreUnavailable.
@@ -325,11 +321,6 @@ class Inboxes:
             receipt_token=self._tokens.receipt_token(address, sent.id),
             receipt_url=f"{self._base}{address}/messages/{sent.id}",
         )
-
-
-def _digest(fields: list[str]) -> str:
-    """By which the script tells whether an owner says the same again."""
-    return ids.digest(*fields)
 
 
 def _require_address(address: str) -> None:

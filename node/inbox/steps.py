@@ -1,6 +1,6 @@
-"""The scripts `lua/inbox_*.lua`, each one atomic step on an inbox; what they answer is read in the stores."""
+"""The scripts `lua/inbox_*.lua`, each an atomic step on an inbox. The stores decode their replies."""
 
-# The parameters have the words of the scripts' headers.
+# The parameters are named as in the headers of the scripts.
 # ruff: noqa: A002
 
 from node.store.steps import Key, Rest, step
@@ -32,12 +32,12 @@ def inbox_open(
 
 @step
 def inbox_show(*, inbox: Key, ends: Key, names: Rest) -> None:
-    """Read what it shows of itself."""
+    """Read fields of an inbox, and how much it holds."""
 
 
 @step
 def inbox_stay(*, inbox: Key, last_seq: Key, life: int, kept: int, step: int) -> None:
-    """Let it stay, because its owner was there."""
+    """Prolong the life of an inbox, because its owner was there."""
 
 
 @step
@@ -57,7 +57,7 @@ def inbox_close(
     kept: int,
     address: str,
 ) -> None:
-    """Close it."""
+    """Close an inbox."""
 
 
 @step
@@ -98,12 +98,12 @@ def inbox_send(
     said: bytes,
     most_tasks: int,
 ) -> None:
-    """Put a message into it."""
+    """Put a message into an inbox."""
 
 
 @step
 def inbox_read(*, inbox: Key, last_seq: Key, messages: Key, ends: Key, proof: str, since: int, limit: int) -> None:
-    """Read its messages."""
+    """Read unsettled messages."""
 
 
 @step
@@ -133,7 +133,7 @@ def inbox_settle(
 
 @step
 def inbox_through(*, inbox: Key, ends: Key, proof: str, through: int) -> None:
-    """List the messages up to a number."""
+    """List the unsettled messages up to a number."""
 
 
 @step
@@ -154,7 +154,7 @@ def inbox_withdraw(
 
 @step
 def inbox_receipt(*, inbox: Key, receipt: Key, names: Rest) -> None:
-    """Read what became of a message."""
+    """Read the receipt of a message."""
 
 
 @step
@@ -172,9 +172,9 @@ def inbox_push_set(
     most: int,
     held: int,
 ) -> None:
-    """Have the changes of a task told to a receiver."""
+    """Notify a receiver of the changes of a task."""
 
 
 @step
 def inbox_push_expire(*, push_ends: Key, events: Key, limit: int) -> None:
-    """Tell that messages have expired."""
+    """Announce messages that have expired."""

@@ -19,19 +19,19 @@ from node.store.limits import DAY_MS, LimitStore, Quota
 from node.store.replay import replay_key, replay_ttl
 
 INBOX_LIFE_MS = 30 * DAY_MS
-"""After its owner last read or renewed."""
+"""Life of an inbox after its owner last read or renewed it."""
 
 LAST_SEQ_KEPT_MS = 365 * DAY_MS
-"""For so long a key that opens its inbox anew goes on counting where it stopped: 100 bytes."""
+"""How long a key that opens its inbox anew goes on counting messages where it stopped; that keeps 100 bytes."""
 
 MAX_HELD = 256
 """Unsettled messages of one inbox."""
 
 MAX_HELD_BYTES = 1024 * 1024
-"""Bytes of what they say, all together."""
+"""Bytes of their texts together."""
 
 QUOTA = "inbox"
-"""Of the things that a client may have, what an inbox is counted as."""
+"""The kind of quota that inboxes count in."""
 
 REFUSALS = {
     b"gone": "inbox.unknown",
@@ -42,7 +42,7 @@ REFUSALS = {
 """Codes for what the scripts refuse."""
 
 SHOWN = ("label", "description", "policy", "encryption_key", "seen", "opened_at", "ends_at", "callback_url")
-"""Fields of an inbox, as far as anybody or the operator may see them."""
+"""Fields of an inbox that anybody, or the operator, may see."""
 
 CARD = ("label", "description", "card", "changed")
 """Fields of which an agent card is made, and when they were last changed (ms)."""
@@ -68,7 +68,8 @@ class StoredInbox(msgspec.Struct, frozen=True):
     """Unsettled messages."""
     size: int
     """Bytes that they take."""
-    fields: Mapping[str, bytes]
+    fields: Mapping[str, str]
+    """Those that were asked for and are set."""
 
     @property
     def has_room(self) -> bool:
@@ -152,7 +153,7 @@ class InboxStore:
         match cast("list[Any]", reply):
             case [b"inbox", now, waiting, size, values]:
                 named = zip(names, cast("list[bytes | None]", values), strict=True)
-                return StoredInbox(now, waiting, size, {name: value for name, value in named if value})
+                return StoredInbox(now, waiting, size, {name: value.decode() for name, value in named if value})
             case _:
                 raise refused(reply)
 
@@ -172,11 +173,6 @@ class InboxStore:
                 await self._hold(client, place, until)
             case _:
                 raise refused(reply)
-
-    async def _hold(self, client: bytes, place: bytes, until: int) -> None:
-        """Let the place of an inbox last until then (ms), if a script names one. Raises StoreUnavailable."""
-        if place:
-            await self._limits.extend(Quota(QUOTA, client.decode(), place.decode()), until)
 
     async def close(self, address: str, proof: str, replay_id: str = "") -> None:
         """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.
@@ -210,6 +206,11 @@ class InboxStore:
             case _:
                 raise refused(reply)
 
+    async def _hold(self, client: bytes, place: bytes, until: int) -> None:
+        """Let the place of an inbox last until `until` (ms), if the script named one. Raises StoreUnavailable."""
+        if place:
+            await self._limits.extend(Quota(QUOTA, client.decode(), place.decode()), until)
+
 
 def last_seq_kept(address: str) -> int:
     """Milliseconds for which the counter of an inbox outlives it."""
@@ -217,5 +218,5 @@ def last_seq_kept(address: str) -> int:
 
 
 def refused(reply: object) -> Refused:
-    """The refusal that a script answered."""
+    """The refusal in a script's reply."""
     return Refused(REFUSALS[cast("list[bytes]", reply)[0]])

@@ -14,11 +14,12 @@ from node.inbox.message_store import InboxMessageStore, StoredReceipt
 from node.inbox.model import InboxTask, InboxTurn
 from node.store import Store, keys
 from node.store.bulk import bulk, bulk_steps
+from node.store.decoding import text
 from node.store.long_poll import wait_for_change
 from node.store.steps import Step
 
 STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at")
-"""Fields of a receipt that say how its message stands: little, however much was said."""
+"""Fields of a receipt that say how its message stands, without what anybody said."""
 
 
 class InboxTaskStore:
@@ -30,7 +31,7 @@ class InboxTaskStore:
 
     @property
     def may_wait(self) -> bool:
-        """Whether this process lets anybody else wait."""
+        """Whether one more request may wait in this process."""
         return self._store.wakeups.waiters.may_wait
 
     async def read(self, address: str, task_id: str, most: int | None = None) -> InboxTask | None:
@@ -100,8 +101,8 @@ def _reading(address: str, message_id: str, names: Sequence[str] = ()) -> Step:
 def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:
     fields, status = receipt.fields, receipt.status
     times = {"queued": b"sent_at", "read": b"read_at", "expired": b"expires_at"}
-    # What a closed inbox held has ended before its time.
+    # A message in an inbox that was closed ended before its time.
     at = min(int(fields[times.get(status, b"settled_at")]), receipt.now)
-    reply, ciphertext = (fields[name].decode() if name in fields else None for name in (b"reply", b"reply_ciphertext"))
+    reply, ciphertext = text(fields.get(b"reply")), text(fields.get(b"reply_ciphertext"))
     artifacts = fields.get(b"artifact_ids", b"").decode().split()
     return InboxTurn(message_id, status, at, fields.get(b"said", b""), reply, ciphertext, artifacts)

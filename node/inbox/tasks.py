@@ -31,7 +31,7 @@ class InboxTasks:
 
     @property
     def may_wait(self) -> bool:
-        """Whether this process lets anybody else wait."""
+        """Whether one more request may wait in this process."""
         return self._store.may_wait
 
     def new_context(self, address: str) -> str:

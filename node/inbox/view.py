@@ -1,4 +1,4 @@
-"""What is stored of an inbox and its messages, as their readers see it."""
+"""Shows stored inboxes and messages as their readers see them."""
 
 import msgspec
 
@@ -6,12 +6,12 @@ from node.common.timestamps import timestamp
 from node.inbox.message_store import HeldMessage, StoredReceipt
 from node.inbox.model import Answer, InboxContent, InboxMessage, LastSeen, Receipt
 from node.inbox.store import StoredInbox
+from node.store.decoding import text
 from node.store.limits import DAY_MS
 
 HOUR_MS = 3600_000
-
 SEEN: tuple[tuple[int, LastSeen], ...] = ((HOUR_MS, "hour"), (DAY_MS, "day"), (7 * DAY_MS, "week"))
-"""How exactly others learn when the owner of an inbox was last there: within so many milliseconds."""
+"""What others learn of when the owner of an inbox was last there: within how many milliseconds."""
 
 
 def receipt_of(message_id: str, stored: StoredReceipt) -> Receipt:
@@ -23,15 +23,14 @@ def receipt_of(message_id: str, stored: StoredReceipt) -> Receipt:
 def answer_of(message_id: str, stored: StoredReceipt) -> Answer:
     """What its sender learns of a message."""
     fields = stored.fields
-    reply, ciphertext = (fields[name].decode() if name in fields else None for name in (b"reply", b"reply_ciphertext"))
     return Answer(
         id=message_id,
         seq=int(fields[b"seq"]),
         status=stored.status,
         expires_at=timestamp(int(fields[b"expires_at"])),
         settled_at=_time(stored, b"settled_at"),
-        reply=reply,
-        reply_ciphertext=ciphertext,
+        reply=text(fields.get(b"reply")),
+        reply_ciphertext=text(fields.get(b"reply_ciphertext")),
         artifact_ids=fields.get(b"artifact_ids", b"").decode().split(),
     )
 
@@ -48,10 +47,6 @@ def message_of(held: HeldMessage) -> InboxMessage:
     )
 
 
-def _time(stored: StoredReceipt, name: bytes) -> str | None:
-    return timestamp(int(stored.fields[name])) if name in stored.fields else None
-
-
 def last_seen_of(stored: StoredInbox) -> LastSeen:
     """When its owner was last there, as coarse as others learn it."""
     ago = stored.now - int(stored.fields["seen"])
@@ -59,3 +54,7 @@ def last_seen_of(stored: StoredInbox) -> LastSeen:
         if ago < within:
             return name
     return "older"
+
+
+def _time(stored: StoredReceipt, name: bytes) -> str | None:
+    return timestamp(int(stored.fields[name])) if name in stored.fields else None

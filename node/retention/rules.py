@@ -15,7 +15,7 @@ from node.tasks.retention import TaskRetention
 from node.tasks.store import TaskStore
 
 AT_ONCE = 1e-9
-"""Days after which entries are removed that are not to be kept at all."""
+"""Days, for entries that are not to be kept at all: 0 would keep them for ever."""
 
 UNCLAIMED_OR_OVER = ("offered", "failed", *OVER)
 

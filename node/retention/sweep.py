@@ -1,8 +1,8 @@
 """Entities that are old enough are compressed or removed, by the worker (docs/operations.md, "What is kept").
 
-One mechanism for all kinds: a rule goes through a list that is sorted by time, from the oldest member on, and has the
-room handle those that are old enough. It takes a bounded share of the worker's time, so that a long backlog delays
-nothing else. Any number of workers may do it: a step changes nothing if another one has been faster.
+One mechanism serves all kinds: a rule goes through a list sorted by time, from the oldest member on, and has the room
+handle those that are old enough. It takes a bounded share of the worker's time, so that a long backlog delays nothing
+else. Any number of workers may do it: a step changes nothing if another worker was faster.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ LOOK_SECONDS = 2.0
 """Between two looks at the lists."""
 
 WORK_SECONDS = 0.5
-"""Of work in one look, about: a fifth of the worker's time when there is much to do."""
+"""Of work in one look, roughly: a fifth of the worker's time when there is much to do."""
 
 BATCH_SIZE = 100
 """Members handled together."""
 
 RESTART_SECONDS = 86_400.0
-"""After which every list is read from its beginning again, for members that were not old enough when passed."""
+"""After which every list is read from its beginning again: members may have been passed before they were old enough."""
 
 TRIM_SECONDS = 3600.0
 """From one trim to the next."""
 
 Handler = Callable[[Sequence[str], int], Awaitable[int]]
-"""Handles members, at a time in ms by Redis' clock. Returns how many it changed. Raises StoreUnavailable."""
+"""Handles members; the second argument is Redis' time (ms). Returns how many it changed. Raises StoreUnavailable."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Trim(msgspec.Struct, frozen=True):
-    """A stream, or a set that is sorted by time, of which old entries are removed."""
+    """A stream, or a set sorted by time, from which old entries are removed."""
 
     key: str
     days: float
@@ -77,16 +77,16 @@ class Retention:
             await sleep_unless_stopped(stop, LOOK_SECONDS)
 
     async def look(self, seconds: float) -> int:
-        """Handle what is old enough, for about so many seconds. Returns how much changed.
+        """Handle what is old enough, for about `seconds`. Returns how much changed.
 
-        A rule is passed over if its list or the next members are out of reach, and the others go on. Raises
-        StoreUnavailable if the time cannot be read.
+        A rule whose list or next members are out of reach is skipped, and the others go on. Raises StoreUnavailable if
+        the time cannot be read.
         """
         began = time.monotonic()
         if began - self._restarted >= RESTART_SECONDS:
             self._restarted = began
             for _, cursor in self._cursors:
-                cursor.begin_anew()
+                cursor.restart()
         now = await now_ms(self._store, tag(self._store.serving_partition() or 0))
         if began - self._trimmed >= TRIM_SECONDS:
             await self._trim(now)
@@ -120,5 +120,5 @@ class Retention:
         try:
             return await rule.handle(members, now) if members else 0
         except StoreUnavailable:
-            cursor.begin_anew()  # members that were passed have not been handled
+            cursor.restart()  # the members just passed have not been handled
             raise

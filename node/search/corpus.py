@@ -1,6 +1,6 @@
-"""What can be searched: the entities of one room, such as threads or contracts, post by post.
+"""What can be searched: the entities of a room, such as threads or contracts, post by post.
 
-Where texts come from is known to whoever implements `Source`; the rest of this folder is the same for every corpus.
+Only implementations of `Source` know where texts come from; the rest of this folder is the same for every corpus.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -14,7 +14,7 @@ from node.store.outbox import Event
 from node.store.search_keys import SearchKeys
 
 INDEXED_REPLIES = 100
-"""Replies of one entity that are indexed: the newest."""
+"""How many replies of an entity are indexed: the newest."""
 
 OWN = 0
 """The number of an entity's own title and body among its posts; replies count from 1."""
@@ -60,11 +60,11 @@ class Post(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What can be found by text."""
+        """What it can be found by."""
         return self.body if self.seq else f"{self.title}\n{self.body}"
 
     def passages(self) -> list[Passage]:
-        """What is embedded."""
+        """The pieces that are embedded."""
         return of_reply(self.seq, self.body) if self.seq else of_own(self.title, self.body)
 
 
@@ -107,16 +107,16 @@ class Corpus(NamedTuple):
     """The entities of one room, which are searched together."""
 
     name: str
-    """In keys and in the names of indexes: lower-case letters."""
+    """Lower-case letters; part of keys and of the names of indexes."""
     source: Source
     events: tuple[str, ...]
-    """How the kinds of events begin after which an entity is indexed, or removed from the index: `thread.`."""
+    """Prefixes, such as `thread.`, of the kinds of events after which an entity is indexed, or removed."""
     concerned: int = OWN
     """What an event without a number (`seq`) is about: the entity's own text, or EVERY post of it."""
     anew: tuple[str, ...] = ()
     """Kinds of events after which EVERY post is indexed anew, whatever number they have."""
     returning: tuple[str, ...] = ()
-    """Statuses after which an entity may be open again, with the same text: nothing is embedded twice for it."""
+    """Statuses from which an entity may return to open with the same text: its vectors are kept for that."""
 
     @property
     def keys(self) -> SearchKeys:
@@ -124,8 +124,8 @@ class Corpus(NamedTuple):
         return SearchKeys(self.name)
 
     def places(self, events: Iterable[Event]) -> dict[Place, str]:
-        """What is to be indexed after these events, and the site that each came from; without one, the entity's own
-        turn."""
+        """What is to be indexed after these events, and the site that each came from; without one, the entity stands
+        for its site."""
         return {
             Place(event.entity, EVERY if event.kind in self.anew else int(event.fields.get("seq", self.concerned))): (
                 event.fields.get("site") or ids.site_name(event.fields.get("client") or event.entity)

@@ -1,6 +1,6 @@
-"""What one search costs. It takes turns with those of other clients, and never holds up the event loop.
+"""What one search costs. Searches of different clients take turns, and none holds up the event loop.
 
-The unit is a character that was looked at, about 60 ns. What costs more than its length is counted as more characters.
+The unit is a character looked at, about 60 ns. What costs more than its length counts as more characters.
 """
 
 from asyncio import sleep
@@ -16,7 +16,7 @@ SLICE_CHARACTERS = 4_000
 """Characters looked at in one go, in a quarter of a millisecond; then other searches and requests have their turn."""
 
 LIGHT_CHARACTERS = 40_000
-"""Characters that a search may look at without a rest; few look at so many."""
+"""Characters that a search may look at without a rest; few need as many."""
 
 REST_SECONDS = 0.001
 """The rest after each slice beyond that. A mere turn of the event loop is not enough: the HTTP server's threads would
@@ -57,7 +57,7 @@ class Effort:
     async def give_way(self) -> None:
         """Let others go on. Raises Crowded."""
         self._unbroken = 0
-        # A search keeps its place while it rests, so however many clients search for much, a core is not used up.
+        # A search keeps its place while it rests: however many clients search for much, they do not use up a core.
         await sleep(REST_SECONDS if self.looked > LIGHT_CHARACTERS else 0)
         self._leave()
         await self._enter()

@@ -1,7 +1,7 @@
 """Versions of the vector index: the one that queries use, the one that is built beside it, and the switch between them.
 
-The vectors of a version can be compared with each other: one model made them. Each version has keys of its own, so a
-new one grows beside the one in use, takes its place in one step, and the old one is then removed. The records are in
+The vectors of a version can be compared with each other, because one model made them. Each version has keys of its own:
+a new one grows beside the one in use and takes its place in one step; the old one is then removed. The records are in
 Redis, so that all workers agree.
 """
 
@@ -18,9 +18,12 @@ from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
 HNSW_FROM_ENTITIES, FLAT_BELOW_ENTITIES = 20_000, 10_000
-"""Where `auto` changes to HNSW (DESIGN 9), and where back: the gap keeps it from changing to and fro."""
+"""Where `auto` changes to HNSW (DESIGN 9) and where back; the gap keeps it from flapping."""
 
 Algorithm = Literal["flat", "hnsw"]
+
+AlgorithmChoice = Literal["auto", "flat", "hnsw"]
+"""An algorithm, or `auto`: by the number of open entities."""
 
 Scalar = Literal["float32", "float16"]
 """The numbers that vectors are kept as."""
@@ -50,8 +53,8 @@ class IndexVersion(msgspec.Struct, frozen=True):
 
 
 def kind_of(model: Model, scalar: Scalar) -> str:
-    """Vectors of one kind can be compared: made by the same weights from passages cut in the same way, and kept as the
-    same numbers, by which the kind is named unless they are those of the first release."""
+    """The kind of vectors that a model makes. Vectors of one kind can be compared: same weights, same way of cutting
+    passages, same numbers. Only numbers other than those of the first release are part of the name."""
     return f"{model.fingerprint}-{FORMAT}{'' if scalar == 'float32' else f'-{scalar}'}"
 
 
@@ -78,15 +81,15 @@ class IndexVersions:
 
     async def wanted(
         self,
-        setting: Literal["auto", "flat", "hnsw"],
+        choice: AlgorithmChoice,
         model: Model,
         current: IndexVersion | None,
         open_entities: int,
         scalar: Scalar,
     ) -> IndexVersion:
-        """The version that a worker with this model would have for so many entities."""
+        """The version that a worker with this model wants for this many entities."""
         epoch = int(cast("bytes | None", await self._store.command("GET", self._keys.epoch)) or 0)
-        algorithm = setting if setting != "auto" else _automatic(open_entities, current)
+        algorithm = choice if choice != "auto" else _automatic(open_entities, current)
         kind = kind_of(model, scalar)
         name = ids.digest(kind, str(model.dimension), algorithm, str(epoch))[:12]
         return IndexVersion(name, kind, model.dimension, algorithm, epoch, scalar)

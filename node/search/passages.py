@@ -1,6 +1,6 @@
-"""Cuts posts into passages: the pieces that are embedded, one vector each, and that snippets are cut from.
+"""Cuts posts into passages: the pieces that are embedded, one vector each, and that snippets are taken from.
 
-The cut depends on the text alone, so that a web process finds a passage again by its name.
+The cut depends on the text alone, so a web process finds a passage again by its name.
 """
 
 import re
@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 FORMAT = 1
-"""Changes with the way in which texts are cut: a passage of the same name is then another text."""
+"""Version of the way texts are cut. When it changes, a passage of the same name is another text."""
 
 PASSAGE_CHARACTERS = 700
-"""Characters of a passage, at most, about as many as the default model can read of dense text (256 tokens); the title
-in front of the first one not counted."""
+"""The longest passage: about what the default model reads of dense text (256 tokens), not counting the title before the
+first one."""
 
 MAX_PASSAGES = 64
-"""Passages of one entity: its body, and of its replies the newest."""
+"""Passages of one entity: those of its body, and of its newest replies."""
 
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
@@ -40,8 +40,8 @@ def of_reply(seq: int, body: str) -> list[Passage]:
 
 
 def kept(names: Iterable[str]) -> set[str]:
-    """Which of an entity's passages are in the index, by their names alone, so that adding a reply does not need the
-    others: those of its own text, then of the newest replies as many whole ones as there is room for."""
+    """Which of an entity's passages are in the index: those of its own text, then those of as many whole replies, the
+    newest first, as there is room for. Names alone decide, so that adding a reply does not need the others."""
     posts: defaultdict[int, list[str]] = defaultdict(list)
     for name in names:
         posts[place_of(name)[0]].append(name)

@@ -1,7 +1,7 @@
-"""What a score means and in which order hits come (DESIGN 9): the one place for all engines.
+"""What a score means and in which order hits come (DESIGN 9), for all engines.
 
-An engine finds candidates by meaning and by text, and says how near each is and how much of the query it contains; what
-score and place that gives is decided here. Nothing here knows where candidates come from.
+An engine finds candidates by meaning and by text, and says how near each is and how much of the query it contains. The
+score and rank that follow are decided here. Nothing here knows where candidates come from.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 import msgspec
 
 SUGGESTED_THRESHOLD = 0.55
-"""The lowest threshold that is suggested where nothing was found: below it, everything is a hit."""
+"""The lowest threshold that is suggested when nothing was found: below it, everything is a hit."""
 
 CANDIDATES = 100
 """Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
 
 REPLY_CANDIDATES = 300
-"""Replies taken by text, beside the entities found by their own text: several may be of one entity."""
+"""Replies taken by text, besides the entities found by their own text; several may belong to one entity."""
 
 RECIPROCAL = 10
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the smaller, the more a first rank
@@ -107,11 +107,11 @@ def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
 class Ranking:
     """The entities of both lists in their order.
 
-    `nearest` is the list by meaning, best first, `text` that by text. `shares` are those of the query's terms that the
-    latter contain, at least `least` each. The order is that of the reciprocal ranks in the two lists, each weighted by
-    the square of its score, so that a good rank among bad matches counts for little; then the newer entity first. So
-    what is learnt later of those found in one list alone, how much they contain (`contain`) or how near they are
-    (`best`), changes what is said of them, not the order.
+    `nearest` is the list by meaning, `text` the one by text, both best first. `shares` says which share of the query's
+    terms the entities of `text` contain, at least `least` each. The order is by the reciprocal ranks in the two lists,
+    each weighted by the square of its score, so that a good rank among bad matches counts for little; among equals the
+    newer entity comes first. What is learnt later about entities found in one list only, how much they contain
+    (`contain`) or how near they are (`best`), therefore changes their scores, not the order.
     """
 
     def __init__(
@@ -128,16 +128,16 @@ class Ranking:
         self._order = [entity for _, entity in sorted(zip(weights.values(), weights, strict=True), reverse=True)]
 
     def unshared(self, request: SearchRequest) -> list[str]:
-        """The entities found by meaning alone whose share of the query must be known to say which ones are the best:
-        none if only those found by text contain anything."""
+        """The entities found by meaning alone whose share of the query must be known to say which are the best; none
+        if only those found by text contain anything."""
         return [] if self._all_contain else [each for each in self._likeliest(request) if each not in self._shares]
 
     def contain(self, shares: Mapping[str, float]) -> None:
-        """Learn how much of the query entities contain, those that were `unshared`."""
+        """Learn how much of the query the `unshared` entities contain."""
         self._shares.update(shares)
 
     def unknown(self, request: SearchRequest) -> list[str]:
-        """The entities found by text alone whose nearness must be known to say which ones are the best."""
+        """The entities found by text alone whose nearness must be known to say which are the best."""
         return [each for each in self._likeliest(request) if each not in self._near]
 
     def _likeliest(self, request: SearchRequest) -> Iterator[str]:
@@ -153,7 +153,7 @@ class Ranking:
     def ranked(
         self, request: SearchRequest, others: Iterable[NearEntity], mode: Literal["both", "text"]
     ) -> RankedEntities:
-        """What is answered: the best, and without any what a lower threshold would let in."""
+        """The answer: the best matches or, if there are none, what a lower threshold would let in."""
         others = list(others)
         if (matches := self.best(request, others)) or request.threshold <= SUGGESTED_THRESHOLD:
             return RankedEntities(matches, mode)

@@ -28,23 +28,23 @@ from node.store.search_keys import SearchKeys
 from node.text.terms import MARK, QueryTerms, marks_of, terms_of
 
 MAX_MARKS = 262_144
-"""Marks of candidates that one search looks at: those of a hundred long entities. Those beyond, which rank lower, are
-known by what the engine says of them."""
+"""Marks of candidates that one search looks at: those of a hundred long entities. For further ones, which rank lower,
+the engine's word has to do."""
 
 MARKS_A_CHARACTER = 2
-"""This many marks take as long to look at as one character of a text."""
+"""How many marks take as long to look at as one character of a text."""
 
 ENTITIES_AT_ONCE = 32
-"""Entities of which something is read together."""
+"""Entities that are read together."""
 
 SCANNED_ENTITIES = 2000
 """Open entities that a web process looks through when nobody else can: the newest."""
 
 UNINDEXED_ENTITIES = 100
-"""How many of these it reads themselves, because they have no document yet."""
+"""How many of these it reads itself, because they have no document yet."""
 
 UNINDEXED_CHARACTERS = 100_000
-"""Characters of those that it reads, altogether."""
+"""Characters that it reads of those, all together."""
 
 
 class KnownMarks(NamedTuple):
@@ -59,7 +59,7 @@ class KnownMarks(NamedTuple):
 
 
 class EngineRetriever:
-    """Asks the query engine, with the vector of the query if a worker gives one in time."""
+    """Asks the query engine, with the vector of the query if a worker provides one in time."""
 
     def __init__(self, engine: QueryEngine, keys: SearchKeys, documents: Store, workers: WorkerClient) -> None:
         self._engine = engine
@@ -156,7 +156,7 @@ class WorkerMemoryRetriever:
 
 
 class Shares:
-    """The shares of a query's terms that entities contain, until MAX_MARKS were looked at."""
+    """Reads which share of a query's terms entities contain, until MAX_MARKS were looked at."""
 
     def __init__(
         self, documents: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, effort: Effort
@@ -171,7 +171,7 @@ class Shares:
         """Entities of those read whose own text has no marks, because it is not indexed or has no terms."""
 
     async def read(self, entities: Sequence[str]) -> dict[str, float]:
-        """Those of some entities, the most likely ones first. Raises StoreUnavailable, Crowded."""
+        """The shares of these entities, the likeliest first. Raises StoreUnavailable, Crowded."""
         shares: dict[str, float] = {}
         for start in range(0, len(entities), ENTITIES_AT_ONCE):
             some = entities[start : start + ENTITIES_AT_ONCE]

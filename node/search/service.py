@@ -28,33 +28,33 @@ from node.text.readable import readable
 from node.text.terms import QueryTerms
 
 SPARE_MATCHES = 5
-"""Matches asked for beyond the limit: some entities may have been closed since they were indexed."""
+"""Matches asked for beyond the limit, since some entities may have been closed after they were indexed."""
 
 HITS_AT_ONCE = 10
 """Hits whose texts are read together: half a megabyte at most."""
 
 CHARACTERS = 400_000
-"""Characters of texts that one search looks at for its snippets: 8,000 for each hit where there are fifty."""
+"""Characters that one search looks at for its snippets: 8,000 for each of fifty hits."""
 
 CHARACTERS_A_HIT = 40_000
-"""The most that it looks at for one hit, however little others need: an entity's own text and a reply of the greatest
-length each."""
+"""The most that it looks at for one hit, however little the others need: an entity's own text and a reply, both of the
+greatest length."""
 
 LEAST_CHARACTERS = 1_000
-"""What it looks at for each hit, however much others have taken."""
+"""The least that it looks at for each hit, however much the others have taken."""
 
 SUGGESTED_STEPS = 20
 """Suggested thresholds are multiples of 1/20."""
 
 SEARCHES_AT_ONCE = MAX_WAITING_REQUESTS
-"""Searches of one process at a time, SITE_SHARE of them of one site. Most of them wait for the vector of their query,
-so as many as may wait at a worker."""
+"""Searches of one process at a time, at most SITE_SHARE of them from one site. Most wait for the vector of their query,
+so there may be as many as may wait at a worker."""
 
 WAITING_SEARCHES = 60
-"""Searches of one client that wait for its others to end: as many as it may begin in a minute, by default."""
+"""Searches of one client that wait for its earlier ones: as many as it may begin in a minute, by default."""
 
 Charge = Callable[[int], None]
-"""Takes the characters that a search has looked at, once it is over, whatever became of it."""
+"""Takes the characters that a search has looked at, once it has ended, however it ended."""
 
 
 class Match(NamedTuple):
@@ -71,7 +71,7 @@ class Match(NamedTuple):
 
     @classmethod
     def of(cls, ranked: RankedEntity) -> "Match":
-        """By the ranking alone."""
+        """From a ranked entity."""
         own = Place(ranked.entity_id, OWN)
         near, piece, reply = None, 0, None
         if ranked.passage and ranked.mode != "text":
@@ -83,7 +83,7 @@ class Match(NamedTuple):
 
     @property
     def places(self) -> list[Place]:
-        """Of these posts."""
+        """The posts that the hit is made of."""
         return [place for place in {self.own, self.near, self.reply} if place]
 
 
@@ -118,31 +118,21 @@ class Search:
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        require_text("query", readable(query.query))
-        effort = Effort(client, self._turns.readers)
-        try:
-            async with self._turns.of(client):
-                request = SearchRequest(query.query, query.limit + SPARE_MATCHES, query.threshold)
-                ranked = await self._store.find(request, effort)
-                async with effort.reading():
-                    found, is_incomplete = await self._found(ranked, query, effort)
-                return Found(found, ranked.mode, _lower(ranked.below, query.limit), is_incomplete or UNSET)
-        finally:
-            charge(effort.looked)
+        async with self._effort(query, client, charge) as effort:
+            request = SearchRequest(query.query, query.limit + SPARE_MATCHES, query.threshold)
+            ranked = await self._store.find(request, effort)
+            async with effort.reading():
+                found, is_incomplete = await self._found(ranked, query, effort)
+            return Found(found, ranked.mode, _lower(ranked.below, query.limit), is_incomplete or UNSET)
 
     async def ranked(self, query: SearchQuery, client: str, charge: Charge) -> list[str]:
         """Ids of the entities that reach the threshold, best first, without their texts; some may not be open any more.
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        require_text("query", readable(query.query))
-        effort = Effort(client, self._turns.readers)
-        try:
-            async with self._turns.of(client):
-                ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold), effort)
-                return [match.entity_id for match in ranked.matches]
-        finally:
-            charge(effort.looked)
+        async with self._effort(query, client, charge) as effort:
+            ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold), effort)
+            return [match.entity_id for match in ranked.matches]
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
         """Have a new entity found by text at once; a worker does so too, a moment later. Raises StoreUnavailable."""
@@ -158,6 +148,17 @@ class Search:
         Returns at once; `state` says how much is to be done. Raises StoreUnavailable.
         """
         await self._store.versions.reindex()
+
+    @asynccontextmanager
+    async def _effort(self, query: SearchQuery, client: str, charge: Charge) -> AsyncGenerator[Effort]:
+        """The effort of a search in its client's turn, charged at the end. Raises Invalid, Refused `limit.waiting`."""
+        require_text("query", readable(query.query))
+        effort = Effort(client, self._turns.readers)
+        try:
+            async with self._turns.of(client):
+                yield effort
+        finally:
+            charge(effort.looked)
 
     async def _found(
         self, ranked: RankedEntities, query: SearchQuery, effort: Effort
@@ -184,7 +185,7 @@ class Search:
 
 
 def _lower(scores: Sequence[float], limit: int) -> LowerThreshold | UnsetType:
-    """From which threshold on the search would have hits, and how many; UNSET if from none on."""
+    """The threshold at which the search would have hits, and how many; UNSET if there is none."""
     if not scores:
         return UNSET
     threshold = max(SUGGESTED_THRESHOLD, math.floor(max(scores) * SUGGESTED_STEPS) / SUGGESTED_STEPS)

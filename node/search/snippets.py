@@ -1,7 +1,7 @@
 """The part of a text that shows why it was found.
 
-Texts are long and anybody may write them, so they are looked at piece by piece; each piece says what it cost, and the
-caller decides how far to go.
+Texts are long and anybody may write them, so they are looked at piece by piece. The cost of each piece is reported, and
+the caller decides how far to go.
 """
 
 import re
@@ -15,25 +15,25 @@ SNIPPET_CHARACTERS = 240
 """The longest snippet (DESIGN 8)."""
 
 PIECE_CHARACTERS = 2_000
-"""Characters looked at in one go, which takes a quarter of a millisecond at most."""
+"""Characters looked at in one go, in a quarter of a millisecond at most."""
 
 WORD_COST = 5
-"""Characters that a word counts as, however short it is, in a text beyond ASCII: each of its words is looked at."""
+"""Characters that a word counts as, however short, in a text that is not ASCII: each of its words is looked at."""
 
 LOOK_UP_COST = 20
-"""Characters that a word counts as in addition if it begins like a wanted one, so that it has to be stemmed."""
+"""Characters that a word counts as in addition if it begins like a wanted one and so has to be stemmed."""
 
 PLACE_COST = 2
 """Characters that a word of an ASCII text counts as in addition if it begins like a wanted one, looked up or not."""
 
 HEAD_LETTERS = 3
-"""First letters that a word has in common with its term, since stemming changes its end only. With a term that is not
-longer than this, it has the first letter in common."""
+"""First letters that a word shares with its term, since stemming changes only its end. With a term no longer than this
+it shares the first letter."""
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W_]+")
 _ASCII_WORDS = bytes(ord(chr(place).lower()) if place < 128 and chr(place).isalnum() else 0x20 for place in range(256))
-"""Makes small letters of capitals, and spaces of all that is part of no word."""
+"""Translates capitals to small letters, and everything that is not part of a word to spaces."""
 _ENDS = ".!?:;"
 CUT = "…"
 

@@ -1,4 +1,4 @@
-"""All that search keeps in Redis: documents and vectors, the queue of what is to be embedded, requests to workers."""
+"""All that search keeps in Redis: documents and vectors, the queue for embedding, requests to workers."""
 
 import msgspec
 import structlog

@@ -1,4 +1,4 @@
-"""The rules of sessions: scratchpads that live for a while and are ended by whoever opened them (SPEC 4.5)."""
+"""The rules of sessions: scratchpads that live for a while, or until whoever opened them ends them (SPEC 4.5)."""
 
 import secrets
 
@@ -89,7 +89,7 @@ class Sessions:
         page = await self._store.wait(session_id, query.wait, query.since_seq, query.limit)
         if page is None:
             raise Refused("session.gone")
-        # A poller that is ahead of the session has seen lines that a failover lost; it goes on from the present end.
+        # A poller ahead of the session has seen lines that a failover lost; it goes on from the present end.
         seen = page.lines[-1].seq if page.lines else min(query.since_seq, page.last_seq)
         return Lines(page.lines, seen, timestamp(page.expires_at), page.label, page.epoch)
 
@@ -107,7 +107,7 @@ class Sessions:
             raise Refused("session.token")
 
     async def destroy(self, session_id: str, token: str) -> tuple[DestroyedSession, Quota]:
-        """End the session; the second value is its place among those of its client, which is free now.
+        """End the session; the second value is its place in the quota of its client, which is free now.
 
         Raises Refused `session.gone`, `session.token`, StoreUnavailable.
         """
@@ -124,7 +124,7 @@ class Sessions:
         return await self._store.opened_by(origin)
 
     async def end(self, session_id: str) -> Quota:
-        """End a session for the operator: its place among those of its client, which is free now.
+        """End a session for the operator. Returns its place in the quota of its client, which is free now.
 
         Raises Refused `session.gone`, StoreUnavailable.
         """

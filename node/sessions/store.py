@@ -65,11 +65,11 @@ class OpenedSession(msgspec.Struct, frozen=True):
     id: str
     expires_at: int
     replayed_at: int | None = None
-    """When it was given again; None for a new session."""
+    """When this answer was given again; None for a new session."""
 
 
 class LinePage(msgspec.Struct, frozen=True):
-    """Lines of a live session."""
+    """Lines of a live session, and its state."""
 
     expires_at: int
     """Milliseconds since 1970."""
@@ -192,7 +192,7 @@ class SessionStore:
                 return None
 
     async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:
-        """Live sessions of clients, for the operator; it looks at all keys. Raises StoreUnavailable."""
+        """Live sessions of clients, for the operator. Looks at all keys. Raises StoreUnavailable."""
         found: dict[str, Attributed] = {}
         async for names in self._store.names(keys.session_pattern()):
             sessions = [name.rpartition(":")[2] for name in names]

@@ -1,7 +1,7 @@
 """How much each client asked of the node, day by day, for the operator: bytes kept, and requests that were refused.
 
-A sorted set for each day and partition of clients. It names at most MAX_CLIENTS, so that many addresses cannot fill it;
-those who asked least make room.
+A sorted set for each day and partition of clients. It holds at most MAX_CLIENTS, so that a flood of addresses cannot
+fill it; those with the least make room.
 """
 
 import time
@@ -29,7 +29,7 @@ class ActivityStore:
         self._days = days
 
     async def add(self, what: Asked, counts: Mapping[str, int]) -> None:
-        """Add to the sums of some clients."""
+        """Add `counts`, by client, to the sums of today."""
         day = int(time.time()) // DAY_SECONDS
         life = round((self._days + 1) * DAY_SECONDS)
         commands: list[tuple[str | int, ...]] = []
@@ -40,7 +40,7 @@ class ActivityStore:
         await bulk(self._store, commands)
 
     async def top(self, what: Asked, days: int) -> Counter[str]:
-        """The sums of clients over the last days, today among them."""
+        """The sums of clients over the last `days`, today included."""
         today = int(time.time()) // DAY_SECONDS
         asked = [
             keys.activity(partition, what, today - back) for partition in range(ids.PARTITIONS) for back in range(days)

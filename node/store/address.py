@@ -8,12 +8,12 @@ import msgspec
 DEFAULT_PORT = 6379
 SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
 CHOICES = {"ssl_check_hostname": ("yes", "no"), "ssl_cert_reqs": ("required", "none")}
-"""Options of TLS that are no paths, and what they may be; the first is the default."""
+"""TLS options that are not paths, with their values; the first is the default."""
 
 TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", *CHOICES)
 """Named as in redis-py."""
 OPTIONS = {"unix": ("db",), "redis": ("db",), "rediss": ("db", *TLS_OPTIONS), "rediss+cluster": TLS_OPTIONS}
-"""What may stand behind the question mark, by scheme."""
+"""Options that the query of a URL may have, by scheme."""
 
 
 class ServerAddress(msgspec.Struct, frozen=True):
@@ -107,9 +107,9 @@ def _tls(options: dict[str, str]) -> ssl.SSLContext:
     except OSError as error:  # ssl.SSLError is one
         files = " and ".join(options[name] for name in TLS_OPTIONS if name in options and name not in CHOICES)
         raise ValueError(f"{files} cannot be used: {error.strerror or error}") from error
-    believes_all = options.get("ssl_cert_reqs") == "none"
-    if believes_all or options.get("ssl_check_hostname") == "no":
+    is_unverified = options.get("ssl_cert_reqs") == "none"
+    if is_unverified or options.get("ssl_check_hostname") == "no":
         context.check_hostname = False
-    if believes_all:
+    if is_unverified:
         context.verify_mode = ssl.CERT_NONE
     return context

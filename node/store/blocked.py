@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a network is blocked, and for how long."""
+    """Why a network or key is blocked, and for how long."""
 
     since: int
     """Milliseconds since 1970 by Redis' clock, as is `until`."""
@@ -50,19 +50,19 @@ class Blocklist:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def block(self, network: Blocked, seconds: int | None, reason: str, who: str) -> Block:
-        """Block a network or key, or replace its block; `seconds` None blocks it until it is unblocked."""
+    async def block(self, blocked: Blocked, seconds: int | None, reason: str, who: str) -> Block:
+        """Block a network or key, or replace its block, for `seconds`; None: until it is unblocked."""
         now = await now_ms(self._store, keys.BLOCKED)
         until = now + seconds * 1000 if seconds else None
         block = Block(since=now, until=until, reason=reason, who=who)
         await self._store.run(
-            client_block(blocked=keys.BLOCKED, network=str(network), block=msgspec.json.encode(block))
+            client_block(blocked=keys.BLOCKED, network=str(blocked), block=msgspec.json.encode(block))
         )
         return block
 
-    async def unblock(self, network: Blocked) -> bool:
-        """Take a network off the list. Returns False if it was not on it."""
-        removed = await self._store.command("HDEL", keys.BLOCKED, str(network))
+    async def unblock(self, blocked: Blocked) -> bool:
+        """Take a network or key off the list. Returns False if it was not on it."""
+        removed = await self._store.command("HDEL", keys.BLOCKED, str(blocked))
         await self._store.command("SPUBLISH", keys.BLOCKED, "")
         return removed == 1
 
@@ -73,19 +73,19 @@ class Blocklist:
         found: dict[Blocked, Block] = {}
         for name, value in entries.items():
             try:
-                network, block = blocked_named(name.decode()), msgspec.json.decode(value, type=Block)
+                blocked, block = blocked_named(name.decode()), msgspec.json.decode(value, type=Block)
             except (ValueError, msgspec.DecodeError):
                 log.warning("entry of the blocklist cannot be read", network=name.decode(errors="replace"))
                 continue
             if block.until is None or block.until > now:
-                found[network] = block
+                found[blocked] = block
         return found, now
 
     async def forget_expired(self) -> None:
         """Delete the entries whose time is over, and those that cannot be read."""
-        blocked, _ = await self.read()
+        in_force, _ = await self.read()
+        names = set(map(str, in_force))
         listed = cast("list[bytes]", await self._store.command("HKEYS", keys.BLOCKED))
-        names = {str(network) for network in blocked}
         if ended := [name for name in listed if name.decode() not in names]:
             await self._store.command("HDEL", keys.BLOCKED, *ended)
 

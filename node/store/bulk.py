@@ -1,7 +1,7 @@
 """Any number of commands or steps, a bounded number at a time.
 
-A process may have only so many calls under way (`Store.max_in_flight`), and one more is refused. So whoever reads or
-writes for a whole partition, or for many entities, goes through here instead of `Store.commands` and `Store.run_all`.
+A process may have only so many calls under way (`Store.max_in_flight`); one more is refused. Code that reads or writes
+a whole partition, or many entities, therefore goes through here instead of `Store.commands` and `Store.run_all`.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 SHARE_OF_CALLS = 8
-"""A bulk takes one in so many of the calls that may be under way; the rest is for everybody else."""
+"""A bulk has at most one in this many of the allowed calls under way; the rest is for everybody else."""
 
 
 async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply]:
@@ -42,7 +42,7 @@ async def bulk_steps_reachable(store: Store, steps: Iterable[Step]) -> list[Redi
 
 
 def reached(wanted: Iterable[T], replies: Iterable[RedisReply | StoreUnavailable]) -> list[tuple[T, RedisReply]]:
-    """What was wanted with its reply, where the server could be reached."""
+    """Each wanted thing with its reply; those whose server was out of reach are left out."""
     pairs = zip(wanted, replies, strict=True)
     return [(each, reply) for each, reply in pairs if not isinstance(reply, StoreUnavailable)]
 
@@ -62,13 +62,13 @@ async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator
 async def _reachable_at_a_time(
     store: Store, call: Callable[[Sequence[T]], Awaitable[list[RedisReply | StoreUnavailable]]], many: Iterable[T]
 ) -> list[RedisReply | StoreUnavailable]:
-    async def some(wanted: Sequence[T]) -> list[RedisReply | StoreUnavailable]:
+    async def attempted(wanted: Sequence[T]) -> list[RedisReply | StoreUnavailable]:
         try:
             return await call(wanted)
-        except StoreUnavailable as failure:  # all of these are out of reach, and others may not be
+        except StoreUnavailable as failure:  # all of these are out of reach; the next ones may not be
             return [failure] * len(wanted)
 
-    replies = await _some_at_a_time(store, some, many)
+    replies = await _some_at_a_time(store, attempted, many)
     failures = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
     if failures and len(failures) == len(replies):
         raise failures[0]

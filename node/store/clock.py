@@ -18,7 +18,7 @@ from node.store.wire import Store
 log = structlog.get_logger()
 
 SUSPECT_SECONDS = 2.0
-"""A difference of at least this is logged: it is more than synchronised clocks have, and less than does harm."""
+"""A difference of at least this is logged: more than synchronised clocks show, and less than does harm."""
 
 READ_SECONDS = 300.0
 """Between two comparisons."""

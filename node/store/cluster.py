@@ -27,19 +27,19 @@ from node.store.wakeups import WakeUps
 from node.store.wire import Store, error_code, meaning, replies
 
 MAP_SECONDS = 0.2
-"""At least, between two readings of the map. Otherwise a cluster in trouble would be flooded with them."""
+"""Least time between two reads of the map, which would otherwise flood a cluster in trouble."""
 
 MEMBER_SECONDS = 0.5
-"""For one member to answer with the map, before another one is asked."""
+"""How long one member may take to answer with the map before another is asked."""
 
 PROMPT_REDIRECTIONS = 3
-"""MOVED is followed so often without a pause. A slot that has moved costs one or two."""
+"""How many MOVED are followed without a pause. A slot that has moved takes one or two."""
 
 MAX_ATTEMPTS = 64
-"""Of one call. Its deadline comes first, unless the cluster sends it to and fro without a pause."""
+"""Attempts of one call. Its deadline comes first, unless it is sent back and forth without a pause."""
 
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.005, 0.1
-"""Before another attempt; doubled with each, up to the maximum."""
+"""Pause before another attempt; it doubles with each, up to the maximum."""
 
 PARTITIONS_TRIED = 16
 """How many partitions are drawn to find one whose primary is connected. With one primary of three, one search in 600

@@ -37,7 +37,7 @@ MAX_BATCH = 16
 """Calls in one EVALSHA. More gains little, and other commands wait while Redis runs it."""
 
 SWEEPS = 16
-"""How often deadlines are checked within one timeout. So a call fails at most a sixteenth of it too late."""
+"""How often deadlines are checked within one timeout, so that a call fails at most a sixteenth of it late."""
 
 ASKING = pack(("ASKING",))
 
@@ -138,7 +138,7 @@ class Connection(ReconnectingLink):
 
     def submit(self, call: Call) -> "asyncio.Future[CallResult]":
         """Send `call` with the others of this turn of the event loop. Returns the future of its outcome."""
-        if self._link is None and not self._may_return():
+        if self._link is None and not self._may_link_in_time():
             call.settle(StoreUnavailable(self.trouble))
             return call.outcome
         self._stats.calls += call.replies_due
@@ -185,7 +185,7 @@ class Connection(ReconnectingLink):
                 call.settle(OutcomeUnknown(self.trouble))
         self._sent.clear()
 
-    def _may_return(self) -> bool:
+    def _may_link_in_time(self) -> bool:
         """Whether a call that waits for the connection may still be sent in time."""
         return not self._retired and self._loop.time() - self._down_since < self.timeout
 

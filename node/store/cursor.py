@@ -1,6 +1,6 @@
-"""A reader's place in a sorted set whose scores are times (ms), which it reads from the oldest member, some at a time.
+"""Reads a sorted set whose scores are times (ms) from its oldest member on, some at a time.
 
-What was read is not read again until the reader starts over, so members that stay in the set cost nothing. Members may
+What was read is not read again until the cursor is restarted, so members that stay in the set cost nothing. Members may
 be removed between two reads.
 """
 
@@ -13,23 +13,23 @@ from node.store.wire import Store
 class TimeCursor:
     """The place of one reader in one sorted set."""
 
-    def __init__(self, store: Store, listed: str) -> None:
+    def __init__(self, store: Store, key: str) -> None:
         self._store = store
-        self._listed = listed
+        self._key = key
         self._at = "-inf"
         """Score of the last member that was read."""
         self._passed: set[str] = set()
-        """Members with exactly that score that were read."""
+        """Members with that same score that were read."""
 
-    def begin_anew(self) -> None:
-        """Start over with the oldest member."""
+    def restart(self) -> None:
+        """Go back to the oldest member."""
         self._at = "-inf"
         self._passed = set()
 
     async def next(self, until: int, count: int) -> Sequence[str]:
-        """The next `count` members, as far as their time is not after `until` (ms). Raises StoreUnavailable."""
+        """The next members, at most `count`, with a time up to `until` (ms). Raises StoreUnavailable."""
         reply = await self._store.command(
-            *("ZRANGE", self._listed, self._at, until, "BYSCORE"),
+            *("ZRANGE", self._key, self._at, until, "BYSCORE"),
             *("LIMIT", 0, count + len(self._passed), "WITHSCORES"),
         )
         flat = cast("list[bytes]", reply)

@@ -1,4 +1,4 @@
-"""Between what Redis takes and answers, and Python: flat lists and fields, bytes and text, ids of entries."""
+"""Converts between Redis replies and Python values: flat lists and fields, bytes and text, ids of stream entries."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar, cast
@@ -8,18 +8,18 @@ V = TypeVar("V")
 
 
 def fields_of(reply: object) -> dict[bytes, bytes]:
-    """The fields of a hash or stream entry, from the flat list that HGETALL and XRANGE answer."""
+    """The fields of a hash or stream entry, from the flat list that HGETALL and XRANGE return."""
     each = iter(cast("list[bytes]", reply or []))
     return dict(zip(each, each, strict=True))
 
 
 def flat_of(fields: Mapping[K, V]) -> list[K | V]:
-    """Names and values in turn, as HSET, XADD and the scripts take them: what `fields_of` reads back."""
+    """Names and values in turn, as HSET, XADD and the scripts take them; the inverse of `fields_of`."""
     return [part for pair in fields.items() for part in pair]
 
 
 def fields_named(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
-    """Fields that were asked for by their names, without those that are not there."""
+    """The fields that HMGET returned for `names`, without those that do not exist."""
     return {name: value for name, value in zip(names, values, strict=True) if value is not None}
 
 
@@ -31,7 +31,7 @@ def entry_id(entry: bytes | str) -> tuple[int, int]:
 
 
 def code_of(reply: object) -> str:
-    """The first member of a script's reply, the word that says how the step ended."""
+    """The first member of a script's reply: the word that says how the step ended."""
     return cast("list[bytes]", reply)[0].decode()
 
 

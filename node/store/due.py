@@ -48,7 +48,7 @@ async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int, limit: 
 
 
 async def find_due(store: Store, due: Sequence[Key], limit: int) -> list[str]:
-    """The due names, up to `limit` of each partition that can be read.
+    """The names that are due, up to `limit` from each partition that can be read.
 
     Raises StoreUnavailable if none can.
     """

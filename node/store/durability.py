@@ -27,10 +27,10 @@ SETTINGS = (
     "maxmemory",
     "maxmemory-policy",
 )
-"""Those that decide."""
+"""The settings that decide it."""
 
 READ_SECONDS = 60.0
-"""Between two readings: settings can change while a server runs, and the servers of a cluster can change, too."""
+"""Between two reads: the settings of a running server can change, and so can the servers of a cluster."""
 
 Kept = Literal["none", "unknown", "everysec", "always", "replicated"]
 """What is kept, from the weakest to the strongest.
@@ -41,20 +41,20 @@ no replica follows.
 """
 
 
-def kept(setting: Mapping[str, str]) -> Kept:
+def kept(settings: Mapping[str, str]) -> Kept:
     """What one primary keeps, by its settings."""
-    logged = setting["appendonly"] == "yes" and setting["no-appendfsync-on-rewrite"] == "no"
-    evicts = setting["maxmemory-policy"] != "noeviction" and setting["maxmemory"] != "0"
-    if not logged or evicts or setting["appendfsync"] not in ("always", "everysec"):
+    logged = settings["appendonly"] == "yes" and settings["no-appendfsync-on-rewrite"] == "no"
+    evicts = settings["maxmemory-policy"] != "noeviction" and settings["maxmemory"] != "0"
+    if not logged or evicts or settings["appendfsync"] not in ("always", "everysec"):
         return "none"
-    if setting["appendfsync"] == "everysec":
+    if settings["appendfsync"] == "everysec":
         return "everysec"
-    followed = int(setting["min-replicas-to-write"]) > 0 and int(setting["min-replicas-max-lag"]) > 0
+    followed = int(settings["min-replicas-to-write"]) > 0 and int(settings["min-replicas-max-lag"]) > 0
     return "replicated" if followed else "always"
 
 
 def weakest(each: Iterable[Kept]) -> Kept:
-    """What all of several primaries keep."""
+    """What several primaries keep together: as much as the weakest of them."""
     return min(each, key=get_args(Kept).index)
 
 

@@ -1,4 +1,4 @@
-"""Which workers live: each writes the time of its last heartbeat to Redis once a second, and learns who has stopped.
+"""Which workers are alive: each writes a heartbeat to Redis once a second, and learns whose heartbeats have stopped.
 
 The age of a pending event alone does not say whether its worker died or is still busy with it. With heartbeats, what a
 dead worker left is taken over within seconds, and a living worker keeps what it works on, however long that takes.
@@ -27,11 +27,11 @@ BEAT_SECONDS = 1.0
 """Between two heartbeats of a worker."""
 
 SILENT_MS = 5000
-"""A worker is taken for dead after so long without a heartbeat: five are missing. Shorter, and a worker that was only
-slow would have its events handled twice."""
+"""Silence after which a worker is taken for dead: five missing heartbeats. If it were shorter, the events of a worker
+that is only slow would be handled twice."""
 
 FORGET_MS = 120_000
-"""A dead worker is listed for so long. By then others have taken over its events because of their age
+"""How long a dead worker stays listed. By then its events have been taken over because of their age
 (`outbox.STALE_MS`)."""
 
 
@@ -41,7 +41,7 @@ def worker_beat(*, workers: Key, name: str, silent: int, forget: int) -> None:
 
 
 def new_name() -> str:
-    """A name for this worker that no worker had before, so that nothing is pending under it yet."""
+    """A name that no worker has had before, so that no events are pending under it."""
     return f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
 
 
@@ -72,7 +72,7 @@ class Heartbeat:
             await sleep_unless_stopped(stop, BEAT_SECONDS)
 
     async def leave(self) -> None:
-        """Take this worker off the list: it stops by itself, so its end is no death.
+        """Take this worker off the list: it stops on purpose, and is not to be reported as dead.
 
         What it could not finish is taken over because of its age (`outbox.STALE_MS`).
         """

@@ -11,11 +11,11 @@ from node.store.keys import Key
 from node.store.replay import bind
 
 SECRET_KEY_LENGTH = 16
-"""A key of so many characters is taken for a secret: that many random ones hold 60 bits at least."""
+"""A key of at least this length is taken for a secret: so many random characters hold 60 bits or more."""
 
 RETRY_SECONDS = 60
-"""Seconds within which a client repeats a request whose answer it did not get. A key that is not taken for a secret may
-be guessed by somebody else, or used by chance, so the answer to it has a token only for so long."""
+"""Time within which a client repeats a request whose answer it did not get. A key that is not a secret may be guessed
+by somebody else, or used by chance, so the answer to it carries a token only that long."""
 
 
 class IdempotencyKey(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     digest: str
     """Of the body of the request. The same key with another body is a conflict."""
     is_secret: bool = True
-    """Whether the key is long enough to be known to its maker only."""
+    """Whether the key is long enough that only its maker can know it."""
 
     @property
     def partition(self) -> int:
@@ -55,7 +55,7 @@ def bound_key(
 
 
 def record_key(given: IdempotencyKey | None, partition: int, other: Key) -> Key:
-    """Where a script records an Idempotency-Key. Without one it records nothing; `other` is any key of the slot."""
+    """Where a script records an Idempotency-Key; `other`, any key of the slot, if there is none to record."""
     return keys.idempotency(partition, given.scope) if given else other
 
 

@@ -1,8 +1,8 @@
 """Whose data a Redis holds: that of which node, known by its secret, and in which schema.
 
-It is written at the first start and compared at every other one. Tokens that another secret made, and records that
-another schema wrote, would be answered wrongly for as long as nobody noticed. docs/operations.md has what this means
-for upgrades ("Versions on one Redis").
+Both are written at the first start and compared at every later one. Otherwise tokens issued under another secret, and
+records of another schema, would be answered wrongly until somebody noticed. docs/operations.md says what this means for
+upgrades ("Versions on one Redis").
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SCHEMA = 1
 keys that older versions pass over do not count."""
 
 OLDEST = 1
-"""Number of the oldest schema whose data this version can go on with. Version 1.0.0 wrote no number: 1."""
+"""Number of the oldest schema that this version can work on. Version 1.0.0 wrote no number; its schema is 1."""
 
 LOOK_SECONDS = 0.25
 """Between two tries to reach a Redis that is not there yet."""

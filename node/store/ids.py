@@ -18,8 +18,8 @@ from node.share.site import site_of
 
 PARTITIONS = 64
 
-CLIENTS = 4096
-"""Clients whose partition and site are remembered: those who send much are few."""
+CACHED_CLIENTS = 4096
+"""Clients whose partition and site are cached; only a few send much."""
 
 THUMBPRINT_LENGTH = 43
 """Characters of SHA-256 in base64url."""
@@ -34,13 +34,13 @@ def partition_of(*parts: str) -> int:
     return crc32("\0".join(parts).encode("utf-8", "surrogatepass")) & _MASK
 
 
-@lru_cache(CLIENTS)
+@lru_cache(CACHED_CLIENTS)
 def home_of(client: str) -> int:
     """The partition where a client is counted: that of its site, so that one script can see the totals of both."""
     return partition_of(site_of(client))
 
 
-@lru_cache(CLIENTS)
+@lru_cache(CACHED_CLIENTS)
 def site_name(client: str) -> str:
     """A short name for the site of a client, from which its address cannot be read: 16 hex digits."""
     return digest(site_of(client))[:16]
@@ -99,8 +99,9 @@ def is_of_key(address: str) -> bool:
 
 
 def new_address(partition: int | None = None) -> str:
-    """160 random bits in base64url, 27 characters, that lie in the partition, or in any if None. None begins with `-`:
-    it would be an option to the commands that it is given to.
+    """160 random bits in base64url (27 characters) that lie in the partition; in any if None.
+
+    It never begins with `-`, which commands would take for an option.
     """
     while True:
         address = urlsafe_b64encode(os.urandom(20)).rstrip(b"=").decode()

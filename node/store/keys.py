@@ -27,7 +27,7 @@ def tag(partition: int) -> str:
 
 
 def rate(partition: int, kind: str, client: str) -> Key:
-    """Times of the last accepted requests of one client, newest first. TTL: the limit's window."""
+    """Times (ms) of the last accepted requests of one client, newest first. TTL: the limit's window."""
     return Key(f"rate:{_TAGS[partition]}:{kind}:{client}")
 
 
@@ -37,7 +37,7 @@ def places(partition: int, kind: str, client: str) -> Key:
 
 
 def places_of_all(partition: int, kind: str) -> Key:
-    """The same of all clients of the partition, for the total of the node. TTL: that of the last."""
+    """The same for all clients of the partition, for the total of the node. TTL: that of the last."""
     return Key(f"held:{_TAGS[partition]}:{kind}")
 
 
@@ -109,7 +109,7 @@ def shared_context(context_id: str) -> Key:
 
 
 def context(context_id: str, client: str) -> Key:
-    """The same of a context that a client named. A context of that name of another client is another one."""
+    """The same for a context that a client named; under the same name, another client has another one."""
     return Key(f"context:{_TAGS[context_home(context_id, client)]}:{digest(context_id, client)}")
 
 
@@ -192,8 +192,8 @@ def inbox_messages(address: str) -> Key:
 
 
 def inbox_ends(address: str) -> Key:
-    """`<seq> <id> <bytes> <sender> <q|r>` of each of them, by the time (ms) at which it expires; `r`: it was read. TTL:
-    until the last of them expires.
+    """`<seq> <id> <bytes> <sender> <q|r>` of each unsettled message, by the time (ms) at which it expires; `r`: it was
+    read. TTL: until the last of them expires.
     """
     return _at("inbox-ends", address)
 
@@ -314,10 +314,10 @@ def agents_with(liveness: str) -> Key:
 
 
 REMOVED_AGENTS = Key("agents:removed")
-"""Ids of those that were removed of late, by when (ms), for the search index. Trimmed by time."""
+"""Ids of agents that were removed lately, by when (ms), for the search index. Trimmed by time."""
 
 LAST_CHECK = Key("agents:last-check")
-"""When a check of an agent last ended (ms); before the first, when a worker first looked for one."""
+"""When a check of an agent last ended (ms); before the first check, when a worker first looked for one."""
 
 # The public feed of events, in one slot (`node/events`).
 

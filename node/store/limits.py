@@ -5,7 +5,6 @@ A limit is counted exactly, by a log of the times of the last accepted requests 
 
 import os
 from collections.abc import Callable, Sequence
-from time import time
 from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
@@ -14,16 +13,17 @@ from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
+from node.store.clock import now_ms
 from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
 
 COUNTED_FOR_SITES = ("search",)
-"""Limits of which a site has SITE_SHARE times as much as a client: what they count occupies the workers before its cost
-is known. No request in them is refunded. (`feedback_add` counts its own.)"""
+"""Limits that are also counted for the client's site, which has SITE_SHARE times as much: their requests occupy the
+workers before their cost is known. They are never refunded. (`feedback_add` counts for sites by itself.)"""
 
 ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.session}
-"""What has the limits of `LimitStore.take_of` for itself."""
+"""Keys of the entities that `LimitStore.take_of` counts for, by kind."""
 
 
 @step
@@ -74,7 +74,7 @@ class Taken(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "Taken":
-        """From the integers that a script answers."""
+        """From the integers in a script's reply."""
         return cls(allowed, remaining, reset_ms / 1000, at)
 
 
@@ -93,7 +93,7 @@ class Rate(Protocol):
 
 
 class Quota(NamedTuple):
-    """A place among the things of a kind that a client may have at a time. It ends by itself, or is released."""
+    """A place among the things of a kind that a client may have at a time. It expires, or is released."""
 
     kind: str
     client: str
@@ -101,7 +101,7 @@ class Quota(NamedTuple):
 
 
 class Use(NamedTuple):
-    """Bytes of one client: `size` may still be refused, `owed` is kept already and counts in any case."""
+    """Bytes of one client: `size` may still be refused; `owed` is stored already and counts in any case."""
 
     client: str
     size: int
@@ -109,12 +109,12 @@ class Use(NamedTuple):
 
 
 class Over(NamedTuple):
-    """Why bytes were not counted, or that nothing is left."""
+    """Bytes were not counted, or none are left."""
 
     wait: float
     """Seconds until there is room again."""
     of_site: bool
-    """Whether the client's site has no room, and not the client alone."""
+    """Whether it is the client's site that has no room, not the client alone."""
 
 
 class LimitStore:
@@ -182,7 +182,7 @@ class LimitStore:
 
     async def things(self, kind: str) -> list[str]:
         """The names of all things of a kind whose total is counted, for the operator. Raises StoreUnavailable."""
-        now = str(int(time() * 1000))
+        now = await now_ms(self._store)
         found = await bulk(
             self._store,
             [("ZRANGE", keys.places_of_all(each, kind), now, "+inf", "BYSCORE") for each in range(ids.PARTITIONS)],
@@ -190,14 +190,14 @@ class LimitStore:
         return [name.decode() for names in cast("list[list[bytes]]", found) for name in names]
 
     async def release(self, quota: Quota) -> None:
-        """Release a place before its time, if it has a name. Raises StoreUnavailable."""
+        """Release a place before it ends; one without a name is not counted. Raises StoreUnavailable."""
         if not quota.name:
             return
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)
         await self._store.commands([("ZREM", place, quota.name) for place in places])
 
     async def extend(self, quota: Quota, ends_at: int) -> None:
-        """Let a place last until then (ms), unless it has ended. Raises StoreUnavailable."""
+        """Let a place last until `ends_at` (ms), unless it has ended. Raises StoreUnavailable."""
         places = _places(ids.home_of(quota.client), quota.kind, quota.client)
         await self._store.commands(
             command

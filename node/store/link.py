@@ -29,7 +29,7 @@ RedisReply: TypeAlias = bytes | int | float | list["RedisReply"] | None
 pack = cast("Callable[[tuple[Arg, ...]], bytes]", hiredis_pack)
 
 FIRST_RETRY_SECONDS = 0.02
-"""Pause after the first failure to connect, doubled with each further one: a server that restarts is found soon."""
+"""Pause after the first failure to connect, doubled with each further one; short, so that a restart is noticed soon."""
 
 MAX_RETRY_SECONDS = 0.5
 """The longest pause, so that service is back within a second of the server's return."""
@@ -38,7 +38,7 @@ STEADY_SECONDS = 1.0
 """A link that was lost sooner than that counts as a failure to connect."""
 
 WRITE_BUFFER_BYTES = 256 * 1024
-"""Written ahead of what the socket has taken. Beyond that no more is written until it has."""
+"""Bytes that may be buffered ahead of the socket. Beyond that nothing is written until it has caught up."""
 
 
 class NotReady(Exception):
@@ -73,7 +73,7 @@ class Link(asyncio.Protocol):
         self.heard_at = self._loop.time()
         """Loop time at which bytes last came."""
         self.failure: Exception | None = None
-        """What ended the link; None if this side or the server closed it in order."""
+        """What ended the link; None if either side closed it in an orderly way."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -186,7 +186,7 @@ class ReconnectingLink(ABC):
         self._down_since = self._loop.time()
         self._tried = asyncio.Event()
         self._logged = ""
-        """Why the server could not be reached, as the log has it; empty since there was a link."""
+        """The last logged reason why the server could not be reached; empty once there was a link."""
         self._task = self._loop.create_task(self._keep_linked())
 
     @property
@@ -218,8 +218,9 @@ class ReconnectingLink(ABC):
             try:
                 link = await dial(self.server, self._access, self.timeout)
             except (OSError, UnicodeError, NotReady) as error:  # UnicodeError: not a possible host name
-                self.trouble = f"Redis at {self.server} is out of reach: {error or type(error).__name__}"
-                self._say_why(str(error) or type(error).__name__)
+                reason = str(error) or type(error).__name__
+                self.trouble = f"Redis at {self.server} is out of reach: {reason}"
+                self._log_once(reason)
                 self.on_change()
             else:
                 since = self._loop.time()
@@ -233,8 +234,8 @@ class ReconnectingLink(ABC):
             await asyncio.sleep(pause * uniform(0.5, 1))
             failures += 1
 
-    def _say_why(self, reason: str) -> None:
-        """Log it once, not at every attempt, and again when it is another: the server is up, and loads its data."""
+    def _log_once(self, reason: str) -> None:
+        """Log a reason once, not at every attempt, and again when it changes: the server is up and loads its data."""
         if reason != self._logged:
             self._logged = reason
             log.warning("redis out of reach", server=str(self.server), reason=reason)
@@ -259,7 +260,7 @@ class ReconnectingLink(ABC):
 
     @abstractmethod
     def linked(self, link: Link) -> None:
-        """There is a link now: say what is waiting."""
+        """There is a link now: send what is waiting."""
 
     @abstractmethod
     def unlinked(self) -> None:

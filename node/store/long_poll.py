@@ -1,8 +1,7 @@
 """Long poll: a read with `wait=` is answered once there is something new, or when its time is up (DESIGN 6).
 
-A read that waits costs a place in a dictionary and a timer, but no connection: wake-ups for all of them arrive on one
-connection to each primary. How many may wait in a process is bounded (`waiting`); beyond that reads are answered at
-once.
+A waiting read costs a place in a dictionary and a timer, but no connection: wake-ups for all reads arrive on one
+connection to each primary. How many may wait in a process is bounded (`waiting`); further ones are answered at once.
 """
 
 import asyncio
@@ -24,9 +23,9 @@ async def wait_for_change(
     is_new: Callable[[T], bool],
     lasts: Callable[[T], float] = lambda _: math.inf,
 ) -> T:
-    """What `read` returns: at once if `is_new` says so of it, otherwise as soon as it does, or after `seconds`.
+    """The first value of `read` for which `is_new` holds, or the last one read when `seconds` are over.
 
-    `lasts` gives the seconds after which a value changes by itself, without a wake-up. It is then read again.
+    `lasts` gives the seconds after which a value changes by itself, without a wake-up: then it is read again.
     """
     if seconds <= 0 or not wakeups.waiters.may_wait:
         return await read()
@@ -57,10 +56,10 @@ async def wait_for_next(
     is_new: Callable[[T], bool],
     lasts: Callable[[T], float] = lambda _: math.inf,
 ) -> T:
-    """`wait_for_change` for things with numbers, of which `read` gives those after `since`.
+    """`wait_for_change` for numbered things, of which `read` returns those after `since`.
 
-    `last_of` gives the number of the last one there is; None if there will be none. If `since` is beyond that, the next
-    one is new: a reader that waited for the one after `since` would be woken by all before it, for nothing.
+    `last_of` gives the number of the last one; None if none will come. If `since` is beyond it, the next one counts as
+    new: a reader waiting for the one after `since` would be woken in vain by all before it.
     """
 
     async def look() -> T:

@@ -42,34 +42,33 @@ BATCH_SIZE = 64
 """Events that a handler gets at a time, at most."""
 
 REST_FACTOR, MAX_REST_SECONDS = 8, 0.5
-"""After each batch a reader rests for so many times as long as the batch took, but no longer than that. What happens
-meanwhile comes as one batch. So an idle node handles an event at once, and a busy one handles many for the price of a
-few."""
+"""After each batch a reader rests for REST_FACTOR times as long as the batch took, up to the maximum. What happens
+meanwhile comes as one batch, so an idle node handles an event at once, and a busy one many for the price of a few."""
 
 POLL_SECONDS = 5.0
-"""Between two reads of an outbox that sent no wake-up: a lost one costs no more than that."""
+"""Between two reads of an outbox that sent no wake-up: the delay that a lost wake-up costs at most."""
 
 STALE_MS = 30_000
-"""An event that has been pending for so long is taken over, unless its reader says that it still works on it."""
+"""An event pending for this long is taken over, unless its reader keeps saying that it is still working on it."""
 
 RENEW_SECONDS = STALE_MS / 3000
-"""Between two messages of a reader that it still works on its events: a third of the time after which it loses them."""
+"""Between two renewals of the events a reader is working on: a third of the time after which it would lose them."""
 
 TAKE_OVER_SECONDS = 10.0
 """Between two searches for stale events."""
 
 MAX_DELIVERIES = 1000
-"""An event that failed so often, which takes some eight hours, is given up: nothing behind it can be trimmed before."""
+"""Failures, over some eight hours, after which an event is given up: until then nothing behind it can be trimmed."""
 
 TRIM_SECONDS = 30.0
 """Between two trims of an outbox."""
 
 ABANDONED_MS = 2000
-"""What a dead worker left was last touched longer ago than this (`heartbeats.SILENT_MS`). What another worker has just
-taken over was not, and stays there."""
+"""Only events untouched for this long are taken from a dead worker, which has been silent for longer than that
+(`heartbeats.SILENT_MS`): those that another worker has just taken over stay with it."""
 
 READER_GONE_MS = 3600_000
-"""A consumer that did nothing for so long is deleted from its group. A living one reads every POLL_SECONDS."""
+"""A consumer idle for this long is deleted from its group. A living one reads every POLL_SECONDS."""
 
 Entry = tuple[bytes, list[bytes] | None]
 """The id of a stream entry, and its fields; None if it was trimmed while it was pending."""
@@ -96,14 +95,14 @@ class Event(msgspec.Struct, frozen=True):
 
 
 Handler = Callable[[Sequence[Event]], Awaitable[None]]
-"""Handles events of one partition, in their order. It may be called again with events that it has handled."""
+"""Handles events of one partition, in order. It may be called again with events that it has handled before."""
 
 
 class Consumer:
     """This worker's part in one group: one reader for each outbox."""
 
     def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None, at_once: int = 1) -> None:
-        """`name`: that of the worker, which no worker had before. `at_once`: batches handled at the same time."""
+        """`name`: the worker's, never used before; `at_once`: batches handled at the same time."""
         name = name or new_name()
         turns = asyncio.Semaphore(at_once)
         partitions = range(ids.PARTITIONS)
@@ -122,7 +121,7 @@ class Consumer:
             renewing.cancel()
 
     def inherit(self, dead: str) -> None:
-        """Handle soon what the dead worker of that name left pending, unless another worker is faster."""
+        """Handle what the dead worker of that name left pending, unless another worker is faster."""
         for reader in self._readers:
             reader.inherit(dead)
 
@@ -146,8 +145,8 @@ class _Reader:
         self._name = name
         self._handle = handle
         self._turns = turns
-        """Shared by all readers of the group, so they take turns. Were all outboxes handled at once, their calls would
-        fill Redis' queue, and acknowledgements of requests would wait behind them."""
+        """Shared by all readers of the group, so that they take turns: calls for all outboxes at once would fill Redis'
+        queue, and acknowledgements would wait behind them."""
         self._partition = partition
         self._stream = keys.events(partition)
         self._is_resumed = False

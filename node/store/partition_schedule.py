@@ -1,8 +1,8 @@
 """When a worker reads each partition for what is due (`node.store.due`), so that it need not poll all of them all the
 time: callbacks, and checks of agents.
 
-A process knows when something is due that it put into a partition itself, or saw there. What other processes put there
-it finds at the next regular read.
+A process knows when what it put into a partition itself, or saw there, is due. What other processes put there it finds
+at the next regular read.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ PAUSE_SECONDS = 0.5
 """Until the next look when too much is under way, or Redis is out of reach."""
 
 STOP_SECONDS = 3.0
-"""For what is under way when the worker stops. What is cut off then becomes due again, and is done anew."""
+"""How long work under way may take when the worker stops. What is cut off then becomes due again."""
 
 T = TypeVar("T")
 
@@ -34,7 +34,7 @@ class PartitionSchedule:
         """Set when a partition is to be read earlier than was planned."""
 
     def due_in(self, partition: int, seconds: float = 0.0) -> None:
-        """Read a partition after so many seconds, if not before."""
+        """Read a partition in `seconds` at the latest."""
         at = asyncio.get_running_loop().time() + seconds
         if at < self._read_at[partition]:
             self._read_at[partition] = at
@@ -50,7 +50,7 @@ class PartitionSchedule:
         return found
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Return when a partition may be due, or when `stop` is set."""
+        """Return when a partition may be due, or `stop` is set."""
         left = min(self._read_at) - asyncio.get_running_loop().time()
         waiting = {asyncio.create_task(self._is_sooner.wait()), asyncio.create_task(stop.wait())}
         try:

@@ -1,4 +1,4 @@
-"""Each request signature is good for one write (DESIGN 8, Signatures), so Redis remembers those that were used.
+"""Each request signature is good for one write (DESIGN 8, Signatures), so Redis remembers those already used.
 
 A signed write without an Idempotency-Key records the signature in its own script. One with a key cannot: what it
 creates is in the key's partition, but the same signature sent with another key would be looked up in that other key's
@@ -11,7 +11,7 @@ from node.store import Store, ids, keys
 from node.store.keys import Key
 
 REPLAY_MS = REPLAY_SECONDS * 1000
-"""How long a used signature is remembered: for as long as it would be accepted."""
+"""How long a used signature is remembered: as long as it would be accepted."""
 
 
 async def bind(store: Store, replay_id: str, scope: str) -> bool:
@@ -25,7 +25,7 @@ async def bind(store: Store, replay_id: str, scope: str) -> bool:
 
 
 def replay_key(replay_id: str, partition: int, other: Key) -> Key:
-    """Where a script records a signature. If there is none to record, this is `other`, any key of the slot."""
+    """Where a script records a signature; `other`, any key of the slot, if there is none to record."""
     return keys.replay(partition, replay_id) if replay_id else other
 
 

@@ -1,4 +1,4 @@
-"""Loads the Lua steps of `lua/` and makes of each the two forms that Redis gets. Their contract is `lua/README.md`.
+"""Loads the Lua steps in `lua/` and makes the two forms of each that Redis gets. Their contract is `lua/README.md`.
 
 A step's header is checked and used, so it cannot become false: the names it gives to KEYS and ARGV are the locals of
 the body, and every call must bring exactly these (`steps.py`). `-- include NAME` joins `lua/lib/NAME.lua`, a fragment
@@ -61,7 +61,7 @@ class Script(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     args: tuple[str, ...]
     rest: str
-    """What further arguments are called, of which there may be any number; empty if there may be none."""
+    """The name of the trailing arguments, of which there may be any number; empty if there may be none."""
     single_source: str
     single_sha: str
     batch_source: str

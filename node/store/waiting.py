@@ -1,15 +1,15 @@
-"""Who waits for a change in this process: how many may, and how all of them are let go when the process is to stop."""
+"""Those who wait for a change in this process: how many may, and how all are released when the process stops."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
 MAX_WAITING = 8192
-"""How many may wait in a process at the same time, unless RELAY_MAX_WAITING says otherwise."""
+"""How many may wait in a process at the same time, by default (RELAY_MAX_WAITING)."""
 
 
 class Hearing(Protocol):
-    """Somebody who waits, and can be told to wait no longer."""
+    """Somebody who waits and can be woken."""
 
     def hear(self, message: bytes) -> None:
         """Stop waiting."""
@@ -48,7 +48,7 @@ class Waiters:
             self._waiters.discard(waiter)
 
     def release(self) -> None:
-        """End all waits, so that those who wait answer with what there is, and allow no others."""
+        """End all waits, so that their requests are answered with what there is, and allow no more."""
         self.released = True
         for waiter in self._waiters:
             waiter.hear(b"")

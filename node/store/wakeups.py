@@ -4,9 +4,9 @@ A read that waits for a change, and a worker that waits for events, listen on th
 that will change. The script that changes it publishes there. This is sharded pub/sub (SSUBSCRIBE), so a message stays
 within the slot of the key; all listeners of a process share one connection for each primary.
 
-A wake-up is a hint, not the data: whoever hears one reads the key, so a lost message costs no more than a delay. Only
-requests to one search worker, and answers to one waiting process (of search workers, on MCP streams), are in the
-message itself. What holds:
+A wake-up is a hint, not the data: whoever hears one reads the key, so a lost message costs a delay and nothing more.
+Only requests to a search worker, and answers to a waiting process (from search workers, on MCP streams), are carried in
+the message itself. What holds:
 
 - When `listen` returns, messages arrive. So whoever listens first and reads then misses no change.
 - Wherever a message may have been lost (with a connection, a slot that moved, a full queue), the listener gets an empty
@@ -27,19 +27,19 @@ from node.store.link import Link, ReconnectingLink, RedisReply, Stats, pack
 from node.store.waiting import Waiters
 
 MAX_MESSAGES = 256
-"""Queued for one listener. One read of the socket brings no more answers than that."""
+"""Messages queued for one listener. One read of the socket brings no more answers than that."""
 
 MAX_QUEUED_BYTES = 512 * 1024
-"""Of these messages: twice the largest message, and twice what one read of the socket brings."""
+"""Size of these messages: twice the largest one, and twice what one read of the socket brings."""
 
 UPKEEP_SECONDS = 1.0
-"""Between two rounds of upkeep, which repairs what a lost message or a moved slot has left behind."""
+"""Between two rounds of upkeep, which repairs subscriptions after a lost message or a moved slot."""
 
 IDLE_ROUNDS = 5
-"""Rounds of upkeep for which a channel without listeners stays subscribed: a client that polls is back within that."""
+"""Rounds of upkeep for which a channel without listeners stays subscribed: a polling client is back by then."""
 
 PING_SECONDS = 5.0
-"""A server that was silent for so long is pinged; after twice that the connection is dropped."""
+"""A server silent for this long is pinged; after twice that the connection is dropped."""
 
 Route: TypeAlias = Callable[[str], ServerAddress | None]
 """The server on which a channel is published; None while that is unknown."""
@@ -49,7 +49,7 @@ class Listener:
     """Hears one channel for one caller, from `WakeUps.listen` until it is left as a context manager."""
 
     def __init__(self, channel: "Channel", prefix: bytes) -> None:
-        """`prefix`: it hears only what begins so."""
+        """`prefix`: it hears only messages that begin with it."""
         self._channel = channel
         self._prefix = prefix
         self._messages: deque[bytes] = deque()
@@ -86,12 +86,12 @@ class Listener:
                 self._waiter = None
 
     def forget(self) -> None:
-        """Drop what was heard so far. For a caller that is about to read anyway."""
+        """Drop what was heard so far, for a caller that is about to read anyway."""
         self._messages.clear()
         self.queued_bytes = 0
 
     def heard(self) -> list[bytes]:
-        """What `next` would give, one after the other, without waiting for more."""
+        """Take all queued messages, without waiting for more."""
         messages = list(self._messages)
         self.forget()
         return messages
@@ -129,9 +129,9 @@ class Channel:
         self.subscribed = asyncio.Event()
         """Set while the server has confirmed the subscription."""
         self.may_have_missed = False
-        """Whether there was a time in which somebody listened and no message could arrive."""
+        """Whether somebody listened while no message could arrive."""
         self.idle_rounds = 0
-        """Rounds of upkeep, one after the other, that found no listener."""
+        """Consecutive rounds of upkeep that found no listener."""
 
     def hear(self, message: bytes) -> None:
         for listener in self.listeners:
@@ -216,7 +216,7 @@ class ServerFeed(ReconnectingLink):
 
 
 class WakeUps:
-    """All that this process listens on. One for each store (`Store.wakeups`)."""
+    """All channels that this process listens on. One for each store (`Store.wakeups`)."""
 
     def __init__(
         self, route: Route, access: Access, timeout: float, stats: Stats, on_stale: Callable[[], None] = lambda: None

@@ -30,7 +30,7 @@ from node.store.wakeups import WakeUps
 log = structlog.get_logger()
 
 NAMES_AT_ONCE = 1000
-"""Keys that Redis looks at in one call for their names: some 0.2 ms."""
+"""Keys that Redis looks at in one SCAN: some 0.2 ms."""
 
 Submitted: TypeAlias = tuple[Call, Connection, "asyncio.Future[CallResult]"]
 
@@ -48,7 +48,7 @@ class Store(ABC):
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
-        """Waits for the calls that nobody waits for."""
+        """The outcome that all calls of `send` share; never settled."""
         self._repeating: set[asyncio.Task[None]] = set()
 
     async def run(self, step: Step) -> RedisReply:
@@ -70,7 +70,7 @@ class Store(ABC):
         return outcome
 
     def send(self, wanted: Step | Sequence[Arg]) -> None:
-        """Send a step or a plain command without waiting until it has run; for work that is done again if it fails.
+        """Send a step or a plain command without waiting for it to run; for work that is done again if it fails.
 
         Calls to the same server in a later turn of the event loop find it done. Raises StoreUnavailable if no server is
         known for it, or too many calls are under way; what fails later is logged.
@@ -271,7 +271,7 @@ class Store(ABC):
 
     @abstractmethod
     def _connections(self) -> Sequence[Connection]:
-        """Those to all primaries."""
+        """The connections to all primaries."""
 
     @abstractmethod
     def _route(self, key: Arg) -> tuple[int, Connection]:
@@ -347,7 +347,7 @@ class SingleStore(Store):
 
 
 def error_code(outcome: Exception) -> str:
-    """The first word of an error reply, which is its code; empty if the outcome is none."""
+    """The first word of an error reply, which is its code; empty for any other outcome."""
     return str(outcome).partition(" ")[0] if isinstance(outcome, ReplyError) else ""
 
 

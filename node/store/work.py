@@ -1,8 +1,6 @@
-"""What a client's operations have cost: charged after they were done, and worked off evenly as time passes."""
+"""What a client's operations have cost: charged afterwards, and worked off evenly as time passes."""
 
 from typing import cast
-
-import msgspec
 
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
@@ -15,25 +13,18 @@ def work_spend(*, work: Key, site: Key, amount: int, count: int, site_count: int
     """A charge for work that was done."""
 
 
-class Standing(msgspec.Struct, frozen=True):
-    """How a client stands: what it may spend before it has to wait, and the seconds that it has to wait now."""
-
-    left: int
-    wait: float
-
-
 class WorkStore:
     """Counts work by kind and client.
 
-    A client may owe as much as the `count` of the limit, its site SITE_SHARE times as much, and they work that off in
-    the limit's `seconds`.
+    A client may owe the `count` of the limit, its site SITE_SHARE times as much; that is worked off in the limit's
+    `seconds`.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def spend(self, kind: str, client: str, amount: int, limit: Limit) -> Standing:
-        """Charge `amount`; with 0, only ask how the client stands. Raises StoreUnavailable."""
+    async def spend(self, kind: str, client: str, amount: int, limit: Limit) -> float:
+        """Charge `amount`, or nothing (0): the seconds that the client has to wait now. Raises StoreUnavailable."""
         partition = ids.home_of(client)
         charge = work_spend(
             work=keys.work(partition, kind, client),
@@ -43,5 +34,5 @@ class WorkStore:
             site_count=limit.count * SITE_SHARE,
             window=limit.milliseconds,
         )
-        left, wait_ms = cast("list[int]", await self._store.run(charge))
-        return Standing(left, wait_ms / 1000)
+        (wait_ms,) = cast("list[int]", await self._store.run(charge))
+        return wait_ms / 1000

@@ -15,7 +15,7 @@ from node.common import counters
 from node.common.refusal import Refused
 from node.config import Limit
 from node.store.errors import StoreUnavailable
-from node.store.work import Standing, WorkStore
+from node.store.work import WorkStore
 from node.web.http import Request
 
 log = structlog.get_logger()
@@ -71,13 +71,13 @@ class WorkLimit:
         except StoreUnavailable as error:  # the work is done and its answer sent, so nothing can be refused any more
             log.warning("work not charged", kind=self._kind, amount=amount, reason=str(error))
 
-    def _remembered(self, client: str, standing: Standing) -> float:
-        """Remember how long a client has to wait; returns these seconds."""
-        if standing.wait:
+    def _remembered(self, client: str, wait: float) -> float:
+        """Remember how many seconds a client has to wait, and return them."""
+        if wait:
             if len(self._refused_until) >= MAX_REFUSED_CLIENTS:
                 self._refused_until.clear()
-            self._refused_until[client] = time.monotonic() + standing.wait
-        return standing.wait
+            self._refused_until[client] = time.monotonic() + wait
+        return wait
 
     def _refuse(self, request: Request, wait: float) -> None:
         kind, limit = self._kind.encode(), self._limit

@@ -1,9 +1,11 @@
 """What the generator counts, and from when."""
 
+import asyncio
+
 import pytest
 
 from bench.client import CLOSED, UNANSWERED, Call, Pool, request
-from bench.load import closed_loop, open_loop
+from bench.load import closed_loop, keep_asking, open_loop
 from bench.schedule import Schedule
 from tests.bench.stand_in import stand_in
 
@@ -65,6 +67,23 @@ async def test_a_closed_loop_stops_at_its_count_with_all_answers() -> None:
     async with stand_in() as server, Pool("127.0.0.1", server.port, 4) as pool:
         seen = await closed_loop(pool, call, 30, count=50)
     assert (seen.sent, seen.good, server.requests) == (50, 50, 50)
+
+
+async def test_each_connection_asks_its_own_next_question_when_it_is_answered() -> None:
+    asked: list[int] = []
+    enough = asyncio.Event()
+
+    def next_call(number: int) -> Call:
+        asked.append(number)
+        if len(asked) == 30:
+            enough.set()
+        return call(number)
+
+    async with stand_in() as server, Pool("127.0.0.1", server.port, 3) as pool:
+        keep_asking(pool, next_call)
+        await asyncio.wait_for(enough.wait(), 10)
+    assert {asked.count(number) > 1 for number in range(3)} == {True}
+    assert set(asked) == {0, 1, 2}
 
 
 async def test_a_connection_that_breaks_is_counted_and_replaced() -> None:

@@ -83,7 +83,7 @@ def listed(base: str, url: str, binding: str) -> StoredAgent:
 
 
 def prober(calls: FairCaller) -> Prober:
-    return Prober(calls, CardFetcher(calls, NODE), NODE)
+    return Prober(calls, CardFetcher(calls, NODE))
 
 
 async def test_the_server_of_a2a_is_listed_and_open_by_both_bindings(calls: FairCaller) -> None:

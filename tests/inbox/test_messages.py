@@ -136,7 +136,11 @@ async def test_the_largest_message_is_taken(node: NodeUnderTest) -> None:
 
 async def test_a_body_in_any_language_is_taken(node: NodeUnderTest) -> None:
     inbox = await opened(node)
-    await sent(node, inbox, body="Bitte fassen Sie den Bericht zusammen.")
+    body = "Bitte fassen Sie den Bericht zusammen."
+    await sent(node, inbox, body=body)
+    assert [each["body"] for each in (await read(node, inbox))["messages"]] == [
+        "Bitte fassen Sie den Bericht zusammen."
+    ]
 
 
 async def test_a_waiting_owner_gets_the_message_when_it_is_sent(node: NodeUnderTest) -> None:

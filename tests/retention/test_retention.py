@@ -255,7 +255,7 @@ async def test_a_walk_meets_every_member_once_though_many_have_one_time(node: No
         await node.store.command("ZREM", keys.OPEN_THREADS, found[0])
     assert sorted(met) == [f"t{number:02}" for number in range(23)]
     assert list(await walk.next(24, 7)) == ["t23", "t24"]
-    walk.begin_anew()
+    walk.restart()
     assert len(await walk.next(24, 100)) == 25 - 4
     await node.store.command("DEL", keys.OPEN_THREADS)
 

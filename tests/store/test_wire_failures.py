@@ -128,6 +128,22 @@ async def test_the_log_says_once_why_a_lost_server_cannot_be_reached_and_again_w
     await eventually(lambda: told("Connection refused") == before + 1)
 
 
+async def test_a_call_is_told_why_a_server_that_accepts_connections_and_answers_nothing_cannot_be_used(
+    redis_server: RedisServer, store: Store
+) -> None:
+    """The reason was empty: a TimeoutError says nothing by itself."""
+    redis_server.pause()
+    reasons: set[str] = set()
+    async with asyncio.timeout(PATIENCE):
+        while not any("out of reach" in reason for reason in reasons):
+            with pytest.raises(StoreUnavailable) as failure:
+                await store.command("PING")
+            reasons.add(str(failure.value))
+            await asyncio.sleep(TURN)
+    assert any(reason.endswith("out of reach: TimeoutError") for reason in reasons)
+    redis_server.resume()
+
+
 async def test_a_script_works_again_after_a_restart_that_forgot_it(redis_server: RedisServer, store: Store) -> None:
     assert await store.run(COUNT("key")) == 1
     redis_server.stop()

@@ -27,15 +27,15 @@ N = TypeVar("N", bound=Hashable)
 
 
 class Postings(Generic[N]):
-    """Documents as bags of terms. Each has a number; that of a document that is removed is given to another one."""
+    """Documents as bags of terms. Each has a number; that of a removed document is given to another."""
 
     def __init__(self) -> None:
         self._postings: dict[str, tuple[array[int], array[int]]] = {}
-        """Of each term the documents that have it, in ascending order, and how often each does."""
+        """For each term: the numbers of the documents that have it, ascending, and how often each does."""
         self._documents: dict[N, tuple[int, tuple[str, ...]]] = {}
         """The number and the distinct terms of each document."""
         self._names: list[N] = []
-        """By number; of those that are free the last document."""
+        """By number; for a free number, the document that had it last."""
         self._free: list[int] = []
         self._lengths = np.zeros(FIRST_DOCUMENTS, np.float32)
         """Terms by number of the document."""

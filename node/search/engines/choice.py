@@ -1,4 +1,4 @@
-"""Which engine finds entities: the query engine of the Redis that holds the documents, or the workers' memory."""
+"""Chooses what finds entities: the query engine of the Redis that holds the documents, or the workers' memory."""
 
 import structlog
 
@@ -24,6 +24,10 @@ class EngineChoice:
             self._known = (reconnects, await self._works())
         return self._engine if self._known[1] else None
 
+    def forget(self) -> None:
+        """Ask Redis again next time, because a call did not go as expected."""
+        self._known = None
+
     async def _works(self) -> bool:
         try:
             await self._documents.everywhere("FT._LIST")
@@ -35,7 +39,3 @@ class EngineChoice:
             log.warning("the query engine cannot be used, workers search in memory", reason=str(error))
             return False
         return True
-
-    def forget(self) -> None:
-        """Ask Redis again next time, because a call did not go as expected."""
-        self._known = None

@@ -1,7 +1,7 @@
 """The search index in a worker's memory, for a Redis without a query engine: exact cosines and BM25.
 
-It gives what `redisearch` gives, with the same scores. Made for 50,000 entities, which take about 200 MB. Its calls
-block, so it lives in one thread; `node.search.indexing.memory_replica` feeds it and asks it.
+It finds what `redisearch` finds, with the same scores. It is made for 50,000 entities, which take about 200 MB. Its
+calls block, so it lives in a thread of its own; `node.search.indexing.memory_replica` feeds and queries it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ FIRST_VECTORS = 1024
 """Vectors for which there is room at first; doubled when full."""
 
 NO_VECTOR = -2.0
-"""In place of a cosine, where a row has no vector: below all cosines."""
+"""In place of the cosine of a row without a vector: less than any cosine."""
 
 
 class PostDocument(NamedTuple):
@@ -39,7 +39,7 @@ class PostDocument(NamedTuple):
     terms: str = ""
     """Parted by spaces."""
     marks: bytes = b""
-    """Of an entity's own text; those of its replies are kept together."""
+    """The marks of an entity's own text; those of its replies are kept together."""
     vectors: Mapping[str, bytes] = {}
     """By the name of the passage."""
 

@@ -15,18 +15,18 @@ from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearEnt
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
-"""Of the indexes of terms: another one makes another index."""
+"""Version of the indexes of terms: another one makes new indexes."""
 
 TEXT_QUERY_MS = 25
-"""Milliseconds that Redis may spend on each of the two queries by text; then it answers with what it has found. It does
-nothing else meanwhile."""
+"""Milliseconds that Redis, which does nothing else meanwhile, may spend on each of the two queries by text before it
+answers with what it has found."""
 
 PASSAGES_LOOKED_AT = 1000
 """Passages that are compared with a query to find out how near given entities are."""
 
 _VECTOR_OPTIONS = {"flat": ("BLOCK_SIZE", 1024), "hnsw": ("M", 16, "EF_CONSTRUCTION", 200, "EF_RUNTIME", 200)}
 _BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")
-"""No positions, no highlighting, no field masks: nothing of that is asked for, and it costs memory."""
+"""No positions, no highlighting, no field masks: none of them is used, and each costs memory."""
 
 
 class QueryEngine:
@@ -36,11 +36,11 @@ class QueryEngine:
         self._documents = documents
         self._keys = corpus.keys
         # The board was searched before there were other corpora, so its indexes do not have the name of one.
-        self._named = "relay" if corpus.name == "board" else f"relay-{corpus.name}"
+        self._prefix = "relay" if corpus.name == "board" else f"relay-{corpus.name}"
         self._keeps_float16: bool | None = None
         """None until the server was asked."""
-        self._terms = f"{self._named}-terms-{TERMS_FORMAT}"
-        self._reply_terms = f"{self._named}-replies-{TERMS_FORMAT}"
+        self._terms = f"{self._prefix}-terms-{TERMS_FORMAT}"
+        self._reply_terms = f"{self._prefix}-replies-{TERMS_FORMAT}"
 
     async def ensure_terms(self) -> None:
         """Make the indexes of terms, unless they are there. Redis then indexes the documents that there are already.
@@ -61,7 +61,7 @@ class QueryEngine:
 
     async def keeps_float16(self) -> bool:
         """Whether vectors may be 16-bit numbers, as since RediSearch 2.10. Raises StoreUnavailable."""
-        probe, options = f"{self._named}-probe", ("TYPE", "FLOAT16", "DIM", 1, "DISTANCE_METRIC", "COSINE")
+        probe, options = f"{self._prefix}-probe", ("TYPE", "FLOAT16", "DIM", 1, "DISTANCE_METRIC", "COSINE")
         if self._keeps_float16 is None:
             schema = ("SCHEMA", "vector", "VECTOR", "FLAT", len(options), *options)
             try:
@@ -148,7 +148,7 @@ class QueryEngine:
 
     def _vectors(self, version: str) -> str:
         """The name of a version's index."""
-        return f"{self._named}-vectors-{version}"
+        return f"{self._prefix}-vectors-{version}"
 
     async def _count(self, index: str) -> int:
         facts = cast("list[RedisReply]", await self._documents.command("FT.INFO", index))

@@ -1,1 +1,1 @@
-"""How entities become documents that engines find: the worker's side of the search."""
+"""Makes entities into documents that engines find: the worker's side of the search."""

@@ -11,7 +11,7 @@ from node.store.decoding import fields_of
 from node.store.search_keys import SearchKeys
 
 KEPT_CHANGES = 10_000
-"""Entries of the stream; an index in memory that is further behind loads everything anew."""
+"""Entries kept in the stream; an index in memory that is further behind reloads everything."""
 
 CHANGES_AT_ONCE = 200
 """Entries read together."""
@@ -47,7 +47,7 @@ class Changes:
         await bulk(self._store, [*added, ("SPUBLISH", self._keys.changes, "")])
 
     async def after(self, entry: bytes) -> tuple[bool, list[Change]]:
-        """The next changes after an entry, oldest first, and whether they are complete: none has been trimmed away."""
+        """Whether nothing after an entry has been trimmed, and the next changes after it, oldest first."""
         found = cast(
             "Entries",
             await self._store.command("XRANGE", self._keys.changes, entry, "+", "COUNT", CHANGES_AT_ONCE + 1),

@@ -1,8 +1,8 @@
 """The documents of search in Redis: the terms of each post, and the vectors of its passages.
 
-All of it can be made again from the rooms. A post is indexed by itself, so that the cost of a reply depends on its own
-length alone; of an entity's replies the newest are kept. A query engine finds documents by the prefix of their keys;
-indexes in memory follow `changes`. Who makes vectors, and when, is in `indexer`.
+All of it can be rebuilt from the rooms. Each post is indexed by itself, so that the cost of a reply depends on its own
+length alone; only the newest replies of an entity are kept. A query engine finds documents by the prefix of their keys;
+indexes in memory follow `changes`. When vectors are made, and by whom, is in `indexer`.
 """
 
 import asyncio
@@ -23,19 +23,18 @@ from node.store.steps import Key, Step, step
 from node.text.terms import MARK, marks_of, terms_of
 
 NOTED_CHARACTERS = 5_000
-"""The beginning of a new entity's text, of which the posting request makes terms within a millisecond; a worker makes
-those of the rest."""
+"""How much of a new entity's text the posting request makes terms of, within a millisecond; a worker adds the rest."""
 
 TERMS = 1_200
-"""Distinct terms that a post is found by, the first ones: English of 20,000 characters has 600 to 1,100. A new one
-takes a query engine some 280 bytes, fifty times what a short word weighs."""
+"""Distinct terms that a post is found by, the first ones. 20,000 characters of English have 600 to 1,100. A new term
+takes a query engine some 280 bytes, fifty times the size of a short word."""
 
 REPLY_MARKS = 4096
-"""How many terms of an entity's replies count for its share of a query: those of the newest, some 50,000 characters."""
+"""How many terms of an entity's newest replies count for its share of a query: those of some 50,000 characters."""
 
 VECTORS_AT_ONCE = {"flat": 32, "hnsw": 4}
-"""Vectors written together. They cost one flush of Redis' log, and keep Redis from all else for two or three
-milliseconds: an insertion takes 0.03 or 0.7 of one."""
+"""Vectors written together. They share one flush of Redis' log, and block Redis for two or three milliseconds: an
+insertion takes 0.03 ms (flat) or 0.7 ms (hnsw)."""
 
 ASIDE_MS = 86_400_000
 """How long the vectors of an entity that may be open again are kept."""
@@ -46,14 +45,14 @@ Passages = Sequence[tuple[str, str]]
 
 @step
 def doc_put(*, doc: Key, whole: int, forced: int, terms: str, marks: bytes) -> None:
-    """Have an entity's own text found."""
+    """Index an entity's own text."""
 
 
 @step
 def reply_put(
     *, doc: Key, docs: Key, marks: Key, seq: int, forced: int, most: int, terms: str, added: bytes, passages: int
 ) -> None:
-    """Have a reply found."""
+    """Index a reply."""
 
 
 @step
@@ -71,7 +70,7 @@ class Documents:
         self._changes = changes
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
-        """Have a new entity found by text at once; for the request that posted it."""
+        """Index the beginning of a new entity's text at once, for the request that posted it."""
         post = Post(entity_id, OWN, body, title)
         step = _put_step(self._keys, post, post.text[:NOTED_CHARACTERS])
         if await self._engine.query_engine():
@@ -81,14 +80,14 @@ class Documents:
             await self._changes.publish([post.place])
 
     async def put(self, posts: Sequence[Post], *, forced: bool = False) -> None:
-        """Have posts found by their text; what is there already is not written again unless `forced`."""
+        """Index posts by their text; what is indexed already is not written again unless `forced`."""
         await self._engine.query_engine()  # so that its index is there before what it indexes
         steps: list[Step] = []
         for post in posts:
             steps.append(_put_step(self._keys, post, post.text, forced=forced))
             await asyncio.sleep(0)  # a long post takes some milliseconds, and queries wait meanwhile
         replies = cast("list[list[int]]", await bulk_steps(self._documents, steps))
-        # Of a reply it says how many replies of the entity have a document.
+        # Of a reply the step says how many replies of the entity have a document.
         full = {
             post.entity_id
             for post, (_, *count) in zip(posts, replies, strict=True)
@@ -107,13 +106,13 @@ class Documents:
         return set(map(int, cast("list[bytes]", numbers)))
 
     async def remove_replies(self, entity_id: str, numbers: Collection[int]) -> None:
-        """Have these replies found no more by their text."""
+        """Remove the documents of these replies."""
         if numbers:
             await bulk(self._documents, [("UNLINK", self._keys.reply_doc(entity_id, number)) for number in numbers])
             await self._documents.command("SREM", self._keys.reply_docs(entity_id), *numbers)
 
     async def remove(self, entity_id: str, versions: Collection[str], *, aside: bool = False) -> None:
-        """Have an entity found no more. `aside`: keep its vectors for a while, should it be open again."""
+        """Remove an entity from the index. `aside`: keep its vectors for a while, in case it is opened again."""
         await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
         await bulk(
             self._documents, [("UNLINK", self._keys.doc(entity_id)), ("UNLINK", self._keys.reply_marks(entity_id))]
@@ -133,23 +132,14 @@ class Documents:
             [vector_move(source=aside(version, *each), target=vector(version, *each), life=0) for each in passages],
         )
 
-    async def _put_aside(self, version: str, entity_id: str) -> None:
-        vector, aside = self._keys.vector, self._keys.aside
-        [names] = await self.passages(version, [entity_id])
-        passages = [(version, entity_id, name) for name in names]
-        await bulk_steps(
-            self._documents,
-            [vector_move(source=vector(*each), target=aside(*each), life=ASIDE_MS) for each in passages],
-        )
-
     async def passages(self, version: str, entity_ids: Sequence[str]) -> list[set[str]]:
         """The passages of each of the entities that have a vector."""
         found = await bulk(self._documents, [("SMEMBERS", self._keys.passages(version, each)) for each in entity_ids])
         return [{name.decode() for name in names} for names in cast("list[list[bytes]]", found)]
 
     async def newer(self, entity_id: str, seq: int) -> set[str]:
-        """Names of the passages that replies after that one have, whether or not they have a vector yet; of so many
-        replies as can have one."""
+        """Names of the passages of the replies after that one, whether or not they have a vector yet; of no more
+        replies than can have one."""
         numbers = sorted(number for number in await self.reply_numbers(entity_id) if number > seq)[-MAX_PASSAGES:]
         docs = [self._keys.reply_doc(entity_id, number) for number in numbers]
         counts = cast("list[bytes | None]", await bulk(self._documents, [("HGET", doc, "passages") for doc in docs]))
@@ -167,7 +157,7 @@ class Documents:
         return {each for (each, text), (entity, mark) in has if entity and mark in (None, _mark(text))}
 
     async def vectors(self, version: str, passages: Passages) -> dict[tuple[str, str], bytes]:
-        """The vectors of these passages, of those that have one."""
+        """The vectors of those of these passages that have one."""
         found = await bulk(
             self._documents, [("HGET", self._keys.vector(version, *each), "vector") for each in passages]
         )
@@ -179,7 +169,7 @@ class Documents:
         vectors: Mapping[tuple[str, str], bytes],
         texts: Mapping[tuple[str, str], str],
     ) -> None:
-        """Add vectors of passages. `texts` of those that may change: what they were made of is noted."""
+        """Add vectors of passages. `texts`: those of passages that may change, which are noted with the vectors."""
         # The names first: what is written is always named, so it can be removed whatever happens.
         named: dict[str, list[str]] = {}
         for entity_id, name in vectors:
@@ -223,6 +213,16 @@ class Documents:
             )
         return [each for each, *exist in zip(entity_ids, docs, vectors, strict=True) if not all(exist)]
 
+    async def _put_aside(self, version: str, entity_id: str) -> None:
+        """Take the vectors of an entity out of an index, to be brought back within ASIDE_MS."""
+        vector, aside = self._keys.vector, self._keys.aside
+        [names] = await self.passages(version, [entity_id])
+        passages = [(version, entity_id, name) for name in names]
+        await bulk_steps(
+            self._documents,
+            [vector_move(source=vector(*each), target=aside(*each), life=ASIDE_MS) for each in passages],
+        )
+
     async def _drop_oldest(self, entity_id: str) -> list[Place]:
         """Remove the replies that are no longer among the newest. Returns where they were."""
         dropped = sorted(await self.reply_numbers(entity_id))[:-INDEXED_REPLIES]
@@ -231,7 +231,7 @@ class Documents:
 
 
 def _mark(text: str) -> bytes:
-    """Tells texts of a passage apart."""
+    """A short digest by which different texts of a passage are told apart."""
     return blake2b(text.encode(), digest_size=8).digest()
 
 
@@ -251,7 +251,7 @@ def doc_of(keys: SearchKeys, place: Place) -> Key:
 
 
 def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) -> Step:
-    """The step that has a post found by a text: its own, or the beginning of that."""
+    """The step that indexes a post by `text`: its own, or the beginning of that."""
     terms = _limited(terms_of(text))
     joined, marks = " ".join(terms), marks_of(terms)
     if post.seq == OWN:
@@ -271,7 +271,7 @@ def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) 
 
 
 def _limited(terms: list[str]) -> list[str]:
-    """The terms, without those that are beyond the first TERMS distinct ones."""
+    """The terms that are among the first TERMS distinct ones."""
     if len(terms) <= TERMS:
         return terms
     first = set(islice(dict.fromkeys(terms), TERMS))

@@ -1,8 +1,9 @@
 """Makes the documents of search: terms as soon as a post is there, vectors as the model gets to it.
 
 An event puts a post's terms in place and the post into the queue; a loop takes posts from the queue and adds the
-vectors that are missing. Both read the post and nothing else of its entity. Doing it again, or in another order, gives
-the same documents. An entity that is indexed anew is in the queue as a whole, and all is made from the entity as it is.
+vectors that are missing. Both read only the post, nothing else of its entity. Repeated, or in another order, they give
+the same documents. An entity to be indexed anew is in the queue as a whole, and everything is made from its present
+state.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ LEASED_AT_ONCE = 32
 """Posts or entities taken from the queue together."""
 
 PASSAGES_A_ROUND = 64
-"""Passages embedded in one round, about five seconds of work; at least those of one post or entity."""
+"""Passages embedded in one round, about five seconds of work; more if one post or entity has more."""
 
 POLL_SECONDS = 5.0
 """Between looks at the queue without a wake-up."""
@@ -39,14 +40,14 @@ class EntityWork:
 
     def __init__(self) -> None:
         self.passages: dict[str, Passage] = {}
-        """The passages that are to have vectors, by name."""
+        """The passages that need vectors, by name."""
         self.whole = False
-        """Whether the entity is to have no vectors of other passages."""
+        """Whether these are all passages of the entity: vectors of others are removed."""
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
 
     def add(self, seq: int, passages: Sequence[Passage]) -> None:
-        """Those of a post, or of EVERY post of the entity, which include all else."""
+        """Add the passages of a post, or those of EVERY post of the entity, which replace what was added before."""
         if self.whole and seq != EVERY:
             return
         if seq == EVERY:
@@ -68,7 +69,7 @@ class Indexer:
         """Whether this worker has no model and will have none."""
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Put the terms of every post that came in place, and queue it for its vectors.
+        """Index the terms of all posts in these events, and queue the posts for their vectors.
 
         Raises StoreUnavailable: the events then come again, which changes nothing that is done already.
         """
@@ -130,7 +131,7 @@ class Indexer:
         return True
 
     async def _begin(self, places: Sequence[Place]) -> tuple[int, dict[str, EntityWork]]:
-        """As many of the places, from the first, as one round has time for, and what is to be done by entity."""
+        """How many of the places, from the first, one round has time for; and what is to be done, by entity."""
         posts, _ = await self._corpus.read_posts([place for place in places if place.seq != EVERY])
         works: dict[str, EntityWork] = {}
         total = 0
@@ -210,7 +211,7 @@ class Indexer:
         )
 
     async def _remove(self, statuses: Mapping[str, str]) -> None:
-        """Have entities that are not open found no more."""
+        """Remove entities that are not open from the index."""
         if statuses:
             versions = await self._store.versions.names()
             returning = self._corpus.returning

@@ -77,7 +77,7 @@ class MemoryReplica:
         return await asyncio.get_running_loop().run_in_executor(self._executor, index.find, request, vector)
 
     async def follow(self) -> None:
-        """Take in what has changed, or everything where it is not known what has. Raises StoreUnavailable."""
+        """Take in what has changed, or everything if it is not known what has. Raises StoreUnavailable."""
         async with self._turn:
             current = await self._store.versions.current()
             version = current.name if current else ""

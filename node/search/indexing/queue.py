@@ -16,15 +16,15 @@ from node.store.search_keys import SearchKeys
 from node.store.steps import Key, Rest, step
 
 LEASE_MS = 60_000
-"""A worker does what it leases together in a tenth of that, on a slow machine too."""
+"""How long a lease lasts. A worker does what it leases together in a tenth of that, even on a slow machine."""
 
 FRONT = -(2**52) - 1
-"""The place of what was leased and not begun: before all turns."""
+"""Score of what was leased and not begun: before all turns."""
 
 
 @step
 def search_enqueue(*, queue: Key, turns: Key, posts: Rest) -> None:
-    """Queue posts in turns of their sites."""
+    """Queue posts so that their sites take turns."""
 
 
 @step
@@ -38,7 +38,7 @@ def search_done(*, queue: Key, ends: int, names: Rest) -> None:
 
 
 class Leased(msgspec.Struct, frozen=True):
-    """What this worker has to itself until `ends`, ms."""
+    """What this worker has leased until `ends` (ms)."""
 
     queue: Key
     ends: int
@@ -53,9 +53,9 @@ class Queue:
         self._keys = keys
 
     async def add(self, posts: Iterable[tuple[str, str, int]]) -> None:
-        """Queue posts that have come: of each the site it came from, its name and how much there is to embed.
+        """Queue new posts, given as site, name, and how much there is to embed.
 
-        The sites take turns, so that one which posts much waits for itself.
+        Sites take turns, so that one that posts much delays only itself.
         """
         flat = [part for site, name, weight in posts for part in (site, weight, name)]
         await asyncio.gather(
@@ -64,7 +64,7 @@ class Queue:
         )
 
     async def add_anew(self, entities: Collection[str]) -> None:
-        """Queue entities to be indexed anew, after all that has come."""
+        """Queue entities to be indexed anew, after everything pending."""
         if entities:
             scored = [part for entity in entities for part in (0, entity)]
             await self._store.command("ZADD", self._keys.backlog, *scored)

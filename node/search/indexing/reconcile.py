@@ -1,20 +1,19 @@
-"""Keeps the search index what it should be: there, of the wanted kind, and complete.
+"""Keeps the search index as it should be: there, of the wanted kind, and complete.
 
 It looks when a worker starts, when Redis comes back, when an operator asks, and every few seconds. What is missing goes
-into the backlog. Another kind of vectors is built beside the one in use, which goes on answering; then queries are
+into the backlog. A new kind of vectors is built beside the one in use, which goes on answering; then queries are
 switched over and the old vectors are removed.
 """
 
 import asyncio
 import time
 from contextlib import suppress
-from typing import Literal
 
 import structlog
 
 from node.embedding.embedder import Embedder
 from node.search.engines.redisearch import QueryEngine
-from node.search.index_versions import IndexVersion, Scalar, is_made_by
+from node.search.index_versions import AlgorithmChoice, IndexVersion, Scalar, is_made_by
 from node.search.store import SearchStore
 from node.search.worker_loop import unless, until_woken
 from node.store import CommandFailed, StoreUnavailable
@@ -32,14 +31,14 @@ GRACE_SECONDS = 30.0
 
 
 class Reconciler:
-    """Looks after the index from one worker; however many workers do so, the outcome is the same."""
+    """Looks after the index from one worker. Several workers may do so at the same time."""
 
-    def __init__(self, store: SearchStore, embedder: Embedder, algorithm: Literal["auto", "flat", "hnsw"]) -> None:
+    def __init__(self, store: SearchStore, embedder: Embedder, algorithm: AlgorithmChoice) -> None:
         self._store = store
         self._versions = store.versions
         self._source = store.corpus.source
         self._embedder = embedder
-        self._algorithm: Literal["auto", "flat", "hnsw"] = algorithm
+        self._algorithm: AlgorithmChoice = algorithm
         self._is_first_look = True
         self._swept_at = 0.0
         self._swept_for: IndexVersion | None = None

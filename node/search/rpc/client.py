@@ -1,8 +1,8 @@
 """How a web process asks the workers: for the vector of a query, or for the matches in an index in memory.
 
-Both go by sharded pub/sub: the request on a channel of one worker, the answer on a channel of this process. So Redis
-writes neither to its disk. If no answer comes in time, the search goes on by text. What both sides send each other is
-defined here; `server` is the side of the workers.
+Both use sharded pub/sub: the request goes to a channel of one worker, the answer to a channel of this process, so Redis
+writes neither to its disk. If no answer comes in time, the search goes on by text. The messages are defined here;
+`server` is the side of the workers.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
 
     id: bytes
     channel: str
-    """Where the answer is to be published, behind the id."""
+    """Where the answer is to be published, after the id."""
     wait: float
     """Seconds for which the caller waits for it."""
     text: str
@@ -69,7 +69,7 @@ class QueryVector(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
-    """Either of the two, or neither: then the search goes on by text. It is sent behind the id of the request."""
+    """One of the two, or neither: then the search goes on by text. It is sent after the id of the request."""
 
     vector: QueryVector | None = None
     found: RankedEntities | None = None
@@ -122,7 +122,7 @@ class WorkerClient:
 
     async def _ask(self, service: Service, text: str, search: SearchRequest | None, site: str) -> WorkerReply | None:
         request = WorkerRequest(os.urandom(8), self._channel, ANSWER_SECONDS, text, search, site)
-        # Listening starts before the request is there, so that no answer can come unheard.
+        # Listening starts before the request is sent, so that no answer goes unheard.
         with await self._store.wakeups.listen(self._channel, request.id) as listener:
             reply = await self._store.run(
                 search_request(

@@ -1,8 +1,8 @@
 """The workers' side of `client`: vectors of queries, and matches in an index in memory.
 
-Short requests that came together are embedded together; one whose caller waits no longer is not answered. The sites of
-those who ask are served in turn, by how much has been embedded for each. By a heartbeat each second a worker says that
-it can answer; three seconds after the last one it is asked no more.
+Short requests that came together are embedded together; one whose caller has stopped waiting is not answered. The sites
+of the callers are served in turn, by how much has been embedded for each. A worker says that it can answer by a
+heartbeat each second; three seconds after the last one it is asked no more.
 """
 
 import asyncio
@@ -38,11 +38,10 @@ from node.store.wakeups import Listener
 log = structlog.get_logger()
 
 REQUESTS_AT_ONCE = 8
-"""Requests answered together. Those to be embedded make one batch at most, so that nobody waits for more than that."""
+"""Requests answered together. Those to be embedded make one batch at most, so that nobody waits for a second one."""
 
 REMEMBERED_SITES = 1024
-"""Sites of which it is known how much was embedded for them; when there are more, those that do not wait are forgotten.
-"""
+"""Sites for which it is remembered how much was embedded; when there are more, those not waiting are forgotten."""
 
 BEAT_SECONDS = 1.0
 """Between two heartbeats."""
@@ -69,7 +68,7 @@ class Waiting:
         self._had: dict[str, int] = {}
         """Characters embedded for each site; the one that has had least is next."""
         self._level = 0
-        """What the site that was served last had had. One that comes starts there at least: nothing is saved up."""
+        """What the site served last had had. A new site starts there at least, so that nothing is saved up."""
 
     def __len__(self) -> int:
         return sum(map(len, self._requests.values()))
