@@ -12,7 +12,7 @@ from node.store.idempotency import bound_key
 from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.matching import Matching
 from node.tasks.model import Holding, NewTask, NextClaim
-from node.tasks.offers import OfferFeed
+from node.tasks.offers import PAGE, OfferFeed
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
@@ -255,3 +255,14 @@ async def test_the_list_of_offers_waits_and_goes_on_from_where_it_was(node: Node
         assert ([task["id"] for task in named["tasks"]], named["total"]) == ([new["id"]], 1)
     for wrong in ({"since": "soon"}, {"wait": 31}, {"skill": "Two words"}):
         assert (await node.client.get(TASKS, params={"status": "offered"} | wrong)).status_code == 422
+
+
+async def test_who_waits_for_an_offer_is_not_held_up_by_those_before_it_that_do_not_fit(node: NodeUnderTest) -> None:
+    """It looked at as many as are read in one trip, and then waited for another to come."""
+    tasks = tasks_on(node.store)
+    for _ in range(PAGE + 1):
+        await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    wanted, _ = await tasks.create(NewTask("desk", "Count the panels", skills=["law"]), None, None)
+    asked = {"status": "offered", "since": "0-0", "skill": "law", "wait": 20}
+    found = (await node.client.get(TASKS, params=asked, timeout=30)).json()
+    assert [task["id"] for task in found["tasks"]] == [wanted.id]

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from node.store import Store, ids, keys
 from node.tasks.model import PLAIN_STATUSES, STATUSES, Holding
+from node.tasks.offers import OfferFeed
+from node.tasks.pages import TaskPages
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
+from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, offered, tasks_on
@@ -127,6 +130,22 @@ async def test_the_list_is_looked_through_once_for_all_who_look_for_work_at_a_ti
     task = await offered(node, skills=["law"])
     assert await asyncio.gather(*looking) == [[task["id"]]] * 50
     assert empty_redis.info("commandstats")["cmdstat_zrevrange"]["calls"] < 50
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_what_is_offered_while_the_list_is_read_is_on_the_page_or_after_it(
+    node: NodeUnderTest, first: int
+) -> None:
+    """Where the feed goes on was read after the list, or together with it, in any order."""
+    offers = [await offered(node)]
+
+    async def go_on() -> None:
+        offers.append(await offered(node))
+
+    interrupted = cast("Store", Interrupted(node.store, go_on, first))
+    page = await TaskPages(interrupted, TaskStore(node.store, 60)).read("offered", 20, 0)
+    after = await OfferFeed(node.store).after(page.next_since)
+    assert {*page.rows, *(offer.id for _, offer in after)} == {task["id"] for task in offers}
 
 
 @pytest.mark.parametrize("asked", [{"skill": "summarise"}, {"publisher_id": "report-desk"}, {"since": "1-1"}])
