@@ -12,7 +12,7 @@ from node.store.idempotency import bound_key
 from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.matching import Matching
 from node.tasks.model import Holding, NewTask, NextClaim
-from node.tasks.offers import PAGE, OfferFeed
+from node.tasks.offers import PAGE, Offer, OfferFeed
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
@@ -230,6 +230,57 @@ async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, 
         await tasks.release(claim.id, Holding(claim.claim_token))
         for _ in range(3):  # meanwhile the feed tells of it
             assert (await claims.claim(NextClaim("other", publisher_ids=["office"]), None))[0] is None
+    await matching.close()
+
+
+async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
+    """As one that was tried a moment ago it was passed over in the list for seconds."""
+    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    tasks, claims, matching = process(node.store)
+    key = bound_key("claim-next", "worker", KEY, b"")
+    waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key)) for _ in range(2)]
+    await until(lambda: _waits(matching, 2))
+    for _ in range(2):
+        await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    first, again = [(await each)[0] for each in waiting]
+    other, _ = await claims.claim(NextClaim("other", wait=4), None)
+    assert first
+    assert first == again
+    assert other
+    await matching.close()
+
+
+class Overtaken(OfferFeed):
+    """Brings an offer by the feed after the list was read, and before whoever reads it has got it."""
+
+    def __init__(self, store: Store, tasks: Tasks) -> None:
+        super().__init__(store)
+        self._tasks = tasks
+        self._came = asyncio.Event()
+
+    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
+        found = await super().listed(start, count)
+        await self._tasks.create(NewTask("desk", "Count the panels"), None, None)
+        await self._came.wait()
+        return found
+
+    async def after(self, entry: str) -> list[tuple[str, Offer]]:
+        found = await super().after(entry)
+        if found:
+            self._came.set()
+        return found
+
+
+async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
+    """It was forgotten for what the list had held before, if nobody was there yet whom it fits."""
+    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 100.0)
+    tasks, _, _ = process(node.store)
+    await tasks.create(NewTask("office", "Count the panels"), None, None)
+    matching = Matching(Overtaken(node.store, tasks))
+    claims = ClaimsOfAny(node.store, tasks, matching, search_on(node.store, tasks), 3600)
+    assert (await claims.claim(NextClaim("worker", publisher_ids=["office"]), None))[0]
+    claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=4), None)
+    assert claim
     await matching.close()
 
 
