@@ -46,8 +46,10 @@ async def test_a_contract_that_fails_once_has_failed(node: NodeUnderTest) -> Non
         }
     ]
     dead = (await node.client.get(TASKS, params={"status": "failed"})).json()
-    assert [found["id"] for found in dead["tasks"]] == [task["id"]]
+    assert dead["tasks"] == [{name: value for name, value in failed.items() if name != "attempts"}]
     assert refused(await act(node, task, "claim", assignee_id="other-agent")) == (409, "task.state")
+    await act(node, task, "retry", publisher_token=task["publisher_token"])
+    assert (await node.client.get(TASKS, params={"status": "failed"})).json()["total"] == 0
 
 
 async def test_a_repeated_failure_is_told_the_same_and_counts_once(node: NodeUnderTest) -> None:
