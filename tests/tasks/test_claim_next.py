@@ -9,6 +9,7 @@ from pytest import MonkeyPatch
 from node.store import OutcomeUnknown, Store, connect
 from node.store.errors import StoreBusy
 from node.store.idempotency import bound_key
+from node.store.keys import OFFERS
 from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.matching import Matching
 from node.tasks.model import Holding, NewTask, NextClaim
@@ -282,6 +283,34 @@ async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, m
     claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=4), None)
     assert claim
     await matching.close()
+
+
+class Late(OfferFeed):
+    """An offer comes before whoever follows the feed knows where that ends."""
+
+    def __init__(self, store: Store, tasks: Tasks) -> None:
+        super().__init__(store)
+        self._tasks = tasks
+
+    async def end(self) -> str:
+        await self._tasks.create(NewTask("desk", "Count the panels"), None, None)
+        return await super().end()
+
+
+async def test_the_list_is_read_once_the_feed_is_followed(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
+    """Also when nobody had waited for a while, and the feed is followed anew."""
+    monkeypatch.setattr("node.tasks.matching.IDLE_SECONDS", 0.0)
+    tasks, _, _ = process(node.store)
+    matching = Matching(Late(node.store, tasks))
+    claims = ClaimsOfAny(node.store, tasks, matching, search_on(node.store, tasks), 3600)
+    for _ in range(2):
+        assert (await claims.claim(NextClaim("worker"), None))[0]
+        await until(lambda: _is_heard_by_nobody(node))
+    await matching.close()
+
+
+async def _is_heard_by_nobody(node: NodeUnderTest) -> bool:
+    return await node.store.command("PUBSUB", "SHARDNUMSUB", OFFERS, key=OFFERS) == [OFFERS.encode(), 0]
 
 
 async def _waits(matching: Matching, count: int) -> bool:

@@ -128,7 +128,7 @@ class TaskMachine(StoreMachine):
         """What a contract allows now, except that it is called off."""
         model.pass_time(self.ms)
         if model.opens is not None:
-            return [lambda: self.wait_for_the_moment(model, 0)]
+            return [lambda: self.wait_for_the_moment(model, 0), lambda: self.claim(model, "ann", None)]
         if model.status == "offered":
             return [lambda: self.claim(model, "ann", None), lambda: self.claim(model, "bob", "first-secret-key")]
         if model.status in AT_WORK:
