@@ -20,7 +20,7 @@ from node.tasks.view import StoredTask
 from node.web.http import WAITING_BY_CLIENT
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import RedisServer
-from tests.tasks.calls import TASKS, act, claimed, offered, refused, search_on, tasks_on
+from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, search_on, tasks_on
 
 NEXT = f"{TASKS}/claim-next"
 WORKERS, CONTRACTS = 300, 60
@@ -89,6 +89,16 @@ async def test_a_key_gets_the_same_claim_again_and_no_second_contract(node: Node
     assert (await node.client.get(TASKS, params={"status": "offered"})).json()["total"] == 1
     await act(node, first.json(), "complete", claim_token=first.json()["claim_token"])
     assert refused(await claim_next(node, idempotency_key=KEY)) == (409, "task.state")
+
+
+async def test_a_key_whose_contract_another_has_by_now_gets_the_next_one(node: NodeUnderTest) -> None:
+    lost = await offered(node, lease_seconds=60)
+    assert (await claim_next(node, idempotency_key=KEY)).json()["id"] == lost["id"]
+    await end_lease(node.store, lost["id"])
+    assert (await act(node, lost, "claim", assignee_id="other")).status_code == 200
+    task = await offered(node)
+    again = await claim_next(node, idempotency_key=KEY, wait=20)
+    assert (again.json()["id"], again.json()["attempt"]) == (task["id"], 1)
 
 
 async def test_two_requests_of_one_key_that_wait_get_one_contract(node: NodeUnderTest) -> None:
@@ -333,6 +343,8 @@ async def test_the_list_of_offers_waits_and_goes_on_from_where_it_was(node: Node
     for more in ({"skill": "law"}, {"publisher_id": "my-desk"}):
         named = (await node.client.get(TASKS, params={"status": "offered"} | more)).json()
         assert ([task["id"] for task in named["tasks"]], named["total"]) == ([new["id"]], 1)
+        beyond = (await node.client.get(TASKS, params={"status": "offered", "offset": 1} | more)).json()
+        assert (beyond["tasks"], beyond["total"]) == ([], 1)
     for wrong in ({"since": "soon"}, {"wait": 31}, {"skill": "Two words"}):
         assert (await node.client.get(TASKS, params={"status": "offered"} | wrong)).status_code == 422
 
