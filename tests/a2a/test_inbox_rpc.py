@@ -78,6 +78,17 @@ async def test_a_history_of_a_length_that_there_is_not_is_refused(node: NodeUnde
     assert error["data"][1]["fieldViolations"][0]["field"] == "historyLength"
 
 
+@pytest.mark.parametrize(("method", "name"), [("GetTask", "id"), ("ListTaskPushNotificationConfigs", "taskId")])
+async def test_an_error_repeats_the_id_of_a_task_that_is_not_there_but_none_without_end(
+    node: NodeUnderTest, method: str, name: str
+) -> None:
+    inbox = await opened(node)
+    longest = (await called(node, inbox, call({name: "x" * 256}, method=method))).json()["error"]
+    assert (longest["code"], longest["data"][0]["metadata"]["taskId"]) == (-32001, "x" * 256)
+    longer = await called(node, inbox, call({name: "x" * 257}, method=method))
+    assert (longer.json()["error"]["code"], len(longer.content) < 600) == (-32602, True)
+
+
 async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     for content in (b"{", b"\xff", b"", b"NaN"):
