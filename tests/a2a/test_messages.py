@@ -210,6 +210,7 @@ async def test_proto_names_and_unknown_fields_are_read(node: NodeUnderTest) -> N
             "message_id": "m-2",
             "role": 1,
             "context_id": "c-2",
+            "reference_task_ids": ["t-1"],
             "parts": [{"text": "Hello there", "media_type": "text/plain", "colour": "red"}],
             "unknown": {"x": None},
         },
@@ -217,7 +218,8 @@ async def test_proto_names_and_unknown_fields_are_read(node: NodeUnderTest) -> N
     }
     task = (await node.client.post(SEND, json=body, headers=A2A)).json()["task"]
     assert task["contextId"] == "c-2"
-    assert task["history"][0]["parts"] == [{"text": "Hello there", "mediaType": "text/plain"}]
+    (said,) = task["history"]
+    assert (said["parts"], said["referenceTaskIds"]) == ([{"text": "Hello there", "mediaType": "text/plain"}], ["t-1"])
 
 
 async def test_what_nobody_sees_is_not_kept(node: NodeUnderTest) -> None:
