@@ -5,7 +5,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, Json, closed, opened, path_of, read, signed
+from node.a2a.inboxes import service
+from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, Json, closed, opened, path_of, read, settled, signed
 from tests.support.node_under_test import NodeUnderTest
 
 MESSAGE: Json = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
@@ -117,6 +118,18 @@ async def test_what_an_inbox_does_not_take_is_named_by_its_place_in_the_message(
     [violation] = answer["error"]["data"][1]["fieldViolations"]
     assert (answer["error"]["code"], violation["field"]) == (-32602, place)
     assert (await read(node, inbox))["messages"] == []
+
+
+async def test_a_task_takes_only_so_many_messages(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_TURNS", 2)
+    inbox = await opened(node)
+    task = (await result(node, inbox, "SendMessage", SENT))["task"]
+    goes_on = SENT | {"message": MESSAGE | {"taskId": task["id"]}}
+    for has_room in (True, False):
+        [held] = (await read(node, inbox))["messages"]
+        await settled(node, inbox, held, status="input_required", reply="Which?")
+        answer = (await called(node, inbox, call(goes_on))).json()
+        assert answer.get("error", {}).get("code") == (None if has_room else -32004)
 
 
 async def test_neither_binding_has_an_extended_card(node: NodeUnderTest) -> None:
