@@ -19,6 +19,7 @@ from node.admin.commands import NO_SECRET, Commands
 from node.admin.terminal import as_json, one_line
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
+from node.run.belonging import trouble
 from node.run.embedded_redis import running
 from node.run.keychain import known_secret
 from node.store import CommandFailed, Store, StoreUnavailable
@@ -210,7 +211,7 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
     stores = await Stores.open(settings)
     try:
         if not await stores.main.ready():
-            raise StoreUnavailable("no connection")
+            raise StoreUnavailable(await trouble(settings.redis_url, settings.store_timeout, "no connection"))
         await look(stores.main, secret)
         services = Services(settings, stores)
         try:
