@@ -210,7 +210,8 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
     settings = _located(settings)
     stores = await Stores.open(settings)
     try:
-        if not await stores.main.ready():
+        # Of a cluster, what is left can be looked after while a part of it is out of reach.
+        if not await stores.main.ready() and not stores.main.connected:
             raise StoreUnavailable(await trouble(settings.redis_url, settings.store_timeout, "no connection"))
         await look(stores.main, secret)
         services = Services(settings, stores)
