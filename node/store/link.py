@@ -218,7 +218,7 @@ class ReconnectingLink(ABC):
             try:
                 link = await dial(self.server, self._access, self.timeout)
             except (OSError, UnicodeError, NotReady) as error:  # UnicodeError: not a possible host name
-                self.trouble = f"Redis at {self.server} is out of reach: {str(error) or type(error).__name__}"
+                self.trouble = f"Redis at {self.server} is out of reach: {error or type(error).__name__}"
                 self._say_why(str(error) or type(error).__name__)
                 self.on_change()
             else:
