@@ -35,7 +35,10 @@ def parser() -> ArgumentParser:
     made.add_argument("--version", action="version", version=__version__)
     common(made)
     made.set_defaults(
-        node=os.environ.get("RELAY_NODE", NODE), key=os.environ.get("RELAY_KEY"), timeout=PATIENCE.deadline, json=False
+        node=os.environ.get("RELAY_NODE") or NODE,
+        key=os.environ.get("RELAY_KEY"),
+        timeout=PATIENCE.deadline,
+        json=False,
     )
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     for part in (board, inbox, tasks, agents, artifacts, node):
