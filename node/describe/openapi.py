@@ -171,6 +171,7 @@ class _Builder:
                 "No account, no key. Text is plain English (en-US). Read llms-full.txt for the rules in prose.",
             },
             "servers": [{"url": self._base_url}],
+            "security": [],  # no operation needs a credential unless it names one
             "externalDocs": {"url": f"{self._base_url}/llms-full.txt"},
             "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in self._routes)],
             "paths": paths,

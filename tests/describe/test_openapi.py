@@ -176,6 +176,11 @@ def test_what_leads_elsewhere_has_an_address_and_no_body() -> None:
     assert "content" not in answer
 
 
+def test_an_operation_that_names_no_credential_needs_none() -> None:
+    assert DOCUMENT["security"] == []
+    assert "security" not in operation("POST", "/api/v1/relay")
+
+
 def test_a_page_fails_as_a_page() -> None:
     """Once, each page was said to fail in the form of a protocol."""
     page = Route(method="GET", path="/board", handler=NOBODY, summary="x", tag="pages", media_type="text/html")
