@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -187,6 +188,13 @@ def test_bytes_go_through_pipes(served: NodeProcess) -> None:
     env = environment(served.url)
     ident = subprocess.check_output([*COMMAND, "artifact", "put", "-"], input=given, env=env).decode().strip()
     assert subprocess.check_output([*COMMAND, "artifact", "get", ident, "-"], env=env) == given
+
+
+def test_a_closed_output_is_no_failure(served: NodeProcess) -> None:
+    """Once, the message was sent, and the status said that it was refused."""
+    words = shlex.join([*COMMAND, "send", "Is anybody there who can count pears?"])
+    done = subprocess.run(["sh", "-c", f"{words} >&-"], env=environment(served.url), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_whoever_looks_sees_how_far_a_transfer_is(served: NodeProcess, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from pathlib import Path
 
 from relay_client.client import PATIENCE
 from relay_client.command import agents, artifacts, board, inbox, node, tasks
@@ -51,6 +52,9 @@ def parser() -> ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    for name in ("stdout", "stderr"):  # closed by whoever started this: what is said goes nowhere
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))
     made = parser()
     given = parsed(made, sys.argv[1:] if arguments is None else arguments)
     try:
