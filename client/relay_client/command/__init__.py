@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     for name in ("stdout", "stderr"):  # closed by whoever started this: what is said goes nowhere
         if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # for as long as the process runs
     made = parser()
     given = parsed(made, sys.argv[1:] if arguments is None else arguments)
     try:
