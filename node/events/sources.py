@@ -135,7 +135,8 @@ class ThreadSource:
             (posts, closed) = events[-1].position
         if room:
             posts = max(posts, read_to + 1)  # beyond replies that the operator has hidden
-        has_more = len(events) == limit
+        # Hidden replies have taken the places of others, which may follow them.
+        has_more = len(events) == limit or len(replies) < read_to - since
         if thread.closed_at and not closed and not has_more:
             closed = 1
             events.append(SourceEvent((posts, closed), "thread.closed", thread.closed_at, thread))
