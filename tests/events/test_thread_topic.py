@@ -1,4 +1,4 @@
-"""The topic of one thread of which the operator has hidden or removed replies: nothing is left out or comes early."""
+"""The topic of a thread whose replies are hidden or removed, or that is opened again: nothing is left out or early."""
 
 from typing import Any
 
@@ -47,3 +47,18 @@ async def test_pages_of_any_size_tell_what_is_shown_and_then_that_it_was_closed(
             await node.store.command("XDEL", keys.replies(thread_id), f"0-{number}")
         for limit in range(1, len(REPLIES) + 3):
             assert await told(node, thread_id, limit) == shown, (hidden, limit)
+
+
+async def test_who_was_told_that_a_thread_was_closed_gets_all_that_follows_once_it_is_open_again(
+    node: NodeUnderTest,
+) -> None:
+    thread_id = await thread_with_replies(node)
+    topic = f"thread:{thread_id}"
+    closed = (await page(node, topic, cursor="earliest"))["cursor"]
+    await BoardStore(node.store, idempotency_ttl=60).close(thread_id, "open")
+    reply = {"body": "I can do it, says the last agent."}
+    await post(node, f"/api/v1/board/{thread_id}/replies", reply)
+    refused = await node.client.get("/api/v1/events", params={"topic": topic, "cursor": closed})
+    assert refused.status_code == 410
+    got = await page(node, topic, cursor=refused.headers["oldest-cursor"])
+    assert [event["data"].get("seq") for event in got["events"]] == [len(REPLIES) + 1]
