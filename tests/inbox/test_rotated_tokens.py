@@ -19,6 +19,7 @@ async def test_a_rotated_token_does_nothing_that_the_one_after_it_does(node: Nod
         ("GET", path_of(inbox, "/callbacks"), {}),
         ("GET", one, {}),
         ("POST", f"{one}/settle", {"json": {"status": "done"}}),
+        ("POST", path_of(inbox, "/settle"), {"json": {"through_seq": 0}}),
         ("POST", path_of(inbox, "/settle"), {"json": {"through_seq": 1}}),
         ("GET", "/api/v1/events", {"params": {"topic": f"inbox:{inbox['address']}", "cursor": "earliest"}}),
         ("POST", AGENTS, {"json": {"card": card_of()}}),
