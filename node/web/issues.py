@@ -43,7 +43,7 @@ _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
 LONGEST_NUMBER = 40
-"""Characters of a number that may be an integer written otherwise."""
+"""Characters of the longest number that may be an integer in another form."""
 
 _FLOAT = re.compile(rb"-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+)")
 
@@ -62,9 +62,9 @@ def members_of(text: str) -> Members | None:
 
 
 def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
-    """The members that the type has, but for those where null stands for a default; so in what they hold, too.
+    """The members that the type has, without those whose null stands for a default; likewise in the objects they hold.
 
-    An integer may be written as `900.0` or `9e2`, as JSON Schema counts it.
+    An integer may be written as `900.0` or `9e2`, which JSON Schema takes for integers.
     """
     return {
         name: _inside(raw, _types(kind)[name])
@@ -77,7 +77,7 @@ def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
 def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
     """`raw` with the objects and integers in it `as_meant`, where its type says what they are.
 
-    What is something else is left as it is: where the whole is judged, it is refused.
+    Anything else is left as it is, and is refused when the whole is decoded.
     """
     match kind:
         case msgspec.inspect.Metadata():
@@ -106,7 +106,7 @@ def _integer(raw: msgspec.Raw) -> msgspec.Raw:
     text = bytes(raw)
     if len(text) <= LONGEST_NUMBER and _FLOAT.fullmatch(text):
         number = float(text)
-        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may be of another integer
+        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may stand for another integer
             return msgspec.Raw(b"%d" % number)
     return raw
 
@@ -141,7 +141,10 @@ def issue_of(message: str, *where: str | int) -> Issue:
 
 
 def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None) -> Header | None:
-    """The header that names the fields that the type does not have: `body.lease_second, query.q`. None has no field."""
+    """The header that names the fields that the type does not have: `body.lease_second, query.q`; None if it has all.
+
+    A `kind` of None has no fields.
+    """
     known = _fields(kind) if kind else {}
     unknown = [name for name in names if name not in known and name not in PROTOCOL_PARAMETERS]
     if not unknown:

@@ -1,4 +1,4 @@
-"""Litestar's router for the route tables: it finds the handler, and its own errors get the form of ours."""
+"""Litestar's router for the route tables: it finds the handler, and its own errors are answered in our form."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -33,7 +33,7 @@ CLIENT_GONE = http.Response(counters.CLIENT_GONE, b"")
 
 
 class LitestarAnswer(LitestarResponse[bytes]):
-    """An answer as Litestar needs it, which adds nothing to it."""
+    """An answer in the form that Litestar needs, to which Litestar adds nothing."""
 
     def __init__(self, request: http.Request, response: http.Response) -> None:
         super().__init__(response.body, status_code=response.status)
@@ -112,7 +112,7 @@ def _endpoints(routes: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler
     """A Litestar handler for each pattern and method, which serves all its verbs."""
     by_verb: dict[tuple[str, str], dict[str, Route]] = {}
     verbs: dict[str, set[str]] = {}
-    """Of each pattern, those of all methods."""
+    """By pattern, the verbs of all methods."""
     for each in routes:
         match = WITH_PARAMETER_LAST.fullmatch(each.path)
         pattern, verb = (match["pattern"], match["verb"] or "") if match else (each.path, "")
