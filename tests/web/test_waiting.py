@@ -24,7 +24,7 @@ AHEAD = {"since_seq": 2**53, "wait": 30}
         ("/api/v1/inboxes", {}, "/api/v1/inboxes/{address}/messages", "messages", keys.inbox),
     ],
 )
-async def test_who_is_ahead_is_answered_by_what_comes_next(
+async def test_a_client_that_names_a_later_number_is_answered_by_what_comes_next(
     node: NodeUnderTest, made: str, body: dict[str, str], named: str, lists: str, key: Callable[[str], str]
 ) -> None:
     thing = (await node.client.post(made, json=body)).json()
@@ -43,7 +43,7 @@ async def test_who_is_ahead_is_answered_by_what_comes_next(
     assert found["body"] == "Here is one more for you."
 
 
-async def test_who_is_ahead_of_all_offers_is_answered_by_the_next(node: NodeUnderTest) -> None:
+async def test_a_client_that_names_a_later_cursor_is_answered_by_the_next_offer(node: NodeUnderTest) -> None:
     for since in ("9000000000000-0", "9" * 19 + "-7"):
         ahead = {"status": "offered", "since": since, "wait": 30}
         reading = asyncio.create_task(node.client.get(TASKS, params=ahead, timeout=40))
