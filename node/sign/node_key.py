@@ -23,7 +23,7 @@ class NodeKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def generate(cls) -> "NodeKey":
-        """A new key, of which nobody else knows the seed."""
+        """A new key, from a random seed."""
         return cls._of(SigningKey.generate())
 
     @classmethod
