@@ -63,9 +63,7 @@ _JSON_START = re.compile(r"\s{0,64}+[\[{]")
 
 def text_payload_is_english(text: str) -> bool:
     """Whether a text/plain payload is English. If the text is JSON, its prose is judged."""
-    if len(text) > MAX_INNER_JSON_CHARACTERS or not _JSON_START.match(text):
-        return is_english(text)
-    return payload_is_english(text)
+    return payload_is_english(text) if _may_be_json(text) else is_english(text)
 
 
 def payload_is_english(value: object) -> bool:
@@ -95,7 +93,7 @@ def foreign_field(payload: Mapping[str, object]) -> str:
 
 def may_be_shown(text: str) -> bool:
     """Whether a text that passed may be shown as it is. JSON must pass as a text too: only its prose was judged."""
-    return len(text) > MAX_INNER_JSON_CHARACTERS or not _JSON_START.match(text) or is_english(text)
+    return not _may_be_json(text) or is_english(text)
 
 
 def displayable(value: object) -> str:
@@ -187,6 +185,11 @@ class _Strings:
                 self.others.append(name)
             if name not in prose:
                 self._place(name, members[name], False)
+
+
+def _may_be_json(text: str) -> bool:
+    """Whether a text is judged as JSON, if it is JSON."""
+    return len(text) <= MAX_INNER_JSON_CHARACTERS and _JSON_START.match(text) is not None
 
 
 def _stride(container: Sized) -> int:
