@@ -8,7 +8,7 @@ from nacl.signing import SigningKey
 from node.config import ConfigError, Settings
 from node.sign.keys import KEY_BYTES, PublicKey
 
-SECRET_PREFIX = "whsk_"  # noqa: S105 - the prefix says what follows, it is no secret
+SECRET_PREFIX = "whsk_"  # noqa: S105 - the prefix says what follows and is not secret
 
 
 class SecretInvalid(ValueError):

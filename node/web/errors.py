@@ -42,7 +42,7 @@ ASK_TO_SIGN: Header = (
     b"accept-signature",
     b'sig=("@method" "@authority" "@path" "content-digest" "signature-key");created;alg="ed25519";tag="relay-node"',
 )
-"""Says what a signature has to cover (RFC 9421 section 5.1), to whoever is refused for want of one."""
+"""Tells a client that is refused for lack of a signature what one has to cover (RFC 9421 §5.1)."""
 
 CLOSE: Header = (b"connection", b"close")
 """Sent where the rest of a body was not read: the client's next request must not follow on the same connection."""

@@ -30,7 +30,7 @@ IGNORED = b"x-ignored-fields"
 
 NAMED_FIELDS = 10
 NAMED_CHARACTERS = 40
-"""So many ignored fields are named, each by so many characters: a header has no room for what a body can hold."""
+"""How many ignored fields are named, and by how many characters each: a header has no room for all of a body."""
 
 PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
 """Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""

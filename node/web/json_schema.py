@@ -9,7 +9,7 @@ Schema = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_SAFE_INTEGER = 2**53
-"""The largest integer that every JSON reader keeps exactly (RFC 8259 §6); a maximum of it is no limit of the node's."""
+"""The largest integer that every JSON reader keeps exactly (RFC 8259 §6). As a maximum, it says no more than that."""
 
 _NAMED = ("properties", "$defs")
 """Members whose own members are named by us, not keywords of JSON Schema."""
