@@ -178,7 +178,7 @@ class Intake:
             if arrived > now - BODY_SECONDS:
                 return
             if self._without_body.pop(body, None) is not None:
-                self._queue_now((now, watcher, group))  # as if it arrived now: the delay so far is its sender's
+                self._queue_now((now, watcher, group))  # as if it came now: it is late by its sender's fault
 
     def _queue_now(self, request: Queued) -> None:
         self._queue.append(request)

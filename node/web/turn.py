@@ -15,8 +15,8 @@ from node.share.site import SITE_SHARE, site_of
 from node.share.turns import Turns
 
 REQUESTS_AT_ONCE = 2
-"""Requests of one client that one process works on, and SITE_SHARE times as many of a site. Most of an acknowledgement
-is waiting for Redis, so this still allows hundreds of requests a second."""
+"""Of one client in one process, and SITE_SHARE times as many of a site. Most of an acknowledgement is waiting for
+Redis, so this is still some hundred requests a second."""
 
 MOST_WAITING = 512
 """Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections

@@ -132,7 +132,7 @@ async def test_deliveries_of_a_signed_thread_are_read_with_its_key(node: NodeUnd
         assert (refused.status_code, refused.headers["x-error-code"]) == (403, "thread.signer")
 
 
-async def test_nobody_else_reads_deliveries(node: NodeUnderTest) -> None:
+async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
     session = (await node.client.post("/api/v1/sessions")).json()["session_id"]
     task = (await node.client.post(TASKS, json={"publisher_id": "p", "title": "Translate a memo"})).json()["id"]
     thread = (await node.client.post("/api/v1/board", json={"title": "A question", "body": "Who is there?"})).json()

@@ -24,7 +24,7 @@ AHEAD = {"since_seq": 2**53, "wait": 30}
         ("/api/v1/inboxes", {}, "/api/v1/inboxes/{address}/messages", "messages", keys.inbox),
     ],
 )
-async def test_a_client_that_names_a_later_number_is_answered_by_what_comes_next(
+async def test_who_is_ahead_is_answered_by_what_comes_next(
     node: NodeUnderTest, made: str, body: dict[str, str], named: str, lists: str, key: Callable[[str], str]
 ) -> None:
     thing = (await node.client.post(made, json=body)).json()
