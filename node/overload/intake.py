@@ -207,7 +207,7 @@ class Intake:
             if arrived > now - BODY_SECONDS:
                 return
             if self._without_body.pop(body, None) is not None:
-                self._queue_now((now, watcher, group, site))  # as if it came now: it is late by its sender's fault
+                self._queue_now((now, watcher, group, site))  # as if it came now: the delay is its sender's
 
     def _queue_now(self, request: Queued) -> None:
         self._queue.append(request)

@@ -22,7 +22,7 @@ from node.text.readable import first_sentence, readable
 
 TITLE_LENGTH = 120
 LOOKED_AT = 8 * TITLE_LENGTH
-"""Characters of an author's name that are read for those that are shown."""
+"""Characters of an author's name that are read to find the TITLE_LENGTH that are shown."""
 
 BODY_LENGTH = 20_000
 """Characters of a message that its thread shows; the whole payload stays readable by id."""

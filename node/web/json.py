@@ -234,7 +234,7 @@ def _check_strings(body: bytes) -> None:
 
 
 def _without_escapes(body: bytes) -> bytes:
-    """A JSON body whose quotes are those around its strings."""
+    """The body without escaped quotes and backslashes, so that each quote left begins or ends a string."""
     return body.replace(b"\\\\", b"").replace(b'\\"', b"")
 
 

@@ -15,12 +15,12 @@ from node.share.site import SITE_SHARE, site_of
 from node.share.turns import Turns
 
 REQUESTS_AT_ONCE = 2
-"""Of one client in one process. Most of an acknowledgement is waiting for Redis, so this is still some hundred requests
-a second."""
+"""Requests of one client that a process works on while others use it, too. Most of an acknowledgement is waiting for
+Redis, so this still makes hundreds of requests a second."""
 
 SITE_REQUESTS_AT_ONCE = 2 * REQUESTS_AT_ONCE
-"""Of one site in one process. Not SITE_SHARE times as many: a request of anybody else waits for all that are under way,
-and sixteen bodies of 1 MiB take a third of a second."""
+"""And of one site. Not SITE_SHARE times as many: everybody else's request waits for all that are under way, and sixteen
+bodies of 1 MiB take a third of a second."""
 
 MOST_WAITING = 512
 """Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections
