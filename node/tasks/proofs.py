@@ -1,7 +1,7 @@
-"""What a request shows for a step on a contract, before the step is taken: tokens, and whose signature it bears.
+"""What a request presents as proof for a step on a contract: tokens, and the key that signed it.
 
-A wrong token costs one small read of whether there is such a contract; the contract itself, whose result may have a
-megabyte, is not read for a refusal.
+A wrong token costs one small read, which tells whether there is such a contract; the contract itself, whose result may
+have a megabyte, is not read for a refusal.
 """
 
 from typing import NoReturn
@@ -15,7 +15,7 @@ from node.tasks.store import TaskStore
 
 
 class Proofs:
-    """Turns what a request shows into who acts."""
+    """Finds out who acts from what a request presents."""
 
     def __init__(self, store: TaskStore, tokens: ContractTokens) -> None:
         self._store = store
@@ -86,6 +86,6 @@ class Proofs:
 
 
 def require_id(task_id: str) -> None:
-    """Raise Refused `task.unknown` for what is no id at all, which is not looked for."""
+    """Raise Refused `task.unknown` for what is no id at all, without asking Redis."""
     if not ids.is_id(task_id):
         raise Refused("task.unknown")
