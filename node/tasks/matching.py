@@ -114,7 +114,7 @@ class Matching:
         self._serve(waiter)
 
     def put_back(self, offer: Offer) -> None:
-        """Hand an offer for which its worker has no use to whoever else it fits."""
+        """Hand an offer that its worker has no use for to whoever else it fits."""
         self._offered(offer)
 
     async def close(self) -> None:
@@ -132,7 +132,7 @@ class Matching:
             self._hand(offer, waiter)
 
     def _offered(self, offer: Offer) -> None:
-        """Hand an offer, even if it was handed out before, to the first worker that it fits; otherwise keep it."""
+        """Hand an offer, even one handed out before, to whoever has waited longest of those it fits; else keep it."""
         self._handed.pop(offer.id, None)
         for waiter in self._waiters:
             if waiter.offer is None and waiter.wanted.fits(offer):

@@ -17,8 +17,8 @@ FILTERED = 1000
 """How many of the newest offers a filter looks at."""
 
 REST = 2.0
-"""Pause after a look at them, in multiples of what the look took. Looks are charged to nobody; so they take at most a
-third of a process, however many ask for them."""
+"""Pause after a look at them, in multiples of what the look took. Looks are charged to nobody; with the pause they take
+a third of a process at most, however many ask for them."""
 
 LONGEST_REST = 0.25
 """Seconds; the longest pause, also when a look took long because Redis was out of reach."""

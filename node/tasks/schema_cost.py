@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 MOST_AT_ONE_PLACE = 2000
-"""Units; by the dearest schema, a result of some fifty values can still be checked."""
+"""Units; with the dearest schema, a result of some fifty values can still be checked."""
 
 MOST_NODES = 800
 """Parts of a schema, each counted once for every place at which it is evaluated."""

@@ -116,9 +116,9 @@ class Tasks:
         return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), replayed
 
     async def get(self, task_id: str, query: TaskQuery | None = None, *, with_result: bool = True) -> Task:
-        """A contract, after waiting for another status if asked to; its result is null, and not read, unless wanted.
+        """A contract, after waiting for another status if asked to.
 
-        Raises Refused `task.unknown`, StoreUnavailable.
+        Unless `with_result`, its result is null and not read. Raises Refused `task.unknown`, StoreUnavailable.
         """
         query = query or TaskQuery()
         require_id(task_id)

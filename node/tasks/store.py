@@ -309,7 +309,7 @@ class TaskStore:
         return [task_id for task_id, reply in zip(task_ids, replies, strict=True) if code_of(reply) == "forgotten"]
 
     async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
-        """List contracts under their status and nowhere else, and announce those on offer. What is none is not listed.
+        """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
 
         It is idempotent. A process that was held up since it read the contracts reads them again: others may have
         changed and listed them meanwhile. Raises StoreUnavailable.
