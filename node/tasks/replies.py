@@ -16,6 +16,13 @@ class UncheckedResult(Exception):
         self.schema = schema
 
 
+def known(row: StoredTask) -> StoredTask:
+    """The contract. Raises Refused `task.unknown` if there is none."""
+    if not row.is_contract:
+        raise Refused("task.unknown")
+    return row
+
+
 def row_of(reply: RedisReply, asked_at: float = math.inf) -> tuple[StoredTask, bool]:
     """The contract after a step sent at `asked_at` (monotonic seconds); whether it was done before. Raises Refused."""
     match reply:

@@ -43,7 +43,7 @@ from node.tasks.offer_list import OfferList
 from node.tasks.offers import OfferFeed
 from node.tasks.pages import TaskPages
 from node.tasks.proofs import Proofs, require_id
-from node.tasks.replies import UncheckedResult
+from node.tasks.replies import UncheckedResult, known
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
 from node.tasks.rights import Actor, Claim, ContractTokens
@@ -128,17 +128,12 @@ class Tasks:
             lambda row: not row.is_contract or row.status != query.status,
             () if with_result else (*LISTED, b"result_schema"),
         )
-        if not row.is_contract:
-            raise Refused("task.unknown")
-        return self._task(task_id, row)
+        return self._task(task_id, known(row))
 
     async def record(self, task_id: str) -> Task:
         """A contract as lists show it. Raises Refused `task.unknown`, StoreUnavailable."""
         require_id(task_id)
-        row = await self._store.read(task_id, LISTED)
-        if not row.is_contract:
-            raise Refused("task.unknown")
-        return self._listing.record(task_id, row)
+        return self._listing.record(task_id, known(await self._store.read(task_id, LISTED)))
 
     async def require_known(self, task_id: str) -> None:
         """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
@@ -149,10 +144,7 @@ class Tasks:
         StoreUnavailable.
         """
         require_id(task_id)
-        row = await self._store.read(task_id, (b"kind", b"changes"))
-        if not row.is_contract:
-            raise Refused("task.unknown")
-        return ChangeLog.of(row.fields)
+        return ChangeLog.of(known(await self._store.read(task_id, (b"kind", b"changes"))).fields)
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
         """Contracts as lists show them; None for an id of none. Raises StoreUnavailable."""

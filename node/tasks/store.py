@@ -27,7 +27,7 @@ from node.tasks.compaction import pack
 from node.tasks.lists import changes_of
 from node.tasks.model import OVER
 from node.tasks.packed import PackedContracts
-from node.tasks.replies import row_of
+from node.tasks.replies import known, row_of
 from node.tasks.rights import Actor, Claim
 from node.tasks.view import BASE, LISTED, StoredTask, offered_names
 
@@ -101,10 +101,7 @@ class TaskStore:
         )
         match reply:
             case [b"replayed", bytes(original)]:
-                row = await self.read(original.decode(), offered_names(fields))
-                if not row.is_contract:
-                    raise Refused("task.unknown")
-                return original.decode(), row, True
+                return original.decode(), known(await self.read(original.decode(), offered_names(fields))), True
             case _:
                 return task_id, *row_of(reply, asked_at)
 
