@@ -32,7 +32,7 @@ from node.observe.metrics.snapshots import drain
 from node.run import keychain, listener
 from node.run.belonging import LateCheck, belongs, belongs_when_there
 from node.run.metrics import reporting
-from node.run.reload import Reloading, controlling_terminal, hold_back
+from node.run.reload import Reloading, Terminal, hold_back
 from node.store.address import locate
 
 HEADER_TIMEOUT_MS = 5000
@@ -169,9 +169,9 @@ def _prepare(settings: Settings) -> Settings:
 
 def _heed_signals(server: listener.Server, current: Reloading, folder: str) -> None:
     """Reload whenever told so. When told to stop, drain for so long or until a second signal, and end Granian."""
-    drain_seconds, had_terminal = current.settings.drain_seconds, controlling_terminal()
+    drain_seconds, terminal = current.settings.drain_seconds, Terminal()
     while signal.sigwait((*STOP_SIGNALS, signal.SIGHUP)) == signal.SIGHUP:
-        if had_terminal and not controlling_terminal():
+        if terminal.is_gone():
             break
         current.read()
         _signal_web_processes(signal.SIGHUP)

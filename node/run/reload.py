@@ -22,6 +22,9 @@ from node.run.validation import loaded
 RELOADED = ("trusted_proxies", "callback_refused_networks", "log")
 """Settings that a process can take over, beside limits."""
 
+STDOUT, STDERR = 1, 2
+"""File descriptors."""
+
 logger = structlog.stdlib.get_logger("node.run.reload")
 
 
@@ -110,8 +113,28 @@ def variables(before: Settings, after: Settings) -> list[str]:
     return [*names, *(variable("limit", name) for name in limits)]
 
 
-def controlling_terminal() -> bool:
-    """Whether this process has a terminal that can hang up; the signal for that is SIGHUP, too."""
+class Terminal:
+    """The terminal that this process was started from, if any: when it hangs up, the signal is SIGHUP, too."""
+
+    def __init__(self) -> None:
+        self._had = _has_terminal()
+        self._shown = [stream for stream in (STDOUT, STDERR) if os.isatty(stream)]
+
+    def is_gone(self) -> bool:
+        """Whether it has hung up. What this process would still show there goes to /dev/null from then on.
+
+        Otherwise Python could not write the last log lines, and would end with status 120.
+        """
+        if not self._had or _has_terminal():
+            return False
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in self._shown:
+            os.dup2(nowhere, stream)
+        os.close(nowhere)
+        return True
+
+
+def _has_terminal() -> bool:
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:

@@ -29,7 +29,7 @@ from node.run import listener
 from node.run.embedded_redis import Embedded
 from node.run.launch import prepare, web_processes
 from node.run.metrics import command
-from node.run.reload import InForce, Reloading, controlling_terminal, hold_back
+from node.run.reload import InForce, Reloading, Terminal, hold_back
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
@@ -150,13 +150,13 @@ class Told:
 
     def listen(self) -> None:
         """Take the signals of this process from now on: it no longer ends by them."""
-        had_terminal = controlling_terminal()
+        terminal = Terminal()
 
         def on_stop(*_: object) -> None:
             self.stop = True
 
         def on_hangup(*_: object) -> None:
-            if had_terminal and not controlling_terminal():
+            if terminal.is_gone():
                 self.stop = True
             else:
                 self.reload = True
