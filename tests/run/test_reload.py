@@ -143,7 +143,7 @@ def test_a_web_process_by_itself_reloads_too(written: Path) -> None:
 
 
 def test_a_node_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
-    """The same signal says so, and nobody would see that the node went on. Its last log lines fail nothing."""
+    """A hang-up is SIGHUP, too, and nobody would notice a node that went on. Lost log lines change no status."""
     port = free_port()
     child, terminal = pty.fork()
     if child == 0:
