@@ -1,8 +1,8 @@
-"""The `relay-node` command: reads the settings, runs what was asked for, gives its exit status.
+"""The `relay-node` command: reads the settings, runs what was asked for, returns its exit status.
 
-0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, which one sentence on stderr says;
-75: what may pass, so that whoever starts the node tries again: a port is taken, or the embedded Redis was killed; 130:
-somebody pressed Ctrl-C.
+0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, as one sentence on stderr explains;
+75: a temporary failure, after which whoever starts the node may try again: a port is taken, or the embedded Redis was
+killed; 130: somebody pressed Ctrl-C.
 """
 
 import argparse
@@ -38,23 +38,22 @@ TOOLS = (
     "node.admin.verify",
     "node.admin.models",
 )
-"""The other modules with commands, in the order of --help. They are imported only when one of their commands is called,
-so that a node starts faster."""
-
+"""The other modules with commands, in the order of --help. They are not imported to run a node, so that it starts
+faster."""
 
 INTERRUPTED = 130
-"""Exit status of a command that SIGINT has ended, as a shell gives it."""
+"""Exit status of a command that SIGINT has ended; shells use the same."""
 
 
 def register(commands: Commands) -> None:
-    """The commands that run a node and look at it."""
+    """Add the commands that run a node and look at it."""
     for role, (run, meaning) in ROLES.items():
         commands.add(role, _runs(run), meaning).set_defaults(role=role)
     commands.add("check", _check, "say what works and what is missing, without starting the node")
     listing = commands.add("config", _config, "print every setting, its value, and where that comes from")
     listing.add_argument("--json", action="store_true", help="as JSON, with defaults and meanings")
     listing.add_argument("--markdown", action="store_true", help="defaults and meanings, as a table for documents")
-    listing.set_defaults(settings=Settings)  # it helps where a setting is wrong, so it does not read them
+    listing.set_defaults(settings=Settings)  # the defaults: the command has to work where a setting is wrong, too
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ[CONFIG] = given.config  # the processes that this one starts read the same
     try:
         settings = given.settings()
-        # At a terminal, an operator's command prints what was asked for and nothing before it. Where the output is
-        # collected, what it did is logged, too.
+        # At a terminal, an operator's command prints only what was asked for. Where its output is collected, it also
+        # logs what it did.
         role = given.role
         log.configure("critical" if not role and sys.stderr.isatty() else settings.log, role)
         status = given.run(settings, given)
@@ -89,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has seen enough
         process.stop_writing()
         return 1
-    except KeyboardInterrupt:  # of who waits no longer; serve, web and worker heed that signal by themselves
+    except KeyboardInterrupt:  # serve, web and worker handle SIGINT themselves
         return INTERRUPTED
     return status
 
@@ -113,14 +112,14 @@ def _check(settings: Settings, _given: argparse.Namespace) -> int:
 
 
 class SettingInForce(SettingRow, frozen=True):
-    """One setting with its value, and where that comes from."""
+    """One setting with its value, and where the value comes from."""
 
     value: str
     source: str
 
 
 def _config(_settings: Settings, given: argparse.Namespace) -> int:
-    """Print the settings in force, also where one of them cannot be used: then that is said, too."""
+    """Print the settings in force. Raises ConfigError after that if one of them cannot be used."""
     if given.markdown:
         print(page(), end="")
         return 0

@@ -177,7 +177,7 @@ def test_a_directory_that_cannot_be_written_is_one_sentence_and_status_2(
     assert "make RELAY_DATA_DIR writable" in capsys.readouterr().err
 
 
-def test_a_replica_is_not_to_be_had_from_the_embedded_redis(
+def test_the_embedded_redis_offers_no_replica(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RELAY_PORT", str(free_port()))
@@ -214,7 +214,7 @@ def test_check_of_a_fresh_machine_finds_nothing_missing(capsys: pytest.CaptureFi
     assert not (tmp_path / "data").exists()
 
 
-def test_check_does_not_take_the_data_of_a_stopped_node_for_none(
+def test_check_does_not_mistake_the_data_of_a_stopped_node_for_no_data(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     (tmp_path / "data" / "redis").mkdir(parents=True)

@@ -77,7 +77,7 @@ def test_a_name_that_is_no_setting_is_refused_so_that_a_slip_is_not_a_default() 
 
 @pytest.mark.parametrize("service", ["RELAY", "RELAY_ADMIN", "RELAY_WEB_1"])
 def test_what_kubernetes_tells_of_a_service_named_like_us_is_no_setting(service: str) -> None:
-    """A Service named relay gives every container of its namespace these, and the node did not start there."""
+    """A Service named relay adds these to every container of its namespace; they must not stop the start."""
     told = {
         f"{service}_SERVICE_HOST": "10.0.171.239",
         f"{service}_SERVICE_PORT": "8000",
@@ -92,7 +92,7 @@ def test_what_kubernetes_tells_of_a_service_named_like_us_is_no_setting(service:
     assert load(told) == Settings()
 
 
-def test_a_port_that_is_one_is_a_setting_beside_what_kubernetes_tells() -> None:
+def test_a_real_port_is_a_setting_on_kubernetes_too() -> None:
     told = {"RELAY_SERVICE_HOST": "10.0.171.239", "RELAY_PORT": "9000", "RELAY_ADMIN_PORT": "tcp://10.0.171.240:9100"}
     assert load(told) == Settings(port=9000)
     with pytest.raises(ConfigError, match="RELAY_SERVICE_PROT is not a setting"):

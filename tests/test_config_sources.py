@@ -78,7 +78,7 @@ def test_what_cannot_be_used_is_said_with_the_file(text: str, said: str, written
 
 
 @pytest.mark.parametrize("by_name", [True, False])
-def test_what_is_there_and_no_file_is_not_passed_by(written: Path, *, by_name: bool) -> None:
+def test_what_is_there_and_not_a_file_is_an_error(written: Path, *, by_name: bool) -> None:
     where = {"RELAY_CONFIG": str(written)} if by_name else {"RELAY_DATA_DIR": str(written.parent)}
     written.mkdir()  # as Docker does where the file to be mounted does not exist
     with pytest.raises(ConfigError, match=r"relay.toml is not a file$"):

@@ -1,4 +1,4 @@
-"""The audit log: who did what to the node by a command or the admin page. A log line each, the last ones in Redis."""
+"""The audit log: who did what to the node, by a command or on the admin page. Each is logged; Redis keeps the last."""
 
 import os
 import pwd
@@ -16,14 +16,14 @@ from node.store.steps import Key, Rest, step
 log = structlog.get_logger()
 
 MAX_ENTRIES = 10_000
-"""Kept in Redis; the oldest are removed first."""
+"""How many are kept in Redis; the oldest are removed first."""
 
 MAX_TARGET = 2000
 """Characters kept of a target: a command may name a thousand ids."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True):
-    """One command."""
+    """One command that was run."""
 
     at: str
     who: str
@@ -34,14 +34,14 @@ class AuditEntry(msgspec.Struct, frozen=True):
 
 @step
 def audit_add(*, audit: Key, most: int, fields: Rest) -> None:
-    """Notes what the operator did."""
+    """Add an entry, and remove the oldest beyond `most`."""
 
 
 def who() -> str:
-    """Who runs this process: its account, and who became that by sudo.
+    """Who runs this process: its account, and who used sudo to become that account.
 
-    The account is what the system says, not what LOGNAME does, which anybody sets to any name. Only root can say who
-    used sudo without a doubt, so of root that name is enough.
+    The account is what the system says, not LOGNAME, which anybody can set. SUDO_USER is beyond doubt only where root
+    runs the process, so there that name alone is given.
     """
     uid = os.getuid()
     try:
@@ -55,7 +55,7 @@ def who() -> str:
 
 
 async def record(store: Store, who: str, command: str, target: str, outcome: str) -> None:
-    """Keep that a command was run. The log line is written even if Redis is out of reach. Raises StoreUnavailable."""
+    """Record that a command was run. The log line is written even if Redis is out of reach. Raises StoreUnavailable."""
     fields = {"who": who, "command": command, "target": target[:MAX_TARGET], "outcome": outcome}
     log.info("admin", **fields)
     await store.run(audit_add(audit=keys.AUDIT, most=MAX_ENTRIES, fields=flat_of(fields)))

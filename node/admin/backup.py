@@ -3,16 +3,16 @@
     <directory>/redis-0.rdb …        one for each primary
                /secret, signing-key  if they are kept in the data directory
                /blobs/…              if the blob store is a directory
-               /blobs.jsonl          size and digest of each of those, a line each
-               /backup.json          the list of all that, written last, once the disk has the rest: a backup without
-                                     it is incomplete
+               /blobs.jsonl          size and digest of each of those, one a line
+               /backup.json          the list of all that, written last, once the rest is synced to disk: a backup
+                                     without it is incomplete
 
-No other user can read any of it at any time: it holds what is unlisted, and the keys to it. Redis is copied before the
-bytes of artifacts, so an artifact that is available there has all of its bytes in the backup. Everything that was
+At no time can another user read any of it: it holds what is unlisted, and the keys to it. Redis is copied before the
+bytes of artifacts, so an artifact that is available in the copy has all of its bytes in the backup. Everything that was
 acknowledged before the command began is in it. `restore` makes a node of it, `node.admin.remote_backup` keeps it in S3.
 
-Bytes that do not have the digest of their manifest were damaged before. They are named and left out: a node that was
-restored with them would serve them as if they were whole.
+Bytes whose digest is not that in their manifest were damaged before. They are reported and left out: a node restored
+with them would serve them as if they were whole.
 """
 
 import os
@@ -41,16 +41,16 @@ KEYS = ("secret", "signing-key")
 BLOBS = "blobs"
 BLOB_LIST = "blobs.jsonl"
 STAMP = "%Y-%m-%dT%H%M%SZ"
-"""Name of a backup among others: in the order of time."""
+"""Format of the name of a backup among others: names sort by time."""
 
 STAMPED = re.compile(r"\d{4}-\d\d-\d\dT\d{6}Z")
-"""What is named otherwise, the operator has named: no backup removes it."""
+"""Names in that format. Any other name was given by the operator, and no backup removes what has one."""
 
 CHUNK_BYTES = 1024 * 1024
-"""Copied at a time."""
+"""How much is read and written at a time."""
 
 NO_ARTIFACT = {".part", ".gone"}
-"""Suffixes in the embedded blob store of uploads under way, and of marks that an artifact was deleted."""
+"""Suffixes of other files in the embedded blob store: uploads under way, and marks that an artifact was deleted."""
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class Copied(msgspec.Struct, frozen=True):
     byte_size: int
     sha256: str
     slots: list[str] = []
-    """Of a Redis Cluster: the hash slots that the server had."""
+    """Of a copy from a Redis Cluster: the hash slots that the server had."""
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,14 +71,14 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     redis: list[Copied]
     keys: list[Copied]
-    """Empty if RELAY_SECRET and RELAY_SIGNING_KEY are kept elsewhere: no backup reads the environment."""
+    """Empty if RELAY_SECRET and RELAY_SIGNING_KEY are kept elsewhere: a backup copies no keys from the environment."""
     blobs: int
     """How many files of artifacts."""
     blob_bytes: int
     blob_list: Copied | None = None
-    """Where their digests are; None in a backup of version 1.0, which has none."""
+    """The file with their digests; None in a backup by version 1.0, which has none."""
     damaged: list[str] = []
-    """Ids of artifacts whose bytes were damaged already, and are left out."""
+    """Ids of artifacts whose bytes were damaged before and are left out."""
     blob_url: str
     """Where the bytes of artifacts are; empty if they are in the backup."""
 
@@ -142,13 +142,13 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
 
 @contextmanager
 def _prepared(directory: Path) -> Generator[None]:
-    """Make the directory, and leave nothing there of a backup that fails: the next one needs the room."""
+    """Make the directory, and remove it if the backup fails: the next one needs the room."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     if any(directory.iterdir()):
         raise BackupError(f"{directory} is not empty: name a new directory")
     directory.chmod(0o700)
     with ExitStack() as stack:
-        with suppress(OSError):  # where a network's file system has no such locks, nobody removes remains either
+        with suppress(OSError):  # on a network file system without such locks, `remove_remains` removes nothing either
             stack.enter_context(locked(directory))
         try:
             yield
@@ -174,8 +174,10 @@ def read_manifest(directory: Path) -> Backup:
 
 
 def check(directory: Path) -> tuple[Backup, Sequence[Copied], Sequence[str]]:
-    """Compare every file of a backup with what was written: what it holds, its sound files of artifacts, and the names
-    of those that are missing or damaged. Raises BackupError if any other file is.
+    """Compare every file of a backup with what was written.
+
+    Returns its manifest, its sound files of artifacts, and the names of those that are missing or damaged. Raises
+    BackupError if any other file is missing or damaged.
     """
     backup = read_manifest(directory)
     listed = [backup.blob_list] if backup.blob_list else []
@@ -203,7 +205,7 @@ def _is_sound(path: Path, file: Copied) -> bool:
 
 
 def _named(directory: Path) -> Iterator[tuple[Path, str]]:
-    """The files of artifacts below the directory of an embedded blob store, and their names there."""
+    """The artifact files below the directory of an embedded blob store, and their names relative to it."""
     for path in directory.glob("??/*"):
         if path.suffix not in NO_ARTIFACT:
             yield path, path.relative_to(directory).as_posix()
@@ -213,7 +215,7 @@ def _copy_blobs(source: Path, directory: Path) -> Iterator[Copied]:
     for path, name in _named(source):
         try:
             yield copy_private(path, directory / BLOBS / name, name)
-        except FileNotFoundError:  # it was deleted meanwhile
+        except FileNotFoundError:  # deleted meanwhile
             continue
 
 
@@ -221,7 +223,7 @@ def copy_private(source: Path, target: Path, name: str = "") -> Copied:
     """Make `target` a copy that only this user can read. Raises FileNotFoundError if there is no `source`."""
     with source.open("rb") as old:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target.unlink(missing_ok=True)  # of a restore that was interrupted
+        target.unlink(missing_ok=True)  # left by a restore that was interrupted
         digest, size = sha256(), 0
         with open_private(target) as new:
             while chunk := old.read(CHUNK_BYTES):
@@ -232,13 +234,13 @@ def copy_private(source: Path, target: Path, name: str = "") -> Copied:
 
 
 def superseded(names: Iterable[str], made: str, keep: int) -> list[str]:
-    """The oldest of the backups that are named by the time: all but `keep`, with the one just made among those."""
+    """The backups to remove, of those that are named by time: all but the newest `keep`, `made` being one of these."""
     others = sorted(name for name in names if STAMPED.fullmatch(name) and name != made)
     return others[: max(0, len(others) - keep + 1)]
 
 
 def remove_remains(directory: Path) -> None:
-    """Remove what is named by the time and no whole backup, nor being made: of one that was killed, or of a removal."""
+    """Remove incomplete backups that are named by time and not being made: one was killed, or its removal was."""
     for path in directory.glob("*/"):
         with suppress(OSError):  # locked, or of another user
             if STAMPED.fullmatch(path.name) and not (path / MANIFEST).exists():
@@ -247,14 +249,14 @@ def remove_remains(directory: Path) -> None:
 
 
 def remove_all_but(directory: Path, keep: int, made: str) -> tuple[list[str], list[str]]:
-    """Remove the backups below the directory that are `superseded`: which, and of which that failed, and why."""
+    """Remove the `superseded` backups below the directory. Returns which, and those left with the reason."""
     whole = (path.parent.name for path in directory.glob(f"*/{MANIFEST}"))
     gone: list[str] = []
     left: list[str] = []
     for name in superseded(whole, made, keep):
         path = directory / name
         try:
-            (path / MANIFEST).unlink()  # what is left of an interrupted removal is no backup any more
+            (path / MANIFEST).unlink()  # first, so that a removal that is interrupted leaves no whole backup
             shutil.rmtree(path)
         except OSError as error:
             left.append(f"{path}: {error.strerror}")

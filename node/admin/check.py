@@ -1,6 +1,6 @@
-"""`relay-node check`: says, a line each, what of this machine and its Redis suits a node and what does not.
+"""`relay-node check`: says, in one line each, what about this machine and its Redis suits a node and what does not.
 
-It leaves nothing behind: an external Redis is only asked, the embedded one is tried in a directory of its own, and
+It leaves nothing behind: an external Redis is only queried, the embedded one is tried in a temporary directory, and
 the blob store with a few bytes that are deleted again.
 """
 
@@ -35,11 +35,11 @@ from node.store.address import locate
 from node.store.durability import SETTINGS, kept, suffices
 
 CALL_TIMEOUT = 2.0
-"""Seconds a Redis call may take."""
+"""How long a Redis call may take, in seconds."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One line: `missing` keeps the node from doing what its settings promise, `note` is worth knowing."""
+    """One line. `missing` keeps the node from doing what its settings promise; `note` is worth knowing."""
 
     mark: Literal["ok", "note", "missing"]
     subject: str
@@ -79,7 +79,7 @@ def room(settings: Settings) -> Iterator[Finding]:
 
 
 def store(settings: Settings) -> Iterator[Finding]:
-    """What the Redis of these settings does: the configured one, or the embedded one."""
+    """Whether the Redis of these settings works, configured or embedded."""
     with ExitStack() as stack:
         url = settings.redis_url
         try:
@@ -102,7 +102,7 @@ def store(settings: Settings) -> Iterator[Finding]:
 
 
 def whose(settings: Settings) -> Finding:
-    """Whether this node may work on what the Redis holds. Raises ConfigError."""
+    """Whether the data in the Redis is this node's. Raises ConfigError."""
     try:
         schema = asyncio.run(schema_of(settings))
     except StoreUnavailable as unavailable:
@@ -116,7 +116,7 @@ def whose(settings: Settings) -> Finding:
 
 
 def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Finding]:
-    """What one primary is and is set to; `where` is its address in a cluster."""
+    """What one primary is and how it is configured; `where` is its address in a cluster."""
     suffix = f" ({where})" if where else ""
     info: dict[str, Any] = server.info()
     version = str(info.get("valkey_version") or info["redis_version"])
@@ -167,7 +167,7 @@ def memory(settings: Settings, info: dict[str, Any], suffix: str) -> Finding:
 
 
 def eviction(setting: dict[str, str], suffix: str) -> Finding:
-    """Whether the server may drop what was acknowledged to make room."""
+    """Whether the server may drop acknowledged data to make room."""
     policy = setting["maxmemory-policy"]
     if policy != "noeviction":
         return Finding("missing", "eviction", f"maxmemory-policy is {policy}{suffix}: it must be noeviction")
@@ -177,7 +177,7 @@ def eviction(setting: dict[str, str], suffix: str) -> Finding:
 
 
 def search(server: Any) -> Finding:
-    """Whether the query engine is there; the node searches without it too."""
+    """Whether the query engine is there; the node can search without it, too."""
     try:
         server.execute_command("FT._LIST")
     except (redis.ConnectionError, redis.TimeoutError) as error:
@@ -201,9 +201,9 @@ def keys(settings: Settings) -> Finding:
 
 
 def blobs(settings: Settings) -> Finding:
-    """Whether the blob store takes, gives back and deletes; tried with a few bytes.
+    """Whether the blob store can write, read and delete; tried with a few bytes.
 
-    A local directory that is not there yet is left so: `serve` makes it.
+    A local directory that does not exist yet is not made: `serve` does that.
     """
     try:
         directory = blob_directory(settings)
@@ -249,12 +249,12 @@ def base_url(settings: Settings) -> Finding:
 
 
 def _is_stopped(data_dir: Path) -> bool:
-    """Whether an embedded server has left data here and does not run; another is tried in its place."""
+    """Whether an embedded server has left data here and does not run; then another is tried in its place."""
     return (data_dir / "redis").exists() and not running(data_dir)
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> str:
-    """The URL of the embedded server: the running one, or one started to see that it does."""
+    """The URL of the embedded server: the running one, or one that is started on trial."""
     if url := running(settings.data_dir):
         return url
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-check-")))
@@ -284,7 +284,7 @@ def _search_client(url: str) -> Any:
 def _try(server: Any, subject: str, suffix: str, *command: str) -> Finding:
     try:
         server.execute_command(*command)
-    except MovedError:  # known here, and the slot is another primary's
+    except MovedError:  # the server knows the command, and the slot is another primary's
         pass
     except redis.RedisError as error:
         return Finding("missing", subject, f"{command[0]} fails{suffix}: {error}")

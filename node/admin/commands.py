@@ -7,7 +7,7 @@ from node.config import Settings
 from node.run.validation import loaded
 
 NO_SECRET = "none"  # noqa: S105 - it protects nothing
-"""In place of the node's secret, which may be on another host: no command issues a token or a URL."""
+"""In place of the node's secret, which may be on another host: no command issues a token or a signed URL."""
 
 Run = Callable[[Settings, argparse.Namespace], int]
 
@@ -19,12 +19,12 @@ class Commands:
         self._parsers = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def add(self, name: str, run: Run, meaning: str) -> argparse.ArgumentParser:
-        """A command that calls `run`, whose result is the exit status. Returns its parser, for arguments."""
+        """Add a command that calls `run`, whose result is the exit status. Returns its parser, for arguments."""
         parser = self._parsers.add_parser(name, help=meaning, description=meaning)
         parser.add_argument("--config", metavar="FILE", default=argparse.SUPPRESS, help="as RELAY_CONFIG")
         parser.set_defaults(run=run, settings=loaded, role="")
         return parser
 
     def group(self, name: str, meaning: str) -> "Commands":
-        """A command that has subcommands of its own."""
+        """Add a command that has subcommands of its own."""
         return Commands(self._parsers.add_parser(name, help=meaning, description=meaning))

@@ -1,4 +1,4 @@
-"""One GET of a URL that the operator has named: of any host, without redirects, bounded in time and size."""
+"""One GET of a URL that the operator has given: any host, no redirects, bounded in time and size."""
 
 import asyncio
 import ssl
@@ -7,14 +7,14 @@ from http import HTTPStatus
 import httpcore2
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Of a body."""
+"""The largest body that is read."""
 
 TIMEOUT = 10.0
-"""Seconds for the whole exchange."""
+"""How long the whole exchange may take, in seconds."""
 
 
 class FetchFailed(Exception):
-    """There is no answer to work with; the message says why."""
+    """There is no usable answer; the message says why."""
 
 
 async def fetch(url: str) -> bytes:

@@ -1,7 +1,7 @@
-"""`relay-node new-secret`: lets a node that is stopped begin with another RELAY_SECRET.
+"""`relay-node new-secret`: lets a stopped node start with another RELAY_SECRET.
 
-Redis says by whose secret its data was made (`node.store.identity`), and no process with another one starts there. The
-embedded server of a stopped node is started for that alone.
+Redis records which secret its data was made with (`node.store.identity`), and no process with another one starts there.
+The embedded server of a stopped node is started just to remove that record.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from node.store.identity import forget_secret
 
 
 def register(commands: Commands) -> None:
-    """The command."""
+    """Add the command."""
     meaning = "let a stopped node begin with another RELAY_SECRET: all tokens end"
     commands.add("new-secret", _run, meaning)
 
@@ -38,7 +38,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
         except StoreUnavailable as unavailable:
             reason = asyncio.run(trouble(url, settings.store_timeout, str(unavailable)))
             raise ConfigError(f"Redis is out of reach: {reason}") from unavailable
-    # Only now: a node that finds its old secret on disk, and none in Redis, goes on as before.
+    # Only now: if this is interrupted before, the node finds its old secret on disk, none in Redis, and goes on.
     (settings.data_dir / SECRET).unlink(missing_ok=True)
     how = "with that of RELAY_SECRET, if it is given, or else makes one"
     sys.stdout.write(f"the node begins with another secret, {how}: no token that it gave holds any more\n")

@@ -1,7 +1,7 @@
 """The process behind RELAY_ADMIN_PORT: metrics (`node.run.metrics`), and the operator's pages beside them.
 
-The pages need the services of every room, which take memory that a scrape has no need of. They are loaded when
-the operator first looks.
+The pages need the services of every room, which take memory that no scrape needs. So they are loaded when the operator
+first asks for one.
 """
 
 import argparse
@@ -27,7 +27,7 @@ FROM_ELSEWHERE = b"The admin page answers to this machine alone: come by `ssh -L
 
 
 class LazyPages:
-    """The pages, from the first request on. Who asks from another machine gets none of them."""
+    """The pages, loaded at the first request. Requests from other machines are refused."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -40,7 +40,7 @@ class LazyPages:
             return AdminResponse(HTTPStatus.FORBIDDEN, [("Content-Type", TEXT)], FROM_ELSEWHERE)
         async with self._lock:
             if self._pages is None:
-                # In a thread: a scrape may come meanwhile.
+                # In a thread, so that scrapes are answered meanwhile.
                 module = await asyncio.to_thread(import_module, "node.admin.page.pages")
                 self._pages = cast("OperatorPages", module.OperatorPages(self._settings))
         return await self._pages.answer(request)
@@ -68,7 +68,7 @@ async def serve(settings: Settings, roles: list[str]) -> None:
 
 
 def main() -> None:
-    """The process."""
+    """Run the process."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("roles", nargs="+")

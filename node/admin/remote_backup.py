@@ -1,7 +1,7 @@
 """Backups in an S3 bucket: `s3://<bucket>/<prefix>`, with the AWS_* variables.
 
 A backup is made in a temporary directory and then sent, its backup.json last; it is fetched into one before it is
-checked or restored. A large file is sent in parts, since a service takes 5 GiB at most at a time.
+checked or restored. A large file is sent in parts, since S3 takes at most 5 GiB in one request.
 """
 
 import asyncio
@@ -17,20 +17,20 @@ from node.config import Settings
 from node.run.blobs import BlobMissing, BlobUnavailable, Objects, objects_at
 
 PART_BYTES = 1024**3
-"""Of one object, at most."""
+"""The largest object that is sent."""
 
 PART = ".part-"
-"""Between the name of a file and the number of its part."""
+"""Separates the name of a file from the number of its part; the first part has the name of the file alone."""
 
 
 def is_remote(place: str) -> bool:
-    """Whether a place is in a bucket, not a directory."""
+    """Whether a place is in a bucket, and not a directory."""
     return place.startswith("s3:")
 
 
 @asynccontextmanager
 async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[Objects]:
-    """The names below a place in a bucket. Raises BackupError, also for what fails in the block."""
+    """The objects below a place in a bucket. Raises BackupError, also for what fails in the block."""
     try:
         objects = objects_at(settings, place)
     except ValueError as error:
@@ -44,7 +44,7 @@ async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[Objects]:
 
 
 async def send(objects: Objects, directory: Path, under: str = "") -> None:
-    """Send all files of a directory, the list of a backup last. Raises BlobUnavailable."""
+    """Send all files of a directory, the manifest of a backup last. Raises BlobUnavailable."""
     for path in await asyncio.to_thread(_files, directory):
         name = under + path.relative_to(directory).as_posix()
         size = path.stat().st_size
@@ -59,7 +59,7 @@ async def send(objects: Objects, directory: Path, under: str = "") -> None:
 
 @asynccontextmanager
 async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
-    """A directory with a backup: the place itself, or what is fetched from it. Raises BackupError."""
+    """A directory with the backup: the place itself, or a temporary one that it is fetched into. Raises BackupError."""
     if not is_remote(place):
         yield Path(place)
         return
@@ -83,7 +83,7 @@ async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
 
 
 async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> tuple[list[str], list[str]]:
-    """Remove the backups below a place that are `superseded`: which, and of which that failed, and why.
+    """Remove the `superseded` backups below a place. Returns which, and those left with the reason.
 
     Raises BlobUnavailable.
     """
@@ -105,13 +105,13 @@ async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> tuple
 
 
 def _files(directory: Path) -> list[Path]:
-    """All files below a directory, the list of a backup last."""
+    """All files below a directory, the manifest of a backup last."""
     files = sorted(path for path in directory.rglob("*") if path.is_file())
     return sorted(files, key=lambda path: path.name == MANIFEST)
 
 
 def _place_of(name: str, directory: Path) -> Path:
-    """The file that an object is, or is a part of. Raises BackupError for a name that leads out of the directory."""
+    """The file that an object, or part, is fetched into. Raises BackupError if its name leads out of the directory."""
     path = (directory / name.partition(PART)[0]).resolve()
     if not path.is_relative_to(directory.resolve()):
         raise BackupError(f"{name!r} is not the name of a file of a backup")

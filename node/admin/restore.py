@@ -1,11 +1,11 @@
 """`relay-node restore`: makes a node out of a backup, wherever that is kept.
 
 With the embedded Redis it makes a data directory. Redis reads the copy as the base of a new append-only log, so the
-node starts as it does after any restart. The log is put in place last: a restore that was interrupted has made no node
-yet, and can be repeated.
+node starts as it does after any restart. The log is put in place last: a restore that is interrupted has made no node
+yet and can be repeated.
 
 With RELAY_REDIS_URL the entries of every copy go into that Redis, server or cluster, whatever slots the old one had
-(`node.admin.transfer`). It has to be empty, or to hold what an interrupted restore has left.
+(`node.admin.transfer`). It has to be empty, or to hold what an interrupted restore left.
 """
 
 import argparse
@@ -36,7 +36,7 @@ LOSSES = 1
 
 
 def register(commands: Commands) -> None:
-    """The command."""
+    """Add the command."""
     parser = commands.add(
         "restore", _run, "make a node out of a backup, before `serve`: RELAY_DATA_DIR, and RELAY_REDIS_URL if it is set"
     )
@@ -49,7 +49,7 @@ def register(commands: Commands) -> None:
 
 
 def restore(settings: Settings, directory: Path, *, without_damaged: bool = False) -> tuple[Backup, Sequence[str]]:
-    """Make the node of the settings: the backup, and what could not be restored of it. Raises BackupError."""
+    """Make the node of the settings. Returns the backup, and which artifacts' bytes are lost. Raises BackupError."""
     try:
         return _restore(settings, directory, without_damaged)
     except OSError as error:
@@ -91,7 +91,7 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
 
 
 def put_log(copy: Path, log: Path) -> None:
-    """Make the copy of a server the base of an append-only log."""
+    """Make the copy of a server the base of a new append-only log."""
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = log.with_name(f"{LOG}.new")
     shutil.rmtree(new, ignore_errors=True)
@@ -110,8 +110,8 @@ def copy_differs(one: Path, other: Path) -> bool:
 
 
 def _put(source: Path, target: Path, blob: Copied) -> None:
-    """Restore the bytes of an artifact, under their name only if they are what was written."""
-    part = target.with_name(f"{target.name}.part")  # which a node removes if this is interrupted
+    """Restore the bytes of an artifact; they get their name only if they are what was written. Raises BackupError."""
+    part = target.with_name(f"{target.name}.part")  # a node removes it if this is interrupted
     if copy_private(source, part).sha256 != blob.sha256:
         part.unlink()
         raise BackupError(f"{source} was changed while it was restored: use another backup")

@@ -1,4 +1,4 @@
-"""What others wrote, as a terminal may be given it: it obeys control characters, and shows some texts backwards."""
+"""Makes what others wrote safe for a terminal, which obeys control characters and shows some text backwards."""
 
 import json
 import re
@@ -11,7 +11,7 @@ _NOT_PLAIN = re.compile(r"[^\x00-\x7f]")
 
 
 def one_line(text: str) -> str:
-    """On one line, without such characters."""
+    """The text on one line, without such characters."""
     return " ".join(readable(text).split())
 
 

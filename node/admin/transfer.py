@@ -1,7 +1,7 @@
 """Moves all entries of one Redis into another, each to the server that has its slot: DUMP here, RESTORE there.
 
-Neither the disks nor the slots of the two need to be alike, so a backup of one server fills a cluster, and that of a
-cluster one server or a cluster of another size.
+The two may differ in size and slots, so the backup of one server can fill a cluster, and that of a cluster one server
+or a cluster of another size.
 """
 
 from collections.abc import Sequence
@@ -15,24 +15,25 @@ from node.store import CommandFailed, Store, connect
 from node.store.errors import OutOfMemory
 
 ENTRIES_AT_ONCE = 64
-"""Read and written together."""
+"""How many entries are read and written together."""
 
 TIMEOUT = 60.0
-"""Seconds that a call may take: one entry may be large."""
+"""How long a call may take, in seconds: an entry may be large."""
 
 MAX_IN_FLIGHT = 1024
 
 NO_END = -1
-"""What PTTL says of a key that does not expire; to RESTORE that is 0."""
+"""What PTTL answers for a key that does not expire; RESTORE takes 0 for that."""
 
 MARK = "restoring:{restore}"
-"""Key that says that what the Redis holds is an unfinished restore, which may be begun again."""
+"""Key that marks what the Redis holds as an unfinished restore, which may be started again."""
 
 
 async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: bool) -> None:
-    """Move what the embedded server of a data directory holds into RELAY_REDIS_URL, one of several if not both.
+    """Move what the embedded server of a data directory holds into RELAY_REDIS_URL.
 
-    Before the first, nothing may be there. Raises BackupError, StoreUnavailable.
+    It may be one of several such servers; before the first, the target has to be empty. Raises BackupError,
+    StoreUnavailable.
     """
     with Embedded(data_dir, "everysec", settings.redis_maxmemory) as embedded:
         try:
@@ -68,7 +69,7 @@ async def _move(source: Store, target: Store) -> None:
     while True:
         reply = await source.command("SCAN", cursor, "COUNT", ENTRIES_AT_ONCE)
         cursor, names = cast("tuple[bytes, Sequence[bytes]]", reply)
-        # Lives first: what expires between the two has no dump, and is not restored without an end.
+        # TTLs first: a key that expires between the two calls has no dump, and so is not restored without a TTL.
         lives = cast("list[int]", await source.commands([("PTTL", name) for name in names]))
         dumps = await source.commands([("DUMP", name) for name in names])
         await target.commands(

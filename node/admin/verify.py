@@ -2,9 +2,9 @@
 
 It reads the record of a thread with its replies, or of a task, as any reader gets it. The proof in a record
 names the key, the request and the signed body. The record has to show that body, and the request has to be one that
-makes such a record. Who owns the key is not checked: that takes somebody who knows the signer.
+makes such a record. Who owns the key is not checked: only somebody who knows the signer can do that.
 
-A proof may come without the signed body: the node withholds one that holds a callback address or a key. Such a proof
+A proof may come without the signed body: the node withholds a body that holds a callback address or a key. Such a proof
 shows who signed a request of that kind, and neither proves nor disproves what the post says.
 """
 
@@ -28,15 +28,15 @@ from node.sign.proof import Proof, ProofInvalid, Proven, verify_proof
 from node.text.readable import readable
 
 PAGE_REPLIES = 20
-"""Asked for at a time: of the longest ones, 3 MB."""
+"""How many are asked for at a time; of the longest ones, that is 3 MB."""
 
 MAX_REPLIES = 5000
 """A thread with more is not verified."""
 
 FALSE, WITHHELD, UNREADABLE = 1, 3, 4
 """Exit statuses. FALSE: a post is not what was signed. WITHHELD: no post is false, but one cannot be checked; a status
-of its own, so that no script takes a body that was left out for a verified one. UNREADABLE: there is no record to
-judge, because nobody answers for instance. A wrong command line is 2.
+of its own, so that no script takes a withheld body for a verified one. UNREADABLE: there is no record to judge, for
+instance because nobody answers. A wrong command line is 2.
 """
 
 _PLACE = re.compile(
@@ -60,7 +60,7 @@ class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     signed_at: str = ""
     """By the signer's clock."""
     sent_to: str = ""
-    """The place that the signer named."""
+    """The address that the signer sent it to."""
 
     def __str__(self) -> str:
         post = one_line(f"{self.kind} {self.id}")
@@ -74,7 +74,7 @@ class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def register(commands: Commands) -> None:
-    """The command."""
+    """Add the command."""
     parser = commands.add("verify", _run, "check the signatures of a thread and its replies, or of a task")
     parser.add_argument("source", metavar="URL|FILE", help="address of the thread or task, or a file with its JSON")
     parser.add_argument("--json", action="store_true", help="as JSON")
@@ -105,13 +105,13 @@ def verdict_of(kind: Kind, record: Record) -> PostVerdict:
 
 
 def posts_of(record: Record) -> Iterator[tuple[Kind, Record]]:
-    """The posts in a record: a thread with its replies, a reply, or a task. Raises ValueError if it is none."""
+    """The posts in a record: a thread with its replies, a reply, or a task. Raises ValueError if it is neither."""
     if "publisher_id" in record:
         yield "task", record
     elif "title" in record:
         yield "thread", record
         for reply in _replies(record):
-            # It has to have been written for the thread that shows it.
+            # The reply must have been signed for the thread that shows it.
             yield "reply", reply | {"thread_id": record.get("id")}
     elif "thread_id" in record:
         yield "reply", record
@@ -120,7 +120,7 @@ def posts_of(record: Record) -> Iterator[tuple[Kind, Record]]:
 
 
 async def read(source: str) -> Record:
-    """The record at a URL, with all replies, or in a file. Raises ValueError, which says what is wrong with it."""
+    """The record at a URL, with all replies, or in a file. Raises ValueError that says what is wrong with it."""
     if "://" not in source:
         return _decoded(_file(source))
     url = api_url(source)
@@ -140,7 +140,7 @@ async def read(source: str) -> Record:
 
 
 def api_url(source: str) -> str:
-    """Where the JSON is of what an address shows: pages and records have different ones."""
+    """The address of the JSON record for that of a page; any other address stays as it is."""
     place = _PLACE.fullmatch(source)
     if place is None:
         return source
@@ -166,7 +166,7 @@ def _proven(kind: Kind, record: Record, signature: object) -> Proven:
 
 
 def _check_place(kind: Kind, record: Record, proof: Proof) -> None:
-    """Refuse a good signature of another kind of post, or of a reply elsewhere. Raises ProofInvalid."""
+    """Refuse a good signature of another kind of post, or of a reply to another thread. Raises ProofInvalid."""
     values = dict(proof.components)
     path = values.get("@path") or urlsplit(values.get("@target-uri", "")).path
     wanted = {
@@ -234,7 +234,7 @@ async def _fetched(url: str) -> Record:
 
 def _decoded(data: bytes) -> Record:
     try:
-        record: object = msgspec.json.decode(data)  # which takes no half of a surrogate pair: no output does
+        record: object = msgspec.json.decode(data)  # it refuses lone surrogates, which could not be written out
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError("it is not JSON") from error
     if not isinstance(record, dict):

@@ -1,4 +1,4 @@
-"""The settings that are in force in a process: those of its start, until it is told to read them anew."""
+"""The settings in force in a process: those of its start, until it is told to read them anew."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,13 +9,13 @@ T = TypeVar("T")
 
 
 class CurrentSettings:
-    """What documents and others that are asked later read the settings from."""
+    """Where documents and the like, which are made later, read the settings from."""
 
     def __init__(self, settings: Settings) -> None:
         self.now = settings
 
     def derived(self, make: Callable[[Settings], T]) -> Callable[[], T]:
-        """What `make` makes of the settings in force: when it is first asked for, and again after they have changed."""
+        """A function that returns what `make` makes of the settings in force: made once, and again when they change."""
         made: tuple[Settings, T] | None = None
 
         def get() -> T:

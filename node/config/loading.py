@@ -1,4 +1,4 @@
-"""Makes `Settings` of what the sources say. Nothing else in the program reads the environment."""
+"""Makes `Settings` from what the sources say. Nothing else in the program reads settings from the environment."""
 
 import math
 import os
@@ -24,16 +24,15 @@ from node.config.values import (
 
 AWS_PREFIX = "AWS_"
 AWS_SECRETS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # as every program that makes traces knows it
+TRACE_URL = "OTEL_EXPORTER_OTLP_ENDPOINT"  # standard for every program that makes traces
 
 MAX_INTEGER = 2**50
-"""The largest integer of any setting: as seconds, its milliseconds are still a TTL to Redis (64 bits)."""
+"""The largest integer of any setting: as seconds, it still fits into a TTL of Redis in milliseconds (64 bits)."""
 
 MAX_FLOAT = 1e6
-"""The largest fraction of any setting: as days, nearly 3,000 years."""
+"""The largest value of a setting that may be fractional: as days, nearly 3,000 years."""
 
 _NOT_ONE_VARIABLE = {"limits", "aws"}
-
 
 _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     Limit: Limit.parse,
@@ -51,11 +50,11 @@ _TEXTS: Mapping[str, Callable[[str], str]] = {
     "node_id": label,
     "admin_names": host_names,
 }
-"""How settings are read that are texts of a certain form, by name."""
+"""How settings that are text of a certain form are read, by name."""
 
 
 def texts(environ: Mapping[str, str] = os.environ) -> dict[str, Given]:
-    """The text of every setting that has one, and its source; no value is checked. Raises ConfigError."""
+    """The text of every setting that is given, with its source; no value is checked. Raises ConfigError."""
     return gather(environ, SECRETS, Settings().data_dir)
 
 

@@ -1,7 +1,7 @@
 """Every setting of a node, once: its name, type, default and meaning.
 
 A setting is read from the environment as `RELAY_<NAME>`, or from relay.toml (`sources`); `relay-node config` prints
-them, and docs/settings.md is made from what stands here (`node/describe/settings.py`).
+them, and docs/settings.md is made from this module (`node/describe/settings.py`).
 """
 
 from pathlib import Path
@@ -16,13 +16,13 @@ SECRETS = frozenset(("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL", "RE
 """Settings whose values are never shown (URLs may hold passwords); each may be in a file, as `RELAY_SECRET_FILE`."""
 
 PLAIN_IN_PATH = "/%:@!$&()*+="
-"""Of the characters that a path may have (RFC 3986 §3.3), those that mean nothing in headers and policies."""
+"""Characters that a path may have (RFC 3986 §3.3) and that have no meaning in headers and policies."""
 
 
 def says(meaning: str, least: float | None = None, most: float | None = None, *, unit: str = "") -> msgspec.Meta:
     """The meaning of a setting, its smallest and largest value, and its unit.
 
-    Unit and meaning read as one phrase: `seconds` `a Redis call may take`.
+    Unit and meaning are read as one phrase: `seconds` `a Redis call may take`.
     """
     return msgspec.Meta(description=meaning, ge=least, le=most, extra={"unit": unit})
 
@@ -68,7 +68,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """One value for all processes of a node."""
+    """The settings that all processes of a node share."""
 
     host: Annotated[str, says("address the web workers listen on")] = "127.0.0.1"
     port: Annotated[int, says("port the web workers listen on", 1, 65535)] = 8000
@@ -251,7 +251,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float,
         says("without activity after which a thread made from a relay message is removed; 0 = never", 0, unit="days"),
     ] = 30
-    # A context without an end would be a list without one.
+    # Not 0 for ever: a context would be a list that grows without end.
     message_retention_days: Annotated[float, says("an A2A message task can be read", 0.01, unit="days")] = 30
     feedback_retention_days: Annotated[
         float, says("feedback is kept, at most; 0 = limited by number only", 0, unit="days")
@@ -296,7 +296,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log: Annotated[Literal["debug", "info", "warning", "error"], says("least severe level that is logged")] = "info"
     limits: Limits = Limits()
     aws: dict[str, str] = {}
-    """The AWS_* variables of the environment: credentials, so no table shows them."""
+    """The AWS_* variables of the environment; no table shows them, since they hold credentials."""
 
     @property
     def public_url(self) -> str:
@@ -306,9 +306,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def public_path(self) -> str:
-        """The path of that address, without a trailing slash, as HTML and headers take it; empty for a whole host.
+        """The path of that address, without a trailing slash, quoted for HTML and headers; empty if there is none.
 
-        A proxy takes it off before the node sees it, so whatever the node says without a host has to begin with it.
+        A proxy strips it before the node sees it, so every path that the node gives out has to begin with it.
         """
         path = urlsplit(self.public_url).path.strip("/")
         return f"/{quote(path, safe=PLAIN_IN_PATH)}" if path else ""

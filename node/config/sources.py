@@ -1,7 +1,7 @@
 """Where the text of each setting comes from: the environment, a file that it names, or relay.toml.
 
-The environment wins over relay.toml. `RELAY_SECRET_FILE` and its like name a file that holds the value, so that a
-secret is in no environment and no table. Nothing here knows a setting by name, except that which says where to look.
+The environment wins over relay.toml. `RELAY_SECRET_FILE` and the like name a file that holds the value, so that a
+secret is in no environment and no table. Nothing here knows a setting by name, except those that say where to look.
 """
 
 import os
@@ -19,20 +19,20 @@ PREFIX = "RELAY_"
 FILE_SUFFIX = "_FILE"
 ENVIRONMENT = "environment"
 CONFIG = "RELAY_CONFIG"
-"""Names the file of settings; `--config` does likewise."""
+"""The variable that names the file of settings, as `--config` does."""
 
 CONFIG_NAME = "relay.toml"
-"""Looked for in the data directory that the environment names."""
+"""The file of settings if none is named, looked for in the data directory that the environment names."""
 
 IN_FORCE = "NODE_SETTINGS"
-"""The variable in which a supervisor hands down what is in force of relay.toml, as JSON: a process that it starts again
-is as the others are, whatever the file says by now."""
+"""The variable in which a supervisor hands down the part of relay.toml that is in force, as JSON: a process that it
+starts again has the same settings as the others, whatever the file says by now."""
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Size of a file that holds one value. A larger one, such as a device or a log, was named by mistake."""
+"""Size of a file with one value, at most. A larger one, such as a device or a log, was named by mistake."""
 
-# What Kubernetes puts into the environment of every container of a namespace, for a Service whose name begins with
-# `relay` there. `enableServiceLinks: false` keeps it out.
+# Variables that Kubernetes adds to every container of a namespace for each Service there, so for one whose name begins
+# with `relay`. `enableServiceLinks: false` keeps them out.
 _SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?")
 _SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
 
@@ -45,7 +45,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) -> dict[str, Given]:
-    """Every setting that has a text, by its name in the environment; whether there is such a setting is not checked.
+    """Every setting that is given, by its name in the environment; unknown names are not refused here.
 
     Each of `secrets` may be given by a file. Raises ConfigError.
     """
@@ -68,9 +68,9 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
 
 
 def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
-    """The file of settings, if there is one. Raises ConfigError if one is named and not there, or nobody can tell.
+    """The file of settings, if there is one. Raises ConfigError if one is named and missing, or if it cannot be read.
 
-    What is there and no file is an error, too: the mount of a file that the host lacks makes a directory of its name.
+    Anything there that is not a file is an error, too: to mount a file that the host lacks makes a directory instead.
     """
     named = environ.get(CONFIG)
     path = Path(named or Path(environ.get("RELAY_DATA_DIR") or data_dir, CONFIG_NAME))
@@ -87,7 +87,7 @@ def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
 
 
 def handed_down(given: Mapping[str, Given]) -> dict[str, str]:
-    """What of the settings the environment does not tell anyhow, as a variable for processes that are started."""
+    """The settings that are not from the environment, as a variable for child processes, which inherit the others."""
     written = {name: found for name, found in given.items() if found.source != ENVIRONMENT}
     return {IN_FORCE: msgspec.json.encode(written).decode()}
 
@@ -106,7 +106,7 @@ def value_of_file(name: str, path: str) -> str:
 
 
 def _read(given: Mapping[str, Given], secrets: frozenset[str]) -> dict[str, Given]:
-    """The same with the values of files in the place of their names."""
+    """The same, with the values of files in place of the settings that name them."""
     found = dict(given)
     for name in sorted(secrets):
         if by_file := found.pop(name + FILE_SUFFIX, None):
@@ -152,5 +152,5 @@ def _text(path: Path, name: str, value: Any) -> str:
 
 
 def _is_service_link(name: str, text: str) -> bool:
-    """Whether a variable is none of ours: RELAY_PORT=tcp://10.0.0.1:8000 of Kubernetes is in the way of the port."""
+    """Whether a variable is from Kubernetes and not a setting, as RELAY_PORT=tcp://10.0.0.1:8000 is."""
     return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text)))

@@ -1,4 +1,4 @@
-"""The values that settings have beside numbers and words: each is read from text, and written as it is read."""
+"""The types of settings other than numbers and words: each is parsed from text, and `str` gives such a text again."""
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
@@ -7,18 +7,20 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-MAX_PAUSE = 86400.0  # seconds between two attempts at the same callback
+MAX_PAUSE = 86400.0
+"""Seconds between two attempts at one callback, at most."""
+
 MAX_PAUSES = 100
-"""Attempts at one callback; each keeps a place in Redis for its whole time."""
+"""Pauses between attempts at one callback, at most: until the last, its message takes room in Redis."""
 
 MAX_COUNT = 10**9
-"""Requests of one client in one window; Redis keeps the times of them."""
+"""The largest count of a limit; Redis keeps the time of each request in the window."""
 
 MAX_WINDOW = 366 * 86400
-"""Seconds."""
+"""The longest window of a limit, in seconds."""
 
 UNIX_PEER = "unix"
-"""Names a peer on a unix socket, in RELAY_TRUSTED_PROXIES and as a client."""
+"""Stands for a peer on a unix socket, in RELAY_TRUSTED_PROXIES and as the address of a client."""
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
 """A scheme, a host and perhaps a port (RFC 6454 §6.2)."""
@@ -28,9 +30,8 @@ _VISIBLE = re.compile(r"[!-~]+")
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
 
-
 USAGE_ERROR = 2
-"""Exit status of a process that cannot run with its settings, as argparse has it."""
+"""Exit status of a process that cannot run with its settings; argparse uses the same for wrong arguments."""
 
 
 class ConfigError(Exception):
@@ -48,7 +49,7 @@ class Limit(msgspec.Struct, frozen=True):
 
     @property
     def milliseconds(self) -> int:
-        """The window, as scripts take it."""
+        """The window in the unit that the Lua scripts take."""
         return self.seconds * 1000
 
     @classmethod
@@ -87,12 +88,12 @@ class Schedule(msgspec.Struct, frozen=True):
 
 
 class AllowedOrigins(msgspec.Struct, frozen=True):
-    """Pages of which other origins may call the node from a browser."""
+    """The other origins whose pages may call the node from a browser."""
 
     listed: tuple[str, ...] = ()
     everyone: bool = False
     given: bool = True
-    """Whether an operator said so; else it depends on who can reach the node."""
+    """Whether an operator has set it; otherwise it depends on who can reach the node."""
 
     @classmethod
     def parse(cls, text: str) -> "AllowedOrigins":
@@ -110,7 +111,7 @@ class AllowedOrigins(msgspec.Struct, frozen=True):
 
 
 class Networks(msgspec.Struct, frozen=True):
-    """Addresses and networks."""
+    """A set of addresses and networks."""
 
     networks: tuple[Network, ...] = ()
 
@@ -127,11 +128,11 @@ class Networks(msgspec.Struct, frozen=True):
 
 
 class Proxies(msgspec.Struct, frozen=True):
-    """Peers that are believed about who their client is."""
+    """Peers that are trusted to say who their client is."""
 
     networks: tuple[Network, ...] = ()
     unix: bool = False
-    """Whether whoever comes by a unix socket is one."""
+    """Whether peers on a unix socket are trusted, too."""
 
     @classmethod
     def parse(cls, text: str) -> "Proxies":
@@ -165,7 +166,7 @@ def _short(network: Network) -> str:
 
 
 def http_url(text: str) -> str:
-    """An address that others call, without a trailing slash. Raises ValueError."""
+    """Read the URL of a server, and strip trailing slashes. Raises ValueError."""
     try:
         parts = urlsplit(text)
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -177,14 +178,14 @@ def http_url(text: str) -> str:
 
 
 def label(text: str) -> str:
-    """A name that stands in headers and metrics. Raises ValueError."""
+    """Read a name that is shown in headers and metrics. Raises ValueError."""
     if not text.isprintable() or len(text) > 100:
         raise ValueError("it takes at most 100 printable characters")
     return text
 
 
 def host_names(text: str) -> str:
-    """Names of hosts, comma separated. Raises ValueError for one with a port or a path, which never matches."""
+    """Read host names, comma separated. Raises ValueError for one with a port or a path, which would never match."""
     for name in text.split(","):
         if ":" in name or "/" in name:
             raise ValueError(f"{name.strip()!r} is no name of a host: write it without a port, a scheme and a path")

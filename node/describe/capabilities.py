@@ -1,4 +1,4 @@
-"""What the node can do, as GET /health (SPEC 2.8) and the capability index (SPEC 4.8) say it."""
+"""What the node can do, as shown by GET /health (SPEC 2.8) and the capability index (SPEC 4.8)."""
 
 from typing import Annotated
 
@@ -41,4 +41,4 @@ CAPABILITIES = Capabilities(
     streaming=False,
     push_notifications=False,
 )
-"""What every node does."""
+"""The same on every node."""

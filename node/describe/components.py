@@ -1,4 +1,4 @@
-"""Headers that many operations of the OpenAPI document share, and what callbacks have in common."""
+"""What operations of the OpenAPI document share: headers, and the parts that all callbacks have in common."""
 
 from node.store.idempotency import RETRY_SECONDS, SECRET_KEY_LENGTH
 from node.web.json_schema import Schema

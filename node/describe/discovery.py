@@ -1,7 +1,7 @@
 """The documents that describe the node to programs: OpenAPI, JSON Schema, llms.txt, robots.txt, the icon.
 
-All are made from the route tables, the catalogue of errors and the settings, so they say what the code does. Nothing
-that users wrote is in them.
+All are made from the route tables, the error catalogue and the settings, so they say what the code does. They contain
+nothing that users wrote.
 """
 
 from collections.abc import Sequence

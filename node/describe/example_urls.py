@@ -1,4 +1,4 @@
-"""The paths of URLs in example answers, by the type or the field that has the URL."""
+"""The paths of URLs in example answers, by the type or the member that has the URL."""
 
 from node.inbox.model import EXAMPLE_ADDRESS
 from node.web.example_values import ID, PEER_ID
@@ -21,7 +21,7 @@ OF_TYPE = {
     "TaskData": f"/api/v1/tasks/{PEER_ID}",
     "LineData": f"/api/v1/sessions/{PEER_ID}/messages",
 }
-"""The member `url` of a type."""
+"""Paths for the member `url`, by the type that has it."""
 
 OF_MEMBER = {
     "a2a_url": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}/a2a",
@@ -32,9 +32,9 @@ OF_MEMBER = {
     "receipt_url": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}/messages/{PEER_ID}",
     "upload_url": "/blobs/k6Z1cGxvYWSEomlk…",
 }
-"""Other members."""
+"""Paths for other members, by name."""
 
 
 def path_of(type_name: str, member: str) -> str:
-    """The path in the example of a member; an ellipsis if it is not known."""
+    """The path in the example of a member; `/…` if none is known."""
     return OF_TYPE.get(type_name, "/…") if member == "url" else OF_MEMBER.get(member, "/…")

@@ -1,7 +1,7 @@
-"""Example requests and answers for the documents, made from the types of a route; never data of the node.
+"""Example requests and answers for the documents, made from the types of a route, never from data of the node.
 
-A member has the first of its `examples` (`msgspec.Meta`). Without any it has a value by its type, and a string by its
-name as well: ids, times, tokens and URLs have the form that they have in answers.
+A member has the first of its `examples` (`msgspec.Meta`). Without any, its value depends on its type, and that of a
+string also on its name: ids, times, tokens and URLs have the form that they have in answers.
 """
 
 import re
@@ -20,7 +20,7 @@ PARAMETER = re.compile(r"\{(\w+)\}")
 
 TEXT_BODY = "Hello from one agent to another."
 EARLY = ("created_at", "received_at", "claimed_at", "sent_at", "oldest_at", "listed_at", "timestamp")
-"""Members that have the earlier of two times, so that a record does not end before it begins."""
+"""Members that get the earlier of two times, so that no record ends before it begins."""
 
 
 def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
@@ -42,7 +42,7 @@ def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
 
 
 def body_of(route: Route, schemas: Schemas) -> Any:
-    """A JSON body that works as it stands: that of the route, or the members that are required or have examples.
+    """A JSON body that works as it is: the route's own, or the members that are required or have examples.
 
     None if the operation takes no JSON.
     """
@@ -54,7 +54,7 @@ def body_of(route: Route, schemas: Schemas) -> Any:
 
 
 def answer_of(route: Route, schemas: Schemas, base: str) -> Any:
-    """An answer to the operation: all members of its type, and over them what the route shows. `base` begins URLs."""
+    """An answer to the operation: all members of its type, overlaid with what the route shows. `base` begins URLs."""
     whole = schemas.whole(schemas.use(route.answers))
     return _laid_over(_object(whole, schemas, base, set(whole["properties"])), route.shows or {})
 
@@ -84,7 +84,7 @@ def _laid_over(value: Any, shown: Any) -> Any:
 
 
 def _given(schema: Schema) -> list[Any]:
-    """The examples of a member, which may stand with its type or with the one beside null."""
+    """The examples of a member: of its schema, or of the variants beside null."""
     variants: list[Schema] = [schema, *schema.get("anyOf", [])]
     return [example for one in variants for example in one.get("examples", [])]
 

@@ -1,7 +1,7 @@
 """The OpenAPI document (3.0.3, SPEC 9.5), made from the route tables that the router uses.
 
-A `Route` says what is particular to its operation. What many operations share is here: the errors that follow from
-taking a body or asking the store, and the headers of limits, idempotency and signatures.
+A `Route` says what is particular to its operation. What operations share is here: the errors that follow from taking a
+body or using the store, and the headers of limits, idempotency and signatures.
 """
 
 import inspect
@@ -49,9 +49,10 @@ BODY_CODES = (
     "request.invalid",
 )
 OVERLOADED = "node.overloaded"
-"""What any operation can answer before it has begun."""
+"""The error that any operation can answer with before it has begun."""
+
 REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput")
-"""Why a client or a web page is refused whatever it asks for, but for the state of the node."""
+"""Why a client or a web page is refused whatever it asks for, except for the health of the node (HEALTH)."""
 
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
@@ -98,12 +99,12 @@ def types_of(routes: Iterable[Route]) -> list[Any]:
 
 
 def bodies_of(routes: Iterable[Route]) -> list[Any]:
-    """The types of bodies that have members."""
+    """The types of request bodies that are ours."""
     return list(dict.fromkeys(route.body for route in routes if route.body not in (None, object)))
 
 
 def takes_json(route: Route) -> bool:
-    """Whether the operation takes a JSON body, of a type of ours or as another specification describes it."""
+    """Whether the operation takes a JSON body, of a type of ours or of another specification."""
     return route.body is not None or route.example is not None
 
 
@@ -118,7 +119,7 @@ def own_codes(route: Route) -> list[str]:
 
 
 def codes_of(route: Route) -> list[str]:
-    """Every error code that the operation can answer: its own, and those of any that takes a body, asks the store, …"""
+    """Every error code that the operation can answer with: its own, and those that follow from what it takes."""
     codes = own_codes(route)
     if takes_json(route) or route.text_body:
         codes += BODY_CODES
@@ -134,7 +135,7 @@ def codes_of(route: Route) -> list[str]:
 
 
 def entry_of(code: str) -> Entry:
-    """The catalogue's entry; the places that a case fills in are written `<name>`."""
+    """The catalogue's entry, with its placeholders written `<name>`."""
     entry = INVALID if code == "request.invalid" else CATALOGUE[code]
     return Entry(entry.status, PARAMETER.sub(r"<\1>", entry.sentence))
 
@@ -198,7 +199,7 @@ class _Builder:
         if content := self._request(route):
             operation["requestBody"] = {"required": self._needs_body(route), "content": content}
         if any(name == AUTHORIZATION for name, _ in route.headers):
-            operation["security"] = [{"bearer": []}, {}]  # a signature may do instead
+            operation["security"] = [{"bearer": []}, {}]  # or none: a signature may serve instead
         operation["responses"] = {str(route.status): self._success(route), **self._failures(route)}
         if route.callbacks:
             operation["callbacks"] = {kind.__name__: self._callback(kind) for kind in route.callbacks}
@@ -221,7 +222,7 @@ class _Builder:
         found += [
             {"name": name, "in": "header", "description": meaning, "schema": _header_schema(name)}
             for name, meaning in route.headers
-            if name != AUTHORIZATION  # which OpenAPI knows as a security scheme only
+            if name != AUTHORIZATION  # OpenAPI ignores it as a parameter: it is a security scheme
         ]
         found += [
             {
@@ -302,7 +303,7 @@ class _Builder:
             first["schema"] = {"anyOf": [first["schema"], schema]}
 
     def _failures(self, route: Route) -> dict[str, Schema]:
-        """The errors, and what else it answers with another status than the main one."""
+        """The responses with a status other than the main one: errors, and what the route adds."""
         if route.media_type == _PAGE:
             page = {_PAGE: {"schema": _TEXT}}
             failures: dict[str, Schema] = {"default": {"description": "An error, as a page.", "content": page}}

@@ -46,14 +46,14 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class DocumentedOperation(msgspec.Struct, frozen=True):
-    """One operation, beyond what its route says as it stands."""
+    """One operation: its route, and what the documents show in addition."""
 
     route: Route
     limit: str
     within: str
     """What the limit counts by in addition to the client address."""
     curl: list[str]
-    """The parts of a command, to be joined on one line or over several."""
+    """The parts of a command, to be joined on one line or several."""
     answer: str | None
     errors: list[tuple[int, str]]
     fields: list[Field]
@@ -67,7 +67,7 @@ class DocumentedOperation(msgspec.Struct, frozen=True):
 
     @property
     def outcomes(self) -> list[tuple[int, str]]:
-        """What its statuses mean, where one means more than that it was done."""
+        """What its statuses mean, except for a success that means only that it was done."""
         also = [(other.status, other.meaning) for other in self.route.also if other.status and other.meaning]
         success = self.route.success
         return [(self.route.status, success), *also] if success != DONE else also

@@ -22,7 +22,7 @@ _SUBJECTS = {
     "RELAY_ADMIN_PORT": "Metrics, traces and log",
     "RELAY_LIMIT_RELAY": "Rate limits of a client address",
 }
-"""A subject goes from the setting that is named here to the next one, in the order of `node/config/settings.py`."""
+"""Subjects by their first setting; each goes on until the next one, in the order of `node/config/settings.py`."""
 
 _KINDS: dict[Any, str] = {
     int: "integer",

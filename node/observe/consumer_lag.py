@@ -1,4 +1,4 @@
-"""How far each consumer group is behind the outboxes of events: all partitions together."""
+"""How far each consumer group is behind the event outboxes, over all partitions."""
 
 from asyncio import gather
 from typing import cast
@@ -12,17 +12,17 @@ from node.store.heartbeats import living
 
 
 class GroupLag(msgspec.Struct):
-    """One group."""
+    """How far one group is behind."""
 
     group: str
     waiting: int = 0
     """Events that nobody has read yet."""
     unacknowledged: int = 0
-    """Events that a reader has, or had when it died."""
+    """Events that a worker has read and not acknowledged; it may have died since."""
     oldest_seconds: float = 0.0
     """Age of the oldest event that is unread or unacknowledged."""
     consumers: int = 0
-    """Workers that are alive, each of which reads for every group; Redis goes on listing those of a dead one."""
+    """Workers that are alive, each of which reads for every group. Not Redis's list, which keeps those that died."""
 
 
 async def lags(store: Store) -> list[GroupLag]:
@@ -51,7 +51,7 @@ async def _partition(store: Store, partition: int) -> list[GroupLag]:
 
 async def _group(store: Store, stream: str, facts: dict[bytes, bytes]) -> GroupLag:
     name, read = facts[b"name"], facts[b"last-delivered-id"]
-    # Redis does not know the lag after some trims and deletions.
+    # After some trims and deletions, Redis does not know the lag.
     lag = cast("int | None", facts.get(b"lag"))
     oldest: list[bytes] = []
     if facts[b"pending"]:

@@ -1,7 +1,7 @@
-"""How much room is left on the local disks that a node writes to: that of the embedded Redis, and that of artifacts.
+"""How much is free on the local disks that a node writes to: that of the embedded Redis, and that of artifacts.
 
 An embedded Redis that cannot write its log ends, so writes are refused before that (`memory`). The artifact store
-leaves RELAY_BLOB_RESERVE free by itself. The disk of an external Redis is for its operator to watch.
+itself leaves RELAY_BLOB_RESERVE free. The disk of an external Redis is for its operator to watch.
 """
 
 import os
@@ -16,17 +16,17 @@ from node.config.values import directory_of
 
 
 class DiskSpace(msgspec.Struct, frozen=True):
-    """The file system that one directory is on, in bytes."""
+    """The file system that a directory is on; sizes in bytes."""
 
     use: Literal["redis", "blobs"]
     directory: Path
     free: int
-    """What this user may still write."""
+    """How much this user may still write."""
     size: int
 
 
 def disks(settings: Settings) -> Iterator[DiskSpace]:
-    """Those of this machine that the node writes to."""
+    """The local disks that the node writes to."""
     if directory := redis_directory(settings):
         yield space("redis", directory)
     if not settings.blob_url.startswith("s3:"):
@@ -35,13 +35,13 @@ def disks(settings: Settings) -> Iterator[DiskSpace]:
 
 
 def redis_directory(settings: Settings) -> Path | None:
-    """Where the embedded Redis keeps its log; None if that is not here, or not this user's."""
+    """Where the embedded Redis keeps its log; None if it is not on this machine, or not this user's."""
     directory = settings.data_dir / "redis"
     is_embedded = not settings.redis_url or settings.redis_url.startswith("unix://")
     return directory if is_embedded and os.access(directory / "appendonlydir", os.F_OK) else None
 
 
 def space(use: Literal["redis", "blobs"], directory: Path) -> DiskSpace:
-    """Look now. Raises OSError."""
+    """Ask the file system. Raises OSError."""
     found = os.statvfs(directory)
     return DiskSpace(use, directory, found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)

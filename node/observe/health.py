@@ -20,7 +20,7 @@ from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.route import Also, Operation, Route, routes_of
 
 HEALTH_SECONDS = 0.1
-"""How long an answer is given again, so that frequent requests for health are no load on the store."""
+"""How long an answer is reused, so that frequent health checks are no load on the store."""
 
 Shortage = Literal["ok", "low"]
 
@@ -54,13 +54,13 @@ class Readiness:
     """Whether a load balancer should send requests to this process.
 
     This is not the health of the store: while one primary of a cluster fails over, the rest is served, and another
-    process could do no better. Only a process that reaches no primary at all leaves requests to others.
+    process could do no better. Only a process that reaches no primary at all should get no requests.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.draining = False
-        """Set when the process is going to stop: it still serves, but load balancers should turn elsewhere."""
+        """Set when the process is about to stop: it still serves, but load balancers should use others."""
 
     def now(self) -> Ready:
         if self.draining:

@@ -1,4 +1,4 @@
-"""How a process of the node logs: one JSON object a line on stderr, ours and the libraries' alike.
+"""How a process of the node logs: one JSON object a line on stderr, for our messages and those of libraries alike.
 
 A line says what happened to which id, never what somebody wrote: no payload, title, body or token is a field of a
 line, tracebacks come without the values of variables and without what an exception quotes, and long text is cut.
@@ -22,12 +22,12 @@ from node import VERSION
 from node.common.request_id import REQUEST
 
 MAX_TEXT = 500
-"""Characters: a library's message may quote its input."""
+"""Characters of one text in a line, beyond which it is cut: a library's message may quote its input."""
 
 _role = "command"
 
 QUOTED = re.compile(r"""(?<!\w)(['"]).+?\1(?!\w)""", re.DOTALL)
-"""A quotation in a message of Python or its libraries: of what they were given, perhaps a payload."""
+"""A quotation in a message of Python or a library; what it quotes may be a payload."""
 
 
 def add_request(_logger: object, _method: str, event: EventDict) -> EventDict:
@@ -52,22 +52,22 @@ CONTEXT: list[Processor] = [
     TimeStamper(fmt="iso", utc=True),
 ]
 
-# The level is the standard library's, not that of a structlog wrapper: a logger keeps its wrapper once it was used.
+# The level is the standard library's, not that of a structlog wrapper: a logger keeps the wrapper of its first use.
 PROCESSORS: list[Processor] = [structlog.stdlib.filter_by_level, *CONTEXT, ProcessorFormatter.wrap_for_formatter]
-"""One list for all configurations: a logger keeps the list that it found when it was first used."""
+"""One list for all configurations: a logger keeps the list of its first use."""
 
 
 def configure(level: str, role: str = "") -> None:
-    """Send what this process logs, from `level` up, to stderr as JSON. May be repeated, with another level.
+    """Send what this process logs, from `level` up, to stderr as JSON. May be called again, with another level.
 
-    `role`: what the process is, as its lines say from now on; the one that they say already, if none is given.
+    `role`: what the process is, as its lines say from now on; if none is given, it stays as it is.
     """
     global _role  # noqa: PLW0603 - of the process, as logging is
     _role = role or _role
     structlog.configure(
         processors=PROCESSORS,
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
-        # A log line that cannot be written must not fail a request: the standard library's handlers see to that.
+        # A log line that cannot be written must not fail a request; the standard library's handlers ensure that.
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=True,
     )
@@ -76,9 +76,9 @@ def configure(level: str, role: str = "") -> None:
 
 
 def standard_library(level: str) -> dict[str, Any]:
-    """The `logging` configuration that `configure` applies, for Granian, which applies one itself.
+    """The `logging` configuration that `configure` applies; for Granian, which applies it again itself.
 
-    Other libraries log from warning up only: at info, HTTP clients log the addresses they call.
+    Other libraries log only from warning up: at info, HTTP clients log the addresses they call.
     """
     own: dict[str, Any] = {"level": level.upper(), "handlers": [], "propagate": True}
     others = max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()])
@@ -107,7 +107,7 @@ def formatter() -> logging.Formatter:
 
 
 def hide_quoted(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """A processor that leaves out what exceptions, and messages of libraries, quote."""
+    """A processor that leaves out what exceptions and library messages quote."""
     if "exception" in event:
         event["exception"] = _unquoted(event["exception"])
     if not event.get("logger", "node").startswith(("node", "_granian", "py.warnings")):

@@ -1,8 +1,8 @@
-"""How full Redis is, and what a node refuses for it (docs/operations.md, "When memory runs short").
+"""How full Redis is, and what a node refuses because of that (docs/operations.md, "When memory runs short").
 
-Each process looks by itself, with one INFO to each primary every other second; in a cluster the fullest
-primary counts, since what is new may be stored there. An alarm ends only some way below where it begins, so
-that a node at that point does not refuse and accept by turns.
+Each process looks for itself, with one INFO to each primary every other second; in a cluster the fullest primary
+counts, since what is new may be stored there. An alarm ends only some way below where it begins, so that a node near
+that point does not alternate between refusing and accepting.
 """
 
 import asyncio
@@ -23,41 +23,41 @@ from node.store import CommandFailed, Store, StoreUnavailable
 log = structlog.get_logger()
 
 LOOK_SECONDS = 2.0
-"""Between two looks at the memory."""
+"""Interval between two looks at the memory."""
 
 LOOKS_PER_COUNT = 5
-"""Looks from one count of the totals to the next."""
+"""The totals are counted at every so many looks."""
 
 HYSTERESIS = 0.05
-"""How far below the alarm its use must be before the alarm ends, as a share of the memory."""
+"""How far behind its threshold a value must be before an alarm ends: a share of the memory, or of the disk reserve."""
 
 STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
-"""Where each stage begins, on the way from the alarm (0) to the end of the memory (1)."""
+"""Where each stage begins, on the way from RELAY_MEMORY_ALARM (0) to full memory (1)."""
 
 MIN_CLIENT_BYTES = 4 * 1024 * 1024
-"""Bytes that the node keeps for one client in a day however little is free: some bodies of the largest size."""
+"""Bytes that the node keeps for one client in a day, however little is free: a few bodies of the largest size."""
 
 
 class RedisMemory(msgspec.Struct, frozen=True):
-    """One primary, in bytes."""
+    """The memory of one primary, in bytes."""
 
     allocated: int
     """All that Redis uses."""
     used: int
-    """The part that counts against the limit: not its own buffers, such as those of its log."""
+    """The part that counts against the limit: without Redis's own buffers, such as those of its log."""
     limit: int
     """0 is none."""
 
     @classmethod
     def of(cls, facts: Mapping[str, Any], limit: int = 0) -> "RedisMemory":
-        """Read from what INFO says. `limit` is for a server without maxmemory, or one that does not tell it."""
+        """Read from what INFO says. `limit` is for a server without maxmemory, or one that does not report it."""
         allocated = int(facts["used_memory"])
         used = max(0, allocated - int(facts.get("mem_not_counted_for_evict", 0)))
         return cls(allocated, used, int(facts.get("maxmemory", 0)) or limit)
 
     @property
     def share(self) -> float:
-        """Of the limit, 0 if there is none."""
+        """The part of the limit that is used; 0 if there is no limit."""
         return self.used / self.limit if self.limit else 0.0
 
 
@@ -72,7 +72,7 @@ def memory_of(info: bytes, limit: int = 0) -> RedisMemory:
 
 
 class MemoryAlarm:
-    """Keeps up to date what a process refuses. One that `logs` writes changes to the log."""
+    """Keeps up to date what a process refuses. If it `logs`, it logs changes."""
 
     def __init__(self, store: Store, settings: Settings, capacity: Capacity, *, logs: bool = False) -> None:
         self._store = store
@@ -96,7 +96,7 @@ class MemoryAlarm:
             try:
                 await self.look()
                 self._told = False
-            except StoreUnavailable:  # until Redis answers again, what it said last holds
+            except StoreUnavailable:  # until Redis answers again, the last decision holds
                 pass
             except CommandFailed as failed:
                 if self._logs and not self._told:
@@ -139,9 +139,9 @@ class MemoryAlarm:
         return refused
 
     def _allowance(self, primaries: list[RedisMemory]) -> int:
-        """Bytes that one client may have kept in 24 hours: a share of what is free below the alarm.
+        """Bytes that the node keeps for one client in 24 hours: a share of what is free below the alarm.
 
-        So no client fills the node alone, however long it goes on.
+        So no client can fill the node alone, however long it goes on.
         """
         free = [primary.limit * (self._alarm or 1) - primary.used for primary in primaries if primary.limit]
         if not self._client_bytes or not self._client_share or not free:
@@ -149,6 +149,6 @@ class MemoryAlarm:
         return min(self._client_bytes, max(MIN_CLIENT_BYTES, round(min(free) * self._client_share)))
 
     async def _full_kinds(self) -> dict[Kind, str]:
-        """Kinds of which the node has as many as it may."""
+        """The kinds of which the node holds as many as it may."""
         found = await totals(self._store) if any(self._max.values()) else {}
         return {kind: "node.full" for kind, limit in self._max.items() if limit and found[kind] >= limit}

@@ -41,7 +41,7 @@ from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scop
 from node.web.route import Route
 
 EXPORT_TIMEOUT = 2.0
-"""Seconds that the collector has for a batch: a stopping node must end in time."""
+"""How long the collector may take for a batch, in seconds: a stopping node must end in time."""
 
 CONTEXT_HEADERS = (b"traceparent", b"tracestate")
 
@@ -63,12 +63,12 @@ _propagator = TraceContextTextMapPropagator()
 
 
 def exporter_to(url: str) -> SpanExporter:
-    """Sends to an OTLP collector at that base address, over HTTP."""
+    """An exporter to the OTLP collector at that base address, over HTTP."""
     return OTLPSpanExporter(endpoint=f"{url.rstrip('/')}/v1/traces", timeout=EXPORT_TIMEOUT)
 
 
 class Tracing:
-    """Wraps what a process is composed of, so that it makes spans. OTEL_* variables say which are sampled."""
+    """Wraps the parts of a process so that they make spans. OTEL_* variables say which are sampled."""
 
     def __init__(self, settings: Settings, role: str, exporter: SpanExporter) -> None:
         ours = {"service.name": "relay-node", "service.version": VERSION, "relay.node_id": settings.node_id}
@@ -138,7 +138,7 @@ class TracedStore(Store):
 
     def send(self, wanted: Step | Sequence[Arg]) -> None:
         self._store.send(wanted)
-        if trace.get_current_span().is_recording():  # of what nobody waits for, only that it was sent
+        if trace.get_current_span().is_recording():  # nobody waits for its end, so it is an event, not a span
             name = wanted.script.name if isinstance(wanted, Step) else str(wanted[0])
             trace.get_current_span().add_event("sent", _operation(name))
 
@@ -188,7 +188,7 @@ class TracedStore(Store):
         if not trace.get_current_span().is_recording():
             return await call
         known = _operation(name)
-        # An exception's text may quote what it was given: its type is all that a span says.
+        # No text of an exception: it may quote what a client wrote.
         with self._tracer.start_as_current_span(
             name, kind=SpanKind.CLIENT, attributes=known, record_exception=False, set_status_on_exception=False
         ):

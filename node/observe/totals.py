@@ -1,6 +1,6 @@
-"""How many sessions, inboxes, threads and contracts the node has, counted by the lists that they are on.
+"""How many sessions, inboxes, threads and contracts the node has, by the length of their lists.
 
-Lists follow their entities after a moment, so these are close and not exact.
+Lists follow their entities with a delay, so the numbers are close but not exact.
 """
 
 from typing import cast
@@ -12,7 +12,7 @@ from node.tasks.model import STATUSES
 
 
 def limits_of(settings: Settings) -> dict[Kind, int]:
-    """How many of each kind the node may hold; 0 is any number."""
+    """How many of each kind the node may hold; 0 means any number."""
     return {
         "session": settings.max_sessions,
         "inbox": settings.max_inboxes,
@@ -22,7 +22,7 @@ def limits_of(settings: Settings) -> dict[Kind, int]:
 
 
 async def totals(store: Store) -> dict[Kind, int]:
-    """Count them; of sessions and inboxes, those that have not expired. Raises StoreUnavailable."""
+    """How many of each kind there are; of sessions and inboxes, only live ones. Raises StoreUnavailable."""
     now = cast("list[bytes]", await store.command("TIME"))[0].decode() + "000"
     # One after the other: a process has few calls to spare under load.
     return {
@@ -40,7 +40,7 @@ async def reports_waiting(store: Store) -> int:
 
 
 async def _not_ended(store: Store, kind: Kind, now: str) -> int:
-    """How many places of a kind have not ended."""
+    """How many of a kind have not expired."""
     counts = [("ZCOUNT", keys.places_of_all(each, kind), now, "+inf") for each in range(ids.PARTITIONS)]
     return sum(cast("list[int]", await store.commands(counts)))
 

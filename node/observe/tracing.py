@@ -1,7 +1,7 @@
 """OpenTelemetry traces of requests, store calls and callbacks (extra `otel`, RELAY_TRACE_URL).
 
-Everything is wrapped from outside when a process is composed. Without RELAY_TRACE_URL nothing is wrapped, nothing of
-OpenTelemetry is imported, and no request executes a line of this.
+Everything is wrapped from outside when a process is put together. Without RELAY_TRACE_URL nothing is wrapped, nothing
+of OpenTelemetry is imported, and no request executes a line of this.
 """
 
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 
 
 def check(settings: Settings) -> None:
-    """Raises ConfigError if traces are asked for and the packages for them are missing."""
+    """Raise ConfigError if traces are asked for and the packages for them are missing."""
     if settings.trace_url and not all(map(_is_there, PACKAGES)):
         raise ConfigError("RELAY_TRACE_URL needs OpenTelemetry: pip install 'relay-node[otel]'")
 

@@ -1,4 +1,4 @@
-"""Tasks that run beside the requests of a process. One that fails is logged, counted and begun again."""
+"""Tasks that run beside the requests of a process. One that fails is logged, counted and started again."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -11,10 +11,10 @@ from node.common import counters
 log = structlog.get_logger()
 
 FIRST_PAUSE = 0.1
-"""Seconds before a task that failed is begun again; doubled with each failure in a row."""
+"""Seconds before a task that failed is started again; the pause doubles with each failure in a row."""
 
 LONGEST_PAUSE = 30.0
-"""Seconds."""
+"""The most that the pause grows to, in seconds; after a run longer than this it is FIRST_PAUSE again."""
 
 Work = Callable[[], Coroutine[Any, Any, None]]
 
@@ -26,8 +26,8 @@ class Background:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, work: Work) -> None:
-        """Run `work` until it returns, or `close`; begin it again each time it fails."""
-        counters.RESTARTS.setdefault(name, 0)  # so that the first failure is an increase
+        """Run `work` until it returns, or until `close`; start it again each time it fails."""
+        counters.RESTARTS.setdefault(name, 0)  # so that a monitor sees the first failure as an increase
         task = asyncio.create_task(self._supervise(name, work), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -52,7 +52,7 @@ class Background:
                 raise
             try:
                 failure = task.exception()
-            except asyncio.CancelledError as stray:  # not by `close`: it waited for something that was cancelled
+            except asyncio.CancelledError as stray:  # not by `close`: the work awaited something that was cancelled
                 failure = stray
             if failure is None:
                 return

@@ -1,6 +1,6 @@
-"""Whether this process may work on the Redis of its settings: checked before it starts, or once Redis can be asked.
+"""Whether this process may work on the Redis of its settings: checked before it starts, or once Redis can be reached.
 
-And why Redis cannot be asked, where it cannot.
+And why Redis does not serve, where it does not.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ log = structlog.stdlib.get_logger("node.run.belonging")
 
 
 async def belongs(settings: Settings) -> bool:
-    """Check now; False if Redis cannot be asked at present. Raises ConfigError if it is another node's."""
+    """Check now; False if Redis cannot be reached at present. Raises ConfigError if it is another node's."""
     store = await _connect(settings)
     try:
         await identify(store, settings.secret)
@@ -33,7 +33,7 @@ async def belongs(settings: Settings) -> bool:
 
 
 async def belongs_when_there(settings: Settings) -> None:
-    """Check as soon as Redis can be asked. Raises ConfigError if it is another node's."""
+    """Check as soon as Redis can be reached. Raises ConfigError if it is another node's."""
     store = await _connect(settings)
     try:
         await identify_when_there(store, settings.secret)
@@ -51,9 +51,9 @@ async def schema_of(settings: Settings) -> str:
 
 
 async def trouble(url: str, timeout: float, otherwise: str) -> str:
-    """Why a Redis does not serve, as each of its servers that the URL names puts it: wrong credentials, for instance.
+    """Why a Redis does not serve, in the words of each server that the URL names: wrong credentials, for instance.
 
-    `otherwise`: what to say if one of them does serve. `timeout`: seconds for each.
+    `otherwise`: what to return if one of them does serve. `timeout`: seconds for each server.
     """
     location = locate(url)
     question = ("CLUSTER", "SLOTS") if location.cluster else ("PING",)
@@ -71,7 +71,7 @@ async def trouble(url: str, timeout: float, otherwise: str) -> str:
 
 
 class LateCheck:
-    """Checks in a thread, as soon as Redis can be asked, in a process that had to start without it."""
+    """Checks in a thread, as soon as Redis can be reached, in a process that had to start without it."""
 
     def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
         """`end` is called to end the process if it must not work on that Redis."""
@@ -80,10 +80,11 @@ class LateCheck:
         self._error: ConfigError | None = None
 
     def start(self) -> None:
+        """Check in the background from now on."""
         threading.Thread(target=self._check, daemon=True).start()
 
     def judge(self) -> None:
-        """Raise ConfigError if that is why the process has ended."""
+        """Raise ConfigError if the check is why the process has ended."""
         if self._error:
             raise self._error
 

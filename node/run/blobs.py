@@ -1,4 +1,4 @@
-"""Where the bytes of artifacts are, as the settings say it."""
+"""Where the bytes of artifacts are, according to the settings."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ __all__ = ["BlobMissing", "BlobUnavailable", "Objects", "blob_directory", "blobs
 
 
 def blobs_of(settings: Settings) -> BlobStore:
-    """The blob store. Raises ConfigError."""
+    """The blob store that the settings name. Raises ConfigError."""
     try:
         return open_store(
             settings.blob_url,
@@ -42,7 +42,7 @@ def blob_directory(settings: Settings) -> Path | None:
 
 
 async def try_blobs(settings: Settings) -> None:
-    """Write, read and delete a few bytes. Raises ConfigError, which says what does not work."""
+    """Write, read and delete a few bytes. Raises ConfigError that says what does not work."""
     blobs = blobs_of(settings)
     try:
         await blobs.check()

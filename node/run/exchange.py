@@ -1,8 +1,8 @@
 """Export and import: threads, replies, contracts and the manifests of artifacts as records, one JSON object a line.
 
-Ids stay the same, and an id names its partition on every node, so two nodes need not be alike in anything else. A
-record that the importing node has already is left as it is, so an import may be repeated. This reads and writes the
-entities of several rooms, which is why it is in none of them.
+Ids stay the same, and an id names its partition on every node, so the two nodes need not be alike otherwise. A record
+that the importing node already has is left as it is, so an import may be repeated. This code reads and writes the
+entities of several rooms and so belongs to none of them.
 """
 
 from base64 import b64decode, b64encode
@@ -31,7 +31,7 @@ AT_ONCE = 200
 """Entities, or replies of a thread, that are read together."""
 
 RIGHTS = {"callback_url", "callback_by"}
-"""Fields that are neither exported nor imported: whom a node calls was agreed with that node."""
+"""Fields that are neither exported nor imported: a callback was agreed with the one node, not with the other."""
 
 UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError)
 """What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
@@ -45,16 +45,16 @@ Value = str | dict[str, str]
 
 @step
 def thread_import(*, thread: Key, events: Key, thread_id: str, fields: Rest) -> None:
-    """A thread of another node."""
+    """Store a thread of another node, unless it is here."""
 
 
 @step
 def task_import(*, task: Key, packed: Key, leases: Key, events: Key, id: str, over: int, fields: Rest) -> None:  # noqa: A002
-    """A contract of another node."""
+    """Store a contract of another node, unless it is here. `over`: 1 if nothing changes it any more."""
 
 
 class ExportHeader(msgspec.Struct, frozen=True):
-    """The first line."""
+    """The first line of an export."""
 
     format: str
     version: int
@@ -64,13 +64,13 @@ class ExportHeader(msgspec.Struct, frozen=True):
 
 
 class ExportedRecord(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Every other line."""
+    """Every other line of an export."""
 
     kind: Literal["thread", "reply", "task", "artifact"]
     id: str
     fields: dict[str, Value]
     seq: int = 0
-    """Of a reply; `id` is that of its thread then."""
+    """Number of a reply, whose `id` is that of its thread; 0 for everything else."""
 
 
 class ExchangeError(Exception):
@@ -83,7 +83,7 @@ def header_of(node_id: str) -> ExportHeader:
 
 
 async def records(store: Store) -> AsyncIterator[ExportedRecord]:
-    """All that is exported; the replies of a thread come before it. Raises StoreUnavailable."""
+    """Everything that is exported; a thread comes after its replies. Raises StoreUnavailable."""
     for listed in LISTS.values():
         async for thread_id, fields in _hashes(store, listed, keys.thread):
             async for reply in _replies(store, thread_id):
@@ -110,7 +110,7 @@ def read_header(line: bytes) -> ExportHeader:
 
 
 async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]:
-    """Import one line: its kind, and `imported`, `known` or `skipped`. Raises ExchangeError, StoreUnavailable."""
+    """Import a line. Returns its kind, and `imported`, `known` or `skipped`. Raises ExchangeError, StoreUnavailable."""
     try:
         record = msgspec.json.decode(line, type=ExportedRecord)
         if not ids.is_id(record.id):
@@ -148,7 +148,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
 
 
 def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
-    """Raise one of UNREADABLE for a record that this node could not show: each list that it is in would fail."""
+    """Raise one of UNREADABLE for a record that this node could not show: every list with it would fail."""
     named = {name.encode(): value for name, value in fields.items()}
     match record.kind:
         case "reply":
@@ -173,7 +173,7 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
 async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, bytes]) -> str:
     """Import a reply, whose thread follows it in the file.
 
-    If the thread is here already, its reply of that number may be another one by now, so nothing is imported.
+    If the thread is here already, the reply with that number may be a different one, so nothing is imported.
     """
     if await store.command("EXISTS", keys.thread(record.id)):
         return "known"
@@ -189,7 +189,7 @@ async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, 
 async def _hashes(
     store: Store, listed: Key, key_of: Callable[[str], Key], packed_of: Callable[[str], Key] | None = None
 ) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
-    """Ids and fields of all entities of a list; of a contract that is compacted, those that it was made of."""
+    """Ids and fields of all entities of a list; a compacted contract is unpacked."""
     async for found in scan_sorted_set(store, listed, AT_ONCE):
         names = [name for name, _ in found]
         rows = await bulk(store, [("HGETALL", key_of(each)) for each in names])

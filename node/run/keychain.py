@@ -1,4 +1,4 @@
-"""The two keys of a node, RELAY_SECRET and RELAY_SIGNING_KEY: made once unless given, kept in the data directory.
+"""The two keys of a node, RELAY_SECRET and RELAY_SIGNING_KEY: unless given, made once and kept in the data directory.
 
 Every web and worker process of a node, on every host, must have the same two.
 """
@@ -19,30 +19,31 @@ SECRET, SIGNING_KEY = "secret", "signing-key"
 """Names of the files that keep them."""
 
 SECRET_BYTES = 32
-"""Random bytes of a secret that is made here: as many as HMAC-SHA256 takes whole."""
+"""Random bytes of a secret that is made here: as many as HMAC-SHA256 puts out (RFC 2104 §3)."""
 
 MIN_SECRET_LENGTH = 32
-"""Characters: as many as 128 random bits have in hexadecimal, which no computer can try out."""
+"""In characters: 128 random bits in hexadecimal, too many to try out."""
 
 MIN_DIFFERENT = 8
-"""Different characters: of random values of that length in hexadecimal, one in 25 million has fewer."""
+"""How many different characters a secret has at least: of random hexadecimal values of that length, one in 25 million
+has fewer."""
 
 
 def environment(settings: Settings) -> dict[str, str]:
     """RELAY_SECRET and RELAY_SIGNING_KEY for the processes of this node, made now if there are none.
 
-    Raises ConfigError if the data directory does not let them be kept.
+    Raises ConfigError if they cannot be kept in the data directory.
     """
     keys = {
         "RELAY_SECRET": settings.secret or _kept(settings.data_dir / SECRET, _new_secret),
         "RELAY_SIGNING_KEY": settings.signing_key or _kept(settings.data_dir / SIGNING_KEY, _new_signing_key),
     }
     check_secret(settings)
-    return keys | {f"{name}{FILE_SUFFIX}": "" for name in keys}  # a child is given the keys themselves
+    return keys | {f"{name}{FILE_SUFFIX}": "" for name in keys}  # a child gets the keys, not files with them
 
 
 def check_secret(settings: Settings) -> None:
-    """Raise ConfigError if the secret, given or kept, could be guessed from one token. There may be none yet."""
+    """Raise ConfigError if the secret, given or kept, could be found by guessing, given one token. None yet is fine."""
     source, secret = _given_or_kept(settings.secret, "RELAY_SECRET", settings.data_dir / SECRET)
     if source and (len(secret) < MIN_SECRET_LENGTH or len(set(secret)) < MIN_DIFFERENT or _repeats(secret)):
         raise ConfigError(
@@ -52,7 +53,7 @@ def check_secret(settings: Settings) -> None:
 
 
 def check_signing_key(settings: Settings) -> None:
-    """Raise ConfigError if the signing key, given or kept, is none. There may be none yet."""
+    """Raise ConfigError if the signing key, given or kept, is not a key. None yet is fine."""
     source, text = _given_or_kept(settings.signing_key, "RELAY_SIGNING_KEY", settings.data_dir / SIGNING_KEY)
     try:
         if source:
@@ -62,19 +63,19 @@ def check_signing_key(settings: Settings) -> None:
 
 
 def known_secret(settings: Settings) -> str:
-    """The secret, given or kept; empty where this process has none, such as an operator's on another host."""
+    """The secret, given or kept; empty where this process has none, as an operator's command on another host."""
     return _given_or_kept(settings.secret, "RELAY_SECRET", settings.data_dir / SECRET)[1]
 
 
 def _given_or_kept(given: str, name: str, kept: Path) -> tuple[str, str]:
-    """The source of a key, and the key; both empty if there is none, or its file is not ours to read."""
+    """The source of a key, and the key; both empty if there is none, or if its file is not readable."""
     if given:
         return name, given
     return (str(kept), _read(kept)) if os.access(kept, os.R_OK) else ("", "")
 
 
 def _repeats(secret: str) -> bool:
-    """Whether it is a shorter text, repeated."""
+    """Whether the secret is one shorter text, repeated."""
     return any(secret[length:] == secret[:-length] for length in range(1, len(secret) // 2 + 1))
 
 
@@ -87,10 +88,10 @@ def _new_signing_key() -> str:
 
 
 def _kept(path: Path, make: Callable[[], str]) -> str:
-    """The content of the file; what `make` makes is written there first if there is no such file.
+    """The content of the file; if there is no such file, it is first created with what `make` returns.
 
-    The file appears whole or not at all, and processes that start at the same moment read the same one. It is on the
-    disk before it is used: tokens that were given out are worth nothing once the secret is lost.
+    The file appears whole or not at all, and processes that start at the same moment read the same one. It is synced
+    to disk before it is used: tokens that were issued are worthless once the secret is lost.
     """
     try:
         if not path.exists():
@@ -101,7 +102,7 @@ def _kept(path: Path, make: Callable[[], str]) -> str:
                 os.fsync(new.fileno())
                 with suppress(FileExistsError):  # another process was faster
                     path.hardlink_to(new.name)
-            sync(path.parent)  # the bytes are on the disk already, the name may not be
+            sync(path.parent)  # the bytes are on the disk, but the name may not be
     except OSError as error:
         raise ConfigError(f"{path} cannot be kept: {error.strerror}; make RELAY_DATA_DIR writable") from error
     return _read(path)

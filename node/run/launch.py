@@ -1,4 +1,4 @@
-"""How the web processes and the worker are started and stopped, which in production run by themselves.
+"""How the web processes and the worker are started and stopped when each role runs by itself, as in production.
 
 What they do is in `web.py` and `worker.py`. `serve.py` runs both roles on one machine.
 """
@@ -32,33 +32,33 @@ from node.observe.metrics.snapshots import drain
 from node.run import keychain, listener
 from node.run.belonging import LateCheck, belongs, belongs_when_there
 from node.run.metrics import reporting
-from node.run.reload import Reloading, controlling_terminal, hold_back
+from node.run.reload import Reloading, Terminal, hold_back
 from node.store.address import locate
 
 HEADER_TIMEOUT_MS = 5000
-"""After which a silent or idle connection is closed. Only `http1` does that: Granian's `auto` never closes a socket
-that has sent nothing.
+"""Milliseconds after which a silent or idle connection is closed. Only the mode `http1` does that: in Granian's `auto`,
+a socket that has sent nothing stays open for ever.
 """
 
 MAX_HEADER_BYTES = 32768
-"""Request line and headers; beyond it 431."""
+"""Size of request line and headers, beyond which a request is answered with 431."""
 
 BACKPRESSURE = 4096
-"""Open connections in each web process. Granian's default is a share of 1024: 2,000 idle sockets stop such a server."""
+"""Open connections in each web process. Granian's default is a share of 1024, and 2,000 idle sockets would block it."""
 
 RESPAWN_SECONDS = 0.2
-"""Until a web process that died is replaced."""
+"""Pause before a web process that died is replaced."""
 
 KILL_SECONDS = 7
-"""A stopping web process has these to finish what is in flight. A body that does not arrive is given up after 5 s; 10 s
-is when the whole node must be gone.
+"""How long a stopping web process may finish what is in flight: a body that does not arrive is given up after 5 s, and
+the whole node must be gone after 10 s.
 """
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 BLOCKED_SECONDS = 0.25
-"""How long a web process goes on blocking STOP_SIGNALS after its application has started: Granian's event loop stands
-still for a moment then, and a signal that came would be lost.
+"""How long a web process goes on blocking STOP_SIGNALS after its application has started: Granian's event loop then
+stands still for a moment, in which a signal would be lost.
 """
 
 APP = "node.run.web:create"
@@ -73,17 +73,17 @@ WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
 def web(settings: Settings, app: str = APP) -> None:
     """Serve HTTP in `settings.workers` processes until SIGTERM or SIGINT.
 
-    `app` is `module:factory` of the ASGI application; it is made in each web process, of the settings in force. Raises
+    `app` is `module:factory` of the ASGI application, which each web process makes from the settings in force. Raises
     ConfigError.
     """
     settings = _prepare(settings)
     known = asyncio.run(belongs(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
-    # Every process forked from here on blocks the signals to stop until it can handle them. Those to this process are
+    # Every process forked from here on blocks the stop signals until it can handle them. Those sent to this process are
     # taken by a thread (`_heed_signals`).
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     hold_back()
-    for signum in (DRAIN, RELEASE_WAITERS):  # either would end a process that has no handler yet
+    for signum in (DRAIN, RELEASE_WAITERS):  # each would end a process that has no handler yet
         signal.signal(signum, signal.SIG_IGN)
     server = listener.Server(
         app,
@@ -113,7 +113,7 @@ def web(settings: Settings, app: str = APP) -> None:
 def worker(settings: Settings, main: str = WORKER) -> None:
     """Run `main`, which is `module:coroutine function`, until SIGTERM or SIGINT sets its event. Raises ConfigError.
 
-    The process ends here: the interpreter would wait for a thread that loads the model, for seconds.
+    Does not return but ends the process: the interpreter would wait seconds for a thread that loads the model.
     """
     settings = _prepare(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be heeded
@@ -126,7 +126,7 @@ def worker(settings: Settings, main: str = WORKER) -> None:
 
 
 def prepare(settings: Settings) -> dict[str, str]:
-    """What is done before a process of any role starts. Returns the keys of the node, as variables for its children.
+    """Do what comes first in a process of any role. Returns the node's keys, as environment variables for its children.
 
     Raises ConfigError.
     """
@@ -138,7 +138,7 @@ def prepare(settings: Settings) -> dict[str, str]:
 
 
 def _summary(settings: Settings) -> dict[str, object]:
-    """The settings that matter, without a password or a key, for one line of the log."""
+    """The settings that matter, without passwords and keys, for one log line."""
     redis, search = (
         [str(each) for each in locate(url).servers] if url else [] for url in (settings.redis_url, settings.search_url)
     )
@@ -152,14 +152,14 @@ def _summary(settings: Settings) -> dict[str, object]:
         "data_dir": str(settings.data_dir),
         "durability": settings.durability,
         "trusted_proxies": str(settings.trusted_proxies),
-        # Under the supervisor, which has the port, 0 would say that there is none.
+        # 0 is left out: under the supervisor, which has the port, it would say that there is none.
         **({"admin_port": settings.admin_port} if settings.admin_port else {}),
         "config": os.environ.get(CONFIG) or str(config_path(os.environ, settings.data_dir) or "environment"),
     }
 
 
 def _prepare(settings: Settings) -> Settings:
-    """As `prepare`, for a process without the supervisor: the keys are put into its settings and its environment."""
+    """As `prepare`, for a process that may have no supervisor: puts the keys into its settings and its environment."""
     if not settings.redis_url:
         raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
     keys = prepare(settings)
@@ -168,10 +168,10 @@ def _prepare(settings: Settings) -> Settings:
 
 
 def _heed_signals(server: listener.Server, current: Reloading, folder: str) -> None:
-    """Reload whenever told so. When told to stop, drain for so long or until a second signal, and end Granian."""
-    drain_seconds, had_terminal = current.settings.drain_seconds, controlling_terminal()
+    """Reload at each SIGHUP. At a stop signal, drain for RELAY_DRAIN_SECONDS or until the next, then end Granian."""
+    drain_seconds, terminal = current.settings.drain_seconds, Terminal()
     while signal.sigwait((*STOP_SIGNALS, signal.SIGHUP)) == signal.SIGHUP:
-        if had_terminal and not controlling_terminal():
+        if terminal.is_gone():
             break
         current.read()
         _signal_web_processes(signal.SIGHUP)
@@ -189,7 +189,7 @@ def _heed_signals(server: listener.Server, current: Reloading, folder: str) -> N
 
 
 def _stop(server: listener.Server) -> None:
-    """Have the requests that wait answered, and end Granian."""
+    """Have waiting requests answered, and end Granian."""
     _signal_web_processes(RELEASE_WAITERS)
     server.signal_handler_interrupt()  # pyright: ignore[reportUnknownMemberType]
 
@@ -197,14 +197,14 @@ def _stop(server: listener.Server) -> None:
 def _signal_web_processes(signum: signal.Signals) -> None:
     for child in multiprocessing.active_children():
         if child.pid:
-            with suppress(ProcessLookupError):  # it died just now
+            with suppress(ProcessLookupError):  # it has just died
                 os.kill(child.pid, signum)
 
 
 def _load(app: str, current: Reloading, parent: int) -> ASGIApp:
     """Make the application; runs in a web process, before it takes requests.
 
-    `current` is a copy of the main process': one that takes the place of another does not read relay.toml.
+    `current` is a copy of the main process's, so a process that replaces another does not read relay.toml.
     """
     process.die_with_parent(parent, signal.SIGKILL)
     log.configure(current.settings.log, "web")
@@ -212,7 +212,7 @@ def _load(app: str, current: Reloading, parent: int) -> ASGIApp:
 
 
 def _unblocking_signals(app: ASGIApp) -> ASGIApp:
-    """The same application; BLOCKED_SECONDS after it has started, the process handles the signals to stop."""
+    """The same application; BLOCKED_SECONDS after it has started, it unblocks the stop signals."""
 
     def wrapped(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         async def send_on(message: Any) -> None:
@@ -227,7 +227,10 @@ def _unblocking_signals(app: ASGIApp) -> ASGIApp:
 
 
 async def _run_until_signal(main: WorkerMain, settings: Settings, *, known: bool) -> None:
-    """`known`: whether the Redis is known to be this node's. Raises ConfigError if it turns out not to be."""
+    """Run `main` until a stop signal sets its event, or until the Redis turns out to be another node's.
+
+    `known`: whether it is known to be this node's. Raises ConfigError if it is another's.
+    """
     stop = asyncio.Event()
     for signum in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
@@ -254,5 +257,5 @@ def _cores() -> int:
     if sys.platform != "linux":
         return os.cpu_count() or 1
     cores = len(os.sched_getaffinity(0))
-    shares = [bound.split() for bound in control_group.bounds("cpu.max")]  # so many microseconds in so many
+    shares = [bound.split() for bound in control_group.bounds("cpu.max")]  # microseconds, in a period of so many
     return min([cores, *(math.ceil(int(used) / int(period)) for used, period in shares if used != "max")])

@@ -1,9 +1,9 @@
 """The listening sockets of a node, which outlive the processes that accept from them.
 
-Each web process accepts from a socket of its own, and the kernel shares new connections out among them (SO_REUSEPORT).
-Granian would open them in the web processes: the connections in the queue of one that dies are reset then, and without
-any process all are refused. Here the supervisor opens them and hands them down. While a web process is replaced, or all
-of them are, new connections wait in the queues.
+Each web process accepts from a socket of its own, and the kernel distributes new connections among them (SO_REUSEPORT).
+Granian would open the sockets in the web processes: if one died, the connections in its queue would be reset, and with
+no process at all, new ones would be refused. Here the supervisor opens the sockets and hands them down. While web
+processes are replaced, one or all of them, new connections wait in the queues.
 """
 
 import errno
@@ -29,25 +29,25 @@ STEADY_SECONDS = 5.0
 """How long a web process must live for its death not to count as a failure to start."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
-"""Seconds before one that did not is replaced: doubled each time, so that a process that cannot start does not take a
-core."""
+"""Seconds before one that died sooner is replaced; the pause doubles each time, so that a process that cannot start
+does not use up a core."""
 
 UNREAD_MS = 30_000
-"""How long a client may read nothing of an answer; then the kernel ends the connection. Granian would keep what it has
-not sent, 2 MB of each connection and more, without end."""
+"""How long a client may read nothing of a response before the kernel ends the connection, in milliseconds. Granian
+would keep what it has not sent for ever, 2 MB and more of each connection."""
 
 HANDED_DOWN = "NODE_LISTENERS"
 """The variable in which a child of the supervisor finds the file descriptors of the sockets, separated by commas."""
 
 
 class AddressInUse(ConfigError):
-    """Another process listens there: one that is about to end, perhaps, so whoever starts this one may try again."""
+    """Another process listens there; perhaps it is about to end, so whoever starts this one may try again."""
 
     status = os.EX_TEMPFAIL
 
 
 def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, shared: bool = False) -> socket.socket:
-    """A socket that has the address for itself, or is one of those that share it.
+    """A socket bound to the address, which it has for itself unless `shared`.
 
     Raises AddressInUse, or ConfigError if this machine has no such address; `names` are the settings to change.
     """
@@ -55,14 +55,14 @@ def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, sha
         [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         made = socket.socket(family, kind)
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # closed connections are no obstacle
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT are no obstacle
             if shared:
                 made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             made.bind(address)
         except OSError:
             made.close()
             raise
-    except (OSError, UnicodeError) as error:  # UnicodeError: what no host is called
+    except (OSError, UnicodeError) as error:  # UnicodeError: the host is no name at all
         why = f"cannot listen on {host} port {port}: {error.strerror if isinstance(error, OSError) else 'no such host'}"
         is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
         raise (AddressInUse if is_taken else ConfigError)(f"{why}; choose others with {names}") from error
@@ -70,8 +70,8 @@ def bound(host: str, port: int, names: str = "RELAY_HOST and RELAY_PORT", *, sha
 
 
 def listen(host: str, port: int, processes: int) -> list[socket.socket]:
-    """A socket for each web process, on which connections can be made from now on. Raises ConfigError as `bound`."""
-    bound(host, port).close()  # sockets that share a port would also share it with another node
+    """A listening socket for each web process. Raises ConfigError as `bound`."""
+    bound(host, port).close()  # fails if another node has the port, which would share it with sockets that share
     sockets = [bound(host, port, shared=True) for _ in range(processes)]
     for each in sockets:
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit this and the next
@@ -90,7 +90,7 @@ def handed_down() -> list[socket.socket]:
 class Server(MPServer):
     """Granian with a worker for each of the sockets that it is given.
 
-    It hands them to the workers as Granian does where only the parent can open sockets (Granian 2.8).
+    It hands them to the workers as Granian 2.8 does where only the parent can open sockets.
     """
 
     def __init__(self, app: str, listeners: Sequence[socket.socket], **options: Any) -> None:
@@ -108,9 +108,9 @@ class Server(MPServer):
         super().signal_handler_interrupt(*args, **kwargs)  # pyright: ignore[reportUnknownMemberType]
 
     def _respawn_workers(self, workers: Sequence[int], *how: Any, **more: Any) -> None:
-        """Replace web processes that have died, after a pause if they had just been started.
+        """Replace web processes that have died, after a pause if one had just been started.
 
-        Granian would give up when one dies twice within seconds, and end all others with what they hold.
+        When one dies twice within seconds, Granian would give up and end all others with what they hold.
         """
         is_soon = any(time.monotonic() - self.wrks[each].birth < STEADY_SECONDS for each in workers)
         self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE) if is_soon else 0.0
@@ -125,7 +125,7 @@ class Server(MPServer):
         own = self._listeners[idx]
         backlog = (BACKLOG,) if sys.platform == "linux" else ()
         self._shd, self._sso = cast("Any", SocketHolder)(own.fileno(), False, *backlog), own
-        is_forked = multiprocessing.get_start_method() == "fork"  # otherwise it inherits nothing but its own
+        is_forked = multiprocessing.get_start_method() == "fork"  # otherwise it inherits only its own
         others = [each for each in self._listeners if each is not own] if is_forked else []
         load = partial(_load_without, others, callback_loader)
         return super()._spawn_worker(idx, target, load)  # pyright: ignore[reportUnknownMemberType]
@@ -136,7 +136,7 @@ class Server(MPServer):
 
 
 def _load_without(others: Sequence[socket.socket], load: Callable[[], Any]) -> Any:
-    """Close the sockets of other workers, so that the queue of one that stops is not kept open here."""
+    """Close the sockets of other workers, so that the queue of a stopped one is not kept open here."""
     for each in others:
         each.close()
     return load()

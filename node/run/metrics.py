@@ -1,7 +1,7 @@
-"""The metrics process: it reports on the other processes of its instance, and is started where RELAY_ADMIN_PORT is set.
+"""The metrics process: it reports on the other processes of its instance. RELAY_ADMIN_PORT asks for it.
 
-A process of its own, so that it stops none of them if it fails, and answers while one of them is stuck. It adds up
-what they have left in their folder, and asks Redis for the rest.
+It is a process of its own so that its failures stop none of the others, and so that it answers while one of them is
+stuck. It adds up the counts that they write to a shared folder, and asks Redis for the rest.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ from node.store import Store, connect
 logger = structlog.get_logger()
 
 PROGRAM = "node.admin.port"
-"""The module that is run: it has the operator's pages, too, which know all that is below them."""
+"""The module to run. It is in a higher layer, since it serves the operator's pages, too."""
 
 STOP_SECONDS = 3.0
-"""Time for the process to end before it is killed."""
+"""How long the process may take to end before it is killed."""
 
 MAX_IN_FLIGHT = 4096
-"""Calls to Redis under way: more than a scrape makes."""
+"""Calls to Redis that may be under way: more than a scrape makes."""
 
 
 def command(*roles: Role) -> list[str]:
-    """What starts the process that reports on its parent's, which have these roles."""
+    """The command line of the metrics process for this process and its children, which have these roles."""
     return [sys.executable, "-P", "-m", PROGRAM, "--parent", str(os.getpid()), *roles]
 
 
@@ -51,7 +51,7 @@ def command(*roles: Role) -> list[str]:
 def reporting(settings: Settings, role: Role) -> Generator[str]:
     """Report on this process and its children for as long as the context lasts, if RELAY_ADMIN_PORT asks for it.
 
-    Gives the folder where they count, which the environment has too. It is empty where nobody counts.
+    Yields the folder where their counts go, or "" where nobody counts; children find it in their environment.
     """
     if not settings.admin_port:
         yield settings.metrics_dir
@@ -76,18 +76,18 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
 
 
 async def queued(store: Store) -> tuple[int, int]:
-    """What is pending and in the backlog of all that can be searched. Raises StoreUnavailable."""
+    """How many documents of all corpora are pending, and how many are in the backlog. Raises StoreUnavailable."""
     lengths = await asyncio.gather(*(Queue(store, corpus.keys).lengths() for corpus in corpora_of(store)))
     return sum(pending for pending, _ in lengths), sum(backlog for _, backlog in lengths)
 
 
 async def report(settings: Settings, roles: list[str], pages: AdminPages) -> None:
-    """Serve, the pages with the rest, until SIGTERM or SIGINT. Raises OSError if the port is taken."""
+    """Serve metrics and `pages` until SIGTERM or SIGINT. Raises OSError if the port is taken."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stop.set)
-    # A parent that blocks these signals for itself has passed that on.
+    # The process inherits the signal mask of a parent that blocks these.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
     on_hangup(settings, lambda _: None, logs=False)
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)

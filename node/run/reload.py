@@ -1,8 +1,8 @@
 """SIGHUP: a running process reads its settings anew and takes over those that it can, without losing a connection.
 
-The environment of a process does not change, so what is read anew is relay.toml. Every role does it by itself: `serve`
-passes the signal to the processes that it started, and the main process of `web` to those that answer requests. A
-process that is started again has what is in force, and not what the file says by then (`InForce`).
+The environment of a process does not change, so what is read anew is relay.toml. Each process does so itself: `serve`
+passes the signal on to its children, and the main process of `web` to those that answer requests. A process that is
+started again gets the settings in force, not what the file says by then (`InForce`).
 """
 
 import asyncio
@@ -20,20 +20,23 @@ from node.observe import log
 from node.run.validation import loaded
 
 RELOADED = ("trusted_proxies", "callback_refused_networks", "log")
-"""Settings that a process can take over, beside limits."""
+"""Settings that a process can take over, besides limits."""
+
+STDOUT, STDERR = 1, 2
+"""File descriptors."""
 
 logger = structlog.stdlib.get_logger("node.run.reload")
 
 
 def hold_back() -> None:
-    """Block SIGHUP, in this process and those that it starts, until it is handled there (`on_hangup`)."""
+    """Block SIGHUP in this process and those that it starts, until each handles it (`on_hangup`)."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
 
 
 def on_hangup(settings: Settings, take: Callable[[Settings], None], *, logs: bool = True) -> None:
-    """Have this process call `take` at each SIGHUP, with the settings that are in force from then on.
+    """At each SIGHUP, call `take` with the settings that are in force from then on.
 
-    `logs` as in `Reloading.read`. Needs a running event loop. Does nothing outside of the main thread, where signals
+    `logs` as in `Reloading.read`. Needs a running event loop. Does nothing outside the main thread, where signals
     cannot be handled.
     """
     state = Reloading(settings)
@@ -48,15 +51,15 @@ def on_hangup(settings: Settings, take: Callable[[Settings], None], *, logs: boo
 
 
 class Reloading:
-    """The settings of one process."""
+    """The settings in force in one process."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
     def read(self, *, logs: bool = True) -> Settings | None:
-        """Read the settings anew; None if they cannot be used: then those in force stay. Sets the log level.
+        """Read the settings anew and set the log level. None if they cannot be used: those in force stay.
 
-        `logs`: whether to log what has changed, and what would after a restart.
+        `logs`: whether to log what has changed, and what would change only at a restart.
         """
         try:
             found = loaded({name: text for name, text in os.environ.items() if name != IN_FORCE})
@@ -74,7 +77,7 @@ class Reloading:
 
 
 class InForce:
-    """What is in force of relay.toml, for the processes that a supervisor starts. Raises ConfigError."""
+    """The part of relay.toml that is in force, for the processes that a supervisor starts. Raises ConfigError."""
 
     def __init__(self) -> None:
         self._given = texts()
@@ -85,10 +88,10 @@ class InForce:
         return handed_down(self._given)
 
     def renew(self) -> None:
-        """Take over what a process can take over of settings that were found to be good a moment ago."""
+        """Take over what can be taken over while running, from settings that were valid a moment ago."""
         try:
             found, before = texts(), self._given
-        except ConfigError:  # somebody is writing the file
+        except ConfigError:  # somebody is writing the file just now
             return
         self._given = {
             name: given
@@ -110,8 +113,28 @@ def variables(before: Settings, after: Settings) -> list[str]:
     return [*names, *(variable("limit", name) for name in limits)]
 
 
-def controlling_terminal() -> bool:
-    """Whether this process has a terminal that can hang up; the signal for that is SIGHUP, too."""
+class Terminal:
+    """The terminal that this process was started from, if any: when it hangs up, the signal is SIGHUP, too."""
+
+    def __init__(self) -> None:
+        self._had = _has_terminal()
+        self._shown = [stream for stream in (STDOUT, STDERR) if os.isatty(stream)]
+
+    def is_gone(self) -> bool:
+        """Whether it has hung up. What this process would still show there goes to /dev/null from then on.
+
+        Otherwise Python could not write the last log lines, and would end with status 120.
+        """
+        if not self._had or _has_terminal():
+            return False
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for stream in self._shown:
+            os.dup2(nowhere, stream)
+        os.close(nowhere)
+        return True
+
+
+def _has_terminal() -> bool:
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:

@@ -29,7 +29,7 @@ from node.run import listener
 from node.run.embedded_redis import Embedded
 from node.run.launch import prepare, web_processes
 from node.run.metrics import command
-from node.run.reload import InForce, Reloading, controlling_terminal, hold_back
+from node.run.reload import InForce, Reloading, Terminal, hold_back
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
@@ -38,21 +38,21 @@ WEB = (sys.executable, "-P", "-m", "node", "web")
 WORKER = (sys.executable, "-P", "-m", "node", "worker")
 
 LOOK_SECONDS = 0.1
-"""Between two looks at the children."""
+"""Interval between two looks at the children."""
 
 STEADY_SECONDS = 30.0
-"""How long a child must live for its next death to count as its first."""
+"""How long a child must live for its next restart to pause only FIRST_PAUSE again."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
-"""Seconds before a child is started again: doubled each time."""
+"""Seconds before a child is started again; the pause doubles each time."""
 
 PROBE_TIMEOUT = 1.0
-"""Seconds /health may take to say that the node is ready."""
+"""How long /health may take to answer while the node starts, in seconds."""
 
 KILL_AFTER = {"web": 7.8, "worker": 8.6, "metrics": 9.0, "redis": 9.4}
-"""Seconds after SIGTERM (and RELAY_DRAIN_SECONDS) at which a child that is still there is killed; all within 10 s.
+"""When a child that is still there is killed, in seconds after SIGTERM and RELAY_DRAIN_SECONDS; all within 10 s.
 
-They are stopped in this order. Granian kills a stalled web process at launch.KILL_SECONDS, before the first.
+They are stopped in this order. Granian kills a stuck web process at launch.KILL_SECONDS, before the first of these.
 """
 
 Spawn = Callable[[], subprocess.Popen[bytes]]
@@ -71,7 +71,7 @@ class Child:
     ) -> None:
         """`name`: one of KILL_AFTER. `first`: how to start it the first time, if not by `spawn`.
 
-        `last_words`: what a process that does not log as we do wrote before it ended.
+        `last_words`: gives what a process that does not write our log wrote before it ended.
         """
         self.name = name
         self._spawn = spawn
@@ -90,7 +90,7 @@ class Child:
     def tend(self) -> None:
         """Start the process again if it has ended and its pause is over.
 
-        Ends the supervisor if the process cannot run with the settings that it was first started with.
+        Ends the supervisor if the process ends at its first start because it cannot use the settings.
         """
         if self._restart_at is not None:
             if time.monotonic() >= self._restart_at:
@@ -106,18 +106,18 @@ class Child:
     def _start_again(self) -> None:
         try:
             self._run(self._spawn)
-        except OSError as error:  # of memory, processes or disk, there may be enough again in a moment
+        except OSError as error:  # too little memory, disk or processes: there may be enough again in a moment
             pause = self._pause_before_start(steady=False)
             log.warning("child not started", child=self.name, reason=str(error), restart_in=pause)
 
     def _pause_before_start(self, *, steady: bool) -> float:
-        """Set when the process is started again; a pause, in seconds, is twice the last one unless it was `steady`."""
+        """Schedule the restart. Returns the pause before it, in seconds: twice the last one unless it was `steady`."""
         self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
         self._restart_at = time.monotonic() + self._pause
         return self._pause
 
     def reload(self) -> None:
-        """Have the process read the settings anew. Redis has none of them, and would end."""
+        """Have the process read the settings anew. Not Redis: it has none of them, and SIGHUP would end it."""
         if self.name != "redis" and self._process.poll() is None:
             self._process.send_signal(signal.SIGHUP)
 
@@ -140,8 +140,8 @@ class Child:
 class Told:
     """What signals have told the supervisor.
 
-    Plain values: a handler runs in the main thread, between any two of its steps. If that thread had just taken the
-    lock of a threading.Event, to look at it, a handler that sets the event would wait for that lock for ever.
+    Plain values: a handler runs in the main thread, between any two of its steps. If that thread were just holding the
+    lock of a threading.Event, a handler that sets the event would wait for the lock for ever.
     """
 
     def __init__(self) -> None:
@@ -149,14 +149,14 @@ class Told:
         self.reload = False
 
     def listen(self) -> None:
-        """Take the signals of this process from now on: it no longer ends by them."""
-        had_terminal = controlling_terminal()
+        """Handle signals from now on: they no longer end the process."""
+        terminal = Terminal()
 
         def on_stop(*_: object) -> None:
             self.stop = True
 
         def on_hangup(*_: object) -> None:
-            if had_terminal and not controlling_terminal():
+            if terminal.is_gone():
                 self.stop = True
             else:
                 self.reload = True
@@ -169,10 +169,10 @@ class Told:
 def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str] = WORKER) -> None:
     """Run a whole node until SIGTERM or SIGINT, or until its terminal is gone, then end it in order within 10 s.
 
-    SIGHUP has it and its children read the settings anew (`reload.py`).
+    SIGHUP makes it and its children read the settings anew (`reload.py`).
 
-    `web` and `worker` are the commands that start these two. Logs one line `ready` with the node's URL once that
-    answers. Raises ConfigError if a setting keeps the node from starting.
+    `web` and `worker` are the commands that start these two. Logs one line `ready` with the node's URL once it answers.
+    Raises ConfigError if a setting keeps the node from starting.
     """
     told = Told()
     told.listen()
@@ -189,8 +189,8 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             redis = stack.enter_context(embedded)
         if settings.admin_port:
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
-        # Run in reverse: first the instance is said to stop, then it is stopped. The sockets are closed here, so that
-        # the web processes refuse connections once they close them.
+        # Run in reverse: the instance is first reported as stopping, then stopped. The sockets are closed here, so that
+        # connections are refused once the web processes close theirs.
         stack.callback(_stop, children, settings.drain_seconds)
         for each in listeners:
             stack.callback(each.close)
@@ -202,7 +202,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
         if settings.admin_port:
             reporter = partial(_spawn, command("web", "worker"), dict(environment), in_force)
             children.append(Child("metrics", reporter))
-            environment["RELAY_ADMIN_PORT"] = "0"  # web and worker start no metrics process of their own
+            environment["RELAY_ADMIN_PORT"] = "0"  # so that web and worker start no metrics process of their own
         descriptors = [each.fileno() for each in listeners]
         serving = {**environment, listener.HANDED_DOWN: ",".join(map(str, descriptors))}
         children.append(Child("web", partial(_spawn, web, serving, in_force, descriptors)))
@@ -240,7 +240,7 @@ def _stop(children: list[Child], drain_seconds: int) -> None:
 
 
 def _end_drain(children: list[Child]) -> None:
-    """Pass a second signal on to the web processes, which drain no longer then."""
+    """Pass a second stop signal on to the web processes, which ends their draining."""
     for child in children:
         if child.name == "web":
             child.terminate()
@@ -255,20 +255,20 @@ def _spawn(
         env={**environment, **in_force.environment},
         stdin=subprocess.DEVNULL,
         pass_fds=descriptors,
-        # Ctrl-C in a terminal is for the supervisor, which stops its children in order. No session of their own: where
-        # the kernel groups by session (sched(7), autogroups), the worker's low priority would count for nothing.
+        # Ctrl-C in a terminal is for the supervisor, which stops its children in order. They get no session of their
+        # own: where the kernel schedules by session (sched(7), autogroups), the worker's niceness would have no effect.
         process_group=0,
         preexec_fn=lambda: _prepare_child(parent),  # noqa: PLW1509
     )
 
 
 def _prepare_child(parent: int) -> None:
-    hold_back()  # a child that is starting would end
+    hold_back()  # it would end a child that is still starting
     process.die_with_parent(parent, signal.SIGKILL)
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether the node answers that it is healthy."""
+    """Whether the node reports itself healthy."""
     here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
     client = http.client.HTTPConnection(here, port, timeout=PROBE_TIMEOUT)
     try:

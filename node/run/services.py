@@ -1,4 +1,4 @@
-"""The services of every room on one store, as web processes, the worker and the operator's commands have them."""
+"""The services of every room on one store, as web processes, the worker and the operator's commands use them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -54,19 +54,19 @@ from node.tasks.store import TaskStore
 
 
 class Stores(NamedTuple):
-    """The Redis of the node, and the one that holds the search index: the same one unless RELAY_SEARCH_URL is set."""
+    """The node's Redis, and the one with the search index; they are the same unless RELAY_SEARCH_URL is set."""
 
     main: Store
     documents: Store
 
     @classmethod
     async def open(cls, settings: Settings) -> "Stores":
-        """Connect to both. One that cannot be reached is connected to as soon as it can be."""
+        """Connect to both; to one that cannot be reached now, as soon as it can be."""
         main = await _connect(settings.redis_url, settings)
         return cls(main, await _connect(settings.search_url, settings) if settings.search_url else main)
 
     def wrapped_by(self, wrap: Callable[[Store], Store]) -> "Stores":
-        """The same stores as `wrap` gives them."""
+        """Each of them as `wrap` returns it."""
         main = wrap(self.main)
         return Stores(main, main if self.documents is self.main else wrap(self.documents))
 
@@ -77,9 +77,9 @@ class Stores(NamedTuple):
 
 
 class Services:
-    """One service a room; what they keep is in Redis, so any process may have them.
+    """The services of each room. Their state is in Redis, so any process may have them.
 
-    Raises ConfigError if the blob store of the settings cannot be one.
+    Raises ConfigError if the settings name no usable blob store.
     """
 
     def __init__(self, settings: Settings, stores: Stores) -> None:
@@ -94,7 +94,7 @@ class Services:
         self.searches = {
             corpus.name: Search(SearchStore(store, stores.documents, corpus), turns) for corpus in corpora_of(store)
         }
-        """By what they search."""
+        """By the name of their corpus."""
         self.search = self.searches["board"]
         self.provenance = Provenance(store, settings.provenance_days)
         boards = BoardStore(store, idempotency_ttl)
@@ -130,7 +130,7 @@ class Services:
         self.feedback = Feedback(FeedbackStore(store, idempotency_ttl))
 
     async def close(self) -> None:
-        """End what runs for those who wait, and close the blob store; whoever opened the stores closes them."""
+        """End the work for those who wait, and close the blob store. Whoever opened the stores closes them."""
         await self._matching.close()
         await self.blobs.close()
 

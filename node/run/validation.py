@@ -1,7 +1,7 @@
 """Whether the settings can be used, checked before anything is started: by every command, by `check`, and by a reload.
 
-`node.config` has checked the form of each. What is checked here needs the code that uses a setting, or another setting.
-Nothing is opened, written or looked up.
+`node.config` has checked the form of each setting. The checks here need the code that uses it, or another setting.
+They open, write and look up nothing.
 """
 
 import os
@@ -16,7 +16,7 @@ from node.store.address import locate
 
 
 def loaded(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Read the settings, all of which can be used. Raises ConfigError."""
+    """Read the settings and `validate` them. Raises ConfigError."""
     settings = load(environ)
     validate(settings)
     return settings
@@ -51,7 +51,7 @@ def check_ports(settings: Settings) -> None:
 
 
 def check_metrics_dir(settings: Settings) -> None:
-    """Check that RELAY_METRICS_DIR, where the processes write what they count, can be written."""
+    """Check that RELAY_METRICS_DIR, where the processes write their counts, can be written to."""
     if settings.metrics_dir and not is_writable(existing(Path(settings.metrics_dir))):
         raise ConfigError(f"RELAY_METRICS_DIR={settings.metrics_dir!r} cannot be written: choose another directory")
 
@@ -76,5 +76,5 @@ def existing(path: Path) -> Path:
 
 
 def is_writable(place: Path) -> bool:
-    """Whether this user can make files in a directory."""
+    """Whether `place` is a directory in which this user can create files."""
     return place.is_dir() and os.access(place, os.W_OK | os.X_OK)

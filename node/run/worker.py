@@ -1,7 +1,7 @@
 """The background worker: everything that an acknowledgement does not wait for (DESIGN 2).
 
-It consumes the event outboxes. Any number of workers may run; each event is handled by one of them,
-and by another if that one dies.
+It consumes the event outboxes. Any number of workers may run; each event is handled by one of them, and by another if
+that one dies.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ from node.store.outbox import Consumer, Event, Handler, OutboxTrimmer
 log = structlog.get_logger()
 
 LEASE_SWEEP_SECONDS = 1.0
-"""Between two looks for claims whose lease has ended."""
+"""Interval between two looks for claims whose lease has ended."""
 
 AGENT_SWEEP_SECONDS = 10.0
-"""Between two looks for agents whose entries have ended."""
+"""Interval between two looks for agents whose entries have expired."""
 
 PUSH_SWEEP_SECONDS = 2.0
-"""Between two looks for messages that have expired, of which somebody is to be told."""
+"""Interval between two looks for expired messages that somebody is to be notified of."""
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
@@ -65,7 +65,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         services = Services(settings, stores)
         search = SearchWorker(store, stores.documents, corpora_of(store), settings)
         stack.push_async_callback(services.close)
-        # On the store that is not traced: an attempt is one span, its calls to Redis are none.
+        # On the untraced store: an attempt is one span, its calls to Redis are none.
         breaker = Breaker(opened.main, settings.limits.callback, settings.limits.callback_client)
         pushes = PushSource(services.inbox_agents.view, services.pushes)
         outgoing = Outgoing(settings, breaker)
@@ -86,7 +86,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             "feed": FeedCopier(store, settings.feed_events).handle,
         }
         name = new_name()
-        # Whose batches read whole artifacts; those of the others only call Redis.
+        # A batch of this group reads whole artifacts; those of the others only call Redis.
         at_once = {"artifacts": CONCURRENT_VERIFICATIONS}
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         heartbeat = Heartbeat(store, name, [consumer.inherit for consumer in consumers])
@@ -111,7 +111,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
 
 
 class Outgoing:
-    """What calls addresses that strangers gave, all with the same resolver, places and breakers."""
+    """Makes what calls addresses that clients gave, all with the same resolver, places and breakers."""
 
     def __init__(self, settings: Settings, breaker: Breaker) -> None:
         self._settings = settings
@@ -120,7 +120,7 @@ class Outgoing:
         self._resolver, self._dials, self._places = SystemResolver(), Dials(breaker), Places()
 
     def deliverer(self, queue: CallbackQueue, pushes: PushSource, make: Callable[..., Sender] = Sender) -> Deliverer:
-        """What sends callbacks in the name of this node. Raises ConfigError."""
+        """What sends this node's callbacks. Raises ConfigError."""
         settings = self._settings
         key = webhook_key(settings)
         sender = make(key, self._policy, self._resolver, public_url=settings.public_url, dials=self._dials)
@@ -128,20 +128,20 @@ class Outgoing:
         return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._places, sources)
 
     def checks(self, store: Store, services: Services) -> AgentChecks:
-        """What checks the agents of the directory."""
+        """What checks and probes the agents of the directory."""
         calls = FairCaller(Caller(self._policy, self._resolver, dials=self._dials), self._breaker, self._places)
         return AgentChecks(store, services.agent_store, services.agent_lists, calls, self._settings.public_url)
 
 
 class Projections:
-    """Keeps the lists that span partitions true to the entities."""
+    """Keeps the lists that span partitions in step with the entities."""
 
     def __init__(self, services: Services, checks: AgentChecks) -> None:
         self._services = services
         self._checks = checks
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Derive anew the place of every entity that changed; doing so twice changes nothing more."""
+        """Derive anew the place of every entity that changed. Idempotent."""
         threads = {event.entity for event in events if event.kind.startswith(("thread.", "reply."))}
         tasks = {event.entity for event in events if event.kind.startswith("task.")}
         agents = {event.entity for event in events if event.kind.startswith(("agent.", "check."))}
@@ -153,7 +153,7 @@ class Projections:
 
 
 async def sweep(work: Callable[[], Awaitable[object]], seconds: float, stop: asyncio.Event) -> None:
-    """Every so many seconds, until `stop` is set, call `work` again and again until it finds nothing more to do."""
+    """Every `seconds` until `stop` is set, call `work` until it finds nothing more to do."""
     while not stop.is_set():
         with suppress(StoreUnavailable):  # the connection logs it
             while not stop.is_set() and await work():

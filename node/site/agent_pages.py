@@ -14,7 +14,7 @@ class AgentPages:
     """Handlers that ask the directory and render a template."""
 
     def __init__(self, pages: Pages, agents: Agents, events: Events, permit: PermitOf) -> None:
-        """`permit` gives those of searches."""
+        """`permit` opens the permits of searches."""
         self._pages = pages
         self._agents = agents
         self._events = events

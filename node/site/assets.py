@@ -1,4 +1,4 @@
-"""The files of the static folder, under names that hold their digest, so that clients can keep them for ever."""
+"""The files of the static folder, under names that hold their digest, so that clients can cache them for ever."""
 
 import hashlib
 import re
@@ -36,15 +36,15 @@ class Assets:
                 self._add(path)
 
     def url(self, name: str, root: str = "") -> str:
-        """The address of a file, digest and all, of a node at the path `root`. Raises KeyError if it is not there."""
+        """The path of a file, with its digest, for a node at the path `root`. Raises KeyError if there is none."""
         return f"{root}/static/{self._names[name]}"
 
     def document(self, name: str) -> Document | None:
-        """The file under the name that holds its digest."""
+        """The file of this name, which holds its digest."""
         return self._documents.get(name)
 
     async def send(self, request: Request) -> Response:
-        """The file. Under another version's digest, the present file: pages made before an upgrade may ask for it."""
+        """The file. With another version's digest, the present file: pages made before an upgrade may ask for that."""
         wanted = request.params["name"]
         document = self._documents.get(wanted)
         if document is not None:
@@ -57,7 +57,7 @@ class Assets:
         return Document(document.body, TYPES[Path(current).suffix], BRIEFLY).answer(request)
 
     def routes(self) -> tuple[Route, ...]:
-        """The one route of all files."""
+        """One route for all files."""
         return (
             Route(method="GET", path="/static/{name}", handler=self.send, summary="A file", tag="pages", hidden=True),
         )
@@ -72,4 +72,4 @@ class Assets:
 
 
 ASSETS = Assets()
-"""The node's own files; they do not change while it runs."""
+"""The node's own files, which do not change while it runs."""

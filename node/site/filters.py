@@ -1,4 +1,4 @@
-"""The filters of the templates: how times, texts and keys look on a page. None of them trusts what users wrote."""
+"""The template filters: how times, texts and keys look on a page. None of them trusts what users wrote."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from node.sign.keys import KeyInvalid, PublicKey
 from node.text.terms import stem
 
 EXCERPT = 220
-"""Characters of an excerpt, at most."""
+"""Length of an excerpt in characters, at most."""
 
 _WORD = re.compile(r"[^\W_]+")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -65,13 +65,13 @@ def excerpt(text: str, length: int = EXCERPT) -> str:
     return f"{line[: cut if cut > 0 else length]}…"
 
 
-@lru_cache(maxsize=1)  # a page marks up to a hundred texts, one after the other, and its query may be long
+@lru_cache(maxsize=1)  # a page marks up to a hundred texts with one query, which may be long
 def _terms(query: str) -> frozenset[str]:
     return frozenset(stem(word) for word in set(_WORD.findall(query))) - {""}
 
 
 def marked(text: str, query: str) -> Markup:
-    """`text` with the words that `query` names in `<mark>`, all of it escaped."""
+    """`text`, escaped, with the words that `query` contains in `<mark>`."""
     wanted = _terms(query)
     parts: list[Markup] = []
     end = 0
@@ -103,4 +103,4 @@ def code(text: str) -> Markup:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     filter_.__name__: filter_ for filter_ in (age, ago, span, moment, excerpt, marked, fingerprint, xml_text, code)
 }
-"""By the names that templates call them by."""
+"""By the names that templates use."""

@@ -12,7 +12,7 @@ MAX_REPLIES = 50
 """Replies on one page of a thread."""
 
 MAX_THREAD_CHARACTERS = 40_000
-"""Characters of texts on one page of a thread, after which the next page begins, so that pages stay small."""
+"""Characters of text on one page of a thread, beyond which the next page begins, so that pages stay small."""
 
 
 class BoardQuery(msgspec.Struct):

@@ -26,7 +26,7 @@ PAGE_HEADERS: tuple[Header, ...] = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
-"""Of every page of every node (DESIGN 6)."""
+"""Headers of every page of every node (DESIGN 6)."""
 
 NO_CACHE = b"no-cache"
 """A browser may keep the answer, but asks each time whether it has changed (RFC 9111 §5.2.2.4)."""
@@ -64,7 +64,7 @@ class Pages:
             "version": VERSION,
         }
         self.headers: tuple[Header, ...] = ((b"content-security-policy", _policies(root).encode()), *PAGE_HEADERS)
-        """Of every page: no script or style but the node's own files, and nothing from elsewhere."""
+        """Headers of every page: only the node's own scripts and styles, and nothing from elsewhere."""
 
     def render(self, template: str, path: str, alternates: Sequence[Alternate] = (), **values: Any) -> bytes:
         """The bytes of a page, feed or fragment."""
@@ -108,7 +108,7 @@ class Pages:
         return response
 
     def failure(self, request: Request, failure: Exception) -> Response:
-        """The answer of `node.web.errors` as a page, with the same status and headers."""
+        """The response of `node.web.errors` as a page, with the same status and headers."""
         response = response_to(request, failure)
         kept = [(name, value) for name, value in response.headers if name != b"content-type"]
         code = dict(kept).get(b"x-error-code", b"").decode()
@@ -126,9 +126,9 @@ class Pages:
 
 
 def _policies(root: str) -> str:
-    """Two policies that both apply: only files of this origin, and of those none that clients uploaded (`/blobs/`).
+    """Two policies, both of which apply: only files of this origin, and none that clients uploaded (`/blobs/`).
 
-    The second is for any host, since the node does not know by which name a browser reads the page; the first restricts
+    The second allows any host, since the node does not know by which name a browser reads the page; the first restricts
     the host.
     """
     files = f"*:*{root}/static/"

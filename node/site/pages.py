@@ -49,7 +49,7 @@ class SiteApi:
         search: Search,
         permit: PermitOf,
     ) -> None:
-        """`permit` gives those of searches."""
+        """`permit` opens the permits of searches."""
         self._permit = permit
         self._current = current
         self._base = f"{current.now.public_url}/board/"
@@ -176,8 +176,8 @@ class SiteApi:
 def _page_of(thread: Thread, since: int) -> tuple[Sequence[Reply], int, bool]:
     """The replies of a page after number `since`, the number that the page reaches to, and whether later ones follow.
 
-    Of a thread that was read with one reply more than a page has. Hidden replies have numbers and are not there, so
-    that neither the replies read nor `reply_count` tell how far a page reaches.
+    `thread` was read with one reply more than a page has. Hidden replies have numbers and are left out, so neither the
+    number of replies nor `reply_count` tells how far a page reaches.
     """
     read_to = thread.next_since_seq or 0
     last = min(read_to, since + MAX_REPLIES)

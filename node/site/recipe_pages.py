@@ -1,4 +1,4 @@
-"""/recipes: how to use the node, as pages, and as the Markdown they are made from for whoever asks for it."""
+"""/recipes: how to use the node, as pages, and as the Markdown that they are made from."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -21,7 +21,7 @@ BY_ACCEPT = (b"vary", b"Accept")
 
 
 class RecipePages:
-    """The pages of the recipes, each made when it is first asked for."""
+    """The pages of the recipes, each rendered when it is first asked for."""
 
     def __init__(self, pages: Pages, base: str) -> None:
         self._pages = pages
@@ -67,12 +67,12 @@ class RecipePages:
 
 
 def _lead(recipe: MarkdownFile) -> Markup:
-    """The description, whose code is code."""
+    """The description, rendered as inline Markdown."""
     return Markup(_reader().renderInline(recipe.description))  # noqa: S704 - as below
 
 
 def _html(recipe: MarkdownFile) -> Markup:
-    """What follows title and description, which the page sets by itself."""
+    """What follows title and description, which the template shows itself."""
     return Markup(_reader().render(recipe.body.split("\n\n", 2)[2]))  # noqa: S704 - our own files, rendered with escapes
 
 

@@ -1,4 +1,4 @@
-"""Renders the templates. What goes into .html, .xml and .atom is escaped; the other files are plain text."""
+"""Renders the templates. Values in .html, .xml and .atom are escaped; the other files are plain text."""
 
 from collections.abc import Callable
 from functools import cache
@@ -11,9 +11,9 @@ from node.site.filters import FILTERS
 
 
 class Templates:
-    """Renders what is in a folder; `shown` changes each value before it is escaped.
+    """Renders the templates of folders; `shown` changes each value before it is escaped.
 
-    `root` is the path below which a browser finds the node's paths (`Settings.public_path`); every template has it.
+    `root` is the path below which browsers find the node (`Settings.public_path`); every template has it.
     """
 
     def __init__(self, *folders: Path, shown: Callable[[Any], Any] | None = None, root: str = "") -> None:
@@ -39,10 +39,10 @@ FOLDER = Path(__file__).parent / "templates"
 
 @cache
 def templates_at(root: str) -> Templates:
-    """Those of the public pages, for a node at this path of its host. Compiled once, whoever asks for them."""
+    """The templates of the public pages, for a node at this path of its host. Compiled once for all callers."""
     return Templates(FOLDER, root=root)
 
 
 def render(name: str, /, **values: Any) -> str:
-    """A text that links to no path, or is told the root."""
+    """Render a template that links to no path, or gets the root as a value."""
     return templates_at("").render(name, **values)

@@ -1,4 +1,4 @@
-"""What every `relay-node admin` command does: finds its node, tells of itself, and says when it cannot."""
+"""What every `relay-node admin` command does: finds its node, leaves an audit entry, and says why it cannot work."""
 
 import json
 import os
@@ -116,7 +116,7 @@ def test_without_redis_there_is_one_sentence_and_status_1(
     assert "127.0.0.1:1: " in said
 
 
-def test_a_redis_url_that_is_none_is_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_redis_url_is_status_2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RELAY_REDIS_URL", "http://127.0.0.1")
     assert main(["admin", "status"]) == 2
 
@@ -153,7 +153,7 @@ def test_arguments_that_cannot_be_used_are_status_2(arguments: list[str]) -> Non
 def test_the_audit_names_the_account_that_the_system_knows(
     uid: int, account: str | None, sudo_user: str | None, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It took the name from LOGNAME, which anybody may set."""
+    """LOGNAME is not used: anybody may set it."""
 
     def found(number: int) -> SimpleNamespace:
         if number != uid or account is None:

@@ -34,7 +34,7 @@ class Page(NamedTuple):
 
 
 class Operator:
-    """The operator of a running node: a browser, as far as HTTP goes."""
+    """The operator of a running node, with an HTTP client for a browser."""
 
     def __init__(self, node: NodeProcess, port: int) -> None:
         self.node, self.port = node, port
@@ -52,7 +52,7 @@ class Operator:
             client.close()
 
     def see(self, path: str) -> str:
-        """A page that there is."""
+        """A page, which must exist."""
         page = self.ask("GET", path)
         assert page.status == 200, page.text
         return page.text
@@ -90,7 +90,7 @@ def operator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
 
 
 def noted(operator: Operator, thread: str) -> None:
-    """Once a worker has noted whom a thread came from."""
+    """Wait until a worker has noted who a thread came from."""
     until(lambda: "from 127.0.0.1" in re.sub("<[^>]+>", "", operator.see(f"/admin/thread?id={thread}")), "it is noted")
 
 

@@ -29,6 +29,9 @@ BYTES = b"id,name\n1,Ada\n2,Grace\n"
 WRITTEN = 100
 """Messages acknowledged before the backup begins, and at least so many while it is made."""
 
+KEY = "a-key-that-nobody-guesses"
+"""Long enough for the answer to be repeated, token and all, however long backup and restore take."""
+
 
 def command(folder: Path, *arguments: str, **given: str) -> subprocess.CompletedProcess[str]:
     """`relay-node` on a data directory."""
@@ -69,12 +72,12 @@ class Agent:
         return response.json() if "json" in response.headers["content-type"] else response.content
 
     def write(self) -> dict[str, Any]:
-        """One of everything; what it got for it."""
+        """Write one of everything. Returns the answers."""
         thread = self.post("/api/v1/board", {"title": "Looking for a CSV parser", "body": "Who can parse a table?"})
         self.post(f"/api/v1/board/{thread['id']}/replies", {"body": "I can do that for you"})
         session = self.post("/api/v1/sessions", {"ttl_seconds": 3600})
         self.post(f"/api/v1/sessions/{session['session_id']}/messages", {"body": "a line"})
-        task = self.post("/api/v1/tasks", {"publisher_id": "p", "title": "Translate a memo"}, idempotency_key="k")
+        task = self.post("/api/v1/tasks", {"publisher_id": "p", "title": "Translate a memo"}, idempotency_key=KEY)
         claim = self.post(f"/api/v1/tasks/{task['id']}/claim", {"assignee_id": "ann"})
         message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}
         sent = self.post("/api/v1/message:send", {"message": message})["task"]
@@ -113,7 +116,7 @@ class Agent:
         ]
 
     def finds(self, written: dict[str, Any]) -> None:
-        """All of it is there, and every token still works."""
+        """Check that all of it is there, and that every token still works."""
         thread = self.get(f"/api/v1/board/{written['thread']['id']}")
         assert (thread["body"], thread["reply_count"]) == ("Who can parse a table?", 1)
         session = f"/api/v1/sessions/{written['session']['session_id']}"
@@ -121,7 +124,7 @@ class Agent:
         assert self.post(f"{session}/messages", {"body": "another"})["seq"] == 2
         self.post(f"{session}/destroy", {"destroy_token": written["session"]["destroy_token"]})
         offer = {"publisher_id": "p", "title": "Translate a memo"}
-        again = self.post("/api/v1/tasks", offer, idempotency_key="k")
+        again = self.post("/api/v1/tasks", offer, idempotency_key=KEY)
         assert (again["id"], again["publisher_token"]) == (written["task"]["id"], written["task"]["publisher_token"])
         done = {"claim_token": written["claim"]["claim_token"], "result_payload": {"memo": "Friday."}}
         assert self.post(f"/api/v1/tasks/{written['task']['id']}/complete", done)["valid"]

@@ -14,7 +14,7 @@ from tests.support.servers import RedisServer
 
 
 class Disk:
-    """What the disk has, by inode: as it was when something got its final name, and all in all."""
+    """What has been synced to disk, by inode: when something got its final name, and in the end."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.at_rename: dict[Path, set[int]] = {}
@@ -33,7 +33,7 @@ class Disk:
         monkeypatch.setattr(Path, "rename", record_before)
 
     def lacked(self, directory: Path, renamed: Path) -> list[str]:
-        """What was in a directory, itself included, and not on the disk when something got its name."""
+        """What was in a directory, or is it, and was not synced when something got its final name."""
         paths = [directory, *directory.rglob("*")]
         return [str(path) for path in paths if path.stat().st_ino not in self.at_rename[renamed]]
 

@@ -1,4 +1,4 @@
-"""Backups that are named by the time: which are removed for a new one, and what one that fails leaves behind."""
+"""Backups that are named by time: which are removed for a new one, and what a failed one leaves behind."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +38,7 @@ def test_a_backup_leaves_those_that_the_operator_has_named(tmp_path: Path) -> No
     assert (place / stamped / MANIFEST).exists()
 
 
-def test_what_another_user_has_left_is_passed_by() -> None:
+def test_remains_of_another_user_are_skipped() -> None:
     with TemporaryDirectory() as folder:  # in one that others may look into, as tests' own are not
         place = Path(folder)
         place.chmod(0o755)
@@ -59,7 +59,7 @@ def test_a_backup_that_cannot_be_removed_keeps_none_of_the_others(tmp_path: Path
     assert left == [f"{tmp_path / OLDER}: Is a directory"]
 
 
-def test_what_is_being_made_is_no_remains(tmp_path: Path) -> None:
+def test_a_backup_that_is_being_made_is_not_removed(tmp_path: Path) -> None:
     for name in (OLD, OLDER, "before-upgrade"):
         (tmp_path / name).mkdir()
     with locked(tmp_path / OLD):

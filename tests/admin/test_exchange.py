@@ -1,4 +1,4 @@
-"""What one node exports another takes over, under its own secret, once however often it is told to."""
+"""What one node exports, another imports under its own secret, and only once however often it is asked to."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ OTHER_SECRET = "Zb4kQ9w2Lr7xVn1sTj6yHf8cMg3dPa5eUoRiBqWtXkE="
 
 
 async def filled(node: NodeUnderTest, admin: Admin) -> dict[str, Any]:
-    """One of everything that lasts, and how it reads."""
+    """Make one of everything that is exported. Returns how each is shown."""
     thread = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
     for body in ("I can help you", "So can I, tomorrow"):
         await node.client.post(f"{BOARD}/{thread}/replies", json={"body": body})

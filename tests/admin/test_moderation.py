@@ -38,13 +38,13 @@ async def shown(node: NodeUnderTest, thread: str, query: str = "") -> Any:
 
 
 async def known(node: NodeUnderTest) -> int:
-    """Of how many posts it is known whom they came from."""
+    """How many posts have a note of who sent them."""
     found = await node.store.commands([("ZCARD", keys.posters(each)) for each in range(ids.PARTITIONS)])
     return sum(cast("list[int]", found))
 
 
 async def noted(node: NodeUnderTest, count: int) -> None:
-    """Once a worker has noted whom so many posts came from."""
+    """Wait until a worker has noted who sent that many posts."""
 
     async def is_noted() -> bool:
         return await known(node) == count

@@ -51,7 +51,7 @@ async def made(node: NodeUnderTest, client: httpx2.AsyncClient) -> dict[str, Any
 
 
 def paths(made: dict[str, Any]) -> list[str]:
-    """Where it can be read."""
+    """Where each of them can be read that has a path."""
     session = f"/api/v1/sessions/{made['session']['session_id']}/messages"
     named = {"thread": BOARD, "contract": TASKS, "agent": AGENTS}
     return [*(f"{path}/{made[name]['id']}" for name, path in named.items()), session, path_of(made["inbox"])]
@@ -62,7 +62,7 @@ async def statuses(node: NodeUnderTest, made: dict[str, Any]) -> set[int]:
 
 
 async def is_known(admin: Admin, named: str, count: int) -> None:
-    """Once so many things are known to come from there; a worker has to be at work."""
+    """Wait until so many things are known to come from `named`; needs a worker."""
 
     async def known() -> bool:
         return len((await admin("clients", "posts", named, "--json")).data) == count

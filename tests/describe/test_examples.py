@@ -136,7 +136,7 @@ async def test_tasks_of_inboxes_are_shown_as_they_are_given(node: NodeUnderTest)
     assert shape(examples[f"GET {name}/a2a/tasks/{{id}}"]) == shape(answered)
 
 
-async def test_what_else_an_operation_answers_is_told(node: NodeUnderTest) -> None:
+async def test_other_answers_of_an_operation_are_described(node: NodeUnderTest) -> None:
     text = (await node.client.get("/llms-full.txt")).text
     for operation, told in (
         ("POST /api/v1/relay", "- answer 200: Acknowledged. The body is empty, and nothing was kept, when "),
@@ -148,7 +148,7 @@ async def test_what_else_an_operation_answers_is_told(node: NodeUnderTest) -> No
     assert "204: No contract that fits was offered in time." in page
 
 
-async def test_who_takes_a_key_is_told_and_what_it_means_there(node: NodeUnderTest) -> None:
+async def test_documents_say_which_operations_take_a_key_and_what_it_means_there(node: NodeUnderTest) -> None:
     text = (await node.client.get("/llms-full.txt")).text
     for operation in ("POST /api/v1/message:send", "POST /api/v1/a2a/tasks", "POST /api/v1/tasks/{id}/claim"):
         section = text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]

@@ -24,13 +24,13 @@ class Server:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the standard library
-                """Tests look at what came."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def got(self, path: str, headers: dict[str, str], body: bytes) -> None:
-        """Somebody has sent something."""
+        """Called with each request."""
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -53,12 +53,12 @@ class Receiver(Server):
 
 
 class Collector(Server):
-    """Keeps spans."""
+    """Keeps the spans that it is sent."""
 
     def __init__(self) -> None:
         super().__init__()
         self.spans: list[tuple[str, Span]] = []
-        """With the role of the process that made it."""
+        """Each with the role of the process that made it."""
         self.raw = b""
 
     def got(self, path: str, headers: dict[str, str], body: bytes) -> None:
@@ -75,5 +75,5 @@ class Collector(Server):
 
 
 def attributes(of: Any) -> dict[str, str | int]:
-    """Of a span or a resource, as a dictionary."""
+    """The attributes of a span or a resource, as a dictionary."""
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in of.attributes}

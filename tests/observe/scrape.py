@@ -22,16 +22,16 @@ class Scrape:
         }
 
     def value(self, name: str, **labels: str) -> float:
-        """The one value of those labels; 0 if there is none."""
+        """The value of the sample with exactly these labels; 0 if there is none."""
         return self.values.get((name, frozenset(labels.items())), 0.0)
 
     def total(self, name: str, **labels: str) -> float:
-        """The sum of all values that have those labels, whatever others they have."""
+        """The sum of all samples that have these labels, whatever others they have."""
         return sum(value for (found, has), value in self.values.items() if found == name and labels.items() <= has)
 
     @property
     def names(self) -> set[str]:
-        """Of samples: a histogram has three."""
+        """Names of samples; a histogram has three."""
         return {name for name, _ in self.values}
 
     @property
@@ -44,7 +44,7 @@ class Scrape:
 
 
 class AdminPort:
-    """The port of a running node."""
+    """The admin port of a running node."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -69,7 +69,7 @@ class AdminPort:
         return status, json.loads(body)
 
     def answers(self, path: str, status: int) -> bool:
-        """Whether it says so now; False while nobody listens."""
+        """Whether the answer has this status; False while nobody listens."""
         try:
             return self.get(path)[0] == status
         except OSError:

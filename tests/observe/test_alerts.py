@@ -21,7 +21,7 @@ BUGS = 'relay_refusals_total{code="server.bug"}'
 
 
 def disk(*, free: str, size: str, reserve: str) -> dict[str, str]:
-    """Series of a disk that stays as it is."""
+    """Series of a disk that does not change."""
     figures = {"free_bytes": free, "bytes": size, "reserve_bytes": reserve}
     return {f'relay_disk_{name}{{use="redis"}}': f"{value}x30" for name, value in figures.items()}
 
@@ -106,7 +106,7 @@ FURTHER: list[tuple[str, dict[str, str], bool]] = [
 
 
 def promtool(folder: Path, tests: list[dict[str, Any]]) -> str:
-    """What is wrong, if anything; JSON is YAML."""
+    """What promtool finds wrong, if anything. The file is JSON, which is YAML, too."""
     file = folder / "rules_test.yml"
     file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
     ran = subprocess.run(["promtool", "test", "rules", str(file)], capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""A disk that is nearly full is no sudden end: what begins something is refused first, what finishes it never."""
+"""A nearly full disk does not end a node suddenly: what begins something is refused first, what finishes it never."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def embedded(tmp_path: Path) -> Path:
 
 @pytest_asyncio.fixture
 async def short(tmp_path: Path, embedded: Path, request: pytest.FixtureRequest) -> Nodes:
-    """A node whose disk has that share of its reserve left. A cluster is never embedded, so it has a server."""
+    """A node whose disk has that share of its reserve left; on one server, since a cluster is never embedded."""
     free = space("redis", embedded).free
     with RedisServer(tmp_path / "server") as server:
         settings = settings_for(server.url, data_dir=embedded, disk_reserve=int(free / request.param))
@@ -84,8 +84,8 @@ async def test_a_disk_with_room_refuses_nothing(node: NodeUnderTest) -> None:
     assert (await health(node))["disk"] == "ok"
 
 
-def test_each_disk_is_told_with_what_is_kept_free_of_it(embedded: Path) -> None:
-    """The alert compares the two: a fixed figure would be late for whoever keeps more free."""
+def test_each_disk_is_reported_with_its_reserve(embedded: Path) -> None:
+    """The alert compares the two: a fixed threshold would be late for an operator with a larger reserve."""
     told = disk_figures(Settings(data_dir=embedded, disk_reserve=3 * 2**30, blob_reserve=2**30))
     kept = {figure.labels: figure.value for figure in told if figure.family == "relay_disk_reserve_bytes"}
     assert kept == {("redis",): 3 * 2**30, ("blobs",): 2**30}

@@ -1,4 +1,4 @@
-"""What metrics, commands and logs say is so: no false alarm for want of a right, none after a clean stop."""
+"""What metrics, commands and logs say is true: no false alarm for lack of a permission, none after a clean stop."""
 
 import json
 from collections.abc import AsyncIterator
@@ -52,7 +52,7 @@ async def test_durability_is_that_of_the_redis_in_use(redis: RedisServer) -> Non
     await store.close()
 
 
-async def test_a_user_without_rights_to_info_is_no_redis_that_is_gone(redis: RedisServer) -> None:
+async def test_a_user_who_may_not_call_info_does_not_look_like_a_lost_redis(redis: RedisServer) -> None:
     redis.do("ACL", "SETUSER", "node", "on", ">word", "~*", "&*", "+@all", "-@dangerous", "-@admin")
     store = await connect(redis.url.replace("unix://", "unix://node:word@"), timeout=2, max_in_flight=4096)
     found = await figures(store)
@@ -63,7 +63,7 @@ async def test_a_user_without_rights_to_info_is_no_redis_that_is_gone(redis: Red
     await store.close()
 
 
-async def test_what_the_node_holds_is_told_beside_what_it_may(node: NodeUnderTest) -> None:
+async def test_what_the_node_holds_is_shown_beside_its_limit(node: NodeUnderTest) -> None:
     assert (await node.client.post("/api/v1/sessions", json={"ttl_seconds": 600})).status_code == 201
     store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
     found = await figures(store, max_sessions=7)

@@ -21,7 +21,7 @@ from tests.support.one_route import client_of, front_of
 
 
 def logged(program: str, level: str = "info") -> list[dict[str, Any]]:
-    """What a process writes that configures its log and then runs `program`."""
+    """What a process writes to stderr that configures its log and then runs `program`."""
     prelude = f"import logging, warnings, structlog\nfrom node.observe.log import configure\nconfigure({level!r})\n"
     prelude += "log = structlog.stdlib.get_logger('node.test')\n"
     ran = subprocess.run(
@@ -148,7 +148,7 @@ async def test_lines_of_requests_that_overlap_have_the_id_that_each_client_got()
 
 @contextmanager
 def heard() -> Generator[list[dict[str, Any]]]:
-    """The lines that this process logs meanwhile; there once the context has ended."""
+    """The lines that this process logs in the block; filled in when it ends."""
     written = StringIO()
     handler = logging.StreamHandler(written)
     handler.setFormatter(formatter())

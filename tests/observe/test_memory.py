@@ -35,7 +35,7 @@ async def full_node(small: RedisServer) -> AsyncGenerator[NodeUnderTest]:
 
 
 def fill(server: RedisServer, share: float) -> None:
-    """Let that share of the memory be in use."""
+    """Fill the memory up to that share."""
     server.do("SET", "filling", "")
     used = memory_of(_info(server)).used
     missing = int(MAXMEMORY * share) - used
@@ -130,6 +130,8 @@ async def test_the_alarm_does_not_flutter(full_node: NodeUnderTest, small: Redis
     ("info", "limit", "share"),
     [
         (b"used_memory:50\r\nmaxmemory:100\r\n", 0, 0.5),
+        (b"used_memory:50\r\n", 0, 0.0),
+        (b"used_memory:50\r\n", 100, 0.5),
         (b"used_memory:50\r\nmaxmemory:0\r\n", 0, 0.0),
         (b"used_memory:50\r\nmaxmemory:0\r\n", 200, 0.25),
         (b"used_memory:50\r\nmaxmemory:100\r\nmem_not_counted_for_evict:30\r\n", 200, 0.2),

@@ -53,7 +53,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeProce
 
 
 def until_counted(admin: AdminPort, count: float, name: str, **labels: str) -> Scrape:
-    """The first page on which the counter has come so far."""
+    """The first page on which the counter has reached that value."""
     until(lambda: admin.scrape().total(name, **labels) >= count, f"{name} {labels} is {count}")
     return admin.scrape()
 
@@ -79,7 +79,7 @@ def page(served: tuple[NodeProcess, AdminPort]) -> Scrape:
     found: list[Scrape] = []
 
     def all_told() -> bool:
-        """Both processes have written since; those that ask for /health do so when they like."""
+        """Whether both processes have written since; not counting /health, which others ask for at any time."""
         found.append(admin.scrape())
         counted = found[-1].total("relay_requests_total") - found[-1].total("relay_requests_total", route="/health")
         return counted == 14 and found[-1].value("relay_threads", state="open") == 6
@@ -90,7 +90,7 @@ def page(served: tuple[NodeProcess, AdminPort]) -> Scrape:
 
 
 def test_every_counter_that_an_alert_looks_at_is_there_before_it_counts(page: Scrape) -> None:
-    """Of one that appears with 1 Prometheus knows no increase: the first fault of a node would go unnoticed."""
+    """Prometheus sees no increase in a counter that appears with 1: the first fault of a node would go unnoticed."""
     looked_at = re.findall(r'(?:increase|rate)\((relay_\w+_total)\{(\w+)="([^"]+)"\}', RULES.read_text())
     assert ("relay_refusals_total", "code", "server.bug") in looked_at
     for name, label, value in looked_at:
@@ -116,7 +116,7 @@ def test_an_acknowledgement_is_in_the_histogram_and_a_read_or_a_refusal_is_not(p
     assert page.total("relay_ack_seconds_count", method="GET") == 0
 
 
-def test_the_gate_and_the_limits_are_counted_by_what_they_said(page: Scrape) -> None:
+def test_the_gate_and_the_limits_are_counted_by_outcome(page: Scrape) -> None:
     assert page.value("relay_gate_verdicts_total", verdict="refused") == 1
     assert page.value("relay_gate_verdicts_total", verdict="passed") >= 7
     assert page.value("relay_limits_total", limit="relay", outcome="taken") == 6
@@ -126,7 +126,7 @@ def test_the_gate_and_the_limits_are_counted_by_what_they_said(page: Scrape) -> 
     assert page.value("relay_refusals_total", code="task.unknown") == 1
 
 
-def test_the_node_as_a_whole_is_told_from_redis(page: Scrape) -> None:
+def test_figures_of_the_whole_node_come_from_redis(page: Scrape) -> None:
     assert page.value("relay_store_up") == 1
     assert page.value("relay_threads", state="open") == 6
     assert page.value("relay_redis_memory_bytes", primary="0") > 100_000
@@ -168,7 +168,7 @@ def test_the_dashboard_shows_all_that_a_node_counts() -> None:
 
 @pytest.mark.parametrize("path", [DASHBOARD, RULES], ids=lambda path: path.name)
 def test_the_dashboard_and_the_alerts_ask_for_what_a_node_shows(path: Path, page: Scrape) -> None:
-    """Names of metrics, and of labels in matchers and groupings."""
+    """By the names of metrics, and of labels in matchers and groupings."""
     text = path.read_text()
     asked = set(re.findall(r"\brelay_\w+", text))
     assert len(asked) > 10
@@ -182,7 +182,7 @@ def test_the_dashboard_and_the_alerts_ask_for_what_a_node_shows(path: Path, page
 
 @pytest.mark.usefixtures("page")
 def test_no_word_of_a_client_is_in_the_log(served: tuple[NodeProcess, AdminPort]) -> None:
-    """At its most talkative, with requests that go well and ones that fail."""
+    """At the most verbose level, with requests that succeed and others that fail."""
     node, admin = served
     link = f"http://169.254.169.254/{SECRET_WORDS.replace(' ', '-')}"
     refused = {"title": SECRET_WORDS, "body": f"Can you tell me {SECRET_WORDS}?", "callback_url": link}
@@ -219,7 +219,7 @@ def test_counters_never_fall_when_a_web_process_dies(served: tuple[NodeProcess, 
 
 
 @pytest.mark.usefixtures("page")
-def test_without_redis_the_processes_still_tell_and_the_node_is_live_but_not_ready(
+def test_without_redis_the_processes_still_report_and_the_node_is_live_but_not_ready(
     served: tuple[NodeProcess, AdminPort],
 ) -> None:
     node, admin = served
@@ -246,7 +246,7 @@ def test_another_path_is_unknown(served: tuple[NodeProcess, AdminPort]) -> None:
 def test_whoever_watches_the_node_asks_by_address_or_by_a_name_of_the_machine(
     served: tuple[NodeProcess, AdminPort], host: str
 ) -> None:
-    """Kubernetes asks by the pod's address, Prometheus in a composition by the name of the service."""
+    """Kubernetes uses the pod's address; Prometheus under Docker Compose, the name of the service."""
     for path in ("/metrics", "/live"):
         assert served[1].get(path, Host=host)[0] == 200
 
@@ -271,7 +271,7 @@ def test_the_operator_may_name_the_port(tmp_path: Path, shared_redis: RedisServe
         assert admin.get("/live", Host="relay.internal")[0] == 421
 
 
-def test_the_web_processes_and_the_worker_tell_each_for_themselves(tmp_path: Path, shared_redis: RedisServer) -> None:
+def test_the_web_processes_and_the_worker_each_report_for_themselves(tmp_path: Path, shared_redis: RedisServer) -> None:
     given = {"RELAY_REDIS_URL": shared_redis.url, "RELAY_DRAIN_SECONDS": "5"}
     web, web_admin = started(tmp_path / "web", "web", **given)
     worker, worker_admin = started(tmp_path / "worker", "worker", **given)

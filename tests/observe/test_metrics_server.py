@@ -35,7 +35,7 @@ def status_of(host: str, port: int, path: str) -> int:
         client.close()
 
 
-async def test_disks_are_told_while_redis_is_away(tmp_path: Path) -> None:
+async def test_disks_are_reported_while_redis_is_away(tmp_path: Path) -> None:
     async def gone() -> list[Reading]:
         raise StoreUnavailable("gone")
 

@@ -1,4 +1,4 @@
-"""What processes have counted is added up: nothing is lost with a process, nothing is counted twice."""
+"""The counts of processes are added up: nothing is lost with a process, nothing is counted twice."""
 
 import asyncio
 import logging
@@ -131,7 +131,7 @@ def test_of_two_that_start_at_a_time_one_takes_over_what_the_dead_counted(tmp_pa
 
 
 def test_a_file_of_an_earlier_process_of_the_same_pid_is_taken_over(tmp_path: Path) -> None:
-    """In a container that is started again, each process has the pid that it had before."""
+    """In a restarted container, each process may have the same pid as before."""
     write(new_path(tmp_path, "web", os.getpid()), snapshot(os.getpid(), 2))
     assert [each.value for each in take_over(new_path(tmp_path, "web", os.getpid()))[0]] == [1.0, 2.0]
 
@@ -153,7 +153,7 @@ def test_an_instance_that_begins_anew_has_started_no_process_again(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["note.counts", "a-note-here.counts", "web-1e9-1.counts", f"web-{10**30}-1.counts"])
-def test_a_file_that_nobody_of_ours_has_named_keeps_nobody_from_starting(tmp_path: Path, name: str) -> None:
+def test_a_file_with_a_foreign_name_keeps_no_process_from_starting(tmp_path: Path, name: str) -> None:
     write(new_path(tmp_path, "web", dead_pid()), snapshot(dead_pid(), 2))
     (tmp_path / name).write_text("not ours")
     os.utime(tmp_path / name, (time.time() + 60, time.time() + 60))  # the newest is looked at first
@@ -214,7 +214,7 @@ def test_what_a_killed_instance_left_is_removed_by_the_next(tmp_path: Path, monk
             assert set(tmp_path.iterdir()) == {young, made}, "what runs keeps its folder however old it is"
 
 
-def test_without_a_folder_there_is_nobody_to_tell(tmp_path: Path) -> None:
+def test_draining_without_a_folder_does_nothing(tmp_path: Path) -> None:
     drain("")
     assert list(tmp_path.iterdir()) == []
 
@@ -228,7 +228,7 @@ def test_a_folder_that_somebody_has_removed_is_made_again(tmp_path: Path) -> Non
         shutil.rmtree(path.parent)
 
 
-async def test_a_folder_that_takes_no_file_is_told_of_once_each_time(
+async def test_a_folder_that_cannot_be_written_is_logged_once_each_time(
     node: NodeUnderTest, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     configure("info")

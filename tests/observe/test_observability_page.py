@@ -1,4 +1,4 @@
-"""docs/observability.md tells of the metrics and alerts that there are."""
+"""docs/observability.md describes exactly the metrics and alerts that exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Traces of a whole node, as a collector of OpenTelemetry receives them."""
+"""Traces of a whole node, as an OpenTelemetry collector receives them."""
 
 import json
 import subprocess
@@ -48,7 +48,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Traced]:
 
 
 def found(collector: Collector, name: str, trace: str = "") -> Span:
-    """The newest span of that name, waited for."""
+    """Wait for a span of that name, and return the newest."""
 
     def matching() -> list[Span]:
         return collector.find(lambda span: span.name == name and trace in ("", span.trace_id.hex()))
@@ -116,12 +116,12 @@ def test_no_span_has_a_word_an_address_or_an_id_of_a_client(traced: Traced) -> N
         assert secret.encode() not in collector.raw, secret
 
 
-def test_a_worker_that_only_looks_around_makes_no_spans(traced: Traced) -> None:
+def test_an_idle_worker_makes_no_spans(traced: Traced) -> None:
     _, collector, _ = traced
     assert {span.name for role, span in collector.spans if role == "worker"} <= {"callback"}
 
 
-def test_without_an_address_nothing_of_it_is_loaded() -> None:
+def test_without_a_collector_nothing_of_opentelemetry_is_loaded() -> None:
     program = (
         "import sys, node.config, node.run.web, node.run.worker\n"
         "front = node.run.web.create(node.config.load())\n"

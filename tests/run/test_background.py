@@ -1,4 +1,4 @@
-"""Background tasks that fail are heard of and begun again."""
+"""Background tasks that fail are reported and started again."""
 
 import asyncio
 
@@ -6,7 +6,6 @@ import pytest
 import structlog.testing
 
 from node.common import counters
-from node.observe.memory import memory_of
 from node.run import background
 from node.run.background import Background
 
@@ -16,7 +15,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "FIRST_PAUSE", 0.001)
 
 
-async def test_a_task_that_fails_is_logged_counted_and_begun_again() -> None:
+async def test_a_task_that_fails_is_logged_counted_and_started_again() -> None:
     counters.RESTARTS.clear()
     runs, well = 0, asyncio.Event()
 
@@ -38,7 +37,7 @@ async def test_a_task_that_fails_is_logged_counted_and_begun_again() -> None:
     assert all(isinstance(line["exc_info"], ValueError) for line in lines)
 
 
-async def test_a_task_that_waits_for_what_is_cancelled_is_begun_again() -> None:
+async def test_a_task_that_waits_for_what_is_cancelled_is_started_again() -> None:
     counters.RESTARTS.clear()
     runs, well = 0, asyncio.Event()
 
@@ -78,7 +77,7 @@ async def test_closing_lets_a_task_clean_up() -> None:
     assert cleaned.is_set()
 
 
-async def test_closing_ends_a_task_that_is_about_to_be_begun_again() -> None:
+async def test_closing_ends_a_task_that_is_about_to_be_started_again() -> None:
     failed = asyncio.Event()
 
     async def work() -> None:
@@ -89,8 +88,3 @@ async def test_closing_ends_a_task_that_is_about_to_be_begun_again() -> None:
     tasks.start("failing", work)
     await failed.wait()
     await asyncio.wait_for(tasks.close(), 20)
-
-
-def test_memory_of_a_server_that_tells_no_limit_is_read() -> None:
-    assert memory_of(b"used_memory:50\r\n").limit == 0
-    assert memory_of(b"used_memory:50\r\n", 100).share == 0.5

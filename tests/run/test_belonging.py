@@ -20,13 +20,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
 
 
 @pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
-async def test_wrong_credentials_are_told(server: RedisServer, scheme: str) -> None:
+async def test_wrong_credentials_are_reported(server: RedisServer, scheme: str) -> None:
     where = f"127.0.0.1:{server.port}"
     said = await trouble(f"{scheme}://relay:wrong@{where}", TIMEOUT, UNKNOWN)
     assert said == f"{where}: WRONGPASS invalid username-password pair or user is disabled."
 
 
-async def test_a_server_of_no_cluster_is_told_with_each_other_member_that_is_named(server: RedisServer) -> None:
+async def test_a_server_outside_a_cluster_is_reported_with_each_other_named_member(server: RedisServer) -> None:
     here, nowhere = f"127.0.0.1:{server.port}", f"127.0.0.1:{free_port()}"
     first, second = (await trouble(f"redis+cluster://{nowhere},{here}", TIMEOUT, UNKNOWN)).split("; ")
     assert first.startswith(f"{nowhere}: ")
@@ -34,7 +34,7 @@ async def test_a_server_of_no_cluster_is_told_with_each_other_member_that_is_nam
     assert second == f"{here}: ERR This instance has cluster support disabled"
 
 
-async def test_where_a_server_serves_what_was_known_before_is_said(server: RedisServer, tmp_path: Path) -> None:
+async def test_if_a_server_serves_the_reason_known_before_is_returned(server: RedisServer, tmp_path: Path) -> None:
     assert await trouble(f"redis://relay:right@127.0.0.1:{server.port}", TIMEOUT, UNKNOWN) == UNKNOWN
     with RedisServer(tmp_path / "member", "--cluster-enabled", "yes", port=free_port()) as member:
         assert await trouble(f"redis+cluster://127.0.0.1:{member.port}", TIMEOUT, UNKNOWN) == UNKNOWN

@@ -223,7 +223,7 @@ def test_a_log_that_is_damaged_is_called_so(tmp_path: Path) -> None:
         server.start()
 
 
-def test_what_is_said_of_a_server_that_was_killed(tmp_path: Path) -> None:
+def test_the_last_words_of_a_killed_server_name_the_signal_and_the_disk(tmp_path: Path) -> None:
     with Embedded(tmp_path, disk_reserve=2**62) as server:
         process = server.start()
         process.kill()
@@ -245,7 +245,7 @@ def test_a_server_that_is_killed_at_its_start_may_be_tried_again(
     assert raised.value.status == os.EX_TEMPFAIL
 
 
-def test_a_data_directory_that_is_none_holds_no_node() -> None:
+def test_what_is_not_a_directory_holds_no_node() -> None:
     assert running(Path("/dev/null")) is None
 
 

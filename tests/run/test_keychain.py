@@ -1,4 +1,4 @@
-"""The keys of a node: those it makes are good ones, and a secret that could be guessed starts nothing."""
+"""The keys of a node: those it makes are good ones, and with a secret that could be guessed nothing starts."""
 
 import os
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""How many web processes a node has, and how much memory its Redis: the half of what the node may use."""
+"""How many web processes a node has, and how much memory its Redis may use: half of what the node may."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ def eight_cores(_pid: int) -> set[int]:
 
 @pytest.fixture
 def unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The control group of this process: that of a unit, in a slice."""
+    """The control group of this process: that of a systemd unit, in a slice."""
     group = tmp_path / "system.slice" / "relay-node.service"
     group.mkdir(parents=True)
     (tmp_path / "cgroup").write_text("4:memory:/of/version/1\n0::/system.slice/relay-node.service\n")

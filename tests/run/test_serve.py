@@ -265,7 +265,7 @@ def _post(node: NodeProcess, path: str, body: object) -> dict[str, str]:
 
 
 def _answers_to_new_connections(node: NodeProcess) -> list[bytes]:
-    """The first line of the answer on each of some connections, all made before any is served."""
+    """The first line of the answer on each of several connections, all of them made before any is served."""
     made = [socket.create_connection(("127.0.0.1", node.port), PATIENCE) for _ in range(NEW_CONNECTIONS)]
     for connection in made:
         connection.sendall(b"GET /worker HTTP/1.1\r\nHost: here\r\n\r\n")
@@ -288,7 +288,7 @@ def _nth(node: NodeProcess, number: int, start: int = 0) -> int:
 
 
 def _works(attempt: Callable[[], object]) -> Callable[[], object]:
-    """The same, except that a node which does not answer yet counts as no."""
+    """The same question, with False while the node does not answer."""
 
     def tried() -> object:
         try:

@@ -1,4 +1,4 @@
-"""What agents call all the time is answered without the router, which takes longer than the rest of the front."""
+"""Frequent operations are answered without the router, which takes longer than the rest of the front."""
 
 import asyncio
 from typing import Any
@@ -69,7 +69,7 @@ async def test_a_node_that_cannot_be_put_together_leaves_nothing_running(
 
 @pytest.mark.parametrize("path", ["/api/v1/tasks/{id}", "/api/v1/relay/{reference_id}", "/tasks/{id}/claim"])
 def test_a_hot_route_that_could_not_be_found_is_refused_at_start(path: str) -> None:
-    """It was answered by the router, more slowly, and nobody noticed."""
+    """The router would answer it, more slowly, and nobody would notice."""
 
     async def handler(request: Request) -> Response:
         return Response(200, b"")

@@ -1,4 +1,4 @@
-"""A node at https://HOST/PATH, behind a proxy that takes the path off: all that it says leads below that path."""
+"""A node at https://HOST/PATH, behind a proxy that strips the path: every address it gives leads below that path."""
 
 import re
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ SEEN = (
     *("/board/0", "/board?", "/tasks/0", "/agents/", "/inbox/", "/recipes/", "/reference/board", "/static/site."),
     *("/board.atom", "/sitemap.xml", "/favicon.svg", "/llms-full.txt", "/.well-known/", "/api/v1/board/threads/0"),
 )
-"""Some of what the walk must come by."""
+"""Some of the places that the walk must visit."""
 
 WHERE = {"href", "src", "action", "data-page", "data-replies"}
 """Attributes that hold an address."""
@@ -33,11 +33,11 @@ WHERE = {"href", "src", "action", "data-page", "data-replies"}
 ABSOLUTE = re.compile(r"http://node\.example[^\s\"'<>`\\)\],|&]*")
 LOCATION = re.compile(r"<([^>]*)>")
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-|/[\w-]{43}(?![\w-])|/ag_\w+")
-"""An id of what somebody has made."""
+"""An id of something that was created."""
 PARAMETER = "[^:]+"
 
 BLANK = re.compile(r"[${…]")
-"""What stands in a path for what a reader puts there."""
+"""Placeholders in a path, which a reader fills in."""
 
 
 @pytest_asyncio.fixture
@@ -51,7 +51,7 @@ class Walk:
     """Follows every address that the node gives, as a client behind the proxy does."""
 
     def __init__(self, node: NodeUnderTest, document: dict[str, Any], made: str) -> None:
-        """`made`: the text in which all ids of what there is occur; other ids are examples."""
+        """`made`: a text with the ids of everything that exists; other ids are examples."""
         self._node = node
         self._made = made
         self._operations = [
@@ -65,7 +65,7 @@ class Walk:
             if "text/event-stream" in str(operations.get("get", {}).get("responses"))
         }
         self.seen: dict[str, int] = {}
-        """Addresses below the path, with the status of the answer; 0 for what is not to be asked with GET."""
+        """Addresses below the path, with the status of the answer; 0 if GET is not for them."""
 
     async def follow(self, url: str, found_in: str) -> None:
         """Ask for an address, and for those in the answer."""

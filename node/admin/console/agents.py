@@ -1,4 +1,4 @@
-"""`relay-node admin agents`: the directory, and the end of an entry."""
+"""`relay-node admin agents`: lists the directory, and removes entries."""
 
 import argparse
 
@@ -20,7 +20,7 @@ MOST = 100
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("agents", "agents that are listed in the directory")
     listed = add(group, "agents list", _list, "the newest entries", audited=False)
     listed.add_argument("--liveness", choices=LIVENESS, help="only agents of which probes have found that")

@@ -1,4 +1,4 @@
-"""`relay-node admin artifacts`: what is kept, and the removal of bytes."""
+"""`relay-node admin artifacts`: lists what is kept, and removes bytes."""
 
 import argparse
 
@@ -26,7 +26,7 @@ COLUMNS = {
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("artifacts", "what agents have uploaded")
     listing = add(group, "artifacts list", _list, "artifacts whose bytes count")
     listing.add_argument("--limit", type=positive, default=100, help="how many")

@@ -1,4 +1,4 @@
-"""`relay-node admin backup`: makes one in a directory or a bucket, removes the oldest of several, and checks one."""
+"""`relay-node admin backup`: makes a backup in a directory or a bucket, removes the oldest ones, and verifies one."""
 
 import argparse
 import asyncio
@@ -20,7 +20,7 @@ VERIFY = "verify"
 
 
 def register(commands: Commands) -> None:
-    """The command."""
+    """Add the command."""
     parser = add(commands, "backup", _backup, "copy all that the node keeps, while it serves; `restore` takes it back")
     parser.set_defaults(run=_run)
     meaning = "a new directory or s3://bucket/prefix; `verify` and one of them compares a backup with what was written"
@@ -87,18 +87,18 @@ async def _verify(settings: Settings, place: str) -> CommandResult:
     except BackupError as error:
         return CommandResult(data={"error": str(error)}, lines=[str(error)], ok=False)
     lines = [f"missing or damaged: the bytes of artifact {name}" for name in damaged]
-    lines.append(_said(backup, place, len(sound)))
+    lines.append(_summary(backup, place, len(sound)))
     data = {"backup": backup, "sound": len(sound), "damaged": damaged}
     return CommandResult(data=data, lines=lines, ok=not damaged)
 
 
-def _said(backup: Backup, place: str, sound: int) -> str:
+def _summary(backup: Backup, place: str, sound: int) -> str:
     files = f"{len(backup.redis)} of Redis, {len(backup.keys)} keys, {sound} of {backup.blobs} artifacts"
     return f"{place}: {backup.node_id} as it was at {backup.created_at}; as they were written: {files}"
 
 
 @asynccontextmanager
 async def _scratch() -> AsyncGenerator[Path]:
-    """A directory for as long as the block runs."""
+    """A temporary directory, for as long as the block runs."""
     with tempfile.TemporaryDirectory(prefix="relay-backup-") as folder:
         yield Path(folder)

@@ -1,4 +1,4 @@
-"""`relay-node admin callbacks`: what is under way, what was given up, and another try for it."""
+"""`relay-node admin callbacks`: what is under way and what was given up, to be sent again or dropped."""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -36,11 +36,11 @@ class Pending(msgspec.Struct, frozen=True):
     attempts: int
     due_at: str
     reason: str | None
-    """Of the last failure."""
+    """Why the last attempt failed."""
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("callbacks", "webhooks to agents")
     pending = add(group, "callbacks pending", _pending, "those under way, the next one first")
     pending.add_argument("--limit", type=positive, default=20, help="how many")
@@ -65,7 +65,7 @@ async def _pending(context: CommandContext, given: argparse.Namespace) -> Comman
     found: list[Pending] = []
     for (when, _, _), record in zip(due, records, strict=True):
         fields = {name.decode(): value.decode() for name, value in fields_of(record).items()}
-        if "url" in fields:  # else it was delivered just now
+        if "url" in fields:  # otherwise it has just been delivered
             attempts = int(fields.get("attempt", 0))
             which = fields["id"], fields["type"], fields["url"]
             found.append(Pending(*which, attempts, timestamp(when), fields.get("reason")))

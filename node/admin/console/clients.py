@@ -19,8 +19,7 @@ from node.store.activity import DAY_SECONDS, ActivityStore
 from node.store.blocked import Block, Blocked, Blocklist, blocked_named
 
 MAX_BLOCK_SECONDS = 10 * 365 * 86400
-"""A block that is to last longer needs no end."""
-
+"""The longest block with an end."""
 
 NAMED = "address, prefix, or thumbprint of a key"
 
@@ -51,7 +50,7 @@ class TopClient(msgspec.Struct, frozen=True):
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("clients", "who posts and asks how much, and who is refused")
     top = add(group, "clients top", _top, "addresses that post, keep or are refused the most")
     top.add_argument("--by", choices=TOP, default="posts", help="what to rank them by")
@@ -126,7 +125,7 @@ def _order(blocked: Blocked) -> tuple[int, int, int, str]:
 
 
 async def _top(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    days = min(given.days, math.ceil(context.settings.provenance_days) + 1)  # of earlier ones nothing is kept
+    days = min(given.days, math.ceil(context.settings.provenance_days) + 1)  # nothing is kept of earlier ones
     since = int((time.time() - days * DAY_SECONDS) * 1000)
     recent = await context.services.provenance.find(lambda posted: posted.at >= since)
     activity = ActivityStore(context.store, context.settings.provenance_days)
@@ -186,7 +185,7 @@ async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandR
 
 
 def _left_out(origin: ClientOrigin, kinds: Sequence[str] | None) -> list[str]:
-    """What cannot be found of a whole network."""
+    """A line about what cannot be found for a whole network."""
     if origin.client or origin.key or (kinds and MESSAGE not in kinds):
         return []
     return ["messages to inboxes are found by a single address or by a key"]

@@ -1,7 +1,7 @@
 """What every `relay-node admin` command has: the node's services on its Redis, --json, an audit entry, an exit status.
 
-A command is a coroutine from a `CommandContext` and its arguments to a `CommandResult`. It works on Redis alone: no
-web process takes part, so it works on a node that does not serve, too.
+A command is a coroutine that takes a `CommandContext` and its arguments and returns a `CommandResult`. It works on
+Redis alone, without any web process, and so on a node that does not serve, too.
 """
 
 import argparse
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from node.run.services import Services
 
 STORE_TIMEOUT = 10.0
-"""Seconds a Redis call of the operator may take at least; nobody waits for an acknowledgement here."""
+"""The least that RELAY_STORE_TIMEOUT is for commands, in seconds: no client waits for an acknowledgement here."""
 
 MAX_COLUMN = 60
-"""Characters of a table's column; the rest is in --json."""
+"""Characters of a table's cell, beyond which it is cut; --json has all of it."""
 
 NO_MEMORY = (
     "the memory of Redis is full, and this needs some: raise maxmemory, or remove something; what removes, hides and "
@@ -43,7 +43,7 @@ NO_MEMORY = (
 
 TableRow = Sequence[object]
 Columns = Mapping[str, str]
-"""The heads of a table, and the attributes of the records that are shown below them."""
+"""The headings of a table, and the attributes of the records that are shown below them."""
 
 
 class CommandContext(NamedTuple):
@@ -53,20 +53,20 @@ class CommandContext(NamedTuple):
     store: Store
     services: "Services"
     who: str
-    """For the audit log."""
+    """Who runs it, for the audit log."""
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """What a command found or did."""
 
     data: object
-    """For --json; None if all has been written already."""
+    """What --json shows; None if the command has written everything already."""
     lines: Sequence[str]
-    """For people."""
+    """What is shown otherwise."""
     outcome: str = "done"
-    """For the audit log."""
+    """What the audit log says."""
     ok: bool = True
-    """Whether all that was asked for was done: the exit status."""
+    """Whether everything asked for was done; decides the exit status."""
 
 
 Action = Callable[[CommandContext, argparse.Namespace], Awaitable[CommandResult]]
@@ -80,12 +80,12 @@ class AdminCommand(NamedTuple):
     audited: bool = True
 
     async def carry_out(self, context: CommandContext, given: argparse.Namespace) -> CommandResult:
-        """Do it, and keep that it was done. Raises Refused and StoreUnavailable."""
+        """Run the action and record it in the audit log. Raises what the action raises, such as Refused."""
         try:
             result = await self.action(context, given)
         except BaseException as error:
             outcome = f"refused: {error.code}" if isinstance(error, Refused) else "failed"
-            with suppress(StoreUnavailable, CommandFailed):  # why the command failed is what is to be told
+            with suppress(StoreUnavailable, CommandFailed):  # the operator is to see why the command failed, not this
                 await self._note(context, given, outcome)
             raise
         try:
@@ -103,9 +103,9 @@ class AdminCommand(NamedTuple):
 def add(
     commands: Commands, title: str, action: Action, meaning: str, *, audited: bool = True
 ) -> argparse.ArgumentParser:
-    """A command named by the last word of `title`. Returns its parser, for arguments.
+    """Add a command named by the last word of `title`. Returns its parser, for arguments.
 
-    Those it works on are its `targets`; `everything` stands for all there are.
+    For the audit log, its argument `targets` names what it works on, and `everything` means all there is.
     """
     command = AdminCommand(title, action, audited)
     parser = commands.add(title.rpartition(" ")[2], partial(run_command, command), meaning)
@@ -115,12 +115,12 @@ def add(
 
 
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
-    """The option of a command that changes or destroys."""
+    """Add the option of a command that changes or destroys something."""
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
 
 
 def positive(text: str) -> int:
-    """An argument that counts something. Raises ArgumentTypeError."""
+    """Read an argument that is a number from 1 on. Raises ArgumentTypeError."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
     return int(text)
@@ -141,10 +141,10 @@ def table_of(columns: Columns, records: Iterable[object]) -> list[str]:
 async def for_each_target(
     given: argparse.Namespace, done: str, noun: str, columns: Columns, act: Callable[[str], Awaitable[object]]
 ) -> CommandResult:
-    """Have `act` change each target, or in a dry run look at it, and say which of them there are not.
+    """Have `act` change each target, or in a dry run look at it, and report the outcome of each.
 
-    `done` says what was done to one. `noun` is the name in --json of what `act` returns, and `columns` what is shown
-    of it.
+    `done` is the outcome of a change, such as `removed`. `noun` is the name in --json of what `act` returns; `columns`
+    are the parts of it that the table shows.
     """
     word = "dry run" if given.dry_run else done
     results: list[tuple[str, str, object]] = []
@@ -173,7 +173,7 @@ def _cell(value: object) -> str:
 
 
 def run_command(command: AdminCommand, settings: Settings, given: argparse.Namespace) -> int:
-    """Run a command on the node's Redis, and keep that it was run. Returns its exit status."""
+    """Run a command on the node's Redis and show its result. Returns its exit status."""
     try:
         result = asyncio.run(_result(command, settings, given))
     except OutOfMemory:
@@ -188,7 +188,7 @@ def run_command(command: AdminCommand, settings: Settings, given: argparse.Names
 
 
 def _refused_by_redis(failed: CommandFailed) -> str:
-    """What a command comes to that Redis refuses for good: mostly its user has too few rights."""
+    """The message for a command that Redis refuses, in most cases because its user lacks a permission."""
     who = "deploy/redis/users.acl has what its users need"
     if "NOPERM" in str(failed):
         who = "set RELAY_REDIS_URL to that of relay-operator, the user for this in deploy/redis/users.acl"
@@ -202,15 +202,15 @@ async def _result(command: AdminCommand, settings: Settings, given: argparse.Nam
 
 @asynccontextmanager
 async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]:
-    """What commands work with, until they are done. Raises ConfigError and StoreUnavailable."""
-    # These load every service; the supervisor, which is this command too, has no use for them.
+    """What commands work with, for as long as the block runs. Raises ConfigError and StoreUnavailable."""
+    # This loads every service, which the supervisor, being the same program, has no use for.
     from node.run.services import Services, Stores  # noqa: PLC0415
 
     secret = known_secret(settings)
     settings = _located(settings)
     stores = await Stores.open(settings)
     try:
-        # Of a cluster, what is left can be looked after while a part of it is out of reach.
+        # While part of a cluster is out of reach, commands can still work on the rest.
         if not await stores.main.ready() and not stores.main.connected:
             raise StoreUnavailable(await trouble(settings.redis_url, settings.store_timeout, "no connection"))
         await look(stores.main, secret)
@@ -224,7 +224,7 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
 
 
 def show(result: CommandResult, *, json: bool) -> int:
-    """Write what a command came to; its exit status."""
+    """Write the result of a command. Returns its exit status."""
     if json and result.data is not None:
         sys.stdout.write(as_json(result.data) + "\n")
     elif not json:

@@ -16,11 +16,11 @@ from node.common.private_files import open_private
 from node.run.exchange import ExchangeError, header_of, import_line, read_header, records
 
 STANDARD = Path("-")
-"""In place of a file: standard output, or input."""
+"""In place of a file: standard output or input."""
 
 
 def register(commands: Commands) -> None:
-    """The commands."""
+    """Add the commands."""
     meaning = "write threads, replies, contracts and manifests of artifacts (no bytes) as JSON lines; hidden ones too"
     writing = add(commands, "export", _export, meaning)
     writing.add_argument("file", type=Path, nargs="?", default=STANDARD, help="a new file; default: standard output")
@@ -45,8 +45,8 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
         line = f"{given.file}: {error.strerror}"
         return CommandResult(data={"error": line}, lines=[line], outcome="failed", ok=False)
     if given.file == STANDARD:
-        return CommandResult(data=None, lines=(), outcome=_said(counts))
-    return CommandResult(data=dict(counts), lines=[_said(counts)], outcome=_said(counts))
+        return CommandResult(data=None, lines=(), outcome=_summary(counts))
+    return CommandResult(data=dict(counts), lines=[_summary(counts)], outcome=_summary(counts))
 
 
 async def _import(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -67,8 +67,8 @@ async def _import(context: CommandContext, given: argparse.Namespace) -> Command
     except OSError as error:
         problem = f"{given.file}: {error.strerror}"
     data = {"counts": dict(counts), "error": problem or None}
-    return CommandResult(data=data, lines=[problem or said, _said(counts)], outcome=_said(counts), ok=not problem)
+    return CommandResult(data=data, lines=[problem or said, _summary(counts)], outcome=_summary(counts), ok=not problem)
 
 
-def _said(counts: Counter[str]) -> str:
+def _summary(counts: Counter[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items())) or "nothing"

@@ -1,4 +1,4 @@
-"""`relay-node admin feedback`: what users reported, to look at or to carry elsewhere."""
+"""`relay-node admin feedback`: what users reported, to look at or to export."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ COLUMNS = {"RECEIVED": "received_at", "CATEGORY": "category", "CONTACT": "contac
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("feedback", "reports of users to the operators")
     listing = add(group, "feedback list", _list, "the newest reports")
     listing.add_argument("--limit", type=positive, default=20, help="how many")
@@ -35,7 +35,7 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
     count = 0
     async for report in context.services.feedback.reports():
         if given.category in (None, report.category):
-            # As they come: there may be a hundred thousand.
+            # Written as they come: there may be a hundred thousand.
             sys.stdout.write(as_json(report, 0) + "\n")
             count += 1
     return CommandResult(data=None, lines=(), outcome=f"{count} exported")

@@ -1,4 +1,4 @@
-"""`relay-node admin`: what the operator does to a node, the commands of all modules here."""
+"""`relay-node admin`: what the operator can do to a node; the commands of all modules here."""
 
 from node.admin.commands import Commands
 from node.admin.console import (
@@ -36,7 +36,7 @@ GROUPS = (
 
 
 def register(commands: Commands) -> None:
-    """All of it."""
+    """Add the group with all its commands."""
     admin = commands.group("admin", "look after a node: what is on it, who may use it, what the operators did")
     for group in GROUPS:
         group.register(admin)

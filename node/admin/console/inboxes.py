@@ -1,4 +1,4 @@
-"""`relay-node admin inboxes`: how many there are, how full one is, and its end. There is no list, for anybody."""
+"""`relay-node admin inboxes`: counts them, shows how full one is, closes one. Nobody gets a list of them."""
 
 import argparse
 
@@ -10,7 +10,7 @@ COLUMNS = {"WAITING": "waiting", "BYTES": "bytes", "OPENED": "opened_at", "SEEN"
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("inboxes", "addresses that agents have opened")
     add(group, "inboxes count", _count, "how many there are", audited=False)
     show = add(group, "inboxes show", _show, "how much an inbox holds, and when its owner was last there")

@@ -1,6 +1,6 @@
-"""What came from a client and is still here, in every room, and how each kind of it is removed.
+"""What came from a client, in every room, and how each kind of it is removed.
 
-What nobody can tell: who wrote the lines of a session, unlisted relay messages, A2A messages and feedback.
+The node does not keep who sent the lines of a session, unlisted relay messages, A2A messages and feedback.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -16,17 +16,17 @@ from node.store.limits import LimitStore
 
 PURGED, GONE = "purged", "gone before"
 OUTCOMES = ("dry run", PURGED, GONE)
-"""Of what is not left."""
+"""Outcomes after which nothing is left to do."""
 
 UNKNOWN = {
     *("thread.unknown", "task.unknown", "agent.unknown", "artifact.unknown", "session.gone", "inbox.unknown"),
     *("receipt.unknown", "inbox.settled"),
 }
-"""Codes of what has been removed before, or has ended."""
+"""Error codes for what was removed before, or has ended."""
 
 
 async def came_from(context: CommandContext, origin: ClientOrigin, kinds: Collection[str] | None) -> list[Attributed]:
-    """What is known to have come from there, of some kinds or of all, the newest first. Raises StoreUnavailable."""
+    """What is known to have come from `origin`, of some kinds or of all, newest first. Raises StoreUnavailable."""
     services = context.services
     posted = await services.provenance.find(lambda each: origin.covers(each.client, each.signer))
     found = [
@@ -40,15 +40,15 @@ async def came_from(context: CommandContext, origin: ClientOrigin, kinds: Collec
 
 
 async def removed(context: CommandContext, found: Sequence[Attributed]) -> set[str]:
-    """The names of those that are known by a note of whom they came from, and are gone. Raises StoreUnavailable."""
-    noted = [each.id for each in found if each.kind in KEPT]
-    looks = [_look(KEPT[each.kind], each.id) for each in found if each.kind in KEPT]
+    """The ids of those that are gone, and of which only the note says that they were there. Raises StoreUnavailable."""
+    noted = [each.id for each in found if each.kind in NOTED]
+    looks = [_look(NOTED[each.kind], each.id) for each in found if each.kind in NOTED]
     replies = await bulk(context.store, looks)
     return {name for name, reply in zip(noted, replies, strict=True) if not reply}
 
 
 async def remove(context: CommandContext, each: Attributed) -> str:
-    """Remove one of them: `purged`, `gone before`, or the code of what kept it. Raises StoreUnavailable."""
+    """Remove one of them. Returns PURGED, GONE, or the code of the refusal. Raises StoreUnavailable."""
     try:
         await REMOVALS[each.kind](context, each.id)
     except Refused as refused:
@@ -87,12 +87,12 @@ async def _message(context: CommandContext, name: str) -> None:
     await context.services.inboxes.take_out(address, message_id)
 
 
-KEPT: Mapping[str, Callable[[str], str]] = {
+NOTED: Mapping[str, Callable[[str], str]] = {
     **dict.fromkeys(("board", "relay", "reply"), keys.thread),
     CONTRACT: keys.task,
     AGENT: keys.agent,
 }
-"""Where Redis has what came, for kinds of which a note is kept beside it."""
+"""The key of the entity itself, for kinds that are found by a note of who sent them, which may outlive them."""
 
 REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
     "board": _post,
@@ -109,7 +109,7 @@ KINDS = tuple(REMOVALS)
 
 
 def _look(key_of: Callable[[str], str], name: str) -> Sequence[str]:
-    """The command whose answer says whether it is there."""
+    """The command whose reply says whether a post or contract is there."""
     entity, _, seq = name.partition(":")
     if not seq:
         return "EXISTS", key_of(entity)

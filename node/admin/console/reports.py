@@ -1,4 +1,4 @@
-"""`relay-node admin reports`: posts that clients say nobody should read, and what becomes of them."""
+"""`relay-node admin reports`: posts that clients have reported, to be hidden or shown again."""
 
 import argparse
 from typing import Literal
@@ -30,7 +30,7 @@ COLUMNS = {
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("reports", "posts that clients have reported")
     listing = add(group, "reports list", _list, "those that nobody has looked at, the last reported first")
     listing.add_argument("--limit", type=positive, default=20, help="how many")
@@ -81,7 +81,7 @@ async def _settle(
     context: CommandContext, given: argparse.Namespace, done: str, action: Literal["dismiss", "hide"]
 ) -> CommandResult:
     async def act(target: str) -> ReportedPost:
-        """Gives what was reported."""
+        """Settle the reports about a post, unless this is a dry run. Returns the post as it was before."""
         found = await _find(context, target)
         if not given.dry_run:
             await context.services.board.moderation.settle(found.thread_id, found.seq, action)

@@ -29,18 +29,18 @@ SEARCH_COLUMNS = ("SEARCH OF", "PENDING", "BACKLOG", "QUERIES", "INDEX")
 AUDIT_COLUMNS = {"AT": "at", "WHO": "who", "COMMAND": "command", "OUTCOME": "outcome", "TARGET": "target"}
 
 SAMPLES = 1000
-"""Keys drawn to estimate how many there are of each kind: within 3 % of all keys, mostly."""
+"""Random keys by which the number of each kind is estimated; the error is mostly below 3 % of all keys."""
 
 
 class StatusReport(msgspec.Struct, frozen=True):
     """The node as its Redis shows it."""
 
     memory_percent: float | None
-    """Of the fullest primary; None if none has a limit."""
+    """Memory in use on the fullest primary; None if none has a limit."""
     memory_mib: int
-    """All primaries together."""
+    """Memory in use on all primaries together."""
     redis_ms: float
-    """A round trip, the slowest primary's."""
+    """Round trip to the slowest primary, in milliseconds."""
     primaries: int
     keys: int
     kinds: dict[str, int]
@@ -50,11 +50,11 @@ class StatusReport(msgspec.Struct, frozen=True):
     callbacks_pending: int
     callbacks_dead: int
     searches: dict[str, SearchState]
-    """By what is searched."""
+    """By the name of the corpus."""
 
 
 def register(commands: Commands) -> None:
-    """The commands."""
+    """Add the commands."""
     add(commands, "status", _status, "the node on one screen", audited=False)
     listing = add(commands, "audit", _audit, "what the operators did, newest first", audited=False)
     listing.add_argument("--limit", type=positive, default=50, help="how many")
@@ -87,7 +87,7 @@ async def _status(context: CommandContext, _given: argparse.Namespace) -> Comman
 
 
 async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
-    """How many keys there are, and about how many of each kind, the first word of their names."""
+    """How many keys there are, and about how many of each kind; the kind is the first word of a name."""
     sizes = cast("list[int]", await store.everywhere("DBSIZE"))
     draws = await gather(*(store.everywhere("RANDOMKEY") for _ in range(SAMPLES if any(sizes) else 0)))
     kinds: Counter[str] = Counter()

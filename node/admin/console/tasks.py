@@ -1,4 +1,4 @@
-"""`relay-node admin tasks`: contracts, which everybody can read, and their end by the operator."""
+"""`relay-node admin tasks`: lists and shows contracts, cancels and removes them."""
 
 import argparse
 from datetime import datetime
@@ -35,12 +35,12 @@ class TracedContract(Task, kw_only=True):
     """A contract, and who offered it."""
 
     client: str | None
-    """None where that is not known, or not any more."""
+    """None if that is not known, or no longer."""
     signer: str | None
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("tasks", "work contracts")
     listing = add(group, "tasks list", _list, "contracts of one status, the newest first")
     listing.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="default: offered")

@@ -1,4 +1,4 @@
-"""`relay-node admin threads`: list, show, close, hide, purge, and what undoes them."""
+"""`relay-node admin threads`: lists, shows, closes, hides and removes threads and replies, and undoes that."""
 
 import argparse
 from collections.abc import Awaitable, Callable
@@ -28,8 +28,6 @@ COLUMNS = {
     "AUTHOR": "author",
     "TITLE": "title",
 }
-
-
 REPLY_COLUMNS = {
     "N": "seq",
     "CREATED": "created_at",
@@ -43,7 +41,7 @@ NOT_KNOWN = "not known: it is older than RELAY_PROVENANCE_DAYS, or no worker has
 
 
 def register(commands: Commands) -> None:
-    """The group."""
+    """Add the group."""
     group = commands.group("threads", "the threads of the board")
     parser = add(group, "threads list", _list, "threads by newest activity")
     parser.add_argument("--status", choices=get_args(ThreadStatus), default="open", help="open, closed or hidden")
@@ -127,7 +125,7 @@ async def _change(
     context: CommandContext, given: argparse.Namespace, done: str, change: Callable[[str, int], Awaitable[None]]
 ) -> CommandResult:
     async def act(target: str) -> ModeratedThread:
-        """Gives the thread as it was before."""
+        """Change a thread or reply, unless this is a dry run. Returns the thread as it was before."""
         try:
             thread_id, seq = ids.post_named(target)
         except ValueError:

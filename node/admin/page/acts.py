@@ -1,4 +1,4 @@
-"""What the operator can do from a page: commands, each with a sentence that says what it comes to."""
+"""What the operator can do on a page: commands, each with a sentence that says what it does."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class Act(NamedTuple):
     meaning: str
     """What happens once it is confirmed."""
     is_block: bool = False
-    """Whether it takes a time and a reason."""
+    """Whether its form has a time and a reason."""
 
 
 ACTS: Mapping[str, Act] = {
@@ -41,7 +41,7 @@ ACTS: Mapping[str, Act] = {
         "with their messages, also those of others. Nothing brings it back.",
     ),
 }
-"""By the last step of their paths."""
+"""By the last segment of their paths."""
 
 TIMES: Mapping[str, str] = {
     "3600": "an hour",
@@ -50,11 +50,11 @@ TIMES: Mapping[str, str] = {
     "2592000": "30 days",
     "": "until it is unblocked",
 }
-"""How long a block may last, in seconds."""
+"""How long a block may last, by seconds as text; empty is for ever."""
 
 
 def arguments(act: Act, target: str, fields: Mapping[str, str]) -> list[str]:
-    """The command line of the act. What a form gave is a value in it and never an option."""
+    """The command line of the act. What a form sent becomes a value in it, never an option."""
     options: list[str] = []
     if act.is_block:
         options.append(f"--reason={fields.get('reason', '')}")

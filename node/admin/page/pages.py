@@ -1,7 +1,6 @@
-"""The pages: each runs commands as `relay-node admin` does, and shows what they found.
+"""The pages: each runs commands as `relay-node admin` does, and shows what they return.
 
-A page that changes something is asked for first and says what will happen (the command's dry run). Its one button
-posts the form that does it.
+The page of an act first says what will happen (the command's dry run). Its one button posts the form that does it.
 """
 
 import argparse
@@ -40,35 +39,35 @@ HEADERS = (
     ("Content-Type", "text/html; charset=utf-8"),
     ("Cache-Control", "no-store"),
     ("Content-Security-Policy", CSP),
-    # Not no-referrer, with which a browser sends `Origin: null` with a form.
+    # Not no-referrer: with that, browsers send forms with `Origin: null`.
     ("Referrer-Policy", "same-origin"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("X-Content-Type-Options", "nosniff"),
 )
 FILE_HEADERS = (("Cache-Control", "public, max-age=31536000, immutable"), ("X-Content-Type-Options", "nosniff"))
-"""Of a style or font: its name holds its digest."""
+"""Headers of a style or font, which never changes: its name holds its digest."""
 
 MAX_FIELDS = 8
-"""Of a query or form: more than any has."""
+"""Fields of a query or form that are accepted; none of ours has so many."""
 
 FILES = (ASSETS, Assets(OWN / "static"))
 FILE_TYPES = {"css": "text/css; charset=utf-8", "woff2": "font/woff2", "svg": "image/svg+xml"}
 
 
 class NotAsked(Exception):
-    """A request that no page makes; says why."""
+    """A request that none of the pages makes; the message says what is wrong with it."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises NotAsked where a command line would end the process."""
+    """Raises NotAsked for arguments at which argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
         raise NotAsked(message)
 
 
 class OperatorPages:
-    """All pages of one process. Redis is reached when one is first asked for."""
+    """All pages of one process. Connects to Redis when a page is first asked for."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -134,10 +133,10 @@ class OperatorPages:
         return self._outcome(act, name, target, await self._run(request, arguments(act, target, form)), "")
 
     async def _run(self, request: AdminRequest, line: list[str], *, is_dry: bool = False) -> CommandResult:
-        """Carry a command out, as the command line does; `is_dry` only says what it would do."""
+        """Carry out a command as the command line does; if `is_dry`, only find out what it would do."""
         try:
             given = self._parser.parse_args(line)
-        except SystemExit as error:  # argparse ends a process also where it has nothing to complain of
+        except SystemExit as error:  # argparse also ends the process without an error, after --help for instance
             raise NotAsked("That is no command.") from error
         if is_dry:
             given.dry_run = True
@@ -166,7 +165,7 @@ class OperatorPages:
 
 
 def _shown(value: Any) -> Any:
-    """A value as a page may show it: what others wrote without characters that reorder or hide text."""
+    """A value as a page may show it: text without characters that reorder or hide text."""
     return readable(value) if type(value) is str else value
 
 

@@ -1,4 +1,4 @@
-"""What the operator can look at: which commands a page runs, by the fields of its query."""
+"""What the operator can look at: which commands a page runs, given the fields of its query."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class View(NamedTuple):
 
     template: str
     commands: Callable[[Fields], Mapping[str, list[str]]]
-    """Command lines, by the name under which the template has what they found."""
+    """Command lines, by the name that their results have in the template."""
 
 
 def _overview(_: Fields) -> Mapping[str, list[str]]:

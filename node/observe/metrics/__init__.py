@@ -1,1 +1,1 @@
-"""What processes count, added up and shown to Prometheus."""
+"""What processes count, added up and exported to Prometheus."""

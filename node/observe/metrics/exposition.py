@@ -20,7 +20,7 @@ class _Page(Collector):
         self._readings = readings
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric, those without a value yet as well: a dashboard finds its name."""
+        """Every metric, also those without a value yet, so that a dashboard finds their names."""
         metrics = {
             name: Metric(name.removesuffix("_total"), family.meaning, family.kind) for name, family in FAMILIES.items()
         }
@@ -39,6 +39,6 @@ class _Page(Collector):
 
 
 def exposition(readings: Iterable[Reading], accept: str) -> tuple[str, bytes]:
-    """The media type and the page for a client that accepts so."""
+    """The media type and the page, in the format that a client's Accept header asks for."""
     encoder, media_type = choose_encoder(accept)
     return media_type, encoder(_Page(readings))

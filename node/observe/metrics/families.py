@@ -1,6 +1,6 @@
 """Every metric of a node, once: its name, type, labels and meaning. docs/observability.md shows this table.
 
-A label has few values, all known to the program: no address, id, path or word of a client is one.
+A label has few values, all known to the program: none is an address, an id, a path or a word from a client.
 """
 
 from typing import Literal
@@ -9,7 +9,7 @@ import msgspec
 
 Kind = Literal["counter", "gauge", "histogram"]
 Role = Literal["web", "worker"]
-"""Of a process that counts."""
+"""The roles of processes that count."""
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Family(msgspec.Struct, frozen=True):
     meaning: str
     labels: tuple[str, ...] = ()
     merge: Literal["sum", "max"] = "sum"
-    """How the figures of several processes become one."""
+    """How the values of several processes become one."""
 
 
 _TABLE = (

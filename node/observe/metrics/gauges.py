@@ -1,6 +1,6 @@
-"""What is in Redis and not in a process, read when somebody asks: lags, queues, counts, memory.
+"""Figures that are in Redis and not in a process, read at each scrape: lags, queues, counts, memory.
 
-Every instance of a node shows the same figures; whoever adds instances up takes the largest.
+Every instance of a node shows the same figures, so instances must not be summed: take the maximum.
 """
 
 from asyncio import gather
@@ -30,7 +30,7 @@ Figures = Awaitable[Sequence[Reading]]
 
 
 def disk_figures(settings: Settings) -> list[Reading]:
-    """Of this machine, and told while Redis is away: a full disk may be why. Raises OSError."""
+    """Figures of this machine's disks, shown even while Redis is away: a full disk may be why. Raises OSError."""
     reserves = {"redis": settings.disk_reserve, "blobs": settings.blob_reserve}
     return [
         reading
@@ -44,7 +44,7 @@ def disk_figures(settings: Settings) -> list[Reading]:
 
 
 class Gauges:
-    """Reads all of them. What Redis refuses, for lack of a right, is left out and logged once."""
+    """Reads all of them. What Redis refuses for lack of a permission is left out and logged once."""
 
     def __init__(
         self,
@@ -55,10 +55,11 @@ class Gauges:
         agents: Callable[[], Awaitable[tuple[Mapping[Liveness, int], int, float]]],
         documents: Store | None = None,
     ) -> None:
-        """`search_queues` gives how much is pending and in the backlog.
+        """`search_queues` returns how much is pending, and how much is in the backlog.
 
-        `artifact_bytes` gives what artifacts hold or reserve; `agents` how many are listed by liveness, how many checks
-        are due, and how many seconds ago one ended. `documents`: the Redis of the search index, if another.
+        `artifact_bytes` returns what artifacts hold or reserve; `agents`, how many are listed by liveness, how many
+        checks are due, and how many seconds ago the last one ended. `documents`: the Redis of the search index, if it
+        is another one.
         """
         self._settings = settings
         self._store = store
@@ -69,7 +70,7 @@ class Gauges:
         self._refused: set[str] = set()
 
     async def read(self) -> list[Reading]:
-        """Each asked for once. Raises StoreUnavailable."""
+        """All readings. Raises StoreUnavailable."""
         groups = (
             self._lags,
             self._threads_and_tasks,
@@ -172,7 +173,7 @@ class Gauges:
     async def _durability(self) -> list[Reading]:
         kept, settings = await read(self._store), self._settings
         about = Reading("relay_build_info", (VERSION, settings.node_id, kept), 1)
-        if kept == "unknown":  # nobody can say whether it suffices
+        if kept == "unknown":  # so is whether it suffices
             return [about]
         return [about, Reading("relay_durability_kept", (), suffices(kept, settings.durability))]
 

@@ -1,6 +1,6 @@
-"""What a process counts, written for the others of its instance once a second, off the acknowledgement path.
+"""Writes what a process counts to a file once a second, off the acknowledgement path.
 
-The metrics process adds the files up and answers Prometheus (`server`).
+The metrics process adds up the files of its instance and answers Prometheus (`server`).
 """
 
 import asyncio
@@ -26,31 +26,31 @@ from node.web.route import Route
 log = structlog.get_logger()
 
 WRITE_SECONDS = 1.0
-"""From one write to the next: what a process that is killed has counted since the last one is lost."""
+"""Interval between writes; a process that is killed loses what it has counted since the last one."""
 
 Source = Callable[[], Iterable[Reading]]
 
 OUTCOMES = ("delivered", "retry", "dropped", "dead")
-"""How an attempt at a callback ends; each is there from the start, so that the first one is an increase."""
+"""How an attempt at a callback ends. Each is shown from the start, so that the first one is an increase."""
 
 CHECK_OUTCOMES = (
     *("listed", "stays", "rejected", "stale"),
     *("open", "gated", "wrong_protocol", "unreachable", "unknown", "gone", "later"),
 )
-"""How a check of an agent ends: of a URL that was posted, and of what is listed."""
+"""How a check of an agent ends: of a URL that was posted, and of an agent that is listed."""
 
 ALERTED = ("node.overloaded", "server.bug")
-"""Refusals that deploy/prometheus/alerts.yml looks at. Each is there from the start: Prometheus sees no increase in a
-counter that appears with 1, and the first fault of the node would be the one that nobody is told of.
+"""Refusals that deploy/prometheus/alerts.yml alerts on. Each is shown from the start: Prometheus sees no increase in a
+counter that appears with 1, so nobody would be alerted to the node's first fault.
 """
 
 ACKNOWLEDGING = {"POST", "PUT", "DELETE"}
 
 
 class Meter:
-    """Writes the figures of one process for as long as it runs, if the settings ask for them (RELAY_ADMIN_PORT).
+    """Writes the readings of one process for as long as it runs, if the settings ask for them (RELAY_ADMIN_PORT).
 
-    `particular` gives the figures that only processes of its role have.
+    `particular` returns the readings that only processes of its role have.
     """
 
     def __init__(self, settings: Settings, role: Role, store: Store, particular: Source) -> None:
@@ -68,14 +68,14 @@ class Meter:
                 self._inherited, self._took_a_place = take_over(self._path)
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
-        """Write until cancelled or `stop` is set, and once more then."""
+        """Write until cancelled or `stop` is set, and once more at the end."""
         if not self._settings.metrics_dir:
             return
         stop = stop or asyncio.Event()
         loop = asyncio.get_running_loop()
         try:
             while not stop.is_set():
-                # The disk is waited for in a thread: a slow one must not hold up requests.
+                # In a thread: a slow disk must not hold up requests.
                 await asyncio.to_thread(self._write, self._snapshot())
                 due = loop.time() + WRITE_SECONDS
                 await sleep_unless_stopped(stop, WRITE_SECONDS)
@@ -90,7 +90,7 @@ class Meter:
     def _write(self, snapshot: Snapshot) -> None:
         try:
             write(self._path, snapshot)
-        except OSError as error:  # a full disk costs figures, not requests, and no line each second
+        except OSError as error:  # a full disk must not fail requests, nor fill the log with a line each second
             if not self._fails:
                 log.warning("metrics not written", reason=str(error))
             self._fails = True
@@ -116,7 +116,7 @@ class Meter:
 
 
 def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mapping[str, int]]) -> Source:
-    """What only web processes count, which answer requests."""
+    """What only web processes count: requests, and those who wait or follow."""
 
     def readings() -> Iterator[Reading]:
         for route in routes:
@@ -137,7 +137,7 @@ def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mappin
 
 
 def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Source:
-    """What only workers count, which deliver callbacks and check agents: both by how they ended."""
+    """What only workers count: attempts at callbacks and checks of agents, both by how they ended."""
 
     def readings() -> Iterator[Reading]:
         yield from _counts("relay_callbacks_total", dict.fromkeys(OUTCOMES, 0) | dict(callbacks))
@@ -160,7 +160,7 @@ def _counts(family: str, counted: Mapping[str, int]) -> Iterator[Reading]:
 
 
 def _resident_bytes() -> int:
-    """Bytes of memory; where there is no /proc, the most there ever were."""
+    """Resident memory in bytes; where there is no /proc, its maximum so far."""
     try:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize()
     except FileNotFoundError:

@@ -25,13 +25,13 @@ from node.web.origin import host_of, is_address
 log = structlog.get_logger()
 
 STORE_DEADLINE = 1.0
-"""Seconds that Redis has for all that a scrape asks: its figures are left out then."""
+"""How long Redis may take for everything that a scrape asks, in seconds; after that its figures are left out."""
 
 REQUEST_DEADLINE = 5.0
-"""Seconds a request to this port may take in all."""
+"""How long a request to this port may take in all, in seconds."""
 
 STORE_FIGURES_SECONDS = 0.5
-"""How long figures from Redis are shown again, so that several requests at a time cost it one reading."""
+"""How long figures from Redis are reused, so that several requests at a time cost it one reading."""
 
 OUT_OF_REACH = (StoreUnavailable, TimeoutError)
 
@@ -42,7 +42,7 @@ class InstanceState(msgspec.Struct, omit_defaults=True):
     ok: bool
     reason: str = ""
     processes: dict[str, int] = {}
-    """Alive, by role."""
+    """How many are alive, by role."""
 
 
 PortResponse = tuple[HTTPStatus, str, bytes]
@@ -63,7 +63,7 @@ class AdminRequest(NamedTuple):
 
 
 class AdminResponse(NamedTuple):
-    """What such a request is answered with."""
+    """The answer to such a request."""
 
     status: HTTPStatus
     headers: Sequence[tuple[str, str]]
@@ -76,10 +76,10 @@ PAGES = ("/admin", "/static")
 """These paths, and those below them, are answered by the pages."""
 
 PAGE_DEADLINE = 60.0
-"""Seconds a page may take: one of them removes all that came from a client."""
+"""How long a page may take, in seconds: one of them removes everything that came from a client."""
 
 MAX_FORM_BYTES = 16_384
-"""Of a form that is sent: its longest field is a reason."""
+"""Size of a form that is accepted; its longest field is a reason."""
 
 TEXT = "text/plain"
 ANOTHER_NAME = b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n"
@@ -88,8 +88,8 @@ ANOTHER_NAME = b"This port is called by another name; RELAY_ADMIN_NAMES lists mo
 class Instance:
     """The processes started together on this machine, and the store they use.
 
-    `gauges` reads the figures that are in Redis, `here` those of this machine. `names`: those with a dot that
-    this port has, separated by commas.
+    `gauges` reads the figures that are in Redis, `here` those of this machine. `names`: the names with a dot that this
+    port answers to, separated by commas.
     """
 
     def __init__(
@@ -125,10 +125,10 @@ class Instance:
                 return HTTPStatus.NOT_FOUND, TEXT, b"/metrics, /live, /ready or /admin\n"
 
     def is_called(self, host: str | None) -> bool:
-        """Whether this port is meant by a Host header.
+        """Whether a Host header means this port.
 
-        A page in a browser can give its own public name the address of this machine (DNS rebinding). It cannot do so
-        to an address, nor to a name without a dot, as machines and containers have among themselves.
+        The owner of a web page can point its public name at this machine's address (DNS rebinding). That is impossible
+        with an IP address, or with a name without a dot, as machines and containers use among themselves.
         """
         if host is None:
             return True
@@ -136,7 +136,7 @@ class Instance:
         return bool(name) and ("." not in name or is_address(name) or name in self._names)
 
     def live(self) -> InstanceState:
-        """Whether processes of every role run, and their event loops turn."""
+        """Whether processes of every role run, and their event loops are not stuck."""
         counts = self._alive(read(self._folder))
         for role in self._roles:
             if not counts[role]:
@@ -157,7 +157,7 @@ class Instance:
         return state
 
     async def _some_primary_answers(self) -> bool:
-        """Ask the primary of every partition."""
+        """Ask the primaries of all partitions; one answer is enough."""
         asking = [asyncio.create_task(self._ping(partition)) for partition in range(ids.PARTITIONS)]
         try:
             for answer in asyncio.as_completed(asking, timeout=STORE_DEADLINE):
@@ -201,7 +201,7 @@ def _response(state: InstanceState) -> PortResponse:
 
 
 class MetricsServer(ThreadingHTTPServer):
-    """HTTP on the port, in threads; the answers are made in the event loop. Raises OSError if the port is taken."""
+    """HTTP on the port, in threads; the event loop makes the answers. Raises OSError if the port is taken."""
 
     daemon_threads = True
 
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = REQUEST_DEADLINE
 
     def do_GET(self) -> None:
-        """Prometheus, a load balancer, a container's health check; the operator."""
+        """Answer Prometheus, a load balancer, a health check, or the operator's browser."""
         path = self.path.partition("?")[0]
         if not self._is_called():
             return
@@ -237,7 +237,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(*answer)
 
     def do_POST(self) -> None:
-        """The operator, who has confirmed something."""
+        """Answer a form of the operator's pages."""
         length = self.headers.get("Content-Length", "")
         if not self._is_called():
             return

@@ -1,9 +1,9 @@
-"""The folder in which the processes of one instance leave what they have counted, a file each.
+"""The folder in which the processes of one instance write what they have counted, one file each.
 
-Every process writes its whole state again and again, so a reader adds the files up. A process that starts takes
-over the file of one that has died, and counts on from there: no sum ever falls, and files do not pile up. This is
-not done with `prometheus_client`'s multiprocess files: they are mapped into memory, and a process that writes to
-one on a full disk is killed (SIGBUS), where a write to a file of ours merely fails.
+Every process writes its whole state each time, so a reader adds the files up. A process that starts takes over the
+file of one that has died, and counts on from there: no sum ever falls, and files do not pile up. We do not use
+`prometheus_client`'s multiprocess files: they are mapped into memory, and a process that writes to one on a full disk
+is killed (SIGBUS), whereas a write to one of our files merely fails.
 """
 
 import os
@@ -23,12 +23,12 @@ from node.config import ConfigError
 from node.observe.metrics.families import FAMILIES, Kind
 
 ALIVE_SECONDS = 10.0
-"""A process that has not written for this many seconds does not count as alive: its event loop may stand still."""
+"""A process that has not written for this many seconds does not count as alive: its event loop may be stuck."""
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the parent of a private directory; writing there waits for no disk
 
 PREFIX = "relay-node-metrics-"
-"""Of the names of folders that are removed at the end."""
+"""How the names of temporary folders begin, which are removed at the end."""
 
 NEW_SECONDS = 60.0
 """Younger folders are never taken for leftovers: their processes may be about to lock them."""
@@ -36,13 +36,12 @@ NEW_SECONDS = 60.0
 DRAINING = "draining"
 """A file of this name says that the instance is about to stop."""
 
-
 BEGUN = "begun"
-"""The time of this file is when the instance began."""
+"""The modification time of the file of this name is when the instance started."""
 
 
 class Reading(msgspec.Struct, array_like=True):
-    """One value of one metric; a histogram has buckets, and the sum as its value."""
+    """One value of one metric. A histogram has buckets, and its value is the sum."""
 
     family: str
     labels: tuple[str, ...]
@@ -51,19 +50,19 @@ class Reading(msgspec.Struct, array_like=True):
 
 
 class Snapshot(msgspec.Struct):
-    """What one process says of itself."""
+    """The state of one process."""
 
     role: str
     pid: int
     written_at: float = msgspec.field(name="beat")
-    """In seconds of the system's monotonic clock, which all processes share."""
+    """Seconds of the system's monotonic clock, which all processes share."""
     readings: list[Reading]
     inherited: list[Reading] = []
     """Counters and histograms of processes that died earlier."""
 
     @property
     def is_alive(self) -> bool:
-        """Whether the process exists, and its event loop turns."""
+        """Whether the process exists, and its event loop is not stuck."""
         return 0 <= time.monotonic() - self.written_at <= ALIVE_SECONDS and _exists(self.pid)
 
 
@@ -102,22 +101,22 @@ def _remove_left(folder: Path) -> None:
 
 
 def drain(given: str) -> None:
-    """Say that this instance is about to stop: `/ready` answers 503 from now on. Nothing to do without a folder."""
+    """Mark this instance as about to stop: `/ready` answers 503 from now on. Does nothing without a folder."""
     if given:
-        with suppress(OSError):  # of a folder that is gone, for instance: the instance stops all the same
+        with suppress(OSError):  # the folder may be gone, and the instance has to stop all the same
             (Path(given) / DRAINING).touch()
 
 
 def new_path(folder: Path, role: str, pid: int) -> Path:
-    """Where a process that starts now writes: the operating system may give its pid to a later one."""
+    """Where a process that starts now writes. The name has the time, since a later process may get the same pid."""
     return folder / f"{role}-{pid}-{time.time_ns()}.counts"
 
 
 def write(path: Path, snapshot: Snapshot) -> None:
     """Replace the file at `path`; a reader sees the old state or the new one. Raises OSError.
 
-    The folder is made again if somebody has removed it, as those who tidy up do: without it `/live` would say that a
-    node which serves is gone.
+    The folder is made again if something has removed it, such as a cleaner of temporary files: without it, `/live`
+    would report a serving node as dead.
     """
     path.parent.mkdir(mode=0o700, exist_ok=True)
     new = path.with_suffix(".new")
@@ -126,19 +125,19 @@ def write(path: Path, snapshot: Snapshot) -> None:
 
 
 def read(folder: Path) -> list[Snapshot]:
-    """All that was ever written there."""
+    """The snapshots of all processes, dead ones included, unless another has taken over their file."""
     while True:
-        with suppress(FileNotFoundError):  # one was taken over meanwhile: look again, under which name
+        with suppress(FileNotFoundError):  # a file was taken over meanwhile and has another name: look again
             return [snapshot for path in folder.glob("*.counts") if (snapshot := _load(path))]
 
 
 def take_over(path: Path) -> tuple[list[Reading], bool]:
-    """Give the file of a process that has died the name `path`; its counters and histograms, none without such a file,
-    and whether it was of this instance: a process that an earlier one has left has not been started again.
+    """Rename the file of a process that has died to `path`.
 
-    Whoever renames the file first has it. The pid in its name, and not the one in it, is its owner's: the new owner
-    has not written yet. A file with this process' own pid is of an earlier process, in a container for instance.
-    Raises OSError.
+    Returns its counters and histograms, none if there is no such file, and whether the process was of this instance:
+    only then has it been restarted. Whoever renames the file first has it. The owner's pid is the one in the name, not
+    the one in the file, which a new owner may not have written yet. A file with this process's own pid is of an earlier
+    process, in a container for instance. Raises OSError.
     """
     began = _last_write(path.parent / BEGUN)
     for left in sorted(path.parent.glob("*.counts"), key=_last_write, reverse=True):
@@ -152,13 +151,13 @@ def take_over(path: Path) -> tuple[list[Reading], bool]:
 
 
 def _owner(path: Path) -> int | None:
-    """The pid in the name of a file (`new_path`); None for a file that no process of ours has named."""
+    """The pid in the name of a file (`new_path`); None if the name is not one of ours."""
     named = _NAME.fullmatch(path.name)
     return int(named[1]) if named else None
 
 
 def _last_write(path: Path) -> float:
-    """When; 0 if there is no such file any more."""
+    """When the file was last written, in seconds since 1970; 0 if it is gone."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
@@ -166,7 +165,7 @@ def _last_write(path: Path) -> float:
 
 
 def _load(path: Path) -> Snapshot | None:
-    """The content of a file; None if it is damaged, as after a power cut. Raises OSError."""
+    """The content of a file; None if it is damaged, as after a power failure. Raises OSError."""
     try:
         return _decode(path.read_bytes())
     except msgspec.DecodeError:
@@ -198,5 +197,5 @@ def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError as error:
-        return isinstance(error, PermissionError)  # it is another user's
+        return isinstance(error, PermissionError)  # it exists, and is another user's
     return True
