@@ -1,7 +1,8 @@
 """The `relay-node` command: reads the settings, runs what was asked for, gives its exit status.
 
 0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, which one sentence on stderr says;
-75: what may pass, so that whoever starts the node tries again: a port is taken, or the embedded Redis was killed.
+75: what may pass, so that whoever starts the node tries again: a port is taken, or the embedded Redis was killed; 130:
+somebody pressed Ctrl-C.
 """
 
 import argparse
@@ -39,6 +40,10 @@ TOOLS = (
 )
 """The other modules with commands, in the order of --help. They are imported only when one of their commands is called,
 so that a node starts faster."""
+
+
+INTERRUPTED = 130
+"""Exit status of a command that SIGINT has ended, as a shell gives it."""
 
 
 def register(commands: Commands) -> None:
@@ -84,6 +89,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has seen enough
         process.stop_writing()
         return 1
+    except KeyboardInterrupt:  # of who waits no longer; serve, web and worker heed that signal by themselves
+        return INTERRUPTED
     return status
 
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ from node import VERSION
 from node.cli import main
 from node.describe.settings import SettingRow, page, table
 from tests.support.nodes import ROOT
-from tests.support.servers import Cluster, RedisServer, free_port
+from tests.support.servers import PATIENCE, Cluster, RedisServer, free_port
 
 CONFIG_ERROR = 2
 GOOD_SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
@@ -71,6 +73,17 @@ def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:
             check=False,
         )
     assert (ran.returncode, ran.stderr) == (1, "")
+
+
+def test_a_command_that_is_interrupted_ends_without_a_word() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(PATIENCE)
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/board/x"
+        command = [sys.executable, "-m", "node", "verify", url]
+        with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as asking, silent.accept()[0]:
+            asking.send_signal(signal.SIGINT)
+            said = asking.communicate(timeout=PATIENCE)[1]
+    assert (asking.returncode, said) == (130, "")
 
 
 def test_config_prints_the_same_as_json(capsys: pytest.CaptureFixture[str]) -> None:

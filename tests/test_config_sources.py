@@ -77,6 +77,18 @@ def test_what_cannot_be_used_is_said_with_the_file(text: str, said: str, written
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("by_name", [True, False])
+def test_what_is_there_and_no_file_is_not_passed_by(written: Path, *, by_name: bool) -> None:
+    where = {"RELAY_CONFIG": str(written)} if by_name else {"RELAY_DATA_DIR": str(written.parent)}
+    written.mkdir()  # as Docker does where the file to be mounted does not exist
+    with pytest.raises(ConfigError, match=r"relay.toml is not a file$"):
+        load(where)
+    written.rmdir()
+    written.symlink_to("nowhere")
+    with pytest.raises(ConfigError, match=r"relay.toml is not a file$"):
+        load(where)
+
+
 def test_who_may_not_look_into_the_data_directory_is_told_who_to_be(tmp_path: Path) -> None:
     said = r"relay.toml cannot be read: Permission denied; run this as the user of the node"
     with shut(tmp_path), pytest.raises(ConfigError, match=said):

@@ -21,6 +21,8 @@ ONE_AT_A_TIME = 0.25
 """Seconds between calls of a limit whose time is over, until an answer says how many it takes again."""
 LIMITS_KEPT = 1000
 """Limits that are remembered; a process that calls more paths than that forgets those it may pass again."""
+LONGEST_WAIT = 86_400.0
+"""Seconds; how many it takes says the node. With far more, the timeout of a request is none that sockets know."""
 NOT_BETTER_LATER = frozenset({501, 507})
 """Of the 5xx, those that another try does not change."""
 
@@ -84,8 +86,10 @@ class Carrier:
         if call.repeat == "key":
             headers = {**headers, "Idempotency-Key": call.key or secrets.token_urlsafe(24)}
         for name, value in headers.items():
-            if not (value.isascii() and value.isprintable()):
-                raise UsageError(f"what is given for {name} has characters that no header may have")
+            if not _fits_in_header(value):
+                raise UsageError(f"what is given for {name} is no text that a header may have")
+        if not call.wait < LONGEST_WAIT:  # NaN is none either
+            raise UsageError(f"wait is a number of seconds that a node may wait, not {call.wait}")
         tries = Tries(self.clock, patience, f"no answer from {self.base_url}", call.wait)
         while True:
             if self.limits:
@@ -198,6 +202,10 @@ def base_of(url: str) -> str:
     if not is_right or set(url) & set("?# ") or not url.isprintable():
         raise UsageError(f"the address of a node is like https://node.example, not {url!r}")
     return url.rstrip("/")
+
+
+def _fits_in_header(value: object) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isprintable()
 
 
 def _is_unknown(error: Refused) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -182,6 +183,20 @@ def test_a_file_comes_back_as_it_went(relay: Run, tmp_path: Path) -> None:
     assert "--force" in relay("artifact", "get", ident, str(target)).stderr
 
 
+def test_bytes_go_through_pipes(served: NodeProcess) -> None:
+    given = bytes(range(256)) * 1000
+    env = environment(served.url)
+    ident = subprocess.check_output([*COMMAND, "artifact", "put", "-"], input=given, env=env).decode().strip()
+    assert subprocess.check_output([*COMMAND, "artifact", "get", ident, "-"], env=env) == given
+
+
+def test_a_closed_output_is_no_failure(served: NodeProcess) -> None:
+    """Once, the message was sent, and the status said that it was refused."""
+    words = shlex.join([*COMMAND, "send", "Is anybody there who can count pears?"])
+    done = subprocess.run(["sh", "-c", f"{words} >&-"], env=environment(served.url), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_whoever_looks_sees_how_far_a_transfer_is(served: NodeProcess, tmp_path: Path) -> None:
     source = tmp_path / "zeros.bin"
     source.write_bytes(bytes(1_000_000))
@@ -202,6 +217,9 @@ def test_an_agent_is_listed_by_its_key_and_found(relay: Run, served: NodeProcess
     assert record(relay("inbox", "open", "--key", key, "--json"))["address"] == address
     found = relay("agents", "find", "summarises solar reports", "--threshold", "0.5")
     assert "Solar desk: summarise" in found.stdout
+    missed = relay("agents", "find", "summarises lunar reports", "--threshold", "1")
+    assert (missed.stdout, missed.stderr[:14]) == ("", "nothing found;")
+    assert relay("agents", "find", "summarises lunar reports", "--threshold", "1", "--json").stderr == ""
     rejected = relay("agents", "register", "--url", f"http://127.0.0.1:{free_port()}/", "--json")
     assert (rejected.returncode, json.loads(rejected.stdout)["status"]) == (1, "rejected")
     with Relay(served.url, signer=KeyFile(key)) as node:
@@ -246,6 +264,13 @@ def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(relay: Run) -
     assert (away.returncode, away.stdout) == (3, "")
 
 
+def test_an_empty_address_in_the_environment_is_the_default() -> None:
+    done = subprocess.run(
+        [*COMMAND, "mcp", "config", "cursor"], env=environment(""), capture_output=True, text=True, check=True
+    )
+    assert "http://127.0.0.1:8000/api/v1/mcp" in done.stdout
+
+
 def test_exit_codes_tell_what_went_wrong(relay: Run) -> None:
     refused = relay("send", "Ich kann diesen langen Bericht nicht lesen, wer hilft mir dabei?", "--json")
     assert (refused.returncode, json.loads(refused.stderr)["code"]) == (1, "language.not_english")
@@ -266,6 +291,8 @@ def test_what_can_never_go_well_is_wrong_usage(relay: Run, tmp_path: Path) -> No
         ("doctor", "--node", "localhost:8000"),
         ("send", os.fsdecode(b"A file called \x80")),
         ("inbox", "watch", "address", "--token", "two\nlines"),
+        ("inbox", "watch", "address", "--exec", ""),
+        ("mcp", "config", "cursor", "--node", "localhost:8000"),
         ("tail", "inbox:address", "--token", "tökén"),
         ("artifact", "get", stored, str(tmp_path / "missing" / "copy.py")),
     ):

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
+from uuid import UUID
 
 import pytest
 from tests.support.fixed_answer import FixedAnswer, answer
@@ -42,11 +44,15 @@ def test_what_is_no_address_of_a_node_is_refused(url: str) -> None:
         Relay(url)
 
 
+NO_TEXT: Any = UUID(int=1)
 UNFIT: list[Callable[[Relay], object]] = [
     lambda relay: relay.inboxes.read("address", "token\n"),
     lambda relay: relay.inboxes.read("address", "tökén"),
     lambda relay: relay.messages.send("\udc80"),
     lambda relay: relay.messages.send("Hello", key="é"),
+    lambda relay: relay.messages.send("Hello", key=NO_TEXT),
+    lambda relay: relay.tasks.get("1", wait=float("inf")),
+    lambda relay: relay.tasks.get("1", wait=float("nan")),
     lambda relay: relay.tasks.get("\udc80"),
     lambda relay: relay.tasks.result("\udc80"),
     lambda relay: relay.tasks.get(""),

@@ -5,7 +5,6 @@
 -- include reoffer
 -- include end_attempt
 -- include finish
--- include due
 -- include tell_task
 local function lapse(task, events, leases, id, at)
   local kind, status, ends, opens, review, deadline, most = unpack(redis.call('HMGET', task,
@@ -35,8 +34,7 @@ local function lapse(task, events, leases, id, at)
   end
   if opens and opens <= at and not (over and deadline <= opens) then
     redis.call('HSET', task, 'updated_at', opens)
-    redis.call('HDEL', task, 'retry_at')
-    due(leases, id, deadline)
+    redis.call('HDEL', task, 'retry_at')  -- the sweep finds that moment still planned, and plans the next one
     tell_task(task, events, id, 'offered', 'offered')
     opens = nil
   end

@@ -43,9 +43,6 @@ class CardApi:
 
 
 def _card(base: str, extensions: list[dict[str, object]]) -> dict[str, object]:
-    capabilities: dict[str, object] = {"streaming": False, "pushNotifications": False, "extendedAgentCard": False}
-    if extensions:
-        capabilities["extensions"] = extensions
     text = ["text/plain"]
     return {
         "name": "Relay node",
@@ -58,7 +55,12 @@ def _card(base: str, extensions: list[dict[str, object]]) -> dict[str, object]:
         "version": VERSION,
         "documentationUrl": f"{base}/llms.txt",
         "iconUrl": f"{base}/favicon.svg",
-        "capabilities": capabilities,
+        "capabilities": {
+            "streaming": False,
+            "pushNotifications": False,
+            "extendedAgentCard": False,
+            "extensions": extensions,
+        },
         "defaultInputModes": text,
         "defaultOutputModes": text,
         "skills": [

@@ -37,9 +37,8 @@ def contract_as_task(contract: Task, publisher_token: str | None = None, history
     """
     artifacts: list[Artifact] | None = None
     result = contract.result_payload
-    if contract.status in ("completed", "submitted") and result is not NO_RESULT:
-        data = result if isinstance(result, msgspec.Raw) else msgspec.Raw(msgspec.json.encode(result))
-        artifacts = [Artifact(artifact_id="result", parts=[Part(data=data)])]
+    if result is not msgspec.UNSET and result is not NO_RESULT:
+        artifacts = [Artifact(artifact_id="result", parts=[Part(data=result)])]
     metadata: dict[str, object] = {
         "kind": "workContract",
         "contractStatus": contract.status,

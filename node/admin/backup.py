@@ -240,19 +240,27 @@ def superseded(names: Iterable[str], made: str, keep: int) -> list[str]:
 def remove_remains(directory: Path) -> None:
     """Remove what is named by the time and no whole backup, nor being made: of one that was killed, or of a removal."""
     for path in directory.glob("*/"):
-        if STAMPED.fullmatch(path.name) and not (path / MANIFEST).exists():
-            with suppress(OSError), locked(path):
-                shutil.rmtree(path)
+        with suppress(OSError):  # locked, or of another user
+            if STAMPED.fullmatch(path.name) and not (path / MANIFEST).exists():
+                with locked(path):
+                    shutil.rmtree(path)
 
 
-def remove_all_but(directory: Path, keep: int, made: str) -> list[Path]:
-    """Remove the backups below the directory that are `superseded`, and return them."""
+def remove_all_but(directory: Path, keep: int, made: str) -> tuple[list[str], list[str]]:
+    """Remove the backups below the directory that are `superseded`: which, and of which that failed, and why."""
     whole = (path.parent.name for path in directory.glob(f"*/{MANIFEST}"))
-    gone = [directory / name for name in superseded(whole, made, keep)]
-    for path in gone:
-        (path / MANIFEST).unlink()  # what is left of an interrupted removal is no backup any more
-        shutil.rmtree(path)
-    return gone
+    gone: list[str] = []
+    left: list[str] = []
+    for name in superseded(whole, made, keep):
+        path = directory / name
+        try:
+            (path / MANIFEST).unlink()  # what is left of an interrupted removal is no backup any more
+            shutil.rmtree(path)
+        except OSError as error:
+            left.append(f"{path}: {error.strerror}")
+        else:
+            gone.append(str(path))
+    return gone, left
 
 
 def _write_manifest(directory: Path, backup: Backup) -> None:

@@ -26,7 +26,7 @@ from node.embedding.exported import is_export
 from node.observe.disk import disks
 from node.observe.memory import RedisMemory
 from node.run import keychain
-from node.run.belonging import schema_of
+from node.run.belonging import schema_of, trouble
 from node.run.blobs import blob_directory, try_blobs
 from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
 from node.run.validation import existing, is_writable
@@ -106,7 +106,8 @@ def whose(settings: Settings) -> Finding:
     try:
         schema = asyncio.run(schema_of(settings))
     except StoreUnavailable as unavailable:
-        return Finding("missing", "data", f"not known: {unavailable}")
+        reason = asyncio.run(trouble(settings.redis_url, CALL_TIMEOUT, str(unavailable)))
+        return Finding("missing", "data", f"not known: {reason}")
     if not schema:
         return Finding("ok", "data", "no node has written its mark there yet")
     if not settings.secret:

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 from node.admin.commands import Commands
 from node.config import ConfigError, Settings
+from node.run.belonging import trouble
 from node.run.embedded_redis import Embedded
 from node.run.keychain import SECRET
 from node.store import StoreUnavailable, connect
@@ -35,7 +36,8 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
         try:
             asyncio.run(_forget(settings, url))
         except StoreUnavailable as unavailable:
-            raise ConfigError(f"Redis is out of reach: {unavailable}") from unavailable
+            reason = asyncio.run(trouble(url, settings.store_timeout, str(unavailable)))
+            raise ConfigError(f"Redis is out of reach: {reason}") from unavailable
     # Only now: a node that finds its old secret on disk, and none in Redis, goes on as before.
     (settings.data_dir / SECRET).unlink(missing_ok=True)
     how = "with that of RELAY_SECRET, if it is given, or else makes one"

@@ -71,25 +71,37 @@ async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
                 raise BackupError(f"{place} is not a whole backup: it has no {MANIFEST}")
             for name in names:
                 path = _place_of(name, directory)
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                # Parts come in the order of their names, the first one with the name of the file.
-                with path.open("ab") if path.exists() else open_private(path) as file:
-                    async for piece in objects.get(name):
-                        await asyncio.to_thread(file.write, piece)
+                try:
+                    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                    # Parts come in the order of their names, the first one with the name of the file.
+                    with path.open("ab") if path.exists() else open_private(path) as file:
+                        async for piece in objects.get(name):
+                            await asyncio.to_thread(file.write, piece)
+                except OSError as error:
+                    raise BackupError(f"{path}: {error.strerror}; $TMPDIR needs room for the backup") from error
         yield directory
 
 
-async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> list[str]:
-    """Remove the backups below a place that are `superseded`; their names. Raises BlobUnavailable."""
+async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> tuple[list[str], list[str]]:
+    """Remove the backups below a place that are `superseded`: which, and of which that failed, and why.
+
+    Raises BlobUnavailable.
+    """
     names = await objects.names()
     found = (name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}"))
-    gone = superseded(found, made, keep)
-    for backup in gone:
-        await objects.delete(f"{backup}/{MANIFEST}")
-        for name in names:
-            if name.startswith(f"{backup}/"):
-                await objects.delete(name)
-    return gone
+    gone: list[str] = []
+    left: list[str] = []
+    for backup in superseded(found, made, keep):
+        try:
+            await objects.delete(f"{backup}/{MANIFEST}")
+            for name in names:
+                if name.startswith(f"{backup}/"):
+                    await objects.delete(name)
+        except BlobUnavailable as error:
+            left.append(f"{backup}: {error}")
+        else:
+            gone.append(backup)
+    return gone, left
 
 
 def _files(directory: Path) -> list[Path]:

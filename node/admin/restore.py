@@ -22,6 +22,7 @@ from node.admin.remote_backup import fetched
 from node.admin.transfer import fill
 from node.common.disk_sync import sync, sync_all
 from node.config import ConfigError, Settings
+from node.run.belonging import trouble
 from node.run.blobs import blob_directory
 from node.run.embedded_redis import running
 from node.store import StoreUnavailable
@@ -124,7 +125,8 @@ def _fill(settings: Settings, copies: Sequence[Path]) -> None:
             try:
                 asyncio.run(fill(settings, Path(folder), is_first=number == 1, is_last=number == len(copies)))
             except StoreUnavailable as unavailable:
-                raise BackupError(f"Redis is out of reach: {unavailable}") from unavailable
+                reason = asyncio.run(trouble(settings.redis_url, settings.store_timeout, str(unavailable)))
+                raise BackupError(f"Redis is out of reach: {reason}") from unavailable
 
 
 async def _from(settings: Settings, given: argparse.Namespace) -> tuple[Backup, Sequence[str]]:

@@ -22,6 +22,9 @@ TIMEOUT = 60.0
 
 MAX_IN_FLIGHT = 1024
 
+NO_END = -1
+"""What PTTL says of a key that does not expire; to RESTORE that is 0."""
+
 MARK = "restoring:{restore}"
 """Key that says that what the Redis holds is an unfinished restore, which may be begun again."""
 
@@ -65,11 +68,12 @@ async def _move(source: Store, target: Store) -> None:
     while True:
         reply = await source.command("SCAN", cursor, "COUNT", ENTRIES_AT_ONCE)
         cursor, names = cast("tuple[bytes, Sequence[bytes]]", reply)
+        # Lives first: what expires between the two has no dump, and is not restored without an end.
+        lives = cast("list[int]", await source.commands([("PTTL", name) for name in names]))
         dumps = await source.commands([("DUMP", name) for name in names])
-        lives = await source.commands([("PTTL", name) for name in names])
         await target.commands(
             [
-                ("RESTORE", name, max(cast("int", life), 0), cast("bytes", dump), "REPLACE")
+                ("RESTORE", name, 0 if life == NO_END else max(life, 1), cast("bytes", dump), "REPLACE")
                 for name, dump, life in zip(names, dumps, lives, strict=True)
                 if dump is not None
             ]

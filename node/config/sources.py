@@ -4,6 +4,7 @@ The environment wins over relay.toml. `RELAY_SECRET_FILE` and its like name a fi
 secret is in no environment and no table. Nothing here knows a setting by name, except that which says where to look.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -67,7 +68,10 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
 
 
 def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
-    """The file of settings, if there is one. Raises ConfigError if one is named and not there, or nobody can tell."""
+    """The file of settings, if there is one. Raises ConfigError if one is named and not there, or nobody can tell.
+
+    What is there and no file is an error, too: the mount of a file that the host lacks makes a directory of its name.
+    """
     named = environ.get(CONFIG)
     path = Path(named or Path(environ.get("RELAY_DATA_DIR") or data_dir, CONFIG_NAME))
     try:
@@ -75,6 +79,8 @@ def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
     except OSError as error:
         what_to_do = "; run this as the user of the node" if isinstance(error, PermissionError) else ""
         raise ConfigError(f"{path} cannot be read: {error.strerror}{what_to_do}") from error
+    if not is_there and os.path.lexists(path):
+        raise ConfigError(f"{path} is not a file")
     if named and not is_there:
         raise ConfigError(f"{CONFIG}={named!r}: there is no such file")
     return path if is_there else None

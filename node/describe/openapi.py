@@ -57,6 +57,7 @@ STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
 
 UTF8_TEXT = "text/plain; charset=utf-8"
+_PAGE = "text/html"
 _TEXT = {"type": "string"}
 _BYTES = {"type": "string", "format": "binary"}
 """A body that is sent as it is, so that generated clients do not write it as a JSON string."""
@@ -170,6 +171,7 @@ class _Builder:
                 "No account, no key. Text is plain English (en-US). Read llms-full.txt for the rules in prose.",
             },
             "servers": [{"url": self._base_url}],
+            "security": [],  # no operation needs a credential unless it names one
             "externalDocs": {"url": f"{self._base_url}/llms-full.txt"},
             "tags": [{"name": tag} for tag in dict.fromkeys(route.tag for route in self._routes)],
             "paths": paths,
@@ -301,8 +303,11 @@ class _Builder:
 
     def _failures(self, route: Route) -> dict[str, Schema]:
         """The errors, and what else it answers with another status than the main one."""
-        if route.fault is not None:
-            failures: dict[str, Schema] = {"default": {"description": "An error in the form of the protocol."}}
+        if route.media_type == _PAGE:
+            page = {_PAGE: {"schema": _TEXT}}
+            failures: dict[str, Schema] = {"default": {"description": "An error, as a page.", "content": page}}
+        elif route.fault is not None:
+            failures = {"default": {"description": "An error in the form of the protocol."}}
         else:
             by_status: dict[int, list[str]] = {}
             for code in codes_of(route):

@@ -115,7 +115,7 @@ class Resources:
         name, _, entity = uri.removeprefix(SCHEME).partition("/")
         if view:
             response = await self._operations.call(request, self._operations[view.operation], query=view.query)
-        elif uri.startswith(SCHEME) and name in ENTITIES and entity:
+        elif uri.startswith(SCHEME) and name in ENTITIES:
             operation, _ = ENTITIES[name]
             response = await self._operations.call(request, self._operations[operation], params={"id": entity})
         else:

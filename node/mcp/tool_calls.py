@@ -59,7 +59,6 @@ class BoundTool:
         self.in_path = tuple(name for name in tool.inputs if f"{{{name}}}" in route.path)
         taken = route.query.__struct_fields__ if route.query else ()
         self.in_query = frozenset(name for name in tool.inputs if name in taken)
-        self.has_body = route.method != "GET"
         self.fixed_query = [f"{name}={quote(value)}" for name, value in tool.query.items()]
         self.token = next((name for name, header in tool.headers.items() if header.scheme), "")
         """The argument that is sent as a token."""
@@ -143,7 +142,7 @@ def _request(bound: BoundTool, raw: Raw) -> tuple[dict[str, str], str, bytes, Se
     query = _query(bound.fixed_query, {name: arguments.pop(name) for name in bound.in_query & arguments.keys()})
     if bound.has_digest:
         headers.append(_content_digest(arguments))
-    return path, query, _encode(arguments) if bound.has_body else b"", headers
+    return path, query, _encode(arguments), headers
 
 
 def _known(bound: BoundTool, raw: Raw) -> Arguments:

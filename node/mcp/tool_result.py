@@ -65,11 +65,11 @@ def failure(response: Response, said: str = "") -> bytes:
 
 
 def failure_of(response: Response) -> Failure:
-    """What an error response says."""
+    """What an error response says, with headers of HTTP by the names that arguments and results have for them."""
     headers = dict(response.headers)
     return Failure(
         response.status,
-        sentence(response.body),
+        sentence(response.body).replace("Idempotency-Key", "idempotency_key").replace("Retry-After", "retry_after"),
         headers.get(b"x-error-code", b"").decode(),
         int(headers.get(b"retry-after", b"0")),
     )
@@ -97,4 +97,5 @@ def sentence(body: bytes) -> str:
 
 def _issue(issue: dict[str, Any]) -> str:
     """`title: what is wrong`: body or query, where the operation found the field, means nothing to a model."""
-    return f"{'.'.join(str(step) for step in issue['loc'][1:]) or issue['loc'][0]}: {issue['msg']}"
+    place = ".".join(str(step) for step in issue["loc"][1:])
+    return f"{place}: {issue['msg']}" if place else issue["msg"]

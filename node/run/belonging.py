@@ -1,4 +1,7 @@
-"""Whether this process may work on the Redis of its settings: checked before it starts, or once Redis can be asked."""
+"""Whether this process may work on the Redis of its settings: checked before it starts, or once Redis can be asked.
+
+And why Redis cannot be asked, where it cannot.
+"""
 
 import asyncio
 import threading
@@ -8,7 +11,9 @@ import structlog
 
 from node.config import ConfigError, Settings
 from node.store import Store, StoreUnavailable, connect
+from node.store.address import locate
 from node.store.identity import identify, identify_when_there, look
+from node.store.link import NotReady, consult
 
 log = structlog.stdlib.get_logger("node.run.belonging")
 
@@ -19,7 +24,8 @@ async def belongs(settings: Settings) -> bool:
     try:
         await identify(store, settings.secret)
     except StoreUnavailable as unavailable:
-        log.warning("redis is not there yet", reason=str(unavailable))
+        reason = await trouble(settings.redis_url, settings.store_timeout, str(unavailable))
+        log.warning("redis is not there yet", reason=reason)
         return False
     finally:
         await store.close()
@@ -42,6 +48,26 @@ async def schema_of(settings: Settings) -> str:
         return await look(store, settings.secret)
     finally:
         await store.close()
+
+
+async def trouble(url: str, timeout: float, otherwise: str) -> str:
+    """Why a Redis does not serve, as each of its servers that the URL names puts it: wrong credentials, for instance.
+
+    `otherwise`: what to say if one of them does serve. `timeout`: seconds for each.
+    """
+    location = locate(url)
+    question = ("CLUSTER", "SLOTS") if location.cluster else ("PING",)
+    said: list[str] = []
+    for server in location.servers:
+        try:
+            answer = await consult(server, location.access, timeout, *question)
+        except (OSError, UnicodeError, NotReady) as error:
+            said.append(f"{server}: {str(error) or type(error).__name__}")
+        else:
+            if not isinstance(answer, Exception):
+                return otherwise
+            said.append(f"{server}: {answer}")
+    return "; ".join(said)
 
 
 class LateCheck:

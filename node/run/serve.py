@@ -14,7 +14,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -138,6 +137,35 @@ class Child:
             self._process.wait()
 
 
+class Told:
+    """What signals have told the supervisor.
+
+    Plain values: a handler runs in the main thread, between any two of its steps. If that thread had just taken the
+    lock of a threading.Event, to look at it, a handler that sets the event would wait for that lock for ever.
+    """
+
+    def __init__(self) -> None:
+        self.stop = False
+        self.reload = False
+
+    def listen(self) -> None:
+        """Take the signals of this process from now on: it no longer ends by them."""
+        had_terminal = controlling_terminal()
+
+        def on_stop(*_: object) -> None:
+            self.stop = True
+
+        def on_hangup(*_: object) -> None:
+            if had_terminal and not controlling_terminal():
+                self.stop = True
+            else:
+                self.reload = True
+
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, on_stop)
+        signal.signal(signal.SIGHUP, on_hangup)
+
+
 def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str] = WORKER) -> None:
     """Run a whole node until SIGTERM or SIGINT, or until its terminal is gone, then end it in order within 10 s.
 
@@ -146,15 +174,8 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
     `web` and `worker` are the commands that start these two. Logs one line `ready` with the node's URL once that
     answers. Raises ConfigError if a setting keeps the node from starting.
     """
-    stop = threading.Event()
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda _signum, _frame: stop.set())
-    hangup, had_terminal = threading.Event(), controlling_terminal()
-
-    def on_hangup(*_: object) -> None:
-        (stop if had_terminal and not controlling_terminal() else hangup).set()
-
-    signal.signal(signal.SIGHUP, on_hangup)
+    told = Told()
+    told.listen()
     listeners = listener.listen(settings.host, settings.port, web_processes(settings))
     environment = {**os.environ, **process.import_path(), **prepare(settings)}
     in_force = InForce()
@@ -176,7 +197,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
         stack.callback(snapshots.drain, environment.get("RELAY_METRICS_DIR", ""))
         if redis:
             environment["RELAY_REDIS_URL"] = redis.url
-            first = partial(redis.start, stop.is_set)
+            first = partial(redis.start, lambda: told.stop)
             children.append(Child("redis", redis.spawn, first=first, last_words=redis.last_words))
         if settings.admin_port:
             reporter = partial(_spawn, command("web", "worker"), dict(environment), in_force)
@@ -186,17 +207,18 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
         serving = {**environment, listener.HANDED_DOWN: ",".join(map(str, descriptors))}
         children.append(Child("web", partial(_spawn, web, serving, in_force, descriptors)))
         children.append(Child("worker", partial(_spawn, worker, environment, in_force)))
-        _tend(children, settings, in_force, stop, hangup)
+        _tend(children, settings, in_force, told)
 
 
-def _tend(
-    children: list[Child], settings: Settings, in_force: InForce, stop: threading.Event, hangup: threading.Event
-) -> None:
+def _tend(children: list[Child], settings: Settings, in_force: InForce, told: Told) -> None:
     ready = False
     current = Reloading(settings)
-    while not stop.wait(LOOK_SECONDS):
-        if hangup.is_set():
-            hangup.clear()
+    while True:
+        time.sleep(LOOK_SECONDS)
+        if told.stop:
+            return
+        if told.reload:
+            told.reload = False
             if current.read():
                 in_force.renew()
                 for child in children:

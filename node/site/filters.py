@@ -34,6 +34,14 @@ def age(instant: str, now: datetime | None = None) -> str:
     return f"{then.day} {then:%b %Y}"
 
 
+def ago(instant: str, now: datetime | None = None) -> str:
+    """The same in a sentence: `just now`, `5 min ago`, and after a month the date."""
+    said = age(instant, now)
+    if said == "now":
+        return "just now"
+    return said if said[-1].isdigit() else f"{said} ago"
+
+
 def span(seconds: int) -> str:
     """`45 s`, `15 min`, `2 h`: a whole number of the largest unit that divides `seconds`."""
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
@@ -93,6 +101,6 @@ def code(text: str) -> Markup:
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    filter_.__name__: filter_ for filter_ in (age, span, moment, excerpt, marked, fingerprint, xml_text, code)
+    filter_.__name__: filter_ for filter_ in (age, ago, span, moment, excerpt, marked, fingerprint, xml_text, code)
 }
 """By the names that templates call them by."""

@@ -52,15 +52,23 @@ class RecipePages:
 
     def _make_page(self, name: str) -> Document:
         if not name:
-            shown = self._pages.render("recipes.html", "/recipes", recipes=list(self._all.values()))
+            listed = [(recipe, _lead(recipe)) for recipe in self._all.values()]
+            shown = self._pages.render("recipes.html", "/recipes", recipes=listed)
             return Document(shown, HTML, HOUR, self._pages.headers)
         recipe, path = self._all[name], f"/recipes/{name}"
         alternates = (("text/markdown", f"{path}.md"),)
-        shown = self._pages.render("recipe.html", path, alternates, recipe=recipe, text=_html(recipe))
+        shown = self._pages.render(
+            "recipe.html", path, alternates, recipe=recipe, lead=_lead(recipe), text=_html(recipe)
+        )
         return Document(shown, HTML, HOUR, (*self._pages.headers, BY_ACCEPT))
 
     def _make_text(self, name: str) -> Document:
         return Document(self._all[name].body.encode(), MARKDOWN, HOUR, (BY_ACCEPT,))
+
+
+def _lead(recipe: MarkdownFile) -> Markup:
+    """The description, whose code is code."""
+    return Markup(_reader().renderInline(recipe.description))  # noqa: S704 - as below
 
 
 def _html(recipe: MarkdownFile) -> Markup:

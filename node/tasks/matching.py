@@ -76,8 +76,8 @@ class Matching:
         self._feed = feed
         self._waiters: dict[Waiter, None] = {}
         """In the order in which they came."""
-        self._known: dict[str, Offer] = {}
-        """Offers that fitted nobody so far."""
+        self._known: dict[str, tuple[Offer, float]] = {}
+        """Offers that fitted nobody so far, and when they came (loop time)."""
         self._handed: dict[str, float] = {}
         """When an offer was given to somebody (loop time)."""
         self._seen_at = float("-inf")
@@ -127,19 +127,20 @@ class Matching:
     def _serve(self, waiter: Waiter) -> None:
         if waiter.offer:
             return
-        offer = next((offer for offer in self._known.values() if waiter.wanted.fits(offer)), None)
+        offer = next((offer for offer, _ in self._known.values() if waiter.wanted.fits(offer)), None)
         if offer:
             self._hand(offer, waiter)
 
     def _offered(self, offer: Offer) -> None:
-        """Give an offer to whoever has waited longest of those whom it fits."""
+        """Give an offer to whoever has waited longest of those whom it fits, also one that was given to somebody."""
+        self._handed.pop(offer.id, None)
         for waiter in self._waiters:
             if waiter.offer is None and waiter.wanted.fits(offer):
                 self._hand(offer, waiter)
                 return
         if len(self._known) >= MOST_KNOWN:
             del self._known[next(iter(self._known))]
-        self._known[offer.id] = offer
+        self._known[offer.id] = offer, asyncio.get_running_loop().time()
 
     def _hand(self, offer: Offer, waiter: Waiter) -> None:
         self._known.pop(offer.id, None)
@@ -170,11 +171,13 @@ class Matching:
         pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:MOST_PAGES]]
         offers = [offer for page, _ in pages for offer in page]
         random.shuffle(offers)  # or all processes would try the same ones first
+        found = {offer.id: offer for offer in offers if offer.id not in self._handed}
+        # What came meanwhile is not in the pages that were read before.
+        found |= {offer.id: offer for offer, came_at in self._known.values() if came_at >= now}
         self._known = {}
         self._seen_at = asyncio.get_running_loop().time()
-        for offer in offers:
-            if offer.id not in self._handed:
-                self._offered(offer)
+        for offer in found.values():
+            self._offered(offer)
 
     async def _read(self) -> None:
         """Follow the feed for as long as anybody waits, and a little longer."""
@@ -196,7 +199,6 @@ class Matching:
                         continue
                     for entry, offer in entries:
                         last = entry
-                        self._handed.pop(offer.id, None)  # since then it was put on offer again
                         self._offered(offer)
                     if len(entries) < PAGE:
                         await listener.next(IDLE_SECONDS)

@@ -1,6 +1,7 @@
 """The list of offers for agents that look for work: filtered, from the place that they had reached, and with a wait."""
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ from node.common.shared_reads import SharedReads
 from node.store.keys import OFFERS
 from node.store.long_poll import wait_for_change
 from node.tasks.model import TaskPageQuery
-from node.tasks.offers import Offer, OfferFeed
+from node.tasks.offers import PAGE, Offer, OfferFeed
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 
@@ -29,6 +30,8 @@ class OfferRows(NamedTuple):
     total: int
     next_since: str
     is_incomplete: bool
+    has_more: bool = False
+    """Whether the feed goes on after `next_since`, as far as is known."""
 
 
 class OfferList:
@@ -53,7 +56,15 @@ class OfferList:
                 since = found.next_since  # the list is looked through once, and then what comes
             return found
 
-        return await wait_for_change(self._feed.wakeups, OFFERS, query.wait, look, lambda found: bool(found.rows))
+        return await wait_for_change(
+            self._feed.wakeups,
+            OFFERS,
+            query.wait,
+            look,
+            lambda found: bool(found.rows),
+            # What follows is in the feed already, and nobody is woken for it.
+            lambda found: 0 if found.has_more and not found.is_incomplete else math.inf,
+        )
 
     async def _listed(self, query: TaskPageQuery) -> OfferRows:
         since, offers, is_incomplete = await self._looks.get(None)
@@ -74,16 +85,13 @@ class OfferList:
             self._rests_until = loop.time() + min(REST * took, LONGEST_REST)
 
     async def _since(self, query: TaskPageQuery, since: str) -> OfferRows:
-        fitting: list[str] = []
         entries, since = await self._tails.get(since)
-        for entry, offer in entries:
-            if len(fitting) == query.limit:
-                break
-            since = entry
-            if _fits(offer, query):
-                fitting.append(offer.id)
-        rows, lacks = await self._offered(fitting)
-        return OfferRows(rows, len(rows), since, is_incomplete=lacks)
+        fitting = [(entry, offer.id) for entry, offer in entries if _fits(offer, query)][: query.limit]
+        is_full = len(fitting) == query.limit
+        if entries:
+            since, _ = fitting[-1] if is_full else entries[-1]
+        rows, lacks = await self._offered([task_id for _, task_id in fitting])
+        return OfferRows(rows, len(rows), since, is_incomplete=lacks, has_more=is_full or len(entries) == PAGE)
 
     async def _offered(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], bool]:
         """Those of the contracts that are on offer, and whether some could not be read."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import fields_named
-from node.tasks.offers import START
+from node.tasks.offers import START, OfferFeed
 from node.tasks.store import TaskStore
 from node.tasks.view import BASE, LISTED, StoredTask
 
@@ -32,16 +32,15 @@ class TaskPages:
     def __init__(self, store: Store, contracts: TaskStore) -> None:
         self._store = store
         self._contracts = contracts
+        self._feed = OfferFeed(store)
 
     async def read(self, status: str, limit: int, offset: int) -> ListedTasks:
         """Contracts that are listed under a status. Raises StoreUnavailable."""
         listed = keys.tasks_with(status)
-        found, total, last = await self._store.commands(
-            [
-                ("ZREVRANGE", listed, offset, offset + limit - 1),
-                ("ZCARD", listed),
-                ("XREVRANGE", keys.OFFERS, "+", "-", "COUNT", 1),
-            ]
+        # Before the list is read, so that what is offered in between is in the one or the other.
+        since = await self._feed.end() if status == "offered" else START
+        found, total = await self._store.commands(
+            [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
         )
         names = [name.decode() for name in cast("list[bytes]", found)]
         hashes = await bulk_reachable(self._store, (("HMGET", keys.task(name), *BASE) for name in names))
@@ -59,5 +58,4 @@ class TaskPages:
             )
             rows |= dict(zip(leased, judged, strict=True))
             rows |= {name: StoredTask(0, fields) for name, fields in compacted.items()}
-        newest = cast("list[tuple[bytes, object]]", last)
-        return ListedTasks(rows, cast("int", total), newest[0][0].decode() if newest else START, len(rows) < len(names))
+        return ListedTasks(rows, cast("int", total), since, len(rows) < len(names))

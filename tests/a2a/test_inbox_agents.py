@@ -93,6 +93,7 @@ async def test_a_task_says_how_far_its_message_is(node: NodeUnderTest) -> None:
     status = (await got(node, inbox, task))["status"]
     assert status["state"] == "TASK_STATE_REJECTED"
     assert status["message"]["parts"][0]["text"] == "Not mine."
+    assert (status["message"]["taskId"], status["message"]["contextId"]) == (task["id"], task["contextId"])
 
 
 async def test_a_task_whose_message_expires_has_failed(node: NodeUnderTest) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, Json, closed, opened, path_of, read, signed
+from node.a2a.inboxes import service
+from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, Json, closed, opened, path_of, read, settled, signed
 from tests.support.node_under_test import NodeUnderTest
 
 MESSAGE: Json = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
@@ -78,6 +79,17 @@ async def test_a_history_of_a_length_that_there_is_not_is_refused(node: NodeUnde
     assert error["data"][1]["fieldViolations"][0]["field"] == "historyLength"
 
 
+@pytest.mark.parametrize(("method", "name"), [("GetTask", "id"), ("ListTaskPushNotificationConfigs", "taskId")])
+async def test_an_error_repeats_the_id_of_a_task_that_is_not_there_but_none_without_end(
+    node: NodeUnderTest, method: str, name: str
+) -> None:
+    inbox = await opened(node)
+    longest = (await called(node, inbox, call({name: "x" * 256}, method=method))).json()["error"]
+    assert (longest["code"], longest["data"][0]["metadata"]["taskId"]) == (-32001, "x" * 256)
+    longer = await called(node, inbox, call({name: "x" * 257}, method=method))
+    assert (longer.json()["error"]["code"], len(longer.content) < 600) == (-32602, True)
+
+
 async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     for content in (b"{", b"\xff", b"", b"NaN"):
@@ -106,6 +118,18 @@ async def test_what_an_inbox_does_not_take_is_named_by_its_place_in_the_message(
     [violation] = answer["error"]["data"][1]["fieldViolations"]
     assert (answer["error"]["code"], violation["field"]) == (-32602, place)
     assert (await read(node, inbox))["messages"] == []
+
+
+async def test_a_task_takes_only_so_many_messages(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_TURNS", 2)
+    inbox = await opened(node)
+    task = (await result(node, inbox, "SendMessage", SENT))["task"]
+    goes_on = SENT | {"message": MESSAGE | {"taskId": task["id"]}}
+    for has_room in (True, False):
+        [held] = (await read(node, inbox))["messages"]
+        await settled(node, inbox, held, status="input_required", reply="Which?")
+        answer = (await called(node, inbox, call(goes_on))).json()
+        assert answer.get("error", {}).get("code") == (None if has_room else -32004)
 
 
 async def test_neither_binding_has_an_extended_card(node: NodeUnderTest) -> None:

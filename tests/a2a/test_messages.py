@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from node.config import Limit, Limits
 from node.store import ids
 from tests.support.node_under_test import NodeUnderTest
 
@@ -136,6 +137,8 @@ async def test_history_is_as_long_as_asked_for(node: NodeUnderTest) -> None:
         (message(messageId=7), ["message.messageId"]),
         (message(parts=[{}]), ["message.parts.0"]),
         (message(parts=[{"text": "hi", "data": {}}]), ["message.parts.0"]),
+        (message(parts=[{"text": "hi", "raw": "aGk="}]), ["message.parts.0"]),
+        (message(parts=[{"text": "hi", "url": "https://x.example/f"}]), ["message.parts.0"]),
         (message(parts=[{"text": 5}]), ["message.parts.0.text"]),
         (message(parts=[{"text": "  "}]), ["message.parts.0.text"]),
         (message(parts=[{"text": "\u200b\u3164"}]), ["message.parts.0.text"]),
@@ -210,6 +213,7 @@ async def test_proto_names_and_unknown_fields_are_read(node: NodeUnderTest) -> N
             "message_id": "m-2",
             "role": 1,
             "context_id": "c-2",
+            "reference_task_ids": ["t-1"],
             "parts": [{"text": "Hello there", "media_type": "text/plain", "colour": "red"}],
             "unknown": {"x": None},
         },
@@ -217,7 +221,8 @@ async def test_proto_names_and_unknown_fields_are_read(node: NodeUnderTest) -> N
     }
     task = (await node.client.post(SEND, json=body, headers=A2A)).json()["task"]
     assert task["contextId"] == "c-2"
-    assert task["history"][0]["parts"] == [{"text": "Hello there", "mediaType": "text/plain"}]
+    (said,) = task["history"]
+    assert (said["parts"], said["referenceTaskIds"]) == ([{"text": "Hello there", "mediaType": "text/plain"}], ["t-1"])
 
 
 async def test_what_nobody_sees_is_not_kept(node: NodeUnderTest) -> None:
@@ -280,6 +285,15 @@ async def test_the_sixty_first_message_in_a_minute_is_refused(node: NodeUnderTes
     refused = next(answer for answer in answers if answer.status_code == 429)
     assert reason(refused.json()) == "RATE_LIMITED"
     assert int(refused.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("overrides", [{"limits": Limits(message=Limit(3, 60))}])
+async def test_a_message_counts_wherever_its_context_is(node: NodeUnderTest) -> None:
+    contexts = [None, *(ids.unlisted_id(partition) for partition in range(3))]
+    answers = [await node.client.post(SEND, json=message(contextId=each), headers=A2A) for each in contexts]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    left = [answer.headers["ratelimit"].partition(";t=")[0] for answer in answers]
+    assert left == ['"message";r=2', '"message";r=1', '"message";r=0', '"message";r=0']
 
 
 @pytest.mark.parametrize(

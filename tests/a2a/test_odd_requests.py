@@ -317,6 +317,16 @@ async def test_an_offer_without_a_publisher_is_that_of_its_message(node: NodeUnd
     assert publishers.pop().startswith("a2a:")
 
 
+async def test_an_offer_that_is_repeated_with_its_key_is_the_same_contract(node: NodeUnderTest) -> None:
+    headers = A2A | {"idempotency-key": "an-idempotency-key-of-32-characters"}
+    first, again = [await node.client.post(OFFER, json=message(), headers=headers) for _ in range(2)]
+    assert (again.json(), again.headers["idempotency-replayed"]) == (first.json(), "true")
+    contract = first.json()["task"]
+    assert contract["history"][0]["parts"] == [{"text": "Hello from agent A."}]
+    shown = (await node.client.get(f"/api/v1/tasks/{contract['id']}?historyLength=0", headers=A2A)).json()
+    assert (shown["id"], "history" in shown) == (contract["id"], False)
+
+
 async def test_an_offer_is_part_of_no_context_and_no_task(node: NodeUnderTest) -> None:
     """A contextId used to be replaced, and was part of the publisher_id that everybody can read."""
     task = await made(node, SEND, contextId="c")

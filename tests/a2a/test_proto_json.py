@@ -119,5 +119,7 @@ FOREIGN = "Hola mundo amigo, necesito tu ayuda con este texto tan largo"
 )
 async def test_what_is_not_english_is_named(node: NodeUnderTest, path: str, said: dict[str, Any], field: str) -> None:
     response = await node.client.post(path, json={"message": message(**said)}, headers=A2A)
-    [_, fields] = response.json()["error"]["details"]
+    error = response.json()["error"]
+    [_, fields] = error["details"]
     assert (response.status_code, [each["field"] for each in fields["fieldViolations"]]) == (400, [field])
+    assert error["message"] == f"Queries must be submitted in plain English (en-US); {field} is not."

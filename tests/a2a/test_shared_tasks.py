@@ -188,6 +188,9 @@ async def test_the_card_is_the_same_at_both_addresses_and_can_be_cached(node: No
     assert card["supportedInterfaces"] == [
         {"url": "http://node.example/api/v1", "protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
     ]
+    (extension,) = card["capabilities"]["extensions"]
+    key = (await node.client.get(extension["uri"])).json()
+    assert extension["params"] == {"webhookPublicKey": key["webhook_public_key"], "did": key["did"]}
     assert first.headers["cache-control"].startswith("public, max-age=")
     assert first.headers["last-modified"].endswith("GMT")
     again = await node.client.get("/api/v1/a2a/card", headers={"if-none-match": first.headers["etag"]})

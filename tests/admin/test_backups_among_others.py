@@ -1,15 +1,17 @@
 """Backups that are named by the time: which are removed for a new one, and what one that fails leaves behind."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
-from node.admin.backup import MANIFEST, STAMPED, BackupError, back_up, remove_remains, superseded
+from node.admin.backup import MANIFEST, STAMPED, BackupError, back_up, remove_all_but, remove_remains, superseded
 from node.common.folder_lock import locked
 from node.config import Settings
 from node.store import connect
 from tests.admin.test_backup import command
 from tests.support.servers import RedisServer
+from tests.support.users import shut
 
 OLD, OLDER, FUTURE = "2026-01-02T030000Z", "2026-01-01T030000Z", "2999-01-01T030000Z"
 
@@ -34,6 +36,27 @@ def test_a_backup_leaves_those_that_the_operator_has_named(tmp_path: Path) -> No
     stamped, *named = sorted(path.name for path in place.iterdir())
     assert (named, STAMPED.fullmatch(stamped) is not None) == (["before-upgrade", "zone"], True)
     assert (place / stamped / MANIFEST).exists()
+
+
+def test_what_another_user_has_left_is_passed_by() -> None:
+    with TemporaryDirectory() as folder:  # in one that others may look into, as tests' own are not
+        place = Path(folder)
+        place.chmod(0o755)
+        (place / OLD).mkdir()
+        with shut(place / OLD):
+            remove_remains(place)
+        assert (place / OLD).exists()
+
+
+def test_a_backup_that_cannot_be_removed_keeps_none_of_the_others(tmp_path: Path) -> None:
+    for name in (OLD, OLDER):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / MANIFEST).touch()
+    (tmp_path / OLDER / MANIFEST).unlink()
+    (tmp_path / OLDER / MANIFEST).mkdir()  # which is not removed as a file is
+    gone, left = remove_all_but(tmp_path, 1, FUTURE)
+    assert gone == [str(tmp_path / OLD)]
+    assert left == [f"{tmp_path / OLDER}: Is a directory"]
 
 
 def test_what_is_being_made_is_no_remains(tmp_path: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from node.cli import main
+from node.store import keys
+from node.store.slots import slot_of
 from tests.support.node_under_test import running, settings_for, until
 from tests.support.servers import Cluster
 
@@ -44,3 +46,22 @@ async def test_the_operator_works_on_a_cluster(
                 return (await node.client.get(BOARD)).status_code == 403
 
             await until(is_blocked)
+
+
+async def test_what_is_left_of_a_cluster_can_be_looked_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Cluster(tmp_path / "cluster", 3, "--cluster-require-full-coverage", "no") as cluster:
+        monkeypatch.setenv("RELAY_REDIS_URL", cluster.url)
+        monkeypatch.setenv("RELAY_LOG", "error")
+        needed = [cluster.primary_of(slot_of(key)) for key in (keys.IDENTITY, keys.BLOCKED, keys.AUDIT)]
+        lost = next(server for server in cluster.servers[:3] if server not in needed)
+        cluster.lose(lost)
+
+        async def is_blocked() -> bool:  # once the members agree that the others go on
+            return await asyncio.to_thread(main, ["admin", "clients", "block", "203.0.113.7"]) == 0
+
+        await until(is_blocked)
+        capsys.readouterr()
+        assert await asyncio.to_thread(main, ["admin", "status"]) == 1
+        assert f"Redis at 127.0.0.1:{lost.port} is out of reach: " in capsys.readouterr().err

@@ -113,6 +113,7 @@ async def test_clients_are_ranked_by_what_they_post_keep_and_are_refused(node: N
     assert first["bytes"] > 1000
     assert (second["client"], second["posts"], second["refused"]) == ("2001:db8:1:2::/64", 1, 3)
     assert (await admin("clients", "top", "--by", "refused", "--json")).data == [second]
+    assert (await admin("clients", "top", "--days", "99999999", "--json")).data == [first, second]
 
 
 async def test_a_hidden_reply_is_shown_to_nobody_and_comes_back(node: NodeUnderTest, admin: Admin) -> None:

@@ -137,6 +137,14 @@ def test_the_first_request_can_be_copied_in_three_languages(browser: Browser, ur
             assert part in page.evaluate("navigator.clipboard.readText()")
 
 
+def test_the_request_that_claims_a_contract_is_seen_as_a_whole(browser: Browser, url: str, api: httpx2.Client) -> None:
+    """Once, the button that copies it left too little room, and `/claim` was out of sight."""
+    contract = made(api.post("/api/v1/tasks", json={"publisher_id": "desk", "title": "Summarise a report"}))
+    with tab(browser, url) as opened:
+        code = opened.open(f"/tasks/{contract}").locator(".code pre")
+        assert code.evaluate("it => it.scrollWidth <= it.clientWidth")
+
+
 def test_the_three_languages_are_there_without_scripts(browser: Browser, url: str) -> None:
     with tab(browser, url, scripts=False) as opened:
         page = opened.open("/")

@@ -180,4 +180,5 @@ def test_a_recipe_is_a_page_and_a_text(served: NodeProcess, name: str) -> None:
 def test_recipes_are_linked_and_unknown_ones_are_missing(served: NodeProcess) -> None:
     for path in ("/", "/llms.txt", "/sitemap.xml", "/recipes"):
         assert "/recipes" in httpx2.get(f"{served.url}{path}").text
+    assert "a command <code>relay</code>" in httpx2.get(f"{served.url}/recipes").text
     assert httpx2.get(f"{served.url}/recipes/nothing").status_code == 404

@@ -176,6 +176,19 @@ def test_what_leads_elsewhere_has_an_address_and_no_body() -> None:
     assert "content" not in answer
 
 
+def test_an_operation_that_names_no_credential_needs_none() -> None:
+    assert DOCUMENT["security"] == []
+    assert "security" not in operation("POST", "/api/v1/relay")
+
+
+def test_a_page_fails_as_a_page() -> None:
+    """Once, each page was said to fail in the form of a protocol."""
+    page = Route(method="GET", path="/board", handler=NOBODY, summary="x", tag="pages", media_type="text/html")
+    answers = document([page], Limits(), "http://node.example")["paths"]["/board"]["get"]["responses"]
+    content = {"text/html": {"schema": {"type": "string"}}}
+    assert answers["default"] == {"description": "An error, as a page.", "content": content}
+
+
 def test_a_text_that_is_no_utf_8_is_an_error_of_whatever_takes_text() -> None:
     text = [found for _, _, found in operations() if "text/plain; charset=utf-8" in str(found.get("requestBody"))]
     assert len(text) == 2

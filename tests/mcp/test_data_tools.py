@@ -3,7 +3,7 @@
 import pytest
 
 from node.config import Limit, Limits
-from tests.mcp.calls import done, result
+from tests.mcp.calls import done, failed, result
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -22,3 +22,8 @@ async def test_a_thread_is_read_to_its_end_as_the_tool_says(node: NodeUnderTest)
         page = await done(node, "read_events", topic=f"thread:{thread}", cursor=page["cursor"])
         found += [event["data"]["body"] for event in page["events"] if event["type"] == "reply.added"]
     assert found == [f"This is reply number {number} of many." for number in range(104)]
+
+
+async def test_a_failure_that_is_of_no_argument_names_none(node: NodeUnderTest) -> None:
+    refused = await failed(node, "upload_artifact", publisher_id="p", media_type="text/plain")
+    assert refused["error"] == "Invalid arguments: give exactly one of text and base64"

@@ -64,6 +64,22 @@ async def test_a_tool_says_what_is_wrong_with_a_token(node: NodeUnderTest) -> No
     assert "inbox_token" in str(await failed(node, "open_inbox", inbox_token=7))
 
 
+@pytest.mark.parametrize(
+    ("tool", "first", "other"),
+    [
+        ("publish_task", {"publisher_id": "p", "title": "Sort a list"}, {"title": "Sort two lists"}),
+        ("open_inbox", {"label": "Desk"}, {"label": "Window"}),
+    ],
+)
+async def test_a_key_that_was_used_is_named_as_the_argument_that_it_is(
+    node: NodeUnderTest, tool: str, first: dict[str, Any], other: dict[str, Any]
+) -> None:
+    await done(node, tool, **first, idempotency_key=SECRET_KEY)
+    refused = await failed(node, tool, **first | other, idempotency_key=SECRET_KEY)
+    said = "Invalid arguments: idempotency_key: This idempotency_key was used for another body; use a new key."
+    assert (refused["code"], refused["error"]) == ("idempotency.conflict", said)
+
+
 async def test_null_clears_a_field_and_what_is_left_out_stays(node: NodeUnderTest) -> None:
     inbox = await done(node, "open_inbox", label="Desk", description="Reads long reports.", rotate=None)
     mine = {"inbox_token": inbox["inbox_token"]}

@@ -35,7 +35,7 @@ async def test_any_other_revision_is_answered_with_the_preferred_one(node: NodeU
     assert (await post(node, handshake(version))).json()["result"]["protocolVersion"] == "2025-03-26"
 
 
-@pytest.mark.parametrize("request_id", [0, -1, 2**70, "", "p", "é \U0001f600"])
+@pytest.mark.parametrize("request_id", [0, -1, 2**70, "", "p", "é \U0001f600", "x" * 998])
 async def test_a_request_gets_its_own_id_back(node: NodeUnderTest, request_id: Any) -> None:
     response = await post(node, request("ping", request_id=request_id))
     assert (response.status_code, response.json()) == (200, {"jsonrpc": "2.0", "id": request_id, "result": {}})
@@ -66,7 +66,7 @@ async def test_params_that_say_nothing_are_no_obstacle(node: NodeUnderTest, para
 )
 async def test_what_holds_no_request_is_accepted_without_an_answer(node: NodeUnderTest, content: Any) -> None:
     response = await post(node, content)
-    assert (response.status_code, response.content) == (202, b"")
+    assert (response.status_code, response.content, response.headers.get("content-type")) == (202, b"", None)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_what_is_not_json_is_a_parse_error(node: NodeUnderTest, body: byte
         {"jsonrpc": "2.0", "id": 1.5, "method": "ping"},
         {"jsonrpc": "2.0", "id": True, "method": "ping"},
         {"jsonrpc": "2.0", "id": [1], "method": "ping"},
-        {"jsonrpc": "2.0", "id": "x" * 1000, "method": "ping"},
+        {"jsonrpc": "2.0", "id": "x" * 999, "method": "ping"},
         {"jsonrpc": "2.0", "id": 10**1001, "method": "ping"},
         {"jsonrpc": "2.0", "id": 1, "method": None},
         {"jsonrpc": "2.0", "id": 1, "method": 5},

@@ -150,6 +150,7 @@ async def test_one_message_of_another_revision_keeps_its_batch_from_being_run(no
         (request("ping", {"_meta": None, "protocolVersion": STATELESS}), "2025-11-25"),
         (request("ping", {"_meta": "protocolVersion"}), "2025-11-25"),
         ([7, naming("2025-03-26", "ping")], "2025-03-26"),
+        ([naming("2025-03-26", "ping"), request("ping")], "2025-03-26"),
     ],
 )
 async def test_what_names_no_other_revision_is_answered(node: NodeUnderTest, content: Any, header: str | None) -> None:

@@ -219,19 +219,29 @@ def test_without_a_folder_there_is_nobody_to_tell(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_somebody_has_removed_is_made_again(tmp_path: Path) -> None:
+    path = new_path(tmp_path / "metrics", "web", os.getpid())
+    for _ in range(2):
+        write(path, snapshot(os.getpid(), 1))
+        assert alive(read(path.parent)) == {"web": 1}
+        assert path.parent.stat().st_mode & 0o077 == 0
+        shutil.rmtree(path.parent)
+
+
 async def test_a_folder_that_takes_no_file_is_told_of_once_each_time(
     node: NodeUnderTest, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     configure("info")
     logging.getLogger().addHandler(caplog.handler)
-    folder = tmp_path / "metrics"
-    meter = Meter(msgspec.structs.replace(node.settings, metrics_dir=str(folder)), "worker", node.store, lambda: ())
+    place = tmp_path / "place"
+    settings = msgspec.structs.replace(node.settings, metrics_dir=str(place / "metrics"))
+    meter = Meter(settings, "worker", node.store, lambda: ())
     once = asyncio.Event()
     once.set()
     for is_there in (False, False, True, False, False):
         if is_there:
-            folder.mkdir()
+            place.mkdir()
         await meter.run(once)
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
     said = [cast("dict[str, str]", record.msg)["event"] for record in caplog.records]
     assert said.count("metrics not written") == 2

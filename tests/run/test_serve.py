@@ -20,6 +20,18 @@ from tests.support.nodes import NodeProcess, gone
 from tests.support.servers import PATIENCE, until
 
 SMALL = (sys.executable, "-m", "tests.support.small_node", "serve")
+AT_A_LOCK = """
+import signal, sys, threading
+from tests.support import small_node
+
+def interrupt(frame, event, called):
+    code = frame.f_code
+    if (event, code.co_filename, code.co_name) == ("c_return", threading.__file__, "__enter__"):
+        signal.raise_signal(signal.SIGTERM)
+
+sys.setprofile(interrupt)
+small_node.main("serve")
+"""
 STOPPED_WITHIN = 10.0  # s, DESIGN 2
 NEW_CONNECTIONS = 20  # shared out among the web processes, of which there are two
 
@@ -131,6 +143,13 @@ def test_a_node_that_is_told_to_stop_leaves_nothing_behind(small: NodeProcess, s
     assert small.wait(STOPPED_WITHIN) == 0
     assert all(gone(child) for child in children)
     assert not (small.folder / "redis" / "redis.sock").exists()
+
+
+def test_a_signal_that_comes_while_the_supervisor_has_a_lock_stops_it(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data", (sys.executable, "-c", AT_A_LOCK)) as node:
+        node.start().line("child started", child="worker")
+        node.signal(signal.SIGTERM)  # in case that it takes none
+        assert node.wait(STOPPED_WITHIN) == 0
 
 
 def test_a_stopping_node_answers_the_requests_it_holds(small: NodeProcess) -> None:

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.site import filters
-from node.site.filters import EXCERPT, age, code, excerpt, fingerprint, marked, moment, span, xml_text
+from node.site.filters import EXCERPT, age, ago, code, excerpt, fingerprint, marked, moment, span, xml_text
 from node.text.terms import stem
 
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("ago", "text"),
+    ("passed", "text"),
     [
         (timedelta(seconds=-5), "now"),
         (timedelta(seconds=59), "now"),
@@ -27,8 +27,16 @@ NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
         (timedelta(days=40), "12 Oct 2026"),
     ],
 )
-def test_an_age_is_as_coarse_as_readers_need(ago: timedelta, text: str) -> None:
-    assert age((NOW - ago).isoformat().replace("+00:00", "Z"), NOW) == text
+def test_an_age_is_as_coarse_as_readers_need(passed: timedelta, text: str) -> None:
+    assert age((NOW - passed).isoformat().replace("+00:00", "Z"), NOW) == text
+
+
+@pytest.mark.parametrize(
+    ("passed", "text"),
+    [(timedelta(0), "just now"), (timedelta(hours=3), "3 h ago"), (timedelta(days=40), "12 Oct 2026")],
+)
+def test_an_age_stands_in_a_sentence(passed: timedelta, text: str) -> None:
+    assert ago((NOW - passed).isoformat(), NOW) == text
 
 
 def test_a_span_is_told_in_the_largest_even_unit() -> None:

@@ -1,6 +1,7 @@
 """A store in which something happens between two commands of one who reads."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from node.store import Arg, RedisReply, Store
 
@@ -14,6 +15,10 @@ class Interrupted:
         self._happens = happens
         self._first = first
         self._is_over = False
+
+    def __getattr__(self, name: str) -> Any:
+        """What runs as it is."""
+        return getattr(self._store, name)
 
     async def command(self, *args: Arg) -> RedisReply:
         reply = await self._store.command(*args)

@@ -2,10 +2,12 @@
 
 import math
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
 
-from node.tasks.model import NewTask, TaskStatus
+from node.common.timestamps import timestamp
+from node.tasks.model import EndedAttempt, FailureReason, NewTask, TaskStatus
 
 PUBLISHER = "desk"
 NO_TOKEN = "1.x.y"
@@ -41,6 +43,15 @@ class Terms(msgspec.Struct, frozen=True):
         )
 
 
+class Told(NamedTuple):
+    """What an event says of a change."""
+
+    what: str
+    status: TaskStatus
+    attempt: int
+    assignee: str
+
+
 class Model:
     """What a contract must be. Times are in milliseconds."""
 
@@ -49,27 +60,39 @@ class Model:
         self.publisher_token = publisher_token
         self.terms = terms
         self.status: TaskStatus = "offered"
+        self.changed = now
+        """When it got that status."""
         self.assignee: str | None = None
         self.attempt = 0
         self.token: str | None = None
         """That of the last claim, unless it has lapsed."""
         self.key: tuple[str, str] | None = None
+        self.claimed: int | None = None
         self.ends: int | None = None
         self.opens: int | None = None
+        self.submitted: int | None = None
         self.review_ends: int | None = None
         self.deadline = None if terms.deadline is None else now + terms.deadline * 1000
         self.failures = 0
-        self.outcomes: list[str] = []
+        self.attempts: list[EndedAttempt] = []
         self.failed_attempt = 0
         self.rejection: str | None = None
         self.result: bytes | None = None
-        self.told = ["offered"]
+        self.told = [Told("offered", "offered", 0, "")]
 
-    def change(self, status: TaskStatus, what: str) -> None:
-        self.status = status
-        self.told.append(what)
+    @property
+    def next_change(self) -> int | None:
+        """When it changes by itself."""
+        deadline = self.deadline if self.status in ("offered", *AT_WORK) else None
+        coming = (self.ends, self.opens, self.review_ends, deadline)
+        return min((time for time in coming if time is not None), default=None)
+
+    def change(self, status: TaskStatus, what: str, at: int) -> None:
+        self.status, self.changed = status, at
+        assignee = None if what == "offered" else self.assignee
+        self.told.append(Told(what, status, self.attempt, assignee or ""))
         if status == "offered":
-            self.assignee = None
+            self.assignee = self.claimed = None
         if status not in AT_WORK:
             self.ends = None
         if status != "submitted":
@@ -78,23 +101,38 @@ class Model:
             self.opens = None
 
     def claim(self, agent: str, token: str, key: str | None, now: int) -> None:
-        self.change("claimed", "claimed")
         self.assignee, self.token, self.key = agent, token, (agent, key) if key else None
+        self.claimed = now
         self.attempt += 1
+        self.change("claimed", "claimed", now)
         self.renew(now)
 
     def renew(self, now: int) -> None:
         """Begin the lease anew."""
         self.ends = None if self.terms.lease is None else now + self.terms.lease * 1000
 
-    def end_attempt(self, at: int, outcome: str, *, retryable: bool = True) -> None:
-        """An attempt has ended without a result."""
+    def submit(self, now: int, review: int) -> None:
+        """A result is handed in, and reviewed for so many seconds."""
+        self.change("submitted", "submitted", now)
+        self.submitted, self.review_ends = now, now + review * 1000
+
+    def end_attempt(self, at: int, failed: FailureReason | None = None) -> None:
+        """An attempt has `failed`, or has lapsed."""
         self.failures += 1
-        self.outcomes.append(outcome)
-        if not retryable or self.failures >= (self.terms.attempts or 1):
-            self.change("failed", "failed")
+        self.attempts.append(
+            EndedAttempt(
+                self.attempt,
+                self.assignee or "",
+                timestamp(self.claimed or 0),
+                timestamp(at),
+                "failed" if failed else "lapsed",
+                failed,
+            )
+        )
+        if (failed and not failed.retryable) or self.failures >= (self.terms.attempts or 1):
+            self.change("failed", "failed", at)
             return
-        self.change("offered", "failed" if outcome == "failed" else "expired")
+        self.change("offered", "failed" if failed else "expired", at)
         if self.terms.retry is not None and self.token:
             digits = int(self.token.split(".")[1][:4], 16)
             pause = min(self.terms.retry * 1000 * 2.0 ** (self.failures - 1), DAY_MS)
@@ -103,20 +141,20 @@ class Model:
     def pass_time(self, now: int) -> None:
         """What time alone has changed by then."""
         if self.review_ends is not None and self.review_ends <= now:
-            self.change("completed", "completed")
+            self.change("completed", "completed", self.review_ends)
         over = self.deadline is not None and self.deadline <= now and self.status in ("offered", *AT_WORK)
         last = min(now, self.deadline - 1) if over and self.deadline is not None else now
         if self.ends is not None and self.ends <= last:
             if self.terms.attempts is None:
-                self.change("offered", "expired")
+                self.change("offered", "expired", self.ends)
             else:
-                self.end_attempt(self.ends, "lapsed")
+                self.end_attempt(self.ends)
             self.token = self.key = None
         if self.opens is not None and self.opens <= last:
-            self.opens = None
-            self.told.append("offered")
-        if over and self.status != "failed":
-            self.change("expired", "expired")
+            at, self.opens = self.opens, None
+            self.change("offered", "offered", at)
+        if over and self.status != "failed" and self.deadline is not None:
+            self.change("expired", "expired", self.deadline)
 
     def claim_refusal(self, token: str, *, released: bool = False) -> str | None:
         """The refusal of a step that takes the claim."""

@@ -46,8 +46,10 @@ async def test_a_contract_that_fails_once_has_failed(node: NodeUnderTest) -> Non
         }
     ]
     dead = (await node.client.get(TASKS, params={"status": "failed"})).json()
-    assert [found["id"] for found in dead["tasks"]] == [task["id"]]
+    assert dead["tasks"] == [{name: value for name, value in failed.items() if name != "attempts"}]
     assert refused(await act(node, task, "claim", assignee_id="other-agent")) == (409, "task.state")
+    await act(node, task, "retry", publisher_token=task["publisher_token"])
+    assert (await node.client.get(TASKS, params={"status": "failed"})).json()["total"] == 0
 
 
 async def test_a_repeated_failure_is_told_the_same_and_counts_once(node: NodeUnderTest) -> None:
@@ -182,6 +184,8 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
     await act(node, task, "complete", **token, result_payload={"pages": 2})
     accepted = (await act(node, task, "accept", **publisher)).json()
     assert (accepted["status"], accepted["result_payload"]) == ("completed", {"pages": 2})
+    late = await act(node, task, "reject", **publisher, reason="Two pages, please.")  # as it was rejected before
+    assert refused(late) == (409, "task.state")
     assert [event["type"] for event in await told(node.store, task["id"])][2:] == [
         "task.submitted",
         "task.rejected",

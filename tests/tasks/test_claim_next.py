@@ -9,17 +9,18 @@ from pytest import MonkeyPatch
 from node.store import OutcomeUnknown, Store, connect
 from node.store.errors import StoreBusy
 from node.store.idempotency import bound_key
+from node.store.keys import OFFERS
 from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.matching import Matching
 from node.tasks.model import Holding, NewTask, NextClaim
-from node.tasks.offers import OfferFeed
+from node.tasks.offers import PAGE, Offer, OfferFeed
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from node.web.http import WAITING_BY_CLIENT
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import RedisServer
-from tests.tasks.calls import TASKS, act, claimed, offered, refused, search_on, tasks_on
+from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, search_on, tasks_on
 
 NEXT = f"{TASKS}/claim-next"
 WORKERS, CONTRACTS = 300, 60
@@ -88,6 +89,16 @@ async def test_a_key_gets_the_same_claim_again_and_no_second_contract(node: Node
     assert (await node.client.get(TASKS, params={"status": "offered"})).json()["total"] == 1
     await act(node, first.json(), "complete", claim_token=first.json()["claim_token"])
     assert refused(await claim_next(node, idempotency_key=KEY)) == (409, "task.state")
+
+
+async def test_a_key_whose_contract_another_has_by_now_gets_the_next_one(node: NodeUnderTest) -> None:
+    lost = await offered(node, lease_seconds=60)
+    assert (await claim_next(node, idempotency_key=KEY)).json()["id"] == lost["id"]
+    await end_lease(node.store, lost["id"])
+    assert (await act(node, lost, "claim", assignee_id="other")).status_code == 200
+    task = await offered(node)
+    again = await claim_next(node, idempotency_key=KEY, wait=20)
+    assert (again.json()["id"], again.json()["attempt"]) == (task["id"], 1)
 
 
 async def test_two_requests_of_one_key_that_wait_get_one_contract(node: NodeUnderTest) -> None:
@@ -233,6 +244,85 @@ async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, 
     await matching.close()
 
 
+async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
+    """As one that was tried a moment ago it was passed over in the list for seconds."""
+    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    tasks, claims, matching = process(node.store)
+    key = bound_key("claim-next", "worker", KEY, b"")
+    waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key)) for _ in range(2)]
+    await until(lambda: _waits(matching, 2))
+    for _ in range(2):
+        await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    first, again = [(await each)[0] for each in waiting]
+    other, _ = await claims.claim(NextClaim("other", wait=4), None)
+    assert first
+    assert first == again
+    assert other
+    await matching.close()
+
+
+class Overtaken(OfferFeed):
+    """Brings an offer by the feed after the list was read, and before whoever reads it has got it."""
+
+    def __init__(self, store: Store, tasks: Tasks) -> None:
+        super().__init__(store)
+        self._tasks = tasks
+        self._came = asyncio.Event()
+
+    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
+        found = await super().listed(start, count)
+        await self._tasks.create(NewTask("desk", "Count the panels"), None, None)
+        await self._came.wait()
+        return found
+
+    async def after(self, entry: str) -> list[tuple[str, Offer]]:
+        found = await super().after(entry)
+        if found:
+            self._came.set()
+        return found
+
+
+async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
+    """It was forgotten for what the list had held before, if nobody was there yet whom it fits."""
+    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 100.0)
+    tasks, _, _ = process(node.store)
+    await tasks.create(NewTask("office", "Count the panels"), None, None)
+    matching = Matching(Overtaken(node.store, tasks))
+    claims = ClaimsOfAny(node.store, tasks, matching, search_on(node.store, tasks), 3600)
+    assert (await claims.claim(NextClaim("worker", publisher_ids=["office"]), None))[0]
+    claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=4), None)
+    assert claim
+    await matching.close()
+
+
+class Late(OfferFeed):
+    """An offer comes before whoever follows the feed knows where that ends."""
+
+    def __init__(self, store: Store, tasks: Tasks) -> None:
+        super().__init__(store)
+        self._tasks = tasks
+
+    async def end(self) -> str:
+        await self._tasks.create(NewTask("desk", "Count the panels"), None, None)
+        return await super().end()
+
+
+async def test_the_list_is_read_once_the_feed_is_followed(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
+    """Also when nobody had waited for a while, and the feed is followed anew."""
+    monkeypatch.setattr("node.tasks.matching.IDLE_SECONDS", 0.0)
+    tasks, _, _ = process(node.store)
+    matching = Matching(Late(node.store, tasks))
+    claims = ClaimsOfAny(node.store, tasks, matching, search_on(node.store, tasks), 3600)
+    for _ in range(2):
+        assert (await claims.claim(NextClaim("worker"), None))[0]
+        await until(lambda: _is_heard_by_nobody(node))
+    await matching.close()
+
+
+async def _is_heard_by_nobody(node: NodeUnderTest) -> bool:
+    return await node.store.command("PUBSUB", "SHARDNUMSUB", OFFERS, key=OFFERS) == [OFFERS.encode(), 0]
+
+
 async def _waits(matching: Matching, count: int) -> bool:
     return len(matching) == count
 
@@ -253,5 +343,18 @@ async def test_the_list_of_offers_waits_and_goes_on_from_where_it_was(node: Node
     for more in ({"skill": "law"}, {"publisher_id": "my-desk"}):
         named = (await node.client.get(TASKS, params={"status": "offered"} | more)).json()
         assert ([task["id"] for task in named["tasks"]], named["total"]) == ([new["id"]], 1)
+        beyond = (await node.client.get(TASKS, params={"status": "offered", "offset": 1} | more)).json()
+        assert (beyond["tasks"], beyond["total"]) == ([], 1)
     for wrong in ({"since": "soon"}, {"wait": 31}, {"skill": "Two words"}):
         assert (await node.client.get(TASKS, params={"status": "offered"} | wrong)).status_code == 422
+
+
+async def test_who_waits_for_an_offer_is_not_held_up_by_those_before_it_that_do_not_fit(node: NodeUnderTest) -> None:
+    """It looked at as many as are read in one trip, and then waited for another to come."""
+    tasks = tasks_on(node.store)
+    for _ in range(PAGE + 1):
+        await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    wanted, _ = await tasks.create(NewTask("desk", "Count the panels", skills=["law"]), None, None)
+    asked = {"status": "offered", "since": "0-0", "skill": "law", "wait": 20}
+    found = (await node.client.get(TASKS, params=asked, timeout=30)).json()
+    assert [task["id"] for task in found["tasks"]] == [wanted.id]

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from node.store import Store, ids, keys
 from node.tasks.model import PLAIN_STATUSES, STATUSES, Holding
+from node.tasks.offers import OfferFeed
+from node.tasks.pages import TaskPages
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
+from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, offered, tasks_on
@@ -127,6 +130,54 @@ async def test_the_list_is_looked_through_once_for_all_who_look_for_work_at_a_ti
     task = await offered(node, skills=["law"])
     assert await asyncio.gather(*looking) == [[task["id"]]] * 50
     assert empty_redis.info("commandstats")["cmdstat_zrevrange"]["calls"] < 50
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_what_is_offered_while_the_list_is_read_is_on_the_page_or_after_it(
+    node: NodeUnderTest, first: int
+) -> None:
+    """Where the feed goes on was read after the list, or together with it, in any order."""
+    offers = [await offered(node)]
+
+    async def go_on() -> None:
+        offers.append(await offered(node))
+
+    interrupted = cast("Store", Interrupted(node.store, go_on, first))
+    page = await TaskPages(interrupted, TaskStore(node.store, 60)).read("offered", 20, 0)
+    after = await OfferFeed(node.store).after(page.next_since)
+    assert {*page.rows, *(offer.id for _, offer in after)} == {task["id"] for task in offers}
+
+
+async def test_a_page_of_what_came_since_goes_on_after_what_it_shows(node: NodeUnderTest) -> None:
+    tasks = [await offered(node) for _ in range(5)]
+    await act(node, tasks[1], "claim", assignee_id="worker-1")
+    asked = {"status": "offered", "limit": 2, "since": "0-0"}
+    for expected in ([0], [2, 3], [4], []):
+        page = (await node.client.get(TASKS, params=asked)).json()
+        assert [found["id"] for found in page["tasks"]] == [tasks[number]["id"] for number in expected]
+        asked["since"] = page["next_since"]
+    # Who waits is not held up by one that somebody has claimed since.
+    await act(node, tasks[0], "claim", assignee_id="worker-1")
+    asked = {"status": "offered", "limit": 1, "since": "0-0", "wait": 20}
+    page = (await node.client.get(TASKS, params=asked, timeout=30)).json()
+    assert [found["id"] for found in page["tasks"]] == [tasks[2]["id"]]
+
+
+async def test_who_asks_from_beyond_the_end_goes_on_from_the_end(node: NodeUnderTest) -> None:
+    await offered(node)
+    page = (await node.client.get(TASKS, params={"status": "offered", "since": "9999999999999-0"})).json()
+    task = await offered(node)
+    after = (await node.client.get(TASKS, params={"status": "offered", "since": page["next_since"]})).json()
+    assert [found["id"] for found in after["tasks"]] == [task["id"]]
+
+
+async def test_a_paused_contract_has_not_been_put_on_offer(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=2, retry_seconds=600)
+    since = (await listed(node, "offered"))["next_since"]
+    await act(node, task, "fail", claim_token=task["claim_token"], code="it.broke")
+    await tasks_on(node.store).project(task["id"])
+    page = (await node.client.get(TASKS, params={"status": "offered", "since": since})).json()
+    assert page["tasks"] == []
 
 
 @pytest.mark.parametrize("asked", [{"skill": "summarise"}, {"publisher_id": "report-desk"}, {"since": "1-1"}])

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, multiple, precondition, rule
 
 from node.common.timestamps import timestamp
-from node.store import keys
+from node.store import ids, keys
 from node.store.idempotency import bound_key
 from node.tasks.model import (
     STATUSES,
     Cancellation,
     Completion,
     FailedAttempt,
+    FailureReason,
     Holding,
     NewClaim,
     Rejection,
@@ -28,7 +29,7 @@ from node.tasks.model import (
 from node.tasks.store import TaskStore
 from tests.support.machine import StoreMachine
 from tests.tasks.calls import tasks_on, told
-from tests.tasks.task_model import AT_WORK, ENDED, NEXT, NO_TOKEN, PUBLISHER, Model, Terms
+from tests.tasks.task_model import AT_WORK, ENDED, NEXT, NO_TOKEN, PUBLISHER, Model, Terms, Told
 
 ACTORS = st.sampled_from([PUBLISHER, "ann", "bob"])
 AGENTS = st.sampled_from(["ann", "bob"])
@@ -41,7 +42,7 @@ FULL = st.builds(
     lease=st.sampled_from([None, 30, 600]),
     attempts=st.sampled_from([2, 3]),
     retry=st.sampled_from([None, 10]),
-    deadline=st.sampled_from([None, 45, 700]),
+    deadline=st.sampled_from([None, 45, 600]),  # also together with a lease
     review=st.sampled_from([None, 30]),
 )
 TERMS = st.sampled_from([PLAIN, FULL, FULL, FULL]).flatmap(lambda terms: terms)  # which have more to go wrong
@@ -49,6 +50,7 @@ AT_ONCE = 2  # contracts that are not over: what may go wrong between two does, 
 CONTRACTS = 6  # at most
 STEPS = st.integers(0, 2**32).map(lambda seed: Random(seed).choices(range(60), k=6))
 """Which of the steps that are allowed are taken; drawn one by one they would be the same few again and again."""
+CHANGES_KEPT = 16
 LONG = 30 * 86_400  # s; by then no contract changes by itself any more
 
 
@@ -78,7 +80,10 @@ class TaskMachine(StoreMachine):
             self.sweep()
             for model in self.all:
                 events: Any = self.run_step(told(self.store, model.id))
-                assert [event["type"] for event in events] == [f"task.{what}" for what in model.told]
+                assert [_told(event) for event in events] == model.told
+                log = self.run_step(self._tasks.changes(model.id))
+                assert log.count == len(model.told)
+                assert [what for what, _ in log.last] == [each.what for each in model.told][-CHANGES_KEPT:]
 
     @property
     def ms(self) -> int:
@@ -123,7 +128,7 @@ class TaskMachine(StoreMachine):
         """What a contract allows now, except that it is called off."""
         model.pass_time(self.ms)
         if model.opens is not None:
-            return [lambda: self.wait_for_the_moment(model, 0)]
+            return [lambda: self.wait_for_the_moment(model, 0), lambda: self.claim(model, "ann", None)]
         if model.status == "offered":
             return [lambda: self.claim(model, "ann", None), lambda: self.claim(model, "bob", "first-secret-key")]
         if model.status in AT_WORK:
@@ -141,6 +146,7 @@ class TaskMachine(StoreMachine):
                 lambda: self.accept(model, "token"),
                 lambda: self.reject(model, "token", "too short"),
                 lambda: self.reject(model, "token", "too long"),
+                lambda: self.reject_too_late(model),
             ]
         return [lambda: self.retry(model, "token")]
 
@@ -193,7 +199,7 @@ class TaskMachine(StoreMachine):
             refusal = "task.result" if after == "completed" and model.terms.review is not None else None
         move = Transition(actor, wanted, model.publisher_token if publisher else None, token)
         if self.attempt(lambda: self._tasks.transition(model.id, move, None, None), refusal) and after:
-            model.change(after, after)
+            model.change(after, after, self.ms)
 
     @rule(model=MODELS, token=st.just(OWN) | tokens, result=st.sampled_from([b"null", b"1", b'{"a": 1}']))
     def complete(self, model: Model, token: str, result: bytes) -> None:
@@ -207,10 +213,9 @@ class TaskMachine(StoreMachine):
         if answer and model.status in AT_WORK:
             model.result = result
             if model.terms.review is None:
-                model.change("completed", "completed")
+                model.change("completed", "completed", self.ms)
             else:
-                model.change("submitted", "submitted")
-                model.review_ends = self.ms + model.terms.review * 1000
+                model.submit(self.ms, model.terms.review)
 
     @rule(model=MODELS, token=st.just(OWN) | tokens, retryable=st.sampled_from([True, True, False]))
     def fail(self, model: Model, token: str, retryable: bool) -> None:
@@ -221,7 +226,7 @@ class TaskMachine(StoreMachine):
         failed = FailedAttempt("it.broke", retryable=retryable, claim_token=token)
         if self.attempt(lambda: self._tasks.fail(model.id, failed), refusal) and model.status in AT_WORK:
             model.failed_attempt = model.attempt
-            model.end_attempt(self.ms, "failed", retryable=retryable)
+            model.end_attempt(self.ms, FailureReason(failed.code, failed.message, retryable))
 
     @rule(model=MODELS, proof=PROOFS)
     def retry(self, model: Model, proof: str) -> None:
@@ -231,7 +236,7 @@ class TaskMachine(StoreMachine):
             refusal = "task.over"
         shown = Cancellation(proof_of(model, proof))
         if self.attempt(lambda: self._tasks.retry(model.id, shown, None), refusal) and model.status == "failed":
-            model.change("offered", "offered")
+            model.change("offered", "offered", self.ms)
             model.failures = (model.terms.attempts or 1) - 1
             model.token = model.key = None
 
@@ -242,7 +247,7 @@ class TaskMachine(StoreMachine):
         refusal = model.publisher_refusal(proof, "completed" if again else "submitted")
         shown = Cancellation(proof_of(model, proof))
         if self.attempt(lambda: self._tasks.accept(model.id, shown, None), refusal) and not again:
-            model.change("completed", "completed")
+            model.change("completed", "completed", self.ms)
 
     @rule(model=MODELS, proof=PROOFS, reason=st.sampled_from(["too short", "too long"]))
     def reject(self, model: Model, proof: str, reason: str) -> None:
@@ -251,12 +256,17 @@ class TaskMachine(StoreMachine):
         refusal = model.publisher_refusal(proof, model.status if again else "submitted")
         rejection = Rejection(proof_of(model, proof), reason=reason)
         if self.attempt(lambda: self._tasks.reject(model.id, rejection, None), refusal) and not again:
-            model.rejection, model.result = reason, None
+            model.rejection, model.result, model.submitted = reason, None, None
             if model.deadline is not None and model.deadline <= self.ms:
-                model.change("expired", "expired")
+                model.change("expired", "expired", self.ms)
             else:
-                model.change("in_progress", "rejected")
+                model.change("in_progress", "rejected", self.ms)
                 model.renew(self.ms)
+
+    def reject_too_late(self, model: Model) -> None:
+        """At the moment at which silence accepts."""
+        self.wait_for_the_moment(model, 0)
+        self.reject(model, "token", "too late")
 
     @rule(model=MODELS, token=st.just(OWN) | tokens)
     def extend(self, model: Model, token: str) -> None:
@@ -271,7 +281,7 @@ class TaskMachine(StoreMachine):
         token = meant(model, token)
         refusal = model.claim_refusal(token, released=True)
         if self.attempt(lambda: self._tasks.release(model.id, Holding(token)), refusal) and model.status in AT_WORK:
-            model.change("offered", "released")
+            model.change("offered", "released", self.ms)
 
     @rule(model=MODELS, proof=PROOFS)
     def cancel(self, model: Model, proof: str) -> None:
@@ -279,7 +289,7 @@ class TaskMachine(StoreMachine):
         refusal = model.publisher_refusal(proof, "offered", "canceled", *AT_WORK)
         shown = Cancellation(proof_of(model, proof))
         if self.attempt(lambda: self._tasks.cancel(model.id, shown, None), refusal) and model.status != "canceled":
-            model.change("canceled", "canceled")
+            model.change("canceled", "canceled", self.ms)
 
     @rule(seconds=st.sampled_from([1, 29, 30, 600]))
     def wait(self, seconds: int) -> None:
@@ -302,9 +312,14 @@ class TaskMachine(StoreMachine):
         for model in self.all:
             model.pass_time(self.ms)
             self.run_step(self._tasks.project(model.id))
+            leases = keys.leases(ids.partition_of_id(model.id))
+            planned = cast("bytes | None", self.run_step(self.store.command("ZSCORE", leases, model.id)))
+            assert (planned and int(float(planned))) == model.next_change
+        records = self.records()
         for status in STATUSES:
             page = self.run_step(self._tasks.page(TaskPageQuery(status, limit=50)))
-            assert {task.id for task in page.tasks} == {model.id for model in self.all if model.status == status}
+            there = {task.id: _as_listed(task) for task in records if task.status == status}
+            assert {task.id: task for task in page.tasks} == there
             assert page.total == len(page.tasks)
 
     def records(self) -> list[Task]:
@@ -326,11 +341,16 @@ class TaskMachine(StoreMachine):
             task = self.run_step(self._tasks.get(model.id))
             model.pass_time(self.ms)  # readers see what no step has written down yet
             assert (task.status, task.assignee_id) == (model.status, model.assignee)
-            assert task.attempt == model.attempt
-            assert task.lease_expires_at == (None if model.ends is None else timestamp(model.ends))
+            assert (task.attempt, task.claimed_at) == (model.attempt, _at(model.claimed))
+            assert task.updated_at == timestamp(model.changed)
+            assert task.lease_expires_at == _at(model.ends)
             assert task.retry_at == _shown(model.opens)
-            assert task.review_ends_at == _shown(model.review_ends)
-            assert _outcomes(task) == model.outcomes[-10:]
+            assert (task.submitted_at, task.review_ends_at) == (_shown(model.submitted), _shown(model.review_ends))
+            assert task.completed_at == _at(model.changed if model.status == "completed" else None)
+            assert task.failed_at == _shown(model.changed if model.status == "failed" else None)
+            assert task.expired_at == _shown(model.changed if model.status == "expired" else None)
+            assert task.rejection == (msgspec.UNSET if model.rejection is None else model.rejection)
+            assert task.attempts == (model.attempts[-10:] or msgspec.UNSET)
             handed_in = model.status in ("completed", "submitted")
             assert _result(task) == (model.result or b"null" if handed_in else None)
 
@@ -345,12 +365,22 @@ def proof_of(model: Model, proof: str) -> str | None:
     return {"token": model.publisher_token, "none": None, "wrong": model.id}[proof]
 
 
+def _as_listed(task: Task) -> Task:
+    """The record, without what lists leave out."""
+    return msgspec.structs.replace(task, result_payload=msgspec.UNSET, attempts=msgspec.UNSET)
+
+
 def _shown(at: int | None) -> str | msgspec.UnsetType:
     return msgspec.UNSET if at is None else timestamp(at)
 
 
-def _outcomes(task: Task) -> list[str]:
-    return [] if task.attempts is msgspec.UNSET else [attempt.outcome for attempt in task.attempts]
+def _at(at: int | None) -> str | None:
+    return None if at is None else timestamp(at)
+
+
+def _told(event: dict[str, str]) -> Told:
+    what, status = event["type"].removeprefix("task."), cast("TaskStatus", event["status"])
+    return Told(what, status, int(event["attempt"]), event["assignee_id"])
 
 
 def _result(task: Task) -> bytes | None:

@@ -34,9 +34,24 @@ async def test_another_spelling_of_a_path_is_not_served(node: NodeUnderTest, pat
         assert response.json()["error"]
 
 
-async def test_a_protocol_says_so_in_its_own_form(node: NodeUnderTest) -> None:
-    response = await node.client.post("/api/v1/message:send/", json={})
-    assert (response.status_code, response.json()["error"]["status"]) == (404, "NOT_FOUND")
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/api/v1/message:send/"),
+        ("POST", "/api/v1/tasks/a%2Fb:cancel"),
+        ("GET", f"/api/v1/inboxes/{'a' * 27}/a2a/tasks/a%2Fb"),
+        ("GET", f"/api/v1/inboxes/{'a' * 27}/a2a/tasks/a%2fb/pushNotificationConfigs"),
+    ],
+)
+async def test_a_protocol_says_so_in_its_own_form(node: NodeUnderTest, method: str, path: str) -> None:
+    """An official client of A2A escapes the slash in an id, and read an error of no form that it knows."""
+    response = await node.client.request(method, f"http://node.example{path}", json={})
+    error = response.json()["error"]
+    assert (response.status_code, error["status"], error["details"][0]["reason"]) == (
+        404,
+        "NOT_FOUND",
+        "METHOD_NOT_FOUND",
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from pathlib import Path
 
 from relay_client.client import PATIENCE
 from relay_client.command import agents, artifacts, board, inbox, node, tasks
@@ -35,7 +36,10 @@ def parser() -> ArgumentParser:
     made.add_argument("--version", action="version", version=__version__)
     common(made)
     made.set_defaults(
-        node=os.environ.get("RELAY_NODE", NODE), key=os.environ.get("RELAY_KEY"), timeout=PATIENCE.deadline, json=False
+        node=os.environ.get("RELAY_NODE") or NODE,
+        key=os.environ.get("RELAY_KEY"),
+        timeout=PATIENCE.deadline,
+        json=False,
     )
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     for part in (board, inbox, tasks, agents, artifacts, node):
@@ -48,6 +52,9 @@ def parser() -> ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    for name in ("stdout", "stderr"):  # closed by whoever started this: what is said goes nowhere
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # for as long as the process runs
     made = parser()
     given = parsed(made, sys.argv[1:] if arguments is None else arguments)
     try:

@@ -5,7 +5,7 @@ from argparse import Namespace
 from typing import Any
 
 from relay_client.agents import card
-from relay_client.command.output import show
+from relay_client.command.output import nothing_found, show
 from relay_client.command.parser import Commands, command, connected, group, json_of
 from relay_client.errors import UsageError
 
@@ -30,6 +30,7 @@ def add(commands: Commands) -> None:
 def _find(given: Namespace) -> None:
     with connected(given) as relay:
         found = relay.agents.search(given.query, limit=given.limit, threshold=given.threshold, live=given.live)
+    nothing_found(given, found)
     for hit in found["hits"]:
         text = f"{hit['score']:.2f}  {hit['name']}: {hit['skill'] or hit['snippet']}\n      {hit['url']}"
         show(given, hit, text)

@@ -1,5 +1,6 @@
 """`relay artifact`: large bytes, there and back."""
 
+import sys
 from argparse import Namespace
 from pathlib import Path
 
@@ -12,17 +13,19 @@ def add(commands: Commands) -> None:
     """The commands of this file."""
     artifact = group(commands, "artifact", "large bytes, stored for a while")
     put = command(artifact, "put", _put, "store a file; shows its id once the node has verified it")
-    put.add_argument("file")
+    put.add_argument("file", help="- reads it from standard input")
     put.add_argument("--publisher", metavar="NAME", default="relay-command", help="your public name")
     put.add_argument("--type", metavar="MEDIA_TYPE", help="else by the name of the file")
     get = command(artifact, "get", _get, "save an artifact, if its digest is right")
     get.add_argument("id")
-    get.add_argument("file", nargs="?", help="else the name that it was stored with, here")
+    get.add_argument(
+        "file", nargs="?", help="- writes it to standard output; else the name that it was stored with, here"
+    )
     get.add_argument("--force", action="store_true", help="replace a file that is there")
 
 
 def _put(given: Namespace) -> None:
-    source = file_of(given.file)
+    source = sys.stdin.buffer.read() if given.file == "-" else file_of(given.file)
     with connected(given) as relay:
         stored = relay.artifacts.upload(source, given.publisher, media_type=given.type, progress=progress())
     show(given, stored, stored["id"])
@@ -30,6 +33,10 @@ def _put(given: Namespace) -> None:
 
 def _get(given: Namespace) -> None:
     with connected(given) as relay:
+        if given.file == "-":
+            sys.stdout.buffer.write(relay.artifacts.download_bytes(given.id))
+            sys.stdout.buffer.flush()
+            return
         target = Path(given.file or _name(relay.artifacts.get(given.id)["filename"], given.id))
         if target.exists() and not given.force:
             raise UsageError(f"{target} exists; --force replaces it")

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from relay_client.client import Relay
-from relay_client.command.output import note, show
+from relay_client.command.output import fields, note, show
 from relay_client.command.parser import Commands, command, connected, group, signer, text_of
 from relay_client.command.running import run, words_of
 from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused, UsageError
@@ -101,21 +101,26 @@ def _close(given: Namespace) -> None:
 
 def _watch(given: Namespace) -> None:
     address = _address(given)
-    words = words_of(given.exec) if given.exec else None
+    words = None if given.exec is None else words_of(given.exec)
     with connected(given) as relay:
         if given.keep:
             for message in relay.inboxes.read(address, given.token, limit=100)["messages"]:
-                show(given, message)
+                _show(given, message)
             return
         relay.node.health()  # from here on it is waited for
         for count, message in enumerate(relay.inboxes.messages(address, given.token, settle=False), 1):
             if words:
                 _attend(relay, given, address, message, words)
             else:
-                show(given, message)
+                _show(given, message)
                 _settle(relay, given, address, message, "done")
             if count == given.number:
                 return
+
+
+def _show(given: Namespace, message: InboxMessage) -> None:
+    """One of several: an empty line keeps them apart."""
+    show(given, message, fields(message) + "\n")
 
 
 def _attend(relay: Relay, given: Namespace, address: str, message: InboxMessage, words: list[str]) -> None:

@@ -17,7 +17,7 @@ class Configuration:
 
 def configuration(client: str, node: str) -> Configuration:
     """That of a client in CLIENTS."""
-    url = f"{node.rstrip('/')}/api/v1/mcp"
+    url = f"{node}/api/v1/mcp"
     file, key, form = CLIENTS[client]
     if client == "codex":
         return Configuration(file, f'[{key}.{NAME}]\nurl = "{url}"\n')

@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from relay_client.call import Call
+from relay_client.carrier import base_of
 from relay_client.client import Relay
 from relay_client.command.mcp import CLIENTS, configuration
 from relay_client.command.output import note, show
@@ -43,7 +44,7 @@ def _key(given: Namespace) -> None:
 
 
 def _config(given: Namespace) -> None:
-    made = configuration(given.client, given.node)
+    made = configuration(given.client, base_of(given.node))
     note(f"into {made.file}:")
     show(given, {"file": made.file, "content": made.content}, made.content.rstrip())
 

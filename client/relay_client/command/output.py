@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from unicodedata import category
 
+from relay_client.agents import AgentHits
 from relay_client.errors import Refused
+from relay_client.tasks import TaskHits
 
 BAR = 30  # characters
 
@@ -32,6 +34,14 @@ def fields(record: Mapping[str, Any]) -> str:
 def note(text: str) -> None:
     """Something beside the result."""
     sys.stderr.write(plain(text) + "\n")
+
+
+def nothing_found(given: Namespace, found: AgentHits | TaskHits) -> None:
+    """Say that a search has no hits, if it has none, and with which threshold it would."""
+    if found["hits"] or given.json:
+        return
+    lower = found.get("lower_threshold")
+    note("nothing found" + (f"; --threshold {lower['threshold']:g} finds {lower['hits']}" if lower else ""))
 
 
 def error(given: Namespace, wrong: Exception) -> None:

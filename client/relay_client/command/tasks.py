@@ -7,7 +7,7 @@ from signal import SIGINT
 from typing import Any
 
 from relay_client.client import AsyncRelay
-from relay_client.command.output import note, show
+from relay_client.command.output import note, nothing_found, show
 from relay_client.command.parser import Commands, command, connected, group, json_of, signer, text_of
 from relay_client.command.running import run, words_of
 from relay_client.tasks import ClaimedTask
@@ -83,6 +83,7 @@ def _offer(given: Namespace) -> int:
 def _find(given: Namespace) -> None:
     with connected(given) as relay:
         found = relay.tasks.search(given.query, limit=given.limit, threshold=given.threshold)
+    nothing_found(given, found)
     for hit in found["hits"]:
         show(given, hit, f"{hit['score']:.2f}  {hit['title']} ({hit['publisher_id']})\n      {hit['task_id']}")
 

@@ -20,7 +20,7 @@ from node.a2a.model import ListQuery
 from node.a2a.proto_json import integer, state
 from node.a2a.query_checks import check_history_length
 from node.a2a.refusal import A2AError, no_extended_card
-from node.a2a.request import check_media_type, check_version
+from node.a2a.request import Name, check_media_type, check_version
 from node.common.refusal import Invalid
 from node.web.http import JSON_TYPE, NO_STORE, Request, Response
 from node.web.json import decode
@@ -69,16 +69,16 @@ class RpcCall(msgspec.Struct):
 
 
 class TaskParams(msgspec.Struct, rename="camel"):
-    """The params of operations on one task."""
+    """The params of operations on one task. An error repeats its id, which is bounded for that reason."""
 
-    id: str
+    id: Name
     history_length: int | None = None
 
 
 class PushParams(msgspec.Struct, rename="camel"):
     """The params of operations on the push notification configs of a task."""
 
-    task_id: str
+    task_id: Name
     id: str = ""
 
 

@@ -71,7 +71,7 @@ class InboxAgents:
         context = earlier.context if earlier else message.context_id or self._tasks.new_context(address)
         if len(context) > TOPIC_LENGTH:
             raise _wrong("contextId", f"Must have at most {TOPIC_LENGTH} characters")
-        said = msgspec.json.encode(msgspec.structs.replace(message, context_id=context))
+        said = msgspec.json.encode(message)
         if len(said) > MAX_SAID_BYTES:
             raise _wrong("metadata", f"The message has {len(said)} bytes of JSON; at most {MAX_SAID_BYTES} are kept")
         new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)

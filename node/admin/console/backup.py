@@ -51,32 +51,33 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
         if manifest.status == "available"
     }
     make = partial(back_up, context.settings, context.store, digests=digests)
-    gone: list[str] = []
+    gone, left = list[str](), list[str]()
     try:
         if is_remote(place):
             async with bucket_at(context.settings, place) as objects, _scratch() as directory:
                 backup = await make(directory)
                 await send(objects, directory, f"{name}/" if name else "")
                 if given.keep:
-                    gone = await remove_all_but_remote(objects, given.keep, name)
+                    gone, left = await remove_all_but_remote(objects, given.keep, name)
         else:
             if given.into:
                 remove_remains(Path(place))
             backup = await make(Path(place) / name)
             if given.keep:
-                gone = [str(path) for path in remove_all_but(Path(place), given.keep, name)]
+                gone, left = remove_all_but(Path(place), given.keep, name)
     except BackupError as error:
         return CommandResult(data={"error": str(error)}, lines=[f"no backup: {error}"], outcome="failed", ok=False)
     redis = sum(file.byte_size for file in backup.redis)
     where = f"{place.rstrip('/')}/{name}" if name else place
     lines = [f"{where}: {redis:,} bytes of Redis, {backup.blobs} artifacts ({backup.blob_bytes:,} bytes)"]
     lines += [f"removed: {each}" for each in gone]
+    lines += [f"not removed: {each}" for each in left]
     lines += [f"damaged, and not in it: the bytes of artifact {each}" for each in backup.damaged]
     if not backup.keys:
         lines.append("RELAY_SECRET and RELAY_SIGNING_KEY are not in it: keep them yourself")
     if backup.blob_url:
         lines.append(f"the bytes of artifacts are at {backup.blob_url}, and not in it")
-    return CommandResult(data=backup, lines=lines, outcome=f"{redis} bytes", ok=not backup.damaged)
+    return CommandResult(data=backup, lines=lines, outcome=f"{redis} bytes", ok=not (backup.damaged or left))
 
 
 async def _verify(settings: Settings, place: str) -> CommandResult:

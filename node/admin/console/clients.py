@@ -1,6 +1,7 @@
 """`relay-node admin clients`: who asks how much and posted what, and who is refused."""
 
 import argparse
+import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -125,7 +126,8 @@ def _order(blocked: Blocked) -> tuple[int, int, int, str]:
 
 
 async def _top(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    since = int((time.time() - given.days * DAY_SECONDS) * 1000)
+    days = min(given.days, math.ceil(context.settings.provenance_days) + 1)  # of earlier ones nothing is kept
+    since = int((time.time() - days * DAY_SECONDS) * 1000)
     recent = await context.services.provenance.find(lambda posted: posted.at >= since)
     activity = ActivityStore(context.store, context.settings.provenance_days)
     by_source = {
@@ -140,8 +142,8 @@ async def _top(context: CommandContext, given: argparse.Namespace) -> CommandRes
     sums = {
         "posts": by_source["threads"] + by_source["relayed"] + by_source["replies"],
         **by_source,
-        "bytes": await activity.top("bytes", given.days),
-        "refused": await activity.top("refused", given.days),
+        "bytes": await activity.top("bytes", days),
+        "refused": await activity.top("refused", days),
     }
     found = [
         TopClient(client, **{name: counts[client] for name, counts in sums.items()})

@@ -19,6 +19,7 @@ from node.admin.commands import NO_SECRET, Commands
 from node.admin.terminal import as_json, one_line
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
+from node.run.belonging import trouble
 from node.run.embedded_redis import running
 from node.run.keychain import known_secret
 from node.store import CommandFailed, Store, StoreUnavailable
@@ -209,8 +210,9 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
     settings = _located(settings)
     stores = await Stores.open(settings)
     try:
-        if not await stores.main.ready():
-            raise StoreUnavailable("no connection")
+        # Of a cluster, what is left can be looked after while a part of it is out of reach.
+        if not await stores.main.ready() and not stores.main.connected:
+            raise StoreUnavailable(await trouble(settings.redis_url, settings.store_timeout, "no connection"))
         await look(stores.main, secret)
         services = Services(settings, stores)
         try:

@@ -114,7 +114,12 @@ def new_path(folder: Path, role: str, pid: int) -> Path:
 
 
 def write(path: Path, snapshot: Snapshot) -> None:
-    """Replace the file at `path`; a reader sees the old state or the new one. Raises OSError."""
+    """Replace the file at `path`; a reader sees the old state or the new one. Raises OSError.
+
+    The folder is made again if somebody has removed it, as those who tidy up do: without it `/live` would say that a
+    node which serves is gone.
+    """
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     new = path.with_suffix(".new")
     new.write_bytes(_encode(snapshot))
     new.replace(path)

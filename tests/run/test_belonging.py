@@ -1,0 +1,40 @@
+"""Why a Redis does not serve, in words that say what is wrong with the URL."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from node.run.belonging import trouble
+from tests.support.servers import RedisServer, free_port
+
+TIMEOUT = 5.0  # s
+UNKNOWN = "nobody knows"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis"), port=free_port()) as server:
+        server.do("ACL", "SETUSER", "relay", "on", ">right", "~*", "+@all")
+        yield server
+
+
+@pytest.mark.parametrize("scheme", ["redis", "redis+cluster"])
+async def test_wrong_credentials_are_told(server: RedisServer, scheme: str) -> None:
+    where = f"127.0.0.1:{server.port}"
+    said = await trouble(f"{scheme}://relay:wrong@{where}", TIMEOUT, UNKNOWN)
+    assert said == f"{where}: WRONGPASS invalid username-password pair or user is disabled."
+
+
+async def test_a_server_of_no_cluster_is_told_with_each_other_member_that_is_named(server: RedisServer) -> None:
+    here, nowhere = f"127.0.0.1:{server.port}", f"127.0.0.1:{free_port()}"
+    first, second = (await trouble(f"redis+cluster://{nowhere},{here}", TIMEOUT, UNKNOWN)).split("; ")
+    assert first.startswith(f"{nowhere}: ")
+    assert "onnect" in first  # as the event loop puts it
+    assert second == f"{here}: ERR This instance has cluster support disabled"
+
+
+async def test_where_a_server_serves_what_was_known_before_is_said(server: RedisServer, tmp_path: Path) -> None:
+    assert await trouble(f"redis://relay:right@127.0.0.1:{server.port}", TIMEOUT, UNKNOWN) == UNKNOWN
+    with RedisServer(tmp_path / "member", "--cluster-enabled", "yes", port=free_port()) as member:
+        assert await trouble(f"redis+cluster://127.0.0.1:{member.port}", TIMEOUT, UNKNOWN) == UNKNOWN
