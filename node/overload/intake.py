@@ -32,8 +32,9 @@ import structlog
 from node.common import counters
 from node.common.refusal import Refused
 from node.overload.admission import MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
+from node.share.site import site_of
 from node.web.errors import refusal
-from node.web.http import AGE_GROUP, FIRST_MESSAGE, NOSNIFF, ASGIMessage, Header, Response
+from node.web.http import AGE_GROUP, FIRST_MESSAGE, NOSNIFF, ASGIMessage, Header, Response, Scope
 from node.web.origin import CORS_OPEN
 
 log = structlog.get_logger()
@@ -77,17 +78,25 @@ StoreLoad = Callable[[], tuple[int, int]]
 class AgeGroup:
     """The requests that arrived in one period of AGE_GROUP_SECONDS. Each number is written by one thread only."""
 
-    __slots__ = ("entered", "inactive")
+    __slots__ = ("ended_by_site", "entered", "entered_by_site", "inactive")
 
     def __init__(self) -> None:
         self.entered = 0
         """Requests let in; written by Granian's thread."""
         self.inactive = 0
         """Those of them that have ended, or wait for a change or for their client; written by the event loop."""
+        self.entered_by_site: dict[str, int] = {}
+        """Those let in during overload, by the site of their client; written by Granian's thread."""
+        self.ended_by_site: dict[str, int] = {}
+        """Those of these that have ended; written by the event loop."""
+
+    def under_way(self, site: str) -> int:
+        """Requests of a site, let in during overload, that have not ended."""
+        return self.entered_by_site.get(site, 0) - self.ended_by_site.get(site, 0)
 
 
-Queued = tuple[float, Any, AgeGroup]
-"""A request that is not begun: time of arrival, watcher, age group."""
+Queued = tuple[float, Any, AgeGroup, str]
+"""A request that is not begun: time of arrival, watcher, age group, and its client's site if it is counted by that."""
 
 
 class Intake:
@@ -109,6 +118,8 @@ class Intake:
         self._store_load = store_load
         self._clock = clock
         self._common_headers = (NOSNIFF, *cors)
+        self.client_of: Callable[[Scope], str] | None = None
+        """Finds the client of a request (`node.web.address`). None: all have one share of the process."""
         self._queue: deque[Queued] = deque()
         """Requests that are let in and not begun."""
         self._without_body: dict[Any, Queued] = {}
@@ -146,14 +157,19 @@ class Intake:
         limit, group, scope = self.admission.limit, self.age_group, watcher.scope
         if scope["path"] in NEVER_QUEUED:
             group.entered += 1
-            self._loop.call_soon_threadsafe(self._begin, watcher, group, context=self._context)
+            self._loop.call_soon_threadsafe(self._begin, watcher, group, "", context=self._context)
             return
-        if limit is not None and self.working >= limit:
-            self.admission.refused_early += 1
-            self._refuse(watcher)
-            return
+        site = ""
+        if limit is not None:
+            site = site_of(self.client_of(scope)) if self.client_of else ""
+            if self.working >= limit and self._beyond_share(site, limit) >= 0:
+                self.admission.refused_early += 1
+                self._refuse(watcher)
+                return
+            if site:
+                group.entered_by_site[site] = group.entered_by_site.get(site, 0) + 1
         group.entered += 1
-        request = self._clock(), watcher, group
+        request = self._clock(), watcher, group, site
         # A client that sends Expect would be told to send its body, although its headers may be a reason to refuse it.
         if scope.get("method") in WITH_BODY and b"expect" not in map(_name_of, scope["headers"]):
             body = scope[FIRST_MESSAGE] = watcher.proto.receive()
@@ -166,6 +182,16 @@ class Intake:
             self._turn_is_due = True
             self._loop.call_soon_threadsafe(self._begin_queued, context=self._context)
 
+    def _beyond_share(self, site: str, limit: int) -> int:
+        """How many requests a site has under way beyond its part of the limit, which the sites let in lately share.
+
+        So it is a site with hundreds of requests at a time that is refused, and not the others. A request that is not
+        counted (`site` is empty) is beyond any share.
+        """
+        group, previous = self.age_group, self._previous_group
+        sites = max(len(group.entered_by_site), len(previous.entered_by_site), 1)
+        return group.under_way(site) + previous.under_way(site) - limit // sites if site else 1
+
     def _queue_with_body(self, body: Any) -> None:
         """The first piece of a request's body has come."""
         request = self._without_body.pop(body, None)
@@ -174,11 +200,11 @@ class Intake:
 
     def _queue_those_without_body(self, now: float) -> None:
         """Let the handlers of requests whose body is late decide how long to wait for it."""
-        for body, (arrived, watcher, group) in list(self._without_body.items()):
+        for body, (arrived, watcher, group, site) in list(self._without_body.items()):
             if arrived > now - BODY_SECONDS:
                 return
             if self._without_body.pop(body, None) is not None:
-                self._queue_now((now, watcher, group))  # as if it came now: it is late by its sender's fault
+                self._queue_now((now, watcher, group, site))  # as if it came now: it is late by its sender's fault
 
     def _queue_now(self, request: Queued) -> None:
         self._queue.append(request)
@@ -194,39 +220,50 @@ class Intake:
             return
         take = queue.popleft
         oldest_in_time = self._clock() - MAX_QUEUE_SECONDS
-        is_overloaded = self.admission.limit is not None
-        if queue[0][0] < oldest_in_time and (is_overloaded or self.working > MAX_NORMAL_REQUESTS):
+        limit = self.admission.limit
+        if queue[0][0] < oldest_in_time and (limit is not None or self.working > MAX_NORMAL_REQUESTS):
             # Newest first, since the oldest are late already. Not with a few requests: clients that call again and
             # again would keep the oldest of them from ever being begun.
             take = queue.pop
-            if self.admission.is_refusing:
-                self._refuse_queued(oldest_in_time)
+            if limit is not None and self.admission.is_refusing:
+                self._refuse_queued(oldest_in_time, limit)
         calls, _ = self._store_load()
         for _ in range(min(BEGUN_PER_TURN, len(queue), MAX_STORE_CALLS - calls)):
-            _, watcher, group = take()
-            self._begin(watcher, group)
+            _, watcher, group, site = take()
+            self._begin(watcher, group, site)
         if queue:
             self._turn_is_due = True
             self._loop.call_later(TURN_SECONDS, self._begin_queued, context=self._context)
 
-    def _begin(self, watcher: Any, group: AgeGroup) -> None:
+    def _begin(self, watcher: Any, group: AgeGroup, site: str) -> None:
         watcher.scope[AGE_GROUP] = group
         # `create_task` would take longer, and so would making up a name.
-        watcher.taskref(asyncio.Task(self._run(watcher, group), loop=self._loop, name="request"))
+        watcher.taskref(asyncio.Task(self._run(watcher, group, site), loop=self._loop, name="request"))
 
-    async def _run(self, watcher: Any, group: AgeGroup) -> None:
+    async def _run(self, watcher: Any, group: AgeGroup, site: str) -> None:
         await self._serve(watcher)  # never raises
-        group.inactive += 1
+        self._end(group, site)
         _cancel_body(watcher)
 
-    def _refuse_queued(self, oldest_in_time: float) -> None:
-        """Refuse the queued requests that arrived before `oldest_in_time`."""
+    def _end(self, group: AgeGroup, site: str) -> None:
+        group.inactive += 1
+        if site:
+            group.ended_by_site[site] = group.ended_by_site.get(site, 0) + 1
+
+    def _refuse_queued(self, oldest_in_time: float, limit: int) -> None:
+        """Refuse the queued requests that arrived before `oldest_in_time`, except those of sites within their share."""
         queue = self._queue
+        kept: list[Queued] = []
         while queue and queue[0][0] < oldest_in_time:
-            _, watcher, group = queue.popleft()
-            group.inactive += 1
+            request = queue.popleft()
+            _, watcher, group, site = request
+            if self._beyond_share(site, limit) <= 0:
+                kept.append(request)
+                continue
+            self._end(group, site)
             self.admission.refused_late += 1
             self._refuse(watcher)
+        queue.extendleft(reversed(kept))
 
     def _refuse(self, watcher: Any) -> None:
         _cancel_body(watcher)

@@ -84,6 +84,7 @@ def create(settings: Settings) -> ASGIApp:
 
     async def compose() -> "WebNode":
         node = await WebNode.start(settings, tracing)
+        node.intake.client_of = addresses.of
         intake.install(node.intake)
 
         def take(changed: Settings) -> None:

@@ -6,10 +6,10 @@ through Litestar's router. Their answers have the same headers and the same erro
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from functools import lru_cache
 from itertools import count
-from typing import Protocol
+from typing import Any, Protocol
 
 from node.common import counters
 from node.common.refusal import Refused
@@ -113,7 +113,7 @@ class Dispatcher:
         client = self._addresses.of(scope)
         request = Request(scope, receive, client, request_id, self._deadlines, RequestTurn(self._turns, client))
         if (refused := self._refusal(request)) is not None and request.path not in HEALTH:
-            await self._refuse(request, refused, send)
+            await self._in_turn(request, self._refuse(request, refused, send), send)
             return
         # Compared as sent: another spelling of a mount or of a hot route is refused below.
         raw: bytes = scope["raw_path"]
@@ -126,22 +126,47 @@ class Dispatcher:
             scope["method"] = request.method = "GET"
             send = without_body(send)
         if (not _is_host(request.named.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
-            await self._refuse(request, Refused("host.invalid"), send)
+            answering = self._refuse(request, Refused("host.invalid"), send)
         elif len(raw) > LONGEST_PATH:
-            await self._refuse(request, Refused("path.long"), send)
+            answering = self._refuse(request, Refused("path.long"), send)
         elif (route := self._hot_route(request, raw)) is not None:
             response = await counted(route, request)
             if isinstance(response, Streaming):
                 await self._responder.stream(request, response, send)
             elif response is not None:
                 await self._responder.respond(request, response, send)
-        elif request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
+            return
+        else:
+            answering = self._unless_hot(request, raw, receive, send)
+        await self._in_turn(request, answering, send)
+
+    async def _unless_hot(self, request: Request, raw: bytes, receive: Receive, send: Send) -> None:
+        """Answer a preflight, refuse another spelling of a path, and have the router answer everything else."""
+        if request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
             counters.UNROUTED.add(204)
             await self._responder.respond(request, Response(204, b"", PREFLIGHT), send)
         elif _UNCANONICAL.search(raw) and not SLASHED.fullmatch(raw):
             await self._refuse_spelling(request, raw, send)
         else:
             await self._route(request, receive, send)
+
+    async def _in_turn(self, request: Request, answering: Coroutine[Any, Any, None], send: Send) -> None:
+        """Run what answers a request, in its client's turn. `counted` does so for hot routes.
+
+        A turn is also for requests that are only refused: otherwise one client that sends hundreds of them at a time
+        makes the process refuse those of others, too (`node.overload`).
+        """
+        try:
+            if not request.turn.begin_now():
+                await request.begin()
+        except Refused as crowded:
+            answering.close()
+            await self._refuse(request, crowded, send)
+            return
+        try:
+            await answering
+        finally:
+            request.turn.end()
 
     async def _route(self, request: Request, receive: Receive, send: Send) -> None:
         scope = request.scope

@@ -88,6 +88,8 @@ class RequestTurn:
 
         Raises Refused `limit.waiting` if too many wait already.
         """
+        if self._under_way:  # since before the router found its handler
+            return True
         clients, sites = self._turns.clients, self._turns.sites
         if self._turns.is_alone(self._client):
             clients.take(self._client)

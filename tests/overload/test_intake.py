@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextvars import copy_context
 from importlib import import_module
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from node.web.turn import ClientTurns, RequestTurn
 from tests.support.servers import eventually
 
 RELAY = "/api/v1/relay"
+EAGER, MODEST = "203.0.113.7", "203.0.113.8"
 
 
 class Protocol:
@@ -92,11 +94,18 @@ class Door:
         self.begun.append(watcher)
         await self.end.wait()
 
-    def come(self, count: int = 1, path: str = RELAY, *, body_is_late: bool = False) -> list[Watcher]:
+    def come(
+        self, count: int = 1, path: str = RELAY, *, client: str = EAGER, body_is_late: bool = False
+    ) -> list[Watcher]:
         watchers = [Watcher(path, body_is_late=body_is_late) for _ in range(count)]
         for watcher in watchers:
+            watcher.scope["client"] = client
             self.schedule(watcher)
         return watchers
+
+    def knows_clients(self) -> None:
+        """Have it tell clients apart, as a web process does."""
+        self.intake.client_of = itemgetter("client")
 
     def overload(self, limit: int) -> None:
         """What a look finds when delay has stayed."""
@@ -241,6 +250,60 @@ async def test_while_others_are_turned_away_who_waited_too_long_is_too(door: Doo
     assert all(watcher.refused for watcher in waiting)
     assert door.begun == []
     assert door.admission.refused_late == 3
+
+
+def refused(watchers: list[Watcher]) -> list[bool]:
+    return [watcher.refused for watcher in watchers]
+
+
+async def test_beyond_the_limit_each_site_has_its_share(door: Door) -> None:
+    door.knows_clients()
+    door.overload(limit=4)
+    assert refused(door.come(6)) == [False] * 4 + [True] * 2
+    assert refused(door.come(3, client=MODEST)) == [False, False, True]  # 4 among two
+    assert refused(door.come(1, client="203.0.113.9")) == [False]
+    assert refused(door.come(1, client="203.0.113.10")) == [False]
+    assert refused(door.come(1, client="203.0.113.11")) == [False]  # 4 among four, and with it among five: nothing
+    assert refused(door.come(1, client="203.0.113.12")) == [True]
+
+
+async def test_the_clients_of_a_network_have_one_share(door: Door) -> None:
+    door.knows_clients()
+    door.overload(limit=2)
+    door.come(2)
+    assert refused(door.come(1, client="2001:db8:1:1::/64")) == [False]
+    assert refused(door.come(1, client="2001:db8:1:2::/64")) == [True]
+    assert refused(door.come(1, client="2001:db8:2:1::/64")) == [False]
+
+
+async def test_a_share_is_free_again_when_its_requests_have_ended(door: Door) -> None:
+    door.knows_clients()
+    door.overload(limit=4)
+    door.come(4)
+    two = door.come(2, client=MODEST)
+    assert refused(door.come(1, client=MODEST)) == [True]
+    await eventually(lambda: len(door.begun) == 6)
+    door.end.set()
+    await eventually(lambda: all(watcher.task is not None and watcher.task.done() for watcher in two))
+    door.end.clear()
+    assert refused(door.come(4)) == [False] * 4
+    assert refused(door.come(3, client=MODEST)) == [False, False, True]
+
+
+async def test_who_is_within_its_share_is_not_refused_for_having_waited(door: Door) -> None:
+    door.knows_clients()
+    before = door.come(1)
+    door.overload(limit=5)
+    eager = door.come(6)
+    modest = door.come(2, client=MODEST)
+    assert refused(eager) == [False] * 5 + [True]
+    assert refused(modest) == [False] * 2
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: len(door.begun) == 4)
+    assert refused(before) == [True]  # nobody has counted whose it is
+    assert refused(eager) == [True] * 3 + [False] * 2 + [True]  # until it is within its share
+    assert refused(modest) == [False] * 2
+    assert (door.admission.refused_early, door.admission.refused_late) == (1, 4)
 
 
 async def test_a_burst_is_served_whole_newest_first_once_it_is_late(door: Door) -> None:

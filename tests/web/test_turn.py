@@ -117,6 +117,22 @@ async def test_who_sends_many_requests_waits_for_its_own(is_hot: bool) -> None:
     assert work.most == {EAGER: REQUESTS_AT_ONCE, MODEST: 1}
 
 
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("GET", "//work"), ("PUT", "/work")])
+async def test_a_request_that_is_only_refused_waits_for_its_turn_as_well(method: str, path: str) -> None:
+    """Hundreds of them at a time had the requests of others refused as well, for overload."""
+    work = Work()
+    app = await front_of(HOME, route(work.handle))
+    async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
+        sent = [asyncio.create_task(eager.post("/work")) for _ in range(REQUESTS_AT_ONCE)]
+        await work.reaches(EAGER, REQUESTS_AT_ONCE)
+        waits = asyncio.create_task(eager.request(method, f"http://node.example{path}"))
+        assert (await modest.request(method, f"http://node.example{path}")).status_code == 404
+        assert not waits.done()
+        work.done.set()
+        assert (await waits).status_code == 404
+        await asyncio.gather(*sent)
+
+
 async def test_who_has_the_process_to_itself_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work()
     app = await front_of(HOME, route(work.handle))
