@@ -8,8 +8,8 @@
 -- KEYS[3] due     agents-due:{p}
 -- KEYS[4] events  events:{p}
 -- ARGV[1] agent_id
--- ARGV[2] found   open | gated | wrong_protocol | unreachable | unknown; gone: the card answers 404 or 410; empty = it
---                 could not be probed now
+-- ARGV[2] found   open | gated | wrong_protocol | unreachable | unknown; gone: the card answers 404 or 410, unless it
+--                 was posted, and so found, again meanwhile; empty = it could not be probed now
 -- ARGV[3] tolerated  probes in a row that have to find something else before the liveness changes
 -- ARGV[4] day     milliseconds until the next probe
 -- ARGV[5] calm    probes in a row without news after which that takes a day longer, and so on
@@ -34,7 +34,7 @@ if not ends_at then
   return {'unknown'}
 end
 local at = now()
-if found == '' then
+if found == '' or (found == 'gone' and posting ~= posted) then
   redis.call('ZADD', due, at + again, agent_id)
   return {'later'}
 end

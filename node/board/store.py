@@ -284,6 +284,7 @@ class BoardStore:
             is_new=lambda found: (
                 found[0] is None
                 or found[0].status != "open"
+                or len(found[1]) == limit  # all of them may be hidden, and others follow
                 or any(each.seq not in found[0].hidden_replies for each in found[1])
             ),
         )

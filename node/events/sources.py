@@ -126,8 +126,8 @@ class ThreadSource:
         replies = (thread.replies or [])[:room]
         read_to = _seq_of(thread)
         newest = read_to + 1, int(thread.status == "closed")
-        if posts > newest[0] or closed > newest[1]:  # replies were lost, or the cursor was made up
-            raise CursorTooOld(newest)
+        if posts > newest[0] or closed > newest[1]:  # replies were lost, it is open again, or the cursor was made up
+            raise CursorTooOld(min((posts, 0), newest))
         thread.replies = thread.next_since_seq = msgspec.UNSET
         events = [] if posts else [SourceEvent(self.after(0), "thread.posted", thread.created_at, thread)]
         events += [SourceEvent(self.after(reply.seq), "reply.added", reply.created_at, reply) for reply in replies]
@@ -135,7 +135,8 @@ class ThreadSource:
             (posts, closed) = events[-1].position
         if room:
             posts = max(posts, read_to + 1)  # beyond replies that the operator has hidden
-        has_more = len(events) == limit
+        # Hidden replies have taken the places of others, which may follow them.
+        has_more = len(events) == limit or len(replies) < read_to - since
         if thread.closed_at and not closed and not has_more:
             closed = 1
             events.append(SourceEvent((posts, closed), "thread.closed", thread.closed_at, thread))

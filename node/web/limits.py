@@ -20,7 +20,7 @@ from node.config import Limit, Limits, Settings
 from node.share.capacity import Capacity
 from node.share.cost import Kind
 from node.store import ids
-from node.store.errors import StoreUnavailable
+from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
@@ -245,8 +245,8 @@ class Permit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After StoreUnavailable nobody knows whether the thing was created, so its place stays taken.
-        if error is None or isinstance(error, StoreUnavailable):
+        # After OutcomeUnknown nobody knows whether the thing was created, so its place stays taken.
+        if error is None or isinstance(error, OutcomeUnknown):
             return
         await self.release()
         if not self._is_settled and isinstance(error, Refused | Invalid):

@@ -192,6 +192,12 @@ class EntryMachine(StoreMachine):
         self._kept_until = 0
         self._unlist()
 
+    @precondition(lambda self: self.status == "listed")
+    @rule()
+    def a_probe_ends_that_missed_the_card_before_a_posting_was_checked(self) -> None:
+        assert self._probed("gone", before=1) == "later"
+        assert self._due_in() == AGAIN_MS
+
     @precondition(lambda self: self.status == "checking")
     @rule(found=FOUND)
     def a_probe_ends_that_began_before_the_posting(self, found: Liveness) -> None:

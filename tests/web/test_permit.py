@@ -10,7 +10,7 @@ import pytest_asyncio
 from node.common.refusal import Invalid, Refused
 from node.config import Limit, Limits
 from node.share.capacity import Capacity
-from node.store import Store, StoreUnavailable, connect, ids, keys
+from node.store import OutcomeUnknown, Store, StoreUnavailable, connect, ids, keys
 from node.store.limits import LimitStore, Taken
 from node.web.deadline import Deadlines
 from node.web.http import Request
@@ -179,7 +179,11 @@ async def test_what_was_made_keeps_its_place(desk: Desk) -> None:
     assert (await desk.counted(), await desk.places()) == (1, 1)
 
 
-@pytest.mark.parametrize("failure", [*REFUSALS, ZeroDivisionError()], ids=["refused", "invalid", "bug"])
+@pytest.mark.parametrize(
+    "failure",
+    [*REFUSALS, ZeroDivisionError(), StoreUnavailable("it was not sent")],
+    ids=["refused", "invalid", "bug", "not done"],
+)
 async def test_a_block_that_fails_gives_its_place_back(desk: Desk, failure: Exception) -> None:
     with suppress(type(failure)):
         async with desk.permit() as permit:
@@ -189,10 +193,10 @@ async def test_a_block_that_fails_gives_its_place_back(desk: Desk, failure: Exce
 
 
 async def test_the_place_of_what_may_have_been_made_stays_taken(desk: Desk) -> None:
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(OutcomeUnknown):
         async with desk.permit() as permit:
             await permit.hold()
-            raise StoreUnavailable("no answer came")
+            raise OutcomeUnknown("no answer came")
     assert (await desk.counted(), await desk.places()) == (1, 1)
 
 

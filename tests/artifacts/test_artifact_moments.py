@@ -1,0 +1,99 @@
+"""The very milliseconds in which the times of an artifact are over, and the very bounds of what a client may hold."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import pytest_asyncio
+
+from node.artifacts.record import StoredArtifact
+from node.artifacts.store import (
+    COMPLETION_MS,
+    LEAST_RESERVED,
+    VERIFICATION_MS,
+    ArtifactQuotas,
+    ArtifactStore,
+    ArtifactVerdict,
+)
+from node.common.refusal import Refused
+from tests.support.fake_store import Clock, FakeStore
+from tests.support.rates import Unlimited
+
+HALF_A_MILLISECOND = 0.0005
+AVAILABLE = ArtifactVerdict("available")
+FIELDS = {"publisher_id": "desk", "media_type": "text/plain", "digest_sha256": "00" * 32}
+MANY = ArtifactQuotas(client=1000, number=0, share=100, always=2**30, total=2**40, free=None)
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    clock = Clock()
+    clock.advance(-(clock.time() % 1))  # a whole second, so that milliseconds are exact
+    with clock.installed():
+        yield clock
+
+
+@pytest_asyncio.fixture
+async def artifacts(clock: Clock) -> ArtifactStore:
+    return ArtifactStore(FakeStore(), 60, 100)
+
+
+async def registered(artifacts: ArtifactStore, size: int = 10, **quotas: Any) -> StoredArtifact:
+    wanted = msgspec.structs.replace(MANY, **quotas)
+    stored, _ = await artifacts.register(Unlimited("203.0.113.1"), None, size, wanted, FIELDS)
+    return stored
+
+
+async def status_of(artifacts: ArtifactStore, artifact: StoredArtifact) -> str:
+    stored = await artifacts.read(artifact.id)
+    return stored.status if stored else ""
+
+
+async def test_what_is_not_completed_in_time_ends_in_that_millisecond(clock: Clock, artifacts: ArtifactStore) -> None:
+    artifact = await registered(artifacts)
+    clock.advance(COMPLETION_MS / 1000 - HALF_A_MILLISECOND)
+    assert await status_of(artifacts, artifact) == "registered"
+    assert await artifacts.due(10) == []
+    assert not await artifacts.end(artifact.id)
+    clock.advance(HALF_A_MILLISECOND)
+    late = await artifacts.complete(artifact.id)
+    assert late
+    assert (late.status, await artifacts.due(10)) == ("expired", [artifact.id])
+    assert await artifacts.end(artifact.id)
+    assert await artifacts.total() == 0
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_a_verdict_counts_until_the_time_for_it_is_over(
+    clock: Clock, artifacts: ArtifactStore, *, is_late: bool
+) -> None:
+    artifact = await registered(artifacts)
+    await artifacts.complete(artifact.id)
+    clock.advance(VERIFICATION_MS / 1000 - (0 if is_late else HALF_A_MILLISECOND))
+    assert await artifacts.settle(artifact.id, "1", AVAILABLE) is not is_late
+    assert await status_of(artifacts, artifact) == ("expired" if is_late else "available")
+
+
+@pytest.mark.parametrize(
+    ("bound", "refusal"),
+    [
+        ({"client": 30}, "artifact.quota"),
+        ({"total": 30}, "store.full"),
+        ({"number": 2}, "artifact.quota"),
+        ({"always": 2 * LEAST_RESERVED, "share": 0}, "artifact.reserved"),
+    ],
+)
+async def test_a_client_may_hold_what_it_may_hold_and_no_more(
+    artifacts: ArtifactStore, bound: dict[str, int], refusal: str
+) -> None:
+    await registered(artifacts, 10, **bound)
+    await registered(artifacts, 20, **bound)
+    with pytest.raises(Refused, match=refusal):
+        await registered(artifacts, 1, **bound)
+
+
+async def test_what_the_blob_store_has_room_for_is_taken(artifacts: ArtifactStore) -> None:
+    await registered(artifacts, 10, free=10)
+    with pytest.raises(Refused, match=r"store\.full"):
+        await registered(artifacts, 11, free=10)

@@ -1,0 +1,37 @@
+"""Replies that the operator has hidden: they are shown to nobody, and nobody waits behind them."""
+
+import asyncio
+
+from node.store import keys
+from tests.board.test_board import BOARD, posted
+from tests.support.node_under_test import NodeUnderTest
+
+
+async def test_a_reader_does_not_wait_for_a_reply_that_is_there_behind_hidden_ones(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    address = f"{BOARD}/threads/{thread['id']}"
+    for number in range(1, 4):
+        await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"I can help, says agent {number}."})
+    await node.store.command("HSET", keys.thread(thread["id"]), "hidden_replies", ",1,2,")
+
+    async def seen() -> list[int]:
+        """Asks with the number that it is given until there is a reply."""
+        since, replies = 0, []
+        while not replies:
+            query = {"since_seq": since, "limit": 1, "wait": 30}
+            read = (await node.client.get(address, params=query, timeout=40)).json()
+            since, replies = read["next_since_seq"], [reply["seq"] for reply in read["replies"]]
+        return replies
+
+    assert await asyncio.wait_for(seen(), 20) == [3]
+
+
+async def test_a_reader_waits_behind_hidden_replies_for_the_next_one(node: NodeUnderTest) -> None:
+    thread = await posted(node)
+    replies = f"{BOARD}/{thread['id']}/replies"
+    await node.client.post(replies, json={"body": "I can help, says the first agent."})
+    await node.store.command("HSET", keys.thread(thread["id"]), "hidden_replies", ",1,")
+    read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread['id']}?wait=30", timeout=40))
+    await node.listened_to(keys.thread(thread["id"]))
+    await node.client.post(replies, json={"body": "I can help, says the second agent."})
+    assert [reply["seq"] for reply in (await read).json()["replies"]] == [2]

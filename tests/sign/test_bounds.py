@@ -1,0 +1,27 @@
+"""What is signed and digested at the very bounds of its length."""
+
+import pytest
+
+from node.sign.digest import MAX_FIELD, DigestMalformed, check
+from node.sign.proof import MAX_SIGNED_BODY, proof_of
+from node.sign.verification import Verified
+from tests.sign.signing import Signed, sign
+from tests.sign.test_digest import CONTENT, SHA_256
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_signed_body_is_kept_up_to_its_bound(beyond: int):
+    frame = b'{"title":"%b"}'
+    body = frame % (b"a" * (MAX_SIGNED_BODY + beyond - len(frame % b"")))
+    outcome = sign(request=Signed(body=body)).judged()
+    assert isinstance(outcome, Verified)
+    assert proof_of(outcome, body, ("title",)).signed_body == (None if beyond else body.decode())
+
+
+def test_a_digest_field_is_read_up_to_its_bound():
+    other = "md5=:AAAA:"
+    field = f"{SHA_256},{other:>{MAX_FIELD - len(SHA_256) - 1}}"
+    assert len(field) == MAX_FIELD
+    check(field, CONTENT)
+    with pytest.raises(DigestMalformed):
+        check(field.replace(",", ", "), CONTENT)
