@@ -42,6 +42,9 @@ _PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
+LONGEST_MESSAGE = 500
+"""Characters of a message that are shown: one about an enumeration repeats the value, however long that is."""
+
 LONGEST_NUMBER = 40
 """Characters of a number that may be an integer written otherwise."""
 
@@ -137,7 +140,10 @@ def issue_of(message: str, *where: str | int) -> Issue:
             loc.append(int(index) if index.isdigit() else name or index)
     if match := _MISSING.match(message):
         return Issue((*loc, match[1]), "Field required", "missing")
-    return Issue(tuple(loc), message.replace("`", ""), "value_error" if "Expected" not in message else "type_error")
+    shown = message.replace("`", "")
+    if len(shown) > LONGEST_MESSAGE:
+        shown = f"{shown[:LONGEST_MESSAGE]}…"
+    return Issue(tuple(loc), shown, "value_error" if "Expected" not in message else "type_error")
 
 
 def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None) -> Header | None:

@@ -15,8 +15,12 @@ from node.share.site import SITE_SHARE, site_of
 from node.share.turns import Turns
 
 REQUESTS_AT_ONCE = 2
-"""Of one client in one process, and SITE_SHARE times as many of a site. Most of an acknowledgement is waiting for
-Redis, so this is still some hundred requests a second."""
+"""Of one client in one process. Most of an acknowledgement is waiting for Redis, so this is still some hundred requests
+a second."""
+
+SITE_REQUESTS_AT_ONCE = 2 * REQUESTS_AT_ONCE
+"""Of one site in one process. Not SITE_SHARE times as many: a request of anybody else waits for all that are under way,
+and sixteen bodies of 1 MiB take a third of a second."""
 
 MOST_WAITING = 512
 """Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections
@@ -35,7 +39,7 @@ class ClientTurns:
     def __init__(self) -> None:
         # Any number may be under way, and how many may wait is decided here.
         self.clients = Turns(sys.maxsize, each=REQUESTS_AT_ONCE, waiting=sys.maxsize)
-        self.sites = Turns(sys.maxsize, each=REQUESTS_AT_ONCE * SITE_SHARE, waiting=sys.maxsize)
+        self.sites = Turns(sys.maxsize, each=SITE_REQUESTS_AT_ONCE, waiting=sys.maxsize)
         """For clients that are not their own site."""
         self._waiting: dict[str, int] = {}
         """Requests that wait, by the site of their client, which is the client itself unless that has one."""

@@ -144,6 +144,13 @@ async def test_null_stands_for_a_default_as_it_does_in_a_tool_call(node: NodeUnd
     assert places(refused.json()["detail"]) == {("body", "title")}
 
 
+async def test_a_refusal_repeats_no_value_without_end(node: NodeUnderTest) -> None:
+    """A role of 900 kB came back in an answer of 1.5 MB."""
+    part = {"role": "x" * 10_000, "messageId": "m-1", "parts": [{"text": "Hello"}]}
+    answer = await node.client.post("/api/v1/message:send", json={"message": part})
+    assert (answer.status_code, len(answer.content) < 3000) == (400, True)
+
+
 @pytest.mark.parametrize("written", ["900.0", "9e2", "90000e-2", "900.000"])
 async def test_a_whole_number_may_be_written_as_a_float(node: NodeUnderTest, written: str) -> None:
     answer = await posted(node, "/api/v1/sessions", f'{{"ttl_seconds": {written}}}')

@@ -17,7 +17,7 @@ from node.share.site import SITE_SHARE
 from node.web import turn
 from node.web.http import Request, Response
 from node.web.route import Route
-from node.web.turn import REQUESTS_AT_ONCE
+from node.web.turn import REQUESTS_AT_ONCE, SITE_REQUESTS_AT_ONCE
 from tests.support.node_under_test import until
 from tests.support.one_route import client_of, front_of
 
@@ -208,7 +208,7 @@ async def test_requests_whose_body_does_not_come_hold_up_no_other_and_gain_nothi
 async def test_the_clients_of_a_site_have_so_many_together() -> None:
     work = Work()
     app = await front_of(route(work.handle))
-    addresses = [f"2001:db8:0:{number:x}::1" for number in range(2 * SITE_SHARE)]
+    addresses = [f"2001:db8:0:{number:x}::1" for number in range(2 * SITE_REQUESTS_AT_ONCE)]
     async with AsyncExitStack() as clients:
         sent = [
             asyncio.create_task((await clients.enter_async_context(client_of(app, address))).post("/work"))
@@ -220,7 +220,7 @@ async def test_the_clients_of_a_site_have_so_many_together() -> None:
         await work.reaches("2001:db8:1::/64", 1)
 
         async def is_full() -> bool:
-            return work.under_way.total() == 1 + REQUESTS_AT_ONCE * SITE_SHARE
+            return work.under_way.total() == 1 + SITE_REQUESTS_AT_ONCE
 
         await until(is_full)
         work.done.set()
