@@ -136,6 +136,11 @@ def _array(value: bytes, count: int) -> bytes:
     return b"[" + b",".join([value] * count) + b"]"
 
 
+def nothing(ground: Ground) -> Calls:
+    """Requests for what does not exist: no limit counts them."""
+    return lambda number: Call(forwarded(request("GET", f"/nothing/{number}"), ground.client))
+
+
 def registrations(ground: Ground) -> Calls:
     """Artifacts of 100 MiB that are promised and never uploaded, from many /64s of one /48."""
     net = f"2001:db8:{ground.attacker:x}"
@@ -292,4 +297,5 @@ REGISTRATIONS = Attack("100 MiB artifacts promised by one /48", registrations)
 SHARED_HOST = Attack("failing and many callbacks to a shared host", shared_host)
 SILENT_NAMES = Attack("callbacks to names without an answer", silent_names, names=True)
 CROWD = Attack("replies of 3.9 kB on a hundred connections", replies, connections=100)
+NOTHING = Attack("unknown paths on 250 connections", nothing, connections=250)
 ATTACKS = (REPLIES, MESSAGES, RELAYED, BODIES, SEARCHES, SHARED_HOST, SILENT_NAMES, REGISTRATIONS)

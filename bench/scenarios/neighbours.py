@@ -21,6 +21,7 @@ from bench.neighbours.attacks import (
     BODIES,
     CROWD,
     MESSAGES,
+    NOTHING,
     REGISTRATIONS,
     RELAYED,
     REPLIES,
@@ -52,7 +53,7 @@ CALM_SECONDS, CALM_ANSWERS, CALM_MS = 15.0, 20, 20.0  # it is calm when so many 
 DRAIN_SECONDS = 5.0  # for what others wait for at the end, the attack going on
 
 TOGETHER = "all of these together"
-NAMES = (*(attack.name for attack in (*ATTACKS, CROWD)), TOGETHER)
+NAMES = (*(attack.name for attack in (*ATTACKS, CROWD, NOTHING)), TOGETHER)
 QUIET, BESIDE = "others, before: {attack}", "others, beside: {attack}"
 TIMES = "worst p99 of others beside an attack, over the quiet p99"
 FAILED = "5xx that others got, or no answer"
@@ -68,7 +69,7 @@ SETTINGS = AS_DELIVERED | {
 # Each list has a node of its own: what is left of its last attack would be in the way of others.
 NODES: tuple[tuple[tuple[Attack, ...], ...], ...] = (
     ((REPLIES,), (MESSAGES,), (RELAYED,), (BODIES,), (SEARCHES,)),
-    ((SHARED_HOST,), (SILENT_NAMES,), (CROWD,)),
+    ((SHARED_HOST,), (SILENT_NAMES,), (CROWD,), (NOTHING,)),
     ((REGISTRATIONS,), ATTACKS),
 )
 

@@ -18,8 +18,9 @@ context, serve)` and gets a function `schedule`, which it then calls on its thre
 """
 
 import asyncio
+import math
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context
 from importlib import import_module
@@ -161,8 +162,8 @@ class Intake:
             return
         site = ""
         if limit is not None:
-            site = site_of(self.client_of(scope)) if self.client_of else ""
-            if self.working >= limit and self._beyond_share(site, limit) >= 0:
+            site = self._site_of(scope)
+            if self.working >= limit and self._under_way(site) >= self._share(limit):
                 self.admission.refused_early += 1
                 self._refuse(watcher)
                 return
@@ -182,15 +183,17 @@ class Intake:
             self._turn_is_due = True
             self._loop.call_soon_threadsafe(self._begin_queued, context=self._context)
 
-    def _beyond_share(self, site: str, limit: int) -> int:
-        """How many requests a site has under way beyond its part of the limit, which the sites let in lately share.
+    def _site_of(self, scope: Scope) -> str:
+        return site_of(self.client_of(scope)) if self.client_of else ""
 
-        So it is a site with hundreds of requests at a time that is refused, and not the others. A request that is not
-        counted (`site` is empty) is beyond any share.
-        """
-        group, previous = self.age_group, self._previous_group
-        sites = max(len(group.entered_by_site), len(previous.entered_by_site), 1)
-        return group.under_way(site) + previous.under_way(site) - limit // sites if site else 1
+    def _share(self, limit: int, sites: int = 1) -> int:
+        """The part of the limit that each site has: a site with hundreds of requests at a time is refused, and not the
+        others. There are as many as were let in lately, and at least `sites`."""
+        return limit // max(len(self.age_group.entered_by_site), len(self._previous_group.entered_by_site), sites)
+
+    def _under_way(self, site: str) -> float:
+        """Requests of a site, let in during overload, that have not ended; infinite where sites are not known."""
+        return self.age_group.under_way(site) + self._previous_group.under_way(site) if site else math.inf
 
     def _queue_with_body(self, body: Any) -> None:
         """The first piece of a request's body has come."""
@@ -253,14 +256,22 @@ class Intake:
     def _refuse_queued(self, oldest_in_time: float, limit: int) -> None:
         """Refuse the queued requests that arrived before `oldest_in_time`, except those of sites within their share."""
         queue = self._queue
-        kept: list[Queued] = []
+        late: list[Queued] = []
         while queue and queue[0][0] < oldest_in_time:
-            request = queue.popleft()
-            _, watcher, group, site = request
-            if self._beyond_share(site, limit) <= 0:
+            late.append(queue.popleft())
+        # Those that came before the overload are counted now: some are of clients that have no part in it.
+        uncounted = Counter(self._site_of(watcher.scope) for _, watcher, _, site in late if not site)
+        share = self._share(limit, max(1, len(uncounted)))
+        kept: list[Queued] = []
+        for request in late:
+            _, watcher, group, counted = request
+            site = counted or self._site_of(watcher.scope)
+            if self._under_way(site) + uncounted[site] <= share:
                 kept.append(request)
                 continue
-            self._end(group, site)
+            if not counted:
+                uncounted[site] -= 1
+            self._end(group, counted)
             self.admission.refused_late += 1
             self._refuse(watcher)
         queue.extendleft(reversed(kept))

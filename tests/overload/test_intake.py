@@ -292,7 +292,6 @@ async def test_a_share_is_free_again_when_its_requests_have_ended(door: Door) ->
 
 async def test_who_is_within_its_share_is_not_refused_for_having_waited(door: Door) -> None:
     door.knows_clients()
-    before = door.come(1)
     door.overload(limit=5)
     eager = door.come(6)
     modest = door.come(2, client=MODEST)
@@ -300,10 +299,31 @@ async def test_who_is_within_its_share_is_not_refused_for_having_waited(door: Do
     assert refused(modest) == [False] * 2
     door.now += 2 * MAX_QUEUE_SECONDS
     await eventually(lambda: len(door.begun) == 4)
-    assert refused(before) == [True]  # nobody has counted whose it is
     assert refused(eager) == [True] * 3 + [False] * 2 + [True]  # until it is within its share
     assert refused(modest) == [False] * 2
-    assert (door.admission.refused_early, door.admission.refused_late) == (1, 4)
+    assert (door.admission.refused_early, door.admission.refused_late) == (1, 3)
+
+
+async def test_who_came_before_the_overload_has_its_share_as_well(door: Door) -> None:
+    door.knows_clients()
+    eager, modest = door.come(4), door.come(1, client=MODEST)
+    door.overload(limit=4)
+    assert refused(door.come(5)) == [False] * 4 + [True]
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: len(door.begun) == 3)
+    assert refused(eager) == [True] * 4
+    assert refused(modest) == [False]
+    assert door.admission.refused_late == 6
+
+
+async def test_where_more_sites_came_than_can_be_served_all_that_waited_too_long_are_refused(door: Door) -> None:
+    door.knows_clients()
+    waiting = [door.come(1, client=f"203.0.113.{number}")[0] for number in range(5)]
+    door.overload(limit=4)
+    door.come(1)
+    assert door.come(5)[-1].refused
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: all(refused(waiting)))
 
 
 async def test_a_burst_is_served_whole_newest_first_once_it_is_late(door: Door) -> None:
