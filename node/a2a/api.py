@@ -14,7 +14,7 @@ from node.web.route import Also, Operation, Route, routes_of
 
 A2A_MEDIA = "application/a2a+json"
 NOT_SUPPORTED = "It is not supported."
-"""What the only status means that an operation has which the node refuses."""
+"""What the status of an operation that the node refuses means; it has no other."""
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
 
 

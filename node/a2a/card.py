@@ -19,7 +19,7 @@ class CardApi:
     """Serves the card, built once."""
 
     def __init__(self, settings: Settings, extensions: list[dict[str, object]]) -> None:
-        """`extensions` tell of what the node adds to the protocol; none is required."""
+        """`extensions`: what the node adds to the protocol; none of them is required."""
         self._card = msgspec.json.encode(_card(settings.public_url, extensions))
         self._etag = f'"{sha256(self._card).hexdigest()[:32]}"'
         self._headers: tuple[Header, ...] = (

@@ -1,4 +1,4 @@
-"""What the documents tell of the bodies of A2A requests: what of them the node looks at.
+"""The bodies of A2A requests as the documents describe them: the members that the node looks at.
 
 These structs are for the documents only: `request` reads the same in any spelling that ProtoJSON allows.
 """

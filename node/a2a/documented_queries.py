@@ -1,4 +1,4 @@
-"""What the documents tell of the queries of the paths that A2A clients and readers of contracts share.
+"""The queries of the paths that A2A clients and readers of contracts share, as the documents describe them.
 
 These structs are for the documents only: the parameters of contracts are read as structs of `node.tasks.model`, those
 of A2A as `ListQuery` and `HistoryQuery`. No A2A parameter has a default here, since a client that sent it unasked

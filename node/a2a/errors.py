@@ -65,10 +65,10 @@ REASONS_BY_STATUS = {429: "RATE_LIMITED", 500: "INTERNAL_ERROR", 503: "UNAVAILAB
 
 
 def fault(request: Request, failure: Exception) -> Response:
-    """The answer of a failed A2A operation of the node's own.
+    """The answer to a failed A2A operation of the node's own agent.
 
     Its paths are shared with readers who speak no A2A, so a wrong path or query is 422 (SPEC 4.2), in a form that both
-    know.
+    understand.
     """
     if isinstance(failure, Invalid) and failure.issues[0].loc[0] in {"path", "query"}:
         issues = list(failure.issues)
@@ -80,7 +80,7 @@ def fault(request: Request, failure: Exception) -> Response:
 
 
 def inbox_fault(request: Request, failure: Exception) -> Response:
-    """The answer of a failed operation of an inbox's agent, all as the protocol has it: what cannot be read is 400."""
+    """The answer to a failed operation of an inbox's agent, just as the protocol has it: what cannot be read is 400."""
     if isinstance(failure, A2AError):
         code, status = STATUS[failure.reason]
         return status_response(code, status, failure.reason, failure.message, metadata=failure.metadata)

@@ -1,4 +1,4 @@
-"""Examples of A2A messages and tasks for the documents; an answer's is laid over one made from its type."""
+"""Examples of A2A messages and tasks for the documents; those of answers are laid over ones made from their types."""
 
 from msgspec import UNSET
 

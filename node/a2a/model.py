@@ -99,22 +99,22 @@ class ReceivedMessage(msgspec.Struct):
 
     message: Message
     text: str
-    """That of all parts."""
+    """The text of all parts."""
     history_length: int | None
     metadata: Metadata
     returns_at_once: bool = False
     """Whether the sender wants the task as it is, without waiting for its end."""
     push: Metadata | None = None
-    """The push notification config that came with it, as it came."""
+    """The push notification config in the request, as it came."""
 
     @property
     def text_place(self) -> str:
-        """Where the text is: it is judged as one, so of several parts none is named."""
+        """Where the text is. It is judged as a whole, so none of several parts is named."""
         return "message.parts.0.text" if len(self.message.parts) == 1 else "message.parts"
 
     @property
     def all_metadata(self) -> Metadata:
-        """That of the request and of the message."""
+        """The metadata of the request and of the message, which counts where both name the same."""
         return self.metadata | (self.message.metadata or {})
 
 

@@ -13,10 +13,10 @@ from node.web.issues import issue_of
 from node.web.json import decode
 
 TITLE_LENGTH = 120
-"""Characters of the title that is made of a message's first sentence."""
+"""Longest title, in characters, that is made of a message's first sentence."""
 
 MESSAGE_ID_LENGTH = 128
-"""Characters of a message's id that may be part of a publisher_id; a longer id is hashed."""
+"""Longest message id, in characters, that becomes part of a publisher_id as it is; a longer one is hashed."""
 
 NAMES = {
     "publisher_id": "publisherId",
@@ -24,13 +24,13 @@ NAMES = {
     "lease_seconds": "leaseSeconds",
     "require_proof": "requireProof",
 }
-"""What metadata may say of a contract."""
+"""The fields of a contract that metadata may set, and their names there."""
 
 
 def offer_of(received: ReceivedMessage) -> NewTask:
     """The contract that a message offers. Raises Invalid.
 
-    In metadata, numbers have no form of their own for integers, and null stands for what is not set (ProtoJSON).
+    Metadata has no integers, only numbers, and null in it means that a member is not set (ProtoJSON).
     """
     said = {field: member_of(received.all_metadata, name) for field, name in NAMES.items()}
     said["lease_seconds"] = integer(said["lease_seconds"])
@@ -55,7 +55,7 @@ def member_of(metadata: Metadata, name: str) -> object:
 
 
 def invalid_in(received: ReceivedMessage, invalid: Invalid) -> Invalid:
-    """The same, with the fields of a contract named by their places in the message that offers it."""
+    """The same issues, with the fields of a contract named by their places in the message that offers it."""
     return Invalid(
         [
             msgspec.structs.replace(
@@ -67,14 +67,14 @@ def invalid_in(received: ReceivedMessage, invalid: Invalid) -> Invalid:
 
 
 def refused_in(received: ReceivedMessage, refused: Refused) -> Refused:
-    """The same, with what is not English named by its place in the message."""
+    """The same refusal, with what is not English named by its place in the message."""
     if refused.code != "language.not_english":
         return refused
     return Refused(refused.code, field=_place(received, refused.facts["field"]) or received.text_place)
 
 
 def _place(received: ReceivedMessage, field: object) -> str | None:
-    """Where a message has a field of the contract that it offers; its first sentence is a title, too."""
+    """Where in a message a field of its contract comes from: the title from the text, unless metadata has one."""
     if field == "description" or (field == "title" and "title" not in received.all_metadata):
         return received.text_place
     name = NAMES.get(str(field))

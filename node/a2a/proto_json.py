@@ -15,7 +15,7 @@ def integer(value: object) -> object:
     """`value`, as an integer if it is one in another form."""
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
-    # Beyond that, no field has a value; and 1e300 has 301 digits.
+    # No field has a value beyond 2**53, and 1e300 as an integer has 301 digits.
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
 
 

@@ -32,7 +32,7 @@ def wrong_token() -> Invalid:
 
 
 def _milliseconds(instant: str) -> int:
-    """A time of RFC 3339 as a client wrote it; 0 if it is empty. Raises Invalid."""
+    """Milliseconds since 1970 of an RFC 3339 time; 0 if it is empty. Raises Invalid."""
     if not instant:
         return 0
     try:

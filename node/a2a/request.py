@@ -1,11 +1,11 @@
 """Reading an A2A request: its version, its media type, and its message in any spelling that ProtoJSON allows.
 
-ProtoJSON parsers accept the names of the proto file (`message_id`) beside the JSON names (`messageId`), take null for
-a field that is not set, and pass over fields they do not know. So every field that has two names is declared twice
+ProtoJSON parsers accept the names of the proto file (`message_id`) as well as the JSON names (`messageId`), take null
+for a field that is not set, and ignore fields they do not know. So every field that has two names is declared twice
 here, and one typed pass reads them all.
 """
 
-# Fields have the JSON names beside the proto names.
+# Fields have JSON names as well as proto names.
 # ruff: noqa: N815
 
 from base64 import b64decode
@@ -64,7 +64,7 @@ class SentMessage(msgspec.Struct, gc=False):
 
 
 class SentConfiguration(msgspec.Struct, gc=False):
-    """What of a configuration the node looks at."""
+    """The members of a configuration that the node looks at."""
 
     historyLength: Number | None = None
     history_length: Number | None = None
@@ -101,7 +101,7 @@ def is_a2a(request: Request) -> bool:
 def check_media_type(request: Request) -> None:
     """Raise Refused `body.media_type` for a body that is not declared as JSON."""
     if media_type(request) not in MEDIA_TYPES:
-        # HTTP's own code for it, which the protocol's test kit asks for; the reason is A2A's.
+        # HTTP's own status for it (415), which the protocol's test kit expects; the reason is A2A's.
         raise Refused("body.media_type", expected="application/json")
 
 
@@ -154,7 +154,7 @@ def message_of(body: bytes) -> ReceivedMessage:
         message_id=message_id,
         role="ROLE_USER",
         parts=parts,
-        context_id=sent.contextId or sent.context_id or None,  # empty, a field of a proto is not set
+        context_id=sent.contextId or sent.context_id or None,  # an empty proto field counts as not set
         task_id=sent.taskId or sent.task_id or None,
         metadata=sent.metadata or None,
         extensions=sent.extensions or None,
@@ -185,7 +185,7 @@ def _missing(**given: object) -> Invalid:
 
 
 def _plain_text(part: SentPart, media: str | None, place: int) -> str:
-    """The text of a part that has more than a text. Raises A2AError, Invalid if it is not plain text."""
+    """The text of a part that has more than plain text. Raises A2AError, Invalid if it is not plain text."""
     contents = (part.text, part.raw, part.url, part.data if _is_set(part.data) else None)
     if len([content for content in contents if content is not None]) != 1:
         raise _wrong("message", "parts", place, msg="Must have exactly one of text, raw, url and data.")
@@ -201,9 +201,9 @@ def _plain_text(part: SentPart, media: str | None, place: int) -> str:
 
 
 def _check_metadata(*given: Metadata | None) -> None:
-    """Look at metadata, which is kept as it came, all at once: a body has room for 100,000 values.
+    """Check metadata, which is kept as it came, in one pass: a body has room for 100,000 values.
 
-    Raises Invalid for numbers beyond all bounds and half surrogate pairs.
+    Raises Invalid for numbers out of range and lone surrogates.
     """
     if some := list(filter(None, given)):
         decode(msgspec.json.encode(some), object)

@@ -105,7 +105,7 @@ class Messages:
         found, last, total = await self._store.page(context, query.page_token, size, oldest, said=said)
         if found is None:
             raise wrong_token()
-        # One that has just come to its end is still in the context, without fields.
+        # A task that has just expired is still in the context, without fields.
         rows = [row for row in found if is_message(row[1]) and int(row[1][b"created_at"]) >= oldest]
         tasks = [self._read(task_id, fields, query.history_length) for task_id, fields in rows]
         if not query.include_artifacts:

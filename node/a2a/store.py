@@ -19,7 +19,7 @@ NO_TASK = "-"
 """Stands for the task in the record of an Idempotency-Key whose task is in another partition."""
 
 PAGE_BYTES = 1024 * 1024
-"""Of messages: a page of tasks ends with the one that reaches it."""
+"""Bytes of messages on a page of tasks, which ends with the one that reaches it."""
 
 FACTS = (b"kind", b"context_id", b"created_at")
 SAID = (*FACTS, b"message")
@@ -61,10 +61,10 @@ class MessageStore:
     async def accept(
         self, rate: Rate, context_id: str, message: bytes, idempotency: IdempotencyKey | None, *, is_new: bool
     ) -> tuple[str, int | None]:
-        """Log a message in its context's partition: the id of its task, and when it was made (ms), None if before.
+        """Log a message in its context's partition: the id of its task, and when it was made (ms).
 
-        `is_new` says that the node has just named the context. Raises Refused `limit.exceeded`,
-        `idempotency.conflict`, StoreUnavailable.
+        The time is None if the message was logged before. `is_new` says that the node has just named the context.
+        Raises Refused `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         client = rate.client
         partition, home = ids.context_home(context_id, client), ids.home_of(client)
@@ -110,8 +110,8 @@ class MessageStore:
     async def _bind(self, idempotency: IdempotencyKey, home: int) -> bool:
         """Bind an Idempotency-Key to its body in the client's partition; False if it was used for another.
 
-        The script keeps the record where the context is, and would not see what the key made in another one.
-        Here it reads like the script's own, with no task: to the script any other body is a conflict, too.
+        The script keeps its record in the context's partition, and would not see what the key made in another context.
+        This record reads like the script's, but names no task, so that the script takes any other body for a conflict.
         """
         key, bound = keys.idempotency(home, idempotency.scope), f"{idempotency.digest} {NO_TASK}"
         before = await self._store.command("SET", key, bound, "NX", "GET", "PX", self._idempotency_ms)
@@ -135,8 +135,8 @@ class MessageStore:
     ) -> tuple[list[tuple[str, Fields]] | None, str, int]:
         """Up to `limit` tasks of a context, newest first, from the one after the task `after`, with messages or not.
 
-        None if the context has no task of that id. Then the task after which others follow, empty if none do, and how
-        many tasks are not older than `oldest` (ms). Raises StoreUnavailable.
+        They are None if the context has no task `after`. Also returns the last task of the page if others follow it,
+        else an empty text, and how many tasks are not older than `oldest` (ms). Raises StoreUnavailable.
         """
         start = 0
         if after:
@@ -159,15 +159,15 @@ class MessageStore:
 
 
 def _fitting(sizes: Sequence[int]) -> int:
-    """How many messages make a page."""
+    """How many messages fit on a page: up to the one that reaches PAGE_BYTES."""
     before = accumulate(sizes, initial=0)
     return sum(size < PAGE_BYTES for _, size in zip(sizes, before, strict=False))
 
 
 def _contexts(context_id: str, client: str) -> tuple[Key, Key]:
-    """The context of that id that all who know it share, which only the node begins, and the client's own one.
+    """The context that all who know the id share, which only the node begins, and the client's own of that name.
 
-    The same twice if the node does not make such ids.
+    They are the same if the node does not make such ids.
     """
     own = keys.context(context_id, client)
     return keys.shared_context(context_id) if ids.may_be_ours(context_id) else own, own

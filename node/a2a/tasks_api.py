@@ -178,9 +178,9 @@ class SharedTasksApi:
         return negotiated(request, SendMessageResponse(task=task))
 
     async def _check_place(self, message: Message) -> None:
-        """Refuse an offer that shall be part of something: a contract is always new.
+        """Refuse an offer that names a task or a context: a contract is always new.
 
-        Everybody can read a contract and its context, and who knows a contextId may read what was said there.
+        Everybody can read a contract and its context, and whoever knows a contextId may read what was said there.
         """
         if message.task_id is not None:
             await self._messages.check_task(message.task_id, message.context_id)
@@ -200,7 +200,7 @@ class SharedTasksApi:
         return task
 
     async def _with_contract(self, asked: ListQuery, found: TaskList) -> TaskList:
-        """The same list, or the contract whose context that is: it is the only task there.
+        """The list as found, or the contract whose context was asked for: it is the only task there.
 
         Its result, which may be large, is read only if it is shown.
         """
@@ -214,7 +214,7 @@ class SharedTasksApi:
         return TaskList([task], "", asked.page_size, 1) if task else found
 
     async def _asked_for(self, asked: ListQuery, task_id: str, *, with_result: bool) -> A2ATask | None:
-        """The contract of that id, or None if there is none or the list shall not have it."""
+        """The contract of that id; None if there is none, or if the query leaves it out."""
         try:
             contract = await self._tasks.get(task_id, with_result=with_result)
         except Refused as refused:
@@ -269,7 +269,7 @@ class SharedTasksApi:
 
 
 async def _found(task_id: str, looking: Awaitable[T]) -> T:
-    """What is looked for, or the A2AError for what there is not."""
+    """What `looking` finds. Raises A2AError for what there is not."""
     try:
         return await looking
     except Refused as refused:
@@ -279,7 +279,7 @@ async def _found(task_id: str, looking: Awaitable[T]) -> T:
 
 
 def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:
-    """An operation on contracts that answers an A2A client with `view`; `query` has the words of both readers."""
+    """An operation on contracts that answers an A2A client with `view`; `query` has the parameters of both readers."""
     also = (Also("application/json", view), Also(A2A_MEDIA, view))
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 

@@ -27,7 +27,7 @@ OPTIONS = {
     "rejection": "rejection",
     "resultSchema": "result_schema",
 }
-"""What a contract may have that SPEC does not know, by its name in the metadata."""
+"""Fields that a contract may have beyond SPEC, by their names in the metadata."""
 
 
 def contract_as_task(contract: Task, publisher_token: str | None = None, history_length: int | None = None) -> A2ATask:

@@ -1,6 +1,6 @@
 """What the worker does for artifacts by the clock: it ends those whose time is over and clears interrupted uploads.
 
-Readers see an artifact as expired from its very time on (`record.StoredArtifact.status`); this gives back its room.
+Readers see an artifact as expired from that very moment on (`record.StoredArtifact.status`); this frees its room.
 """
 
 import asyncio

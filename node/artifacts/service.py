@@ -155,7 +155,7 @@ class Artifacts:
         return Download(url, stored.grant, stored.filename)
 
     def inline(self, new: InlineArtifact) -> tuple[NewArtifact, Grant, bytes]:
-        """The registration that small bytes amount to, and the bytes. Raises Invalid."""
+        """The registration that small bytes amount to, its grant, and the bytes. Raises Invalid."""
         if (new.text is None) == (new.base64 is None):
             raise Invalid.field("body", msg="give exactly one of text and base64")
         try:
@@ -226,14 +226,14 @@ class Artifacts:
         )
 
     async def statuses(self, artifact_ids: Sequence[str]) -> dict[str, ArtifactStatus]:
-        """The status of each of these that is the id of an artifact. Raises StoreUnavailable."""
+        """The status of each artifact among these ids. Raises StoreUnavailable."""
         found = await self._store.read_many([each for each in dict.fromkeys(artifact_ids) if ids.is_id(each)])
         return {stored.id: stored.status for stored in found if stored}
 
     async def sweep(self) -> int:
-        """End the artifacts whose time is over; how many were.
+        """End the artifacts whose time is over; returns how many were.
 
-        Bytes are deleted before they are given back to the quotas, so that room which is given back is there. Raises
+        Bytes are deleted before they are given back to the quotas, so that all room given back is there. Raises
         StoreUnavailable, and BlobUnavailable once all others are ended.
         """
         ended = 0

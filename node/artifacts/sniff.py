@@ -149,7 +149,7 @@ def plainly_other(head: bytes, media_type: str) -> str | None:
 
 
 def _other_than_rare(head: bytes, claimed: str, found: str | None, *, text: bool) -> str | None:
-    """The other type of content whose claimed type is not in the tables, if it certainly is not of that type."""
+    """The type of content whose claimed type is not in the tables, if it certainly is another one."""
     media = claimed.startswith(_MEDIA)
     if found and ((media and not found.startswith(_MEDIA)) or _lacks_signature(claimed, head)):
         return found

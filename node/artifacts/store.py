@@ -129,7 +129,7 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     share: int
     """Percent of what is left, by one client address in artifacts that are not uploaded yet."""
     always: int
-    """Bytes in such artifacts whatever is left."""
+    """Bytes that such artifacts may have, whatever is left."""
     total: int
     """Bytes, on the whole node."""
     free: int | None
@@ -236,7 +236,7 @@ class ArtifactStore:
         )
 
     async def complete(self, artifact_id: str) -> StoredArtifact | None:
-        """Have an artifact verified, if that is its next step; the artifact after. Raises StoreUnavailable."""
+        """Have an artifact verified, if that is its next step; the artifact afterwards. Raises StoreUnavailable."""
         reply = await self._store.run(
             artifact_complete(
                 artifact=keys.artifact(artifact_id),
@@ -279,7 +279,7 @@ class ArtifactStore:
         return await find_due(self._store, [keys.artifacts(each) for each in range(ids.PARTITIONS)], limit)
 
     async def end(self, artifact_id: str) -> bool:
-        """Give the bytes of an artifact, which were deleted, back to the quotas. Raises StoreUnavailable.
+        """Give the bytes of an artifact back to the quotas, once they are deleted. Raises StoreUnavailable.
 
         False if its time is not over, or that was done before.
         """
@@ -293,7 +293,7 @@ class ArtifactStore:
         return await self._change(ending, b"ended", "ended")
 
     async def kept(self) -> AsyncIterator[StoredArtifact]:
-        """All artifacts that count as bytes; of a partition those that end first before others.
+        """All artifacts that count as bytes, by partition; within one, those that end first come first.
 
         Raises StoreUnavailable.
         """
@@ -318,7 +318,7 @@ class ArtifactStore:
         return [int(cast("bytes | None", reply) or 0) for reply in replies]
 
     async def _change(self, change: Step, happened: bytes, state: str) -> bool:
-        """Run a step and count it, if it changed anything, as what the artifact is then."""
+        """Run a step; if it changed anything, count it under what the artifact then is. Returns whether it did."""
         (kind,) = cast("list[bytes]", await self._store.run(change))
         counters.ARTIFACTS[state] += kind == happened
         return kind == happened

@@ -15,7 +15,7 @@ SPECIAL_V4 = tuple(
         "0.0.0.0/8",  # this network, RFC 791
         "10.0.0.0/8",  # private, RFC 1918
         "100.64.0.0/10",  # shared by carriers, RFC 6598; Alibaba's metadata service
-        "34.118.224.0/20",  # services of a cluster of Google's (GKE), by default, on public addresses
+        "34.118.224.0/20",  # services of a cluster on GKE, by default, on public addresses
         "127.0.0.0/8",  # loopback, RFC 1122
         "168.63.129.16/32",  # Azure's host agent, on a public address
         "169.254.0.0/16",  # link local, RFC 3927; the metadata services of most clouds

@@ -58,7 +58,7 @@ class Unreachable(Retry, frozen=True, tag=True):
 
 
 class Later(msgspec.Struct, frozen=True, tag=True):
-    """Not called, because a breaker is open or a rate is used up for so many milliseconds. This is no attempt."""
+    """Not called, because a breaker is open or a rate is used up for so many milliseconds. It does not count."""
 
     wait_ms: int
 

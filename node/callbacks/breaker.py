@@ -23,19 +23,18 @@ FAILURES = 5
 """Failures in a row that open the breaker."""
 
 FIRST_OPEN_MS = 60_000
-"""For how long it is open at first; that doubles with each further failure."""
+"""How long it is open at first; this doubles with each further failure."""
 
 LONGEST_OPEN_MS = 30 * 60_000
 
 PROBE_MS = 15_000
-"""After it was open, one call probes. There is no other call for this long, which is longer than an attempt may
-last."""
+"""After it was open, one call probes. No other call is made for this long, which is longer than an attempt may last."""
 
 MEMORY_MS = 6 * 3600_000
 """How long failures in a row are remembered."""
 
 NETWORK_BITS = {4: 24, 6: 64}
-"""Prefix of the network that an address is counted for, by IP version: who has one address in it mostly has more."""
+"""Prefix of the network that an address is counted for, by IP version: whoever has one address in it may have more."""
 
 NO_LIMIT = Limit(0, 1)
 
@@ -75,7 +74,7 @@ def callback_failed(
 
 
 class NotNow(Exception):
-    """It may not be called before some time has passed."""
+    """Something may not be called before some time has passed."""
 
     def __init__(self, wait_ms: int) -> None:
         super().__init__(f"not for another {wait_ms} ms")
@@ -163,9 +162,9 @@ class Breaker:
             await self._store.command("SET", is_open, "open", "PX", milliseconds)
 
     async def note(self, target: Target, result: AttemptResult, *, works: bool) -> None:
-        """Note how a call of a URL ended; the guard notes it of the address. Raises StoreUnavailable.
+        """Note how a call of a URL ended; the guard does so for the address. Raises StoreUnavailable.
 
-        `works`: whether to forget its failures, unless the result is one. What shows that it works, callers say.
+        `works`: whether to forget its failures, unless the result is one. The caller knows what shows that a URL works.
         """
         breaker = breaker_of(target)
         match result:
@@ -220,7 +219,7 @@ def _state(name: str, pool: str) -> tuple[Key, Key]:
 
 
 def _judge(reply: object) -> int:
-    """The number that a script answers with the permission to call. Raises NotNow."""
+    """The number that comes with a script's permission to call. Raises NotNow."""
     verdict, number = cast("tuple[bytes, int]", tuple(cast("list[object]", reply)))
     if verdict == b"wait":
         raise NotNow(number)

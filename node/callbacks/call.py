@@ -1,7 +1,7 @@
 """One request to an address that a stranger gave: one connection through the guard, within ten seconds.
 
-Redirects are not followed, neither cookies nor connections are kept, and of the answer no more is read than was asked
-for. What an answer means, its callers decide: deliveries of callbacks (`sender.py`), checks of agents.
+Redirects are not followed, neither cookies nor connections are kept, and no more of the answer is read than was asked
+for. What an answer means is up to the callers: deliveries of callbacks (`sender.py`), checks of agents.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver
 from node.callbacks.target import Policy, Target, TargetRefused
 
 NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
-"""What httpcore2 raises for the network. A TLS error after the handshake comes through it as it is."""
+"""What httpcore2 raises for trouble with the network. It lets TLS errors after the handshake through unchanged."""
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
@@ -36,7 +36,7 @@ class AttemptTimeouts(msgspec.Struct, frozen=True):
 
 
 class CallAnswer(msgspec.Struct, frozen=True, tag=True):
-    """What was answered."""
+    """The answer to a request."""
 
     status: int
     headers: Headers
@@ -67,7 +67,7 @@ class Caller:
         dials: Dials | None = None,
     ) -> None:
         self.policy = policy
-        """By which the addresses of the next requests are judged."""
+        """What the addresses of the next requests are judged by."""
         self._timeouts = timeouts or AttemptTimeouts()
         self._tls = tls or httpcore2.default_ssl_context()
         self._guard_of = partial(
@@ -98,14 +98,14 @@ class Caller:
             trouble = f"no answer within {self._timeouts.total:g} s"
         except (*NETWORK_TROUBLE, httpcore2.TimeoutException) as error:
             trouble = f"no answer: {str(error) or type(error).__name__}"
-        if answer is not None:  # what goes wrong after its head is told by `is_whole`
+        if answer is not None:  # what goes wrong after its headers only shows in `is_whole`
             return CallAnswer(answer.status, list(answer.headers), bytes(body), is_whole)
         return Unreachable(trouble) if guard.is_unreachable else Retry(trouble)
 
     def request(
         self, method: str, target: Target, headers: Iterable[tuple[bytes, bytes]], body: bytes = b""
     ) -> httpcore2.Request:
-        """A request that `call` can send; `headers` are those beside the ones that every request has."""
+        """A request that `call` can send, with `headers` in addition to those that every request has."""
         sent = [(b"Host", target.authority.encode()), (b"Connection", b"close"), *headers]
         if body:
             sent.append((b"Content-Length", str(len(body)).encode()))

@@ -1,7 +1,7 @@
 """What is sent to a callback: a Standard Webhooks message, signed for each attempt.
 
-The body says what happened and where to read it, and contains nothing of it: that somebody receives callbacks does not
-prove that they may read.
+The body says what happened and where to read it, but contains nothing of it: receiving callbacks does not prove a right
+to read.
 """
 
 import re
@@ -33,15 +33,15 @@ class Envelope(msgspec.Struct, frozen=True):
     id: str
     body: bytes
     shown: tuple[tuple[bytes, bytes], ...] = ()
-    """Headers by which the receiver knows who sends it, if it has asked for such."""
+    """Headers by which the receiver recognises the sender, if it has asked for any."""
 
     @classmethod
     def of(cls, message_id: str, event: str, at_ms: int, data: Mapping[str, object], *, host: str) -> "Envelope":
         """An event that happened at `at_ms`, for a callback on `host`.
 
-        The host is in the signed data, because the node signs with one key for all receivers: so nobody can pass a
-        message on to another receiver. Raises EnvelopeTooLarge, and ValueError for an id with other characters than
-        letters, digits, `_` and `-`, and for data that is not that of the event.
+        The host is in the signed data, because the node signs with one key for all receivers: without it, a receiver
+        could pass a message on to another one. Raises EnvelopeTooLarge, and ValueError for an id with characters other
+        than letters, digits, `_` and `-`, and for data that is not that of the event.
         """
         if not _ID.fullmatch(message_id):
             raise ValueError(f"{message_id!r} cannot be a webhook id")

@@ -16,11 +16,11 @@ from node.callbacks.places import Places, admitted
 from node.callbacks.target import Policy, Target
 
 ANSWERED = (Delivered, ReceiverGone, Rejected)
-"""What shows that a URL works. A 4xx does, unlike for a callback: only its answer was asked for."""
+"""Results that show that a URL works. A 4xx is one, unlike for a callback: here only an answer was asked for."""
 
 
 class FairCaller:
-    """Makes requests on behalf of clients, none of whom can have the node call somebody more often than is fair."""
+    """Makes requests on behalf of clients, none of whom can make the node call anybody more often than is fair."""
 
     def __init__(self, caller: Caller, breaker: Breaker, places: Places) -> None:
         self.caller = caller
@@ -29,7 +29,7 @@ class FairCaller:
 
     @property
     def policy(self) -> Policy:
-        """By which URLs and the addresses of the next requests are judged."""
+        """What URLs, and the addresses of the next requests, are judged by."""
         return self.caller.policy
 
     def change(self, policy: Policy) -> None:
@@ -52,7 +52,7 @@ class FairCaller:
     async def call_in_turn(
         self, target: Target, request: httpcore2.Request, publisher: str, ends: float, most: int = MAX_READ
     ) -> CallResult:
-        """The same, waiting for a turn if there is one before the loop time `ends`. Raises StoreUnavailable."""
+        """The same, but waits for a turn if one comes before the loop time `ends`. Raises StoreUnavailable."""
         while True:
             result = await self.call(target, request, publisher, most)
             if not isinstance(result, Later) or get_running_loop().time() + result.wait_ms / 1000 >= ends:

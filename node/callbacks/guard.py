@@ -21,14 +21,14 @@ from node.callbacks.target import Policy, TargetRefused
 from node.config.values import Address
 
 MAX_DIALS = 2
-"""Addresses that are tried for one connection. If a host has both IPv6 and IPv4, one of each is: mostly one of them
-works. The look-up and both dials end within the ten seconds of an attempt (`call.AttemptTimeouts`)."""
+"""Addresses that are tried for one connection. If a host has both IPv6 and IPv4, one of each is tried: usually one of
+them works. The look-up and both dials end within the ten seconds of an attempt (`call.AttemptTimeouts`)."""
 
 BUSY_MS = 2000
-"""Until another try to look up a name that found no place among the others."""
+"""Time until another try to look up a name whose look-up found no place among the others."""
 
 MAX_READ = 16 * 1024
-"""Bytes of an answer that are read unless its caller asks for more, its headers included."""
+"""Bytes of an answer, its headers included, that are read unless the caller asks for more."""
 
 
 class Guard(AsyncNetworkBackend):
@@ -163,8 +163,7 @@ class _LimitedStream(AsyncNetworkStream):
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> AsyncNetworkStream:
-        """As the stream below does. If this is cancelled meanwhile, the stream below would stay open; here it is
-        closed."""
+        """As the stream below does, but closes that stream if this is cancelled; it would stay open otherwise."""
         async with AsyncExitStack() as cleanup:
             cleanup.push_async_callback(self._stream.aclose)
             secure = await self._stream.start_tls(ssl_context, server_hostname, timeout)

@@ -5,7 +5,7 @@ cancelled alone, and what servers of strangers send is parsed in Python. c-ares 
 (0.15 instead of 0.56 ms a name), but all its names share sockets, and a single one cannot be given up.
 
 As with getaddrinfo, a name of the hosts file is not looked up in the DNS, and addresses to which this machine has no
-route come last. Other than there, `search` and `ndots` of resolv.conf do not apply: names come from strangers, and must
+route come last. Unlike there, `search` and `ndots` of resolv.conf do not apply: names come from strangers, and must
 not become those of neighbours in a cluster. Timeouts are those below. How long an answer is kept is decided in
 `resolve.py`.
 """
@@ -25,13 +25,13 @@ import dns.resolver
 from node.config.values import Address
 
 TRY_SECONDS = 0.7
-"""Until a server that does not answer is asked again, or another one is."""
+"""Time until a server that does not answer is asked again, or another one is."""
 
 LOOKUP_SECONDS = 2.0
-"""Until a name is given up, after about three tries. Resolvers mostly answer within one second."""
+"""Time until a name is given up, after about three tries. Resolvers usually answer within one second."""
 
 MAX_ADDRESSES = 32
-"""Of each family. What a name has beyond them is neither checked nor dialled."""
+"""Addresses of each family that are taken. Those beyond are neither checked nor dialled."""
 
 HOSTS = Path("/etc/hosts")
 RESOLV_CONF = Path("/etc/resolv.conf")
@@ -106,7 +106,7 @@ def _is_local(failure: dns.exception.DNSException) -> bool:
 
 
 def _reachable_first(addresses: Sequence[Address]) -> Sequence[Address]:
-    """In their order, but those of a family to which this machine has no route come last (RFC 6724 §6, rule 1)."""
+    """Addresses in their order, but those of a family to which there is no route come last (RFC 6724 §6, rule 1)."""
     routed = {version: _has_route(first) for version in (6, 4) if (first := _first(addresses, version))}
     return sorted(addresses, key=lambda address: not routed[address.version])
 

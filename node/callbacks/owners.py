@@ -1,4 +1,4 @@
-"""Who the shares of a callback are counted for: the publisher that gave the URL, the owner of the receiver's domain.
+"""For whom the shares of a callback are counted: the publisher that gave the URL, the owner of the receiver's domain.
 
 A node without accounts knows a publisher by its client address only. An entity keeps that beside its callback_url as
 digests, because a contract is kept for ever and an address need not be. Two digests form one name: first that of the
@@ -19,7 +19,7 @@ from node.store import ids
 _SUFFIXES = PublicSuffixList()
 
 _DIGEST_HEX = 16
-"""Hex digits of each of the two digests, as `ids.site_name` gives them: enough that no two clients meet."""
+"""Hex digits of each of the two digests, as in `ids.site_name`: enough that no two clients share a name."""
 
 
 def publisher_of(client: str) -> str:

@@ -25,7 +25,7 @@ PLACES_EACH_SITE_AND_DOMAIN = 3
 """Fewer than a host has, so that one publisher leaves a place at a host that others call, too."""
 
 TURN_SECONDS = 4.0
-"""For which a callback waits here. After that it waits in Redis, where any worker may take it. Together with the
+"""How long a callback waits here. After that it waits in Redis, where any worker may take it. Together with the
 attempt itself this is less than the time for which it is hidden there (`queue.HIDDEN_MS`), and less than a probe may
 take (`breaker.PROBE_MS`)."""
 
@@ -47,8 +47,8 @@ class Places:
     async def of(self, site: str, host: str) -> AsyncGenerator[None]:
         """A place for an attempt on behalf of a site, for as long as the block runs. Raises NotNow."""
         domain = registrable(host)
-        # Whoever waits for one of these keeps those before it. In this order that takes nothing from others: first come
-        # the places of its own publisher, then those of its receiver, and last the places of all.
+        # An attempt that waits for one of these holds those before it. In this order that takes nothing from others:
+        # first come the places of its own publisher, then those of its receiver, and last the places of all.
         wanted = (
             (self._pairs, f"{site} {domain}"),
             (self._sites, site),
@@ -70,7 +70,7 @@ class Places:
 async def admitted(breaker: Breaker, places: Places, target: Target, publisher: str) -> AsyncGenerator[bool]:
     """A call of a target on behalf of a publisher, counted and with a place for as long as the block runs.
 
-    Gives whether the URL has failed since it last worked. Raises NotNow, StoreUnavailable.
+    Yields whether the URL has failed since it last worked. Raises NotNow, StoreUnavailable.
     """
     site = site_part(publisher)
     # Both in one round trip. If one refuses, the other has counted a call that is not made.

@@ -11,7 +11,7 @@ from node.common.refusal import Invalid
 from node.config import Settings
 
 CALLBACK_URL = "callback_url"
-"""The field that mostly has the URL."""
+"""The field that usually holds the URL."""
 
 
 class TargetPolicy:

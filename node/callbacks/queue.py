@@ -33,7 +33,7 @@ TAKE_LIMIT = 16
 """Callbacks that are taken from a partition at a time, at most."""
 
 DEAD_LETTERS_KEPT = 1000
-"""In each partition, about."""
+"""Dead letters that are kept in each partition, about."""
 
 RECEIVER = (b"callback_url", b"callback_by")
 """Fields of an entity: where its callbacks go, and who gave that URL (`node.callbacks.owners`)."""
@@ -85,7 +85,7 @@ class Message(msgspec.Struct, frozen=True):
     """What a receiver is to be told."""
 
     name: str
-    """What it tells of. Messages of one name follow each other at a distance, and a newer one replaces an older."""
+    """What it tells of. Messages of one name are sent at a distance, and a newer one replaces an older one."""
     id: str
     """webhook-id."""
     url: str
@@ -138,8 +138,8 @@ class CallbackQueue:
     async def enqueue(self, partition: int, messages: Sequence[Message], pause_ms: int = 0) -> None:
         """Put messages under way, each to be sent `pause_ms` after the last one of its name at the earliest.
 
-        Nothing happens if a message or a newer one of its name is under way or was just delivered.
-        Raises StoreUnavailable.
+        Nothing happens if a message or a newer one of its name is under way or was just delivered. Raises
+        StoreUnavailable.
         """
         await self._store.run_all(
             callback_enqueue(
@@ -218,7 +218,7 @@ class CallbackQueue:
         await self.bury(letter)
 
     async def publisher(self, callback: Callback) -> str | None:
-        """Who gave the URL (`node.callbacks.owners`); None if the entity is gone, or names that receiver no more.
+        """Who gave the URL (`node.callbacks.owners`); None if the entity is gone, or no longer names that receiver.
 
         Raises StoreUnavailable.
         """

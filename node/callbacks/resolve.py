@@ -20,7 +20,7 @@ from node.config.values import Address
 from node.share.turns import Crowded, Turns
 
 TURN_SECONDS = 1.0
-"""For which a look-up waits for its place."""
+"""How long a look-up waits for its place."""
 
 DELIVERY_TIMEOUT = TURN_SECONDS + LOOKUP_SECONDS + 0.5
 """Seconds for a look-up before a call. It gives up by itself sooner than that."""
@@ -39,14 +39,14 @@ WAITING_EACH = 64
 """Look-ups of one client, or below one domain, that may wait for a place. More would not get one in time."""
 
 MAX_KEEP_SECONDS = 30.0
-"""For which an answer is kept, or for its own time to live if that is shorter. A burst of callbacks to one host so
+"""How long an answer is kept, or for its own time to live if that is shorter. So a burst of callbacks to one host
 causes one look-up."""
 
 KEEP_FAILURE_SECONDS = 10.0
-"""For which it is kept that a name has no address, or that its servers do not answer."""
+"""How long it is remembered that a name has no address, or that its servers do not answer."""
 
 NAMES_KEPT = 4096
-"""Of those that resolved, and as many of those that did not. The oldest is dropped first."""
+"""Names that are kept of those that resolved, and as many of those that did not; the oldest is dropped first."""
 
 T = TypeVar("T")
 

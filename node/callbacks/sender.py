@@ -1,7 +1,7 @@
 """One attempt to deliver a webhook: one POST (`call.py`), and what its answer means for the message.
 
-The body of the answer is read so that the receiver is not cut off while it writes, and not used. When the next attempt
-is due, and which callback is given up, the queue decides (`service.py`).
+The body of the answer is read, so that the receiver is not cut off while it writes, but not used. When the next attempt
+is due, and which callback is given up, is decided in `service.py`.
 """
 
 import ssl
@@ -40,7 +40,7 @@ class Sender:
 
     @property
     def policy(self) -> Policy:
-        """By which URLs and the addresses of the next attempts are judged."""
+        """What URLs, and the addresses of the next attempts, are judged by."""
         return self._caller.policy
 
     def change(self, policy: Policy) -> None:

@@ -54,7 +54,7 @@ MAX_TURN_MS = 3600_000
 """A message whose turn comes later than that is given up: its publisher, or its receiver, has too many waiting."""
 
 MAX_WAIT_MS = 48 * 3600_000
-"""For how long a message waits for a breaker that opens again and again; then it is given up."""
+"""How long a message waits for a breaker that opens again and again; then it is given up."""
 
 SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries to record how an attempt ended. All of them end before the callback is due again
@@ -74,7 +74,10 @@ class Callbacks:
         self._others = others
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Enqueue for a batch of one partition. Repeated, it may send a message twice. Raises StoreUnavailable."""
+        """Enqueue for a batch of events of one partition. If it is repeated, a message may be sent twice.
+
+        Raises StoreUnavailable.
+        """
         messages = [message for event in events if (message := self._message(event))]
         if messages:
             await self._queue.enqueue(events[0].partition, messages, ENTITY_PAUSE_MS)
@@ -92,7 +95,7 @@ class Callbacks:
         if kind == "reply.posted":
             kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
             seq = int(event.fields["seq"])
-            after, api_url = seq - 1, f"{self._base}/api/v1/board/threads/{entity}"  # from where on: as it is sent
+            after, api_url = seq - 1, f"{self._base}/api/v1/board/threads/{entity}"  # `Entities` adds `since_seq`
             data = {"thread_id": entity, "seq": seq, "url": f"{self._base}/board/{entity}", "api_url": api_url}
         elif kind == "session.line":
             url = f"{self._base}/api/v1/sessions/{entity}/messages"
@@ -148,7 +151,7 @@ class Deliverer:
         await run_due(self._queue.schedule, self._queue.take, self._attempt, most=MAX_UNDER_WAY, stop=stop)
 
     async def _attempt(self, callback: Callback) -> None:
-        """Bring a callback one step further. Whatever goes wrong with it does not touch the others.
+        """Attempt a callback, and settle it. Whatever goes wrong with it does not affect the others.
 
         If Redis is out of reach, nothing is done: the callback becomes due again by itself.
         """
@@ -187,7 +190,7 @@ class Deliverer:
     ) -> None:
         match result:
             case Delivered():
-                if following:  # takes the place of this one, which is settled then without being over
+                if following:  # replaces this one in the queue, and stays there when this one is settled
                     await self._queue.enqueue(callback.partition, [following])
                 await self._end(callback, "delivered", source.pause_ms, "")
             case ReceiverGone():

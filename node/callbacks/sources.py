@@ -1,7 +1,7 @@
-"""What a callback says, and for whom: asked anew for each attempt, so that it is as true as it can be.
+"""What a callback says, and for whom: asked anew for each attempt, so that it is up to date.
 
 Most callbacks name what happened to an entity, and go to the URL that the entity keeps. A room whose callbacks say more
-has a source of its own, which the composition root hands over by their type.
+has a source of its own, which the composition root hands over, by their types.
 """
 
 from typing import Protocol
@@ -22,17 +22,17 @@ class Prepared(msgspec.Struct, frozen=True):
     """Who gave the URL (`node.callbacks.owners`)."""
     envelope: Envelope
     following: Message | None = None
-    """What is to be told once this has arrived."""
+    """The message to send once this one has arrived."""
 
 
 class CallbackSource(Protocol):
-    """Makes callbacks of some types ready."""
+    """Prepares callbacks of some types."""
 
     pause_ms: int
     """Between two messages of one name."""
 
     async def prepare(self, callback: Callback, host: str) -> Prepared | None:
-        """What to send to `host`; None if what it tells of is gone, or names that receiver no more.
+        """What to send to `host`; None if what it tells of is gone, or no longer names that receiver.
 
         Raises StoreUnavailable.
         """
@@ -57,7 +57,7 @@ class Entities:
         if publisher is None:
             return None
         data = callback.data
-        if callback.after is not None:  # known only now: until it is sent, it may take over what more there is to tell
+        if callback.after is not None:  # known only now: while a message waits, newer ones are merged into it
             data = {**data, "api_url": f"{data['api_url']}?since_seq={callback.after}"}
         return Prepared(publisher, Envelope.of(callback.id, callback.type, callback.at, data, host=host))
 

@@ -165,7 +165,7 @@ def _address(host: str) -> Address | None:
 def _check_port(target: Target, policy: Policy) -> None:
     if policy.own is not None:
         own_host, own_port = policy.own
-        # At the other web ports of the same host there is mostly a proxy in front of this node.
+        # At the other web ports of the same host there is usually a proxy in front of this node.
         if target.host == own_host and (target.port == own_port or target.port in WEB_PORTS):
             raise TargetRefused("own", "the URL is this node's own")
     if target.port not in WEB_PORTS and not policy.allow_private:

@@ -17,12 +17,12 @@ from node.embedding.original import bundled, load_original
 log = structlog.get_logger()
 
 EXPORT_SECONDS = 300
-"""What an export may take: some ten seconds on an idle machine."""
+"""How long an export may take. On an idle machine it takes about ten seconds."""
 
 
 @cache
 def load(name: str, models: Path) -> Model:
-    """The model of that path or name, once a process; empty = the default one.
+    """The model of that path or name, loaded once per process; empty = the default one.
 
     A folder that holds an export is loaded as it is. Any other model is exported into `models` at the first start, by a
     process of its own; where that fails, the original runs. Raises ModelUnavailable.
@@ -37,7 +37,7 @@ def load(name: str, models: Path) -> Model:
 
 
 def exported(name: str, models: Path) -> Path:
-    """The folder of a model's export, which is made if it is not there.
+    """The folder of a model's export, which is made if it does not exist.
 
     Raises ModelUnavailable, OSError, SubprocessError.
     """
@@ -50,7 +50,7 @@ def exported(name: str, models: Path) -> Path:
 
 
 def _key(name: str) -> str:
-    """What the export of a model is kept by. Raises ModelUnavailable."""
+    """Name of the folder that keeps a model's export. Raises ModelUnavailable."""
     try:
         path = Path(name or bundled())
     except ImportError as error:
@@ -71,7 +71,7 @@ def key_of(path: Path) -> str:
 
 
 def _export(name: str, folder: Path) -> None:
-    """Export in a process of its own: torch's memory goes with it. Raises OSError, SubprocessError."""
+    """Export in a process of its own, whose end frees torch's memory. Raises OSError, SubprocessError."""
     log.info("embedding model is being exported", folder=str(folder))
     done = subprocess.run(  # noqa: S603 - the command is ours and no shell reads it
         # -P: Python does not import a directory called `node` that is in the operator's current directory.

@@ -1,6 +1,6 @@
 """A model for an event loop: queries in one thread, passages in another of lower priority.
 
-So no query waits for passages, which on a busy machine take many times as long as on an idle one; only a model that
+So no query waits for passages, which take many times as long on a busy machine as on an idle one. Only a model that
 could not be exported takes one call at a time.
 """
 
@@ -20,11 +20,11 @@ from node.embedding.model import Model, ModelUnavailable
 T = TypeVar("T")
 
 PASSAGES_NICENESS = 10
-"""Of the thread for passages, added to the process': nobody waits for these."""
+"""Added to the niceness of the process for the thread that embeds passages: nobody waits for these."""
 
 BATCH_CHARACTERS = 400
-"""Characters in one batch, each text counted as long as the longest. Some 10 ms of one core: the longest that a query
-waits for longer ones that came with it."""
+"""Characters in one batch, with each text counted as long as the longest. They take about 10 ms of one core: the
+longest that a query waits for others that came with it."""
 
 BATCH_TEXTS = 16
 
@@ -41,16 +41,16 @@ class Embedder:
         """None until it is loaded."""
 
     async def load(self) -> Model:
-        """Load the model, after exporting it if that was not done before. Raises ModelUnavailable."""
+        """Load the model; export it first if that has not been done yet. Raises ModelUnavailable."""
         self.model = model = await _run(self._passages, load, self._name, self._models)
         return model
 
     async def queries(self, texts: Sequence[str]) -> list[bytes]:
-        """Vectors of queries, in batches of like length."""
+        """Vectors of queries, made in batches of similar length."""
         return await _in_batches(texts, partial(_run, self._queries, self._loaded().queries))
 
     async def passages(self, texts: Sequence[str]) -> list[bytes]:
-        """Vectors of passages, in small batches."""
+        """Vectors of passages, made in small batches."""
         return await _in_batches(texts, partial(_run, self._passages, self._loaded().passages))
 
     def close(self) -> None:
@@ -68,20 +68,22 @@ async def _run(thread: ThreadPoolExecutor, call: Callable[..., T], *args: Any) -
     return await asyncio.get_running_loop().run_in_executor(thread, call, *args)
 
 
-async def _in_batches(texts: Sequence[str], make: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]) -> list[bytes]:
-    """What `make` makes of the texts, batch by batch, in their order."""
+async def _in_batches(
+    texts: Sequence[str], embed: Callable[[Sequence[str]], Awaitable[Sequence[bytes]]]
+) -> list[bytes]:
+    """The vectors that `embed` makes of the texts, batch by batch, in the order of the texts."""
     vectors = [b""] * len(texts)
     for batch in batches(texts):
-        for place, vector in zip(batch, await make([texts[place] for place in batch]), strict=True):
+        for place, vector in zip(batch, await embed([texts[place] for place in batch]), strict=True):
             vectors[place] = vector
     return vectors
 
 
 def batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    """The places of texts to embed together: of like length, since each is padded to the longest."""
+    """The places of texts to embed together: of similar length, since each is padded to the longest of its batch."""
     batch: list[int] = []
     for place in sorted(range(len(texts)), key=lambda place: len(texts[place])):
-        longest = len(texts[place])  # so far, and those before are padded to it
+        longest = len(texts[place])  # so far; those before are padded to it
         if batch and (len(batch) == BATCH_TEXTS or longest * (len(batch) + 1) > BATCH_CHARACTERS):
             yield batch
             batch = []
@@ -91,6 +93,6 @@ def batches(texts: Sequence[str]) -> Iterator[list[int]]:
 
 
 def _lower_priority() -> None:
-    if sys.platform == "linux":  # where a thread has a priority of its own
+    if sys.platform == "linux":  # where each thread has its own priority
         thread = threading.get_native_id()
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + PASSAGES_NICENESS)

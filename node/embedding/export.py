@@ -1,4 +1,4 @@
-"""Exports a sentence-transformers model for ONNX Runtime: once a model, in a process that needs torch and then ends.
+"""Exports a sentence-transformers model for ONNX Runtime: once per model, in a process that loads torch and then ends.
 
 Weights become 8-bit integers with a scale for each output channel: a query takes a seventh of the time, passages two
 fifths, and what is found stays the same (bench/README.md has the figures). One scale for a whole matrix loses too much.
@@ -21,7 +21,7 @@ from node.embedding.model import Model
 from node.embedding.original import OriginalModel, load_original
 
 QUANTISED, EXACT = 0.97, 0.9999
-"""Least cosine of an exported vector and the original's, with 8-bit weights and without."""
+"""Least cosine of an exported vector and the original's that is accepted, with 8-bit weights and without."""
 
 OPSET = 17
 """Version of the ONNX operators: the newest that torch's exporter writes."""
@@ -49,7 +49,7 @@ SAMPLE = (
 
 
 _REFUSALS = (AssertionError, AttributeError, ImportError, LookupError, OSError, RuntimeError, TypeError, ValueError)
-"""What torch, tokenizers and quantisation raise at a model that they cannot deal with: any of these."""
+"""What torch, tokenizers and quantisation raise for a model that they cannot handle: any of these."""
 
 
 class ExportFailed(Exception):
@@ -57,7 +57,7 @@ class ExportFailed(Exception):
 
 
 def export(name: str, folder: Path) -> Description:
-    """Export the model of that path or name (empty: the default one) to a folder that is not there yet.
+    """Export the model of that path or name (empty: the default one) to a folder that does not exist yet.
 
     Raises ExportFailed, ModelUnavailable.
     """
@@ -79,11 +79,11 @@ def export(name: str, folder: Path) -> Description:
 
 
 def least_cosine(exported: Model, original: Model, texts: Sequence[str] = SAMPLE) -> float:
-    """How near the vectors of two models are where they are farthest."""
+    """The cosine of the two models' vectors of a text, for the text where they differ most."""
     numpy: Any = import_module("numpy")
     least = 1.0
     for ours, theirs in ((exported.queries, original.queries), (exported.passages, original.passages)):
-        # One by one, as queries come; padding must not matter, so passages come together.
+        # Queries one by one, as they come; passages together, since padding must not matter.
         made = ours(texts) if ours == exported.passages else [ours([text])[0] for text in texts]
         for one, other in zip(made, theirs(texts), strict=True):
             least = min(least, float(numpy.frombuffer(one, "float32") @ numpy.frombuffer(other, "float32")))
@@ -120,7 +120,7 @@ def _write(original: OriginalModel, folder: Path) -> Description:
 def _trace(transformer: Any, graph: Path) -> None:
     """Write the whole of a model, from tokens to unit vectors, as one graph."""
     torch: Any = import_module("torch")
-    # Attention in single steps: the fused one is written with a check for NaN in each, a fifth of a passage's time.
+    # Attention in single steps: the fused one is written with a check for NaN each time, a fifth of a passage's time.
     if model := getattr(transformer[0], "auto_model", None):
         model.set_attn_implementation("eager")
 
@@ -137,7 +137,7 @@ def _trace(transformer: Any, graph: Path) -> None:
 
     read = transformer.tokenizer(["a short text", "and one that is longer"], padding=True, return_tensors="pt")
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the tracer, and that it is the older one of two
+        warnings.simplefilter("ignore")  # those of the tracer, and that this exporter is the older one of two
         torch.onnx.export(
             Whole().eval(),
             (read["input_ids"], read["attention_mask"]),
@@ -151,7 +151,7 @@ def _trace(transformer: Any, graph: Path) -> None:
 
 
 def _format_errors() -> tuple[type[Exception], ...]:
-    """What the ONNX format's library raises at a graph that is not one."""
+    """What the library of the ONNX format raises for an invalid graph."""
     onnx: Any = import_module("onnx")
     return onnx.checker.ValidationError, onnx.shape_inference.InferenceError
 

@@ -13,7 +13,7 @@ from node.embedding.model import MAX_QUERY_CHARACTERS, ModelUnavailable, threads
 DESCRIPTION, GRAPH, TOKENIZER = "export.json", "model.onnx", "tokenizer.json"
 
 FORMAT = 1
-"""Of the folder. A reader of another format exports anew."""
+"""Version of the folder's format. A node of another format exports anew."""
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -21,10 +21,10 @@ class Description(msgspec.Struct, frozen=True):
 
     format: int
     fingerprint: str
-    """Of the weights before they were quantised: close enough to be compared (`node.embedding.export`)."""
+    """Of the original weights: the vectors of both are close enough to be compared (`node.embedding.export`)."""
     dimension: int
     query_prompt: str
-    """What the model wants before a query."""
+    """What the model expects before a query."""
     passage_prompt: str
 
 
@@ -59,7 +59,7 @@ class ExportedModel:
 
     def _run(self, texts: list[str]) -> list[bytes]:
         numpy: Any = import_module("numpy")
-        # One by one: `encode_batch` has threads of its own, and waits for processors that acknowledgements have.
+        # One by one: `encode_batch` has threads of its own, and would wait for cores that acknowledgements use.
         read = [self._tokenizer.encode(text) for text in texts]
         shape = len(read), max(map(len, read), default=0)
         tokens = numpy.full(shape, self._pad, dtype="int64")
@@ -78,7 +78,7 @@ def is_export(folder: Path) -> bool:
 
 def runtime_errors() -> list[type[Exception]]:
     """What ONNX Runtime raises: a dozen exceptions without a common base."""
-    if "onnxruntime" not in sys.modules:  # it is not installed
+    if "onnxruntime" not in sys.modules:  # never imported, so it has raised nothing
         return []
     state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     members = cast("dict[str, object]", vars(state)).values()
@@ -91,8 +91,8 @@ def _session(graph: Path) -> Any:
     options.intra_op_num_threads = threads()
     options.inter_op_num_threads = 1
     options.log_severity_level = 3  # errors
-    # Threads that wait must not spin: the cores are the web processes'.
+    # Threads that wait must not spin: the cores are for the web processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # An addition and a normalisation take longer in one operator than in two: a fifteenth of all.
+    # Addition and normalisation are slower in one operator than in two: by a fifteenth of the whole.
     slower = ["SkipLayerNormFusion"]
     return runtime.InferenceSession(str(graph), options, providers=["CPUExecutionProvider"], disabled_optimizers=slower)

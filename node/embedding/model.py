@@ -28,7 +28,7 @@ class Model(Protocol):
 
     @property
     def dimension(self) -> int:
-        """Members of a vector."""
+        """Number of components of a vector."""
         ...
 
     @property
@@ -41,5 +41,5 @@ class Model(Protocol):
         ...
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
-        """Unit vectors of passages; of each the model reads what it can (the default: 256 tokens)."""
+        """Unit vectors of passages; of each, the model reads as much as it can (the default one: 256 tokens)."""
         ...

@@ -1,4 +1,4 @@
-"""A model as it is published, run by sentence-transformers on torch: loaded to be exported, or where that fails."""
+"""A model as it is published, run by sentence-transformers on torch: to be exported, or where that fails."""
 
 import threading
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class OriginalModel:
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
-        self._turn = threading.Lock()  # its tokenizer is not made for two threads
+        self._lock = threading.Lock()  # its tokenizer is not thread-safe
         self.dimension = int(transformer.get_embedding_dimension())
         self.fingerprint = _fingerprint(transformer)
 
@@ -28,7 +28,7 @@ class OriginalModel:
         return self._encode(self.transformer.encode_document, texts)
 
     def _encode(self, encode: Any, texts: Sequence[str]) -> list[bytes]:
-        with self._turn:
+        with self._lock:
             vectors = encode(list(texts), batch_size=len(texts), normalize_embeddings=True, show_progress_bar=False)
         return [cast("bytes", vector.astype("float32").tobytes()) for vector in vectors]
 

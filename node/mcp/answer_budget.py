@@ -5,12 +5,12 @@ import sys
 from node.mcp.json_rpc import TOO_LARGE, RpcError, error_reply
 
 BATCH_BYTES = 1024 * 1024
-"""All answers to one batch."""
+"""The most for all answers to one batch."""
 
 STREAM_BYTES = 192 * 1024
-"""All answers to one POST that go to an event stream. Redis carries them to the process that holds the stream, and
-closes the connection of a process for which more than 32 MB wait, and with it all streams of that process. Errors that
-stand in place of answers come on top: 50 of them, a whole batch, have 60 kB at most."""
+"""The most for all answers to one POST that go to an event stream. Redis carries them to the process that holds the
+stream, and closes the connection of a process for which more than 32 MB wait, and with it all streams of that process.
+Errors that stand in place of answers come on top: 50 of them, a whole batch, have 60 kB at most."""
 
 
 class AnswerBudget:

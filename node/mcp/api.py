@@ -86,7 +86,7 @@ def _wants_events(accept: bytes) -> bool:
 
 
 def _accepts(accepted: Mapping[str, bool], kind: str, subtype: str) -> bool:
-    """What the most specific range that has the media type says of it (RFC 9110 section 12.5.1)."""
+    """Whether the most specific range that covers the media type accepts it (RFC 9110 section 12.5.1)."""
     ranges = (f"{kind}/{subtype}", f"{kind}/*", "*/*")
     return next((accepted[each] for each in ranges if each in accepted), False)
 

@@ -5,7 +5,7 @@ from node.mcp.tool import CALLBACK, KEY, STATUS, TOKEN, WAIT, WAIT_FOR_STATUS, T
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
 _STATUSES = ("offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired")
-"""Those of contracts: the operation takes the states of A2A, too, and then lists other things."""
+"""The statuses of contracts. The operation takes states of A2A, too, but then lists other things."""
 _PUBLISHER = "As offer_task or publish_task returned it; without it the call is refused"
 _SKILLS = "lower case without blanks, such as text-summary"
 

@@ -1,4 +1,4 @@
-"""Calls of the node's own operations by MCP: the same handlers, limits, language check and errors as over HTTP."""
+"""Calls the node's own operations for MCP: the same handlers, limits, language check and errors as over HTTP."""
 
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -67,8 +67,8 @@ class Operations:
     ) -> Response:
         """The operation's answer to the client that sent `of_client`.
 
-        Raises Disconnected if that has gone away meanwhile: there is nobody to answer, and what else it asked for in
-        the same batch is not begun.
+        Raises Disconnected if the client has gone away meanwhile: there is nobody to answer, and what else it asked for
+        in the same batch is not begun.
         """
         request = OperationRequest(of_client, route, params or {}, query, body, headers)
         response = await self._handle(route, request)

@@ -74,7 +74,7 @@ class ListParams(msgspec.Struct):
 
 
 STATELESS_STATUS = {METHOD_NOT_FOUND: 404, LIMIT_EXCEEDED: 429, INTERNAL_ERROR: 500}
-"""HTTP status of an error in revision 2026-07-28, 400 for all others. Earlier revisions answer errors with 200."""
+"""HTTP status by error code in revision 2026-07-28, 400 for all others. Earlier revisions answer errors with 200."""
 
 Method = Callable[[Raw, Request], Awaitable[Result]]
 Messages = RpcRequest | list[Raw]
@@ -188,7 +188,7 @@ class McpServer:
         except RpcError as error:
             answer = error_reply(request_id, error)
         sent = budget.fit(request_id, answer)
-        # Counted here: the answer to a call of a stream's POST is not sent by it, and one that does not fit not at all.
+        # Counted here: an answer to a stream is not sent by the POST, and one that does not fit is not sent at all.
         cost, request.cost = request.cost, 0
         self._throughput.add(request.client, cost if sent is answer else cost + len(answer))
         return sent
@@ -255,7 +255,7 @@ def read_messages(body: bytes) -> Messages:
 
 
 def _check_headers(messages: Messages, version: bytes) -> None:
-    """Raise RpcError if a message names another revision than its header. Members that are none are answered later."""
+    """Raise RpcError if a message names another revision than its header. Unreadable members are answered later."""
     for each in [messages] if isinstance(messages, RpcRequest) else messages:
         try:
             message = each if isinstance(each, RpcRequest) else read(each)

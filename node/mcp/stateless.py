@@ -15,7 +15,7 @@ _NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read
 """The parameter that the header Mcp-Name repeats, by method."""
 
 _BASE64_START, _BASE64_END = "=?base64?", "?="
-"""Around a header value that is not plain ASCII."""
+"""What encloses a header value that is not plain ASCII."""
 
 
 class Meta(msgspec.Struct):
@@ -49,7 +49,7 @@ class NamingParams(msgspec.Struct):
 
 
 NAMES_VERSION = b"protocolVersion"
-"""Is in every message whose `_meta` names a revision, also where JSON has the slash before it as `\\/`."""
+"""Is in every message whose `_meta` names a revision, even if its JSON has the slash before this as `\\/`."""
 
 _params = msgspec.json.Decoder(StatelessParams)
 _naming_params = msgspec.json.Decoder(NamingParams)
@@ -60,7 +60,7 @@ def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
     try:
         params = _params.decode(message.params if isinstance(message.params, Raw) else b"{}")
     except msgspec.ValidationError as error:
-        check_revision(headers)  # a client of an unknown revision lacks members; what it must know is the revision
+        check_revision(headers)  # a client of another revision may lack members; what it has to be told is the revision
         raise RpcError(INVALID_PARAMS, f"Invalid params: {error}") from None
     _agree(headers, b"mcp-protocol-version", params.meta.version)
     _agree(headers, b"mcp-method", message.method)
@@ -72,17 +72,17 @@ def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
 
 
 def check_revision(headers: dict[bytes, bytes]) -> None:
-    """Raise RpcError unless the header names this revision, which is all that is checked of what gets no answer."""
+    """Raise RpcError unless the header names this revision: the only check of a message that gets no answer."""
     named = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
     if named != STATELESS:
         raise _not_served(named)
 
 
 def check_header(message: RpcRequest, header: bytes) -> None:
-    """Raise RpcError if a message names in its `_meta` another revision than its header does, an earlier one.
+    """Raise RpcError if a message names in its `_meta` another revision than `header`, which names an earlier one.
 
-    Whoever read the header alone on the way, such as a proxy, would take it for another message than it is. Revisions
-    with a handshake give the member no meaning, so a `_meta` without it is not looked at any further.
+    A proxy that reads only the header would take the message for another one than it is. Revisions with a handshake
+    give the member no meaning, so a `_meta` without it is not looked at any further.
     """
     try:
         meta = _naming_params.decode(message.params if isinstance(message.params, Raw) else b"{}").meta
@@ -100,7 +100,7 @@ _META = msgspec.json.encode({"io.modelcontextprotocol/serverInfo": SERVER_INFO})
 def framed(members: bytes, ttl_ms: int | None) -> bytes:
     """A result object of this revision; with `ttl_ms`, clients and caches between may keep it that long.
 
-    What may not be kept at all is nothing for a cache that clients share.
+    A result that may not be kept must not enter a cache that clients share, either.
     """
     scope = b"public" if ttl_ms else b"private"
     caching = b"" if ttl_ms is None else b',"ttlMs":%d,"cacheScope":"%b"' % (ttl_ms, scope)

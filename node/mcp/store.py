@@ -1,4 +1,4 @@
-"""Open SSE streams in Redis: which ones there are, how any process sends to each, and how calls of one hear its end."""
+"""Open SSE streams in Redis: which ones there are, how any process sends to one, and how its calls learn of its end."""
 
 from contextlib import suppress
 from typing import cast
@@ -11,10 +11,10 @@ STREAM_TTL = 45
 """Seconds until a stream whose process died counts as closed: three keep-alives."""
 
 CLOSED = b""
-"""What is told of a stream. Every listener hears what is empty, and reads how it stands."""
+"""The message that a stream has closed. Being empty, it wakes every listener, whatever that listens for."""
 
 NEVER = b"\n"
-"""How nothing begins that is told of a call: for those that have no id, as batches."""
+"""A prefix that no cancellation has, for calls without an id, such as batches."""
 
 
 class StreamStore:
@@ -41,12 +41,12 @@ class StreamStore:
         await self._store.command("SPUBLISH", _ends(stream_id), _cancellation(request_id))
 
     async def listen_for_end(self, stream_id: str, request_id: int | str | None) -> Listener:
-        """Listen from now on to the end of the stream, and to the cancellation of a call of it, if that has an id."""
+        """Listen from now on for the end of the stream, and for the cancellation of its call `request_id`, if given."""
         own = NEVER if request_id is None else _cancellation(request_id)
         return await self._store.wakeups.listen(_ends(stream_id), own)
 
     async def until_over(self, stream_id: str, ends: Listener) -> None:
-        """Return when the stream is closed, or the call cancelled that listens for it.
+        """Return when the stream is closed, or when the call that `ends` listens for is cancelled.
 
         While Redis is out of reach nobody knows whether it is closed, and it counts as open.
         """
@@ -67,12 +67,10 @@ class StreamStore:
 
 
 def _ends(stream_id: str) -> str:
-    """The channel on which ends are told, of the stream and of its calls: not that of its answers, whose listeners are
-    counted.
-    """
+    """The channel for the end of a stream and of its calls. Answers have another one, whose listeners are counted."""
     return f"{keys.mcp_stream(stream_id)}:closed"
 
 
 def _cancellation(request_id: int | str) -> bytes:
-    """What is told of a call: its id as JSON, so that 5 is not "5", and a line end, so that 51 does not begin so."""
+    """What cancels a call: its id as JSON, so that 5 is not "5", and a line feed, so that 5 is no prefix of 51."""
     return msgspec.json.encode(request_id) + b"\n"

@@ -1,6 +1,6 @@
 """Calls whose answers go to an event stream: a POST is answered at once, and what it asks for is done after that.
 
-A client that sends one message after the other would wait with all of them for a call that waits.
+Otherwise, one call that waits would hold up all later messages of a client that sends them one after another.
 """
 
 import asyncio
@@ -21,14 +21,13 @@ from node.web.errors import response_to
 from node.web.http import ASGIMessage, Disconnected, Receive, Request
 
 MAX_STREAM_CALLS = 64
-"""POSTs of one stream that are under way in one process; beyond it, 429. Each has up to 1 MiB."""
+"""POSTs of one stream that are under way in one process; beyond it, 429. Each may have 1 MiB."""
 
 RETRY_SECONDS = (0.1, 1.0, 5.0)
-"""Pauses between attempts to send an answer while Redis is out of reach. Twice does no harm: its id is known then."""
+"""Pauses between attempts to send an answer while Redis is out of reach. Sent twice, it does no harm (same id)."""
 
 CLOSE_SECONDS = 5.0
-"""How long the end of the process waits for calls. Those that wait for a change have been let go before."""
-
+"""How long a process that stops waits for calls. Those that wait for a change have been released before."""
 
 CANCELLED = "notifications/cancelled"
 
@@ -43,7 +42,7 @@ _cancelled_params = msgspec.json.Decoder(CancelledParams)
 
 
 class CallRequest(Request):
-    """What a POST asks for, once the POST itself is answered. Its client is there while the stream is."""
+    """What a POST asks for, once the POST itself is answered. Its client is connected while the stream is open."""
 
     __slots__ = ()
 
@@ -52,7 +51,7 @@ class CallRequest(Request):
 
     @asynccontextmanager
     async def under_way(self) -> AsyncGenerator[None]:
-        """The block is work on a request, as the POST was: in its client's turn, and known to admission control."""
+        """Run the block as work on a request, like the POST: in its client's turn, and known to admission control."""
         self._count_as_waiting(-1)
         try:
             await self.begin()
@@ -63,7 +62,7 @@ class CallRequest(Request):
 
 
 class StreamCalls:
-    """Those under way in this process. The stream of a call may be another process'."""
+    """The calls under way in this process; other processes may hold their streams."""
 
     def __init__(self, server: McpServer, streams: StreamStore) -> None:
         self._server = server
@@ -85,7 +84,7 @@ class StreamCalls:
             ends = listening.enter_context(await self._streams.listen_for_end(stream_id, request_id))
             if self._calls_of[stream_id] >= MAX_STREAM_CALLS:
                 raise Refused("limit.waiting", retry_after=1, most=MAX_STREAM_CALLS)
-            listening.pop_all()  # `_run` leaves it
+            listening.pop_all()  # `_run` ends it
 
         async def until_over() -> ASGIMessage:
             await self._streams.until_over(stream_id, ends)
@@ -100,7 +99,7 @@ class StreamCalls:
     async def cancel(self, stream_id: str, params: object) -> None:
         """Cancel the call that the params of a notification name, which is in the process that got its POST.
 
-        What names no call that there can be is passed over, as MCP has it. Raises StoreUnavailable.
+        Params that cannot name a call are ignored, as MCP asks. Raises StoreUnavailable.
         """
         try:
             request_id = _cancelled_params.decode(params if isinstance(params, Raw) else EMPTY).request_id
@@ -115,9 +114,9 @@ class StreamCalls:
             await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
 
     async def _run(self, stream_id: str, messages: Messages, request: CallRequest, ends: Listener) -> None:
-        """Answer a call, but not one that was cancelled before its turn came, or that was cut off while it waited.
+        """Answer a call, unless it was cancelled before its turn came, or cut off while it waited.
 
-        What has done its work by then is answered as ever: the answer may hold a token that nobody else is told.
+        One that has done its work by then is answered all the same: the answer may hold a token that is told only once.
         """
         try:
             with ends:
@@ -131,7 +130,7 @@ class StreamCalls:
                 del self._calls_of[stream_id]
 
     async def _answer(self, messages: Messages, request: Request) -> bytes:
-        """The answer, empty if nobody wants one; an error for a failure, which could be told to nobody otherwise."""
+        """The answer, empty if nobody wants one. A failure becomes an error: there is no other way to report it."""
         try:
             return await self._server.answer(messages, request, STREAM_BYTES)
         except Disconnected:

@@ -47,10 +47,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, ArgumentHeader] = {}
     """Arguments that are sent as headers."""
     reads: bool = False
-    """It changes nothing."""
+    """Whether it changes nothing."""
     destroys: bool = False
-    """It ends something that cannot be brought back."""
+    """Whether it ends something that cannot be brought back."""
     repeatable: bool = False
-    """Called again with the same arguments it changes nothing more."""
+    """Whether it changes nothing more when it is called again with the same arguments."""
     meets_others: bool = True
-    """It shows or changes what other agents see or wrote."""
+    """Whether it shows or changes what other agents see or wrote."""

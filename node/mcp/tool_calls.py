@@ -24,7 +24,7 @@ from node.web.route import Route
 QUOTE = b'"'
 
 EMPTY_VALUES = frozenset({b'""', b"[]", b"{}"})
-"""As clients write them: of a text, a list, an object."""
+"""Empty values as clients write them: of a text, a list, an object."""
 
 QUOTED_CHARACTERS = 60
 """Characters of an unknown argument's name that the error repeats."""
@@ -67,11 +67,11 @@ class BoundTool:
         types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
         clearable = _clearable(route.body)
         self.emptied = clearable if tool.empty_clears else frozenset[str]()
-        """Arguments of which an empty value is sent as null."""
+        """Arguments whose empty value is sent as null."""
         self.optional = {name for name, kind in types.items() if kind and name not in required} - clearable
-        """Arguments of which null says no more than that they are not given."""
+        """Arguments for which null only says that they are not given."""
         self.integers = {name for name in self.in_query if types[name] == "integer"}
-        """Those that become text; in a body an operation takes them as they are."""
+        """Integers that become part of the query string; in a body the operation takes them as they are."""
 
     def listed(self) -> Schema:
         """The tool as tools/list shows it. Every hint is set: a missing destructiveHint counts as true."""

@@ -65,7 +65,7 @@ def failure(response: Response, said: str = "") -> bytes:
 
 
 def failure_of(response: Response) -> Failure:
-    """What an error response says, with headers of HTTP by the names that arguments and results have for them."""
+    """What an error response says, with HTTP headers under the names that they have in arguments and results."""
     headers = dict(response.headers)
     return Failure(
         response.status,

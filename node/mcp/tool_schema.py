@@ -14,7 +14,7 @@ BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
 
 
 def input_schema(tool: Tool, route: Route) -> Schema:
-    """The JSON Schema of the tool's arguments. One that is no member of body or query is in the path or a header."""
+    """The JSON Schema of the tool's arguments. One that is in neither body nor query is in the path or a header."""
     schemas = [schema_of(kind) for kind in (route.query, route.body) if kind]
     members: dict[str, Schema] = {name: member for one in schemas for name, member in one.get("properties", {}).items()}
     named = {name for one in schemas for name in one.get("required", [])}

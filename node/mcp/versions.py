@@ -8,12 +8,12 @@ from node import VERSION
 
 WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 PREFERRED = "2025-03-26"
-"""Agreed to with a client that asks for a revision which the node does not speak (SPEC 9.4)."""
+"""What the handshake agrees on with a client that asks for a revision which the node does not speak (SPEC 9.4)."""
 
 STATELESS = "2026-07-28"
 
 SERVED = (STATELESS, *reversed(WITH_HANDSHAKE))
-"""All of them, the newest first: what a client is told that asks for another, or asks which there are."""
+"""All of them, newest first: the answer to a client that asks for another one, or asks which there are."""
 
 NAME = "relay-node"
 TITLE = "Relay, Board, Task and Session Node"

@@ -6,7 +6,7 @@ works only on as many requests as it can answer in time, and refuses the others 
 costs a small part of an answer.
 
 Overload is detected as in CoDel (RFC 8289): the delay has been above a target for a whole interval; a burst that drains
-by itself is no overload. Then the limit follows the delay, as in Netflix' concurrency-limits. This module has neither
+by itself is no overload. Then the limit follows the delay, as in Netflix's concurrency-limits. This module has neither
 clock nor I/O: `observe` is given the measurements.
 """
 
@@ -21,12 +21,12 @@ INTERVAL_SECONDS = 0.1
 DRAINING_SHARE = 0.9
 """When a queue has shrunk to this share of its peak, it is draining, and the interval begins anew."""
 MAX_NORMAL_REQUESTS = 128
-"""So many requests at a time are never overload, however slow they are: otherwise a stalled disk or Redis would have a
+"""Up to this many requests at a time are never overload, however slow: otherwise a stalled disk or Redis would get a
 few clients refused."""
 MIN_LIMIT = 32
 """Lowest limit of requests at a time: with fewer the process would be idle between two replies of Redis."""
 QUIET_SECONDS = 0.3
-"""The overload is over when no request has been refused for so long."""
+"""The overload is over when no request has been refused for this long."""
 MAX_DECREASE, MAX_INCREASE = 0.5, 1.1
 """Factors by which the limit may change from one observation to the next."""
 MAX_QUEUE_SECONDS = 0.02
@@ -74,7 +74,7 @@ class Admission:
 
     @property
     def is_refusing(self) -> bool:
-        """Whether the present overload has had requests refused on arrival."""
+        """Whether requests have been refused on arrival during the present overload."""
         return self.limit is not None and self.refused_early > self._refused_early_before
 
     def observe(self, now: float, delay: float, working: int) -> None:

@@ -10,7 +10,7 @@ context, serve)` and gets a function `schedule`, which it then calls on its thre
 
 - `watcher.scope` is the ASGI scope;
 - `watcher.proto` has ASGI's `receive` and `send`, which may be called on any thread and take effect at the call; what
-  `receive` gives is much like an asyncio.Future, whose callbacks are called in the event loop;
+  `receive` returns is much like an asyncio.Future, whose callbacks are called in the event loop;
 - `watcher.taskref(task)` keeps a reference to the task that serves the request;
 - `serve(watcher)` is the coroutine that runs the application, and reports its end to Granian.
 
@@ -51,15 +51,15 @@ TURN_SECONDS = 0.001
 LOOP_PASSES = 3
 """How often a request waits in the event loop's own queue: for its first step, its body, and the reply of Redis."""
 AGE_GROUP_SECONDS = 0.25
-"""Time after which a new AgeGroup begins. A request older than two groups waits for its client or for a change, and is
-no work for the process. (A request known to wait is taken out at once, by `AgeGroup.inactive`.)"""
+"""Time after which a new AgeGroup begins. A request older than two groups is taken to be waiting for its client or for
+a change, which is no work for the process. (One that is known to wait is taken out at once, by `AgeGroup.inactive`.)"""
 
 OVERLOADED = "node.overloaded"
 WITH_BODY = frozenset({"POST", "PUT"})
 """Methods whose body is requested at once. The request is begun when it comes: to begin it and wait would cost a
 second wake-up of the event loop, a tenth of an acknowledgement."""
 BODY_SECONDS = 0.02
-"""A request is begun without its body if that has not come so soon: its sender is slow, or sends none."""
+"""How long a request is held for its body. Then it is begun without: its sender is slow, or sends none."""
 NEVER_QUEUED = frozenset({"/health", "/ready"})
 """Paths that are served at once, whatever the load."""
 RETRY_AFTER_SECONDS = 1.0
@@ -207,7 +207,7 @@ class Intake:
             if arrived > now - BODY_SECONDS:
                 return
             if self._without_body.pop(body, None) is not None:
-                self._queue_now((now, watcher, group, site))  # as if it came now: it is late by its sender's fault
+                self._queue_now((now, watcher, group, site))  # as if it came now: the delay is its sender's
 
     def _queue_now(self, request: Queued) -> None:
         self._queue.append(request)
@@ -333,7 +333,7 @@ def overloaded() -> Refused:
 
 
 def install(intake: Intake) -> bool:
-    """Have Granian use `intake` in this process. To be called before its worker starts. False if that is impossible."""
+    """Make Granian use `intake` in this process; to be called before its worker starts. False if it cannot be done."""
     futures = import_module("granian._futures")
     if not hasattr(futures, SCHEDULER):
         log.warning("this Granian has no place for admission control: overload is not refused early")

@@ -23,8 +23,8 @@ SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
 EMPTY_ANSWER = (Also("text/plain", None),)
 
 TEXT_PREFIX = b"text:"
-"""Precedes a text where bodies are compared under an Idempotency-Key. No JSON begins so: the same bytes sent as JSON
-are another request."""
+"""Precedes a text where bodies are compared under an Idempotency-Key. No JSON begins with it, so the same bytes sent as
+JSON are another request."""
 
 
 class RelayApi:
@@ -82,7 +82,7 @@ class RelayApi:
         async with self._limiter.permit(request, "relay") as permit:
             raw = await request.body()
             via = ",".join(request.headers(b"via")) if b"via" in request.named else None
-            # Whatever it says: a sender of callbacks would take a refusal for a failure, and send it again.
+            # Before it is judged: a sender of callbacks would take a refusal for a failure, and send it again.
             if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.named):
                 await permit.count()
                 return SILENCED

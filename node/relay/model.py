@@ -45,7 +45,7 @@ class Payload(msgspec.Struct):
     """Equal for equal content: JSON without white space and with sorted members, a text as it is."""
     is_json: bool
     text: str
-    """What is shown on the board; empty if it is kept off it, as its client wants or because nothing can be shown."""
+    """What the board shows; empty if the message is kept off it, as its client wants or since nothing can be shown."""
     author: str | None
     public: bool
     callback_url: str | None

@@ -22,13 +22,13 @@ from node.text.readable import first_sentence, readable
 
 TITLE_LENGTH = 120
 LOOKED_AT = 8 * TITLE_LENGTH
-"""Characters of an author's name that are read for those that are shown."""
+"""Characters of an author's name that are read to find the TITLE_LENGTH that are shown."""
 
 BODY_LENGTH = 20_000
 """Characters of a message that its thread shows; the whole payload stays readable by id."""
 
 NOT_SHOWN = ("callback_url", "language")
-"""Fields of a payload that speak to the node and are not part of the message."""
+"""Fields of a payload that are addressed to the node and are not part of the message."""
 
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -171,7 +171,7 @@ def _shown(fields: dict[str, Any]) -> str:
 
 
 def _presented(text: str, readable_part: str) -> str:
-    """What is shown of a text that has passed as a whole. If it is not all of it, it must pass by itself."""
+    """What is shown of a text that has passed as a whole. A part of it must pass by itself, too."""
     return readable_part if readable_part == text.strip() or is_english(readable_part) else ""
 
 

@@ -1,6 +1,6 @@
 """Which kinds of requests the node refuses at present, because it is short of memory or its totals are reached.
 
-`node.observe.memory` updates this by a timer, so a request costs only a look-up in a mapping that is usually empty.
+`node.observe.memory` updates this on a timer, so a request costs only a look-up in a mapping that is usually empty.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Capacity:
         self.refused: Mapping[Kind, str] = {}
         """The refused kinds, each with the code of the refusal; usually empty."""
         self.allowance = allowance
-        """Bytes that the node keeps for one client in 24 hours, at most; 0 is any number."""
+        """Bytes that the node keeps for one client in 24 hours, at most; 0 for any number."""
 
     def admit(self, kind: Kind) -> None:
         """Raises Refused `memory.low`, `disk.low`, `node.full` if a kind is refused at present."""

@@ -1,7 +1,7 @@
 """How many bytes the node keeps for each kind of request, and when the kind is refused for lack of memory (DESIGN 13).
 
 A client is charged for the bytes that the node keeps: those of the body, as often as it is kept, and those of the
-records around it. `node.web.limits` adds them to the client's total of a day, and `node.share.capacity` refuses kinds
+records around it. `node.web.limits` adds them to the client's daily total, and `node.share.capacity` refuses kinds
 while memory is short. Every operation that writes has its kind here.
 
 The numbers are those of docs/capacity.md (`python -m bench.weigh`), rounded up. A text that is searched is kept as it
@@ -31,18 +31,18 @@ SEARCHED_BYTES = 20_000
 """Bytes at the beginning of a body that are searched, about: a thread or a reply has at most as many characters."""
 
 SEARCHED_AGAIN = 5
-"""How many times each of them is kept beside the body: as terms, in the vector of its passage, and in the index of
-vectors."""
+"""How many times each of them is kept in addition to the body: as terms, in the vector of its passage, and in the index
+of vectors."""
 
 VECTOR_CHARACTERS = 700
-"""Characters that a skill of an agent is charged for its vector, however short it is: those of a usual passage."""
+"""Characters that a skill of an agent is charged for its vector, however short it is: the length of a usual passage."""
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """The cost of one request."""
 
     keeps: int
-    """Bytes that Redis keeps beside the body."""
+    """Bytes that Redis keeps in addition to the body."""
     searched: bool = False
     """Whether the body is also kept for search."""
     alarm: Alarm

@@ -25,7 +25,7 @@ class ClientOrigin(msgspec.Struct, frozen=True):
 
     @property
     def client(self) -> str:
-        """The only client that this is, as limits count it; empty for a key, and for a network of several."""
+        """The client, as limits count it, if this is just one; empty for a key, and for a network of several."""
         if isinstance(self.named, str):
             return ""
         if self.named.version == 6:

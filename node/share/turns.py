@@ -25,7 +25,7 @@ class Turns:
         self._free = places
         self._each = each
         self._most_waiting = waiting
-        self._taken: dict[str, int] = {}  # no Counter, whose `del` is written in Python: every request comes by here
+        self._taken: dict[str, int] = {}  # no Counter, whose `del` is written in Python: every request passes here
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
         self._next: OrderedDict[str, None] = OrderedDict()
         """Waiting keys that may have another place; the next one to be served is first."""

@@ -8,7 +8,7 @@ from nacl.signing import SigningKey
 from node.config import ConfigError, Settings
 from node.sign.keys import KEY_BYTES, PublicKey
 
-SECRET_PREFIX = "whsk_"  # noqa: S105 - the prefix says what follows, it is no secret
+SECRET_PREFIX = "whsk_"  # noqa: S105 - the prefix says what follows and is not secret
 
 
 class SecretInvalid(ValueError):
@@ -23,7 +23,7 @@ class NodeKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def generate(cls) -> "NodeKey":
-        """A new key, of which nobody else knows the seed."""
+        """A new key, from a random seed."""
         return cls._of(SigningKey.generate())
 
     @classmethod

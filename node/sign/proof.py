@@ -1,7 +1,7 @@
 """What a stored post keeps of its signature, so that anybody can verify it without trusting the node.
 
-A signature covers the body by its digest, so a proof also keeps the signed body, byte for byte. To verify a proof is
-to rebuild the signature base, check signature and digest, and compare the fields of the body with the record.
+A signature covers the body by its digest, so a proof also keeps the signed body, byte for byte. Verifying a proof means
+rebuilding the signature base, checking signature and digest, and comparing the fields of the body with the record.
 
 Proofs are public, and a body may hold a `callback_url` or an idempotency key. So the body is kept only if the record
 shows all of its fields; a proof without body shows who signed a request, but not what.

@@ -27,7 +27,7 @@ ALGORITHM = "ed25519"
 MAX_AGE = 300  # seconds since `created`
 MAX_SKEW = 60  # seconds by which a client's clock may be fast or slow
 REPLAY_SECONDS = MAX_AGE + 2 * MAX_SKEW
-"""Longest time from the first use of a signature until it is too old, 420 s; its `replay_id` is remembered so long."""
+"""Longest time from the first use of a signature until it is too old, 420 s; its `replay_id` is kept for that long."""
 MAX_NONCE = 128  # characters
 
 

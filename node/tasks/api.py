@@ -50,10 +50,10 @@ REPEATED_CLAIM = (
     f"assignee_id, from any address, gets the same claim_token. {SHORT_KEYS}"
 )
 
-
 LOST = "lost_claim"
 NOT_COUNTED = ("task.unknown", "task.claimed", "task.paused")
-"""Refusals of a claim that count in the larger limit `lost_claim`: others were faster, so the worker looks on."""
+"""Refusals of a claim that count against the larger limit `lost_claim` instead: others were faster, so the worker goes
+on looking."""
 
 HOLDING = ("task.unknown", "task.token", "task.state")
 PUBLISHING = ("task.unknown", "task.publisher", "task.state", "signature.invalid", "signature.replayed")
@@ -157,7 +157,7 @@ class TasksApi:
             await permit.count()
             await permit.charge("claim", len(await request.body()))
             signed = await self._signatures.of(request, ())
-            # Assignee and key alone say that a claim is the same one, so the digest of the body does not matter.
+            # Assignee and key alone identify a claim, so the body is left out of the digest.
             idempotency = idempotency_key(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
             with _named_in_body(new.idempotency_key):
                 try:
@@ -183,10 +183,10 @@ class TasksApi:
         limit="claim",
     )
     async def claim_next(self, request: Request) -> Response:
-        """Claim the next contract whose skills are all among the worker's; of those that match a query the best one.
+        """Claim the next contract whose skills are all among the worker's; with a query, the one that matches best.
 
-        It is counted once, however many contracts others were faster to claim. Repeated with its Idempotency-Key after
-        a lost answer, it gets the same contract. With a query it counts as a search, too.
+        It counts once, however many contracts others were faster to claim. Repeated with its Idempotency-Key after a
+        lost answer, it gets the same contract. With a query it counts as a search, too.
         """
         async with self._limiter.permit(request, "claim") as permit:
             new = await read_json(request, NextClaim)
@@ -246,7 +246,7 @@ class TasksApi:
     async def complete(self, request: Request) -> Response:
         """Complete a claimed contract with its result.
 
-        What is refused counts in a limit: the claim stands, and checking a large result takes some 10 ms each time.
+        A refused result counts against a limit: the claim stands, and checking a large one takes some 10 ms each time.
         """
         async with self._limiter.permit(request, "result") as permit:
             completion = await read_json(request, Completion)
@@ -314,7 +314,7 @@ class TasksApi:
     async def reject(self, request: Request) -> Response:
         """Send a submitted result back, with the reason; the same claim_token submits again.
 
-        It counts as a claim: one contract could otherwise be submitted and rejected without end, and everybody be told.
+        It counts as a claim: otherwise one contract could be submitted and rejected without end, and everybody be told.
         """
         async with self._limiter.permit(request, "claim") as permit:
             rejection = await read_json(request, Rejection)
@@ -326,7 +326,7 @@ class TasksApi:
     async def _as_publisher(
         self, request: Request, act: Callable[[str, Cancellation, Signed | None], Awaitable[Task]]
     ) -> Response:
-        """Run a step that the publisher proves to be allowed by a token in the body, or by a signature without one."""
+        """Run a step of the publisher, who is known by a token in the body or by a signature, which needs no body."""
         body = await request.body()
         if body:
             require_json(request)
@@ -359,14 +359,14 @@ class TasksApi:
         return await self._as_holder(request, self._tasks.release)
 
     async def _as_holder(self, request: Request, act: Callable[[str, Holding], Awaitable[Task]]) -> Response:
-        """Run a step of whoever holds the claim. It counts: it could otherwise be repeated without end."""
+        """Run a step of whoever holds the claim. It is counted, because it could otherwise be repeated without end."""
         async with self._limiter.permit(request, "lease") as permit:
             holding = await read_json(request, Holding)
             await permit.count()
             return json_response(await act(request.params["id"], holding))
 
     def routes(self) -> tuple[Route, ...]:
-        """SPEC 4.3; all that SPEC does not name are ours (DESIGN 8)."""
+        """SPEC 4.3; those that SPEC does not name are in DESIGN 8."""
         return routes_of(
             "tasks",
             ("GET", "/api/v1/tasks", self.list_tasks),
@@ -388,7 +388,7 @@ class TasksApi:
 
 @contextmanager
 def _named_in_body(key: str | None) -> Generator[None]:
-    """Say where in the body a refused field is: an Idempotency-Key, if the body names it, or a deadline."""
+    """Say where in the body the refused field is: the Idempotency-Key, if it was given there, or the deadline."""
     try:
         yield
     except Refused as refused:

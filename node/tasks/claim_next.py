@@ -1,4 +1,4 @@
-"""Claims the next contract that fits a worker, and waits for one if there is none (SPEC 3.1 as to the claim itself)."""
+"""Claims the next contract that fits a worker, and waits for one if there is none (the claim itself: SPEC 3.1)."""
 
 import asyncio
 import secrets
@@ -19,10 +19,11 @@ from node.tasks.offers import Offer, Wanted
 from node.tasks.service import Tasks
 from node.text.lines import require_name, require_text
 
-Following = Callable[[float], Awaitable[Offer | None]]
+NextOffer = Callable[[float], Awaitable[Offer | None]]
+"""Returns the next offer that fits, or None if there is none within so many seconds."""
 
 LOST = ("task.claimed", "task.paused", "task.state", "task.unknown")
-"""Refusals of a claim that say: take another contract."""
+"""Refusals of a claim after which another contract is tried."""
 
 
 @step
@@ -54,10 +55,10 @@ class ClaimsOfAny:
         """A contract that fits, claimed, or None when the time is up; whether the same request had claimed it before.
 
         With an Idempotency-Key the contract is recorded before it is claimed, under the request's own id. So whoever
-        repeats a request whose answer was lost is given the same claim, and no contract is claimed for nobody. `client`
-        is the one that searches for a `query`, and `charge` takes what that looks at. Raises Invalid, Refused
-        `idempotency.short`, `limit.waiting`, `task.state` if the contract that the key has claimed is over,
-        StoreUnavailable.
+        repeats a request whose answer was lost gets the same claim, and no contract stays claimed unknown to its
+        worker. A `query` is searched on the account of `client`, and `charge` is told what that looks at. Raises
+        Invalid, Refused `idempotency.short`, `limit.waiting`, `task.state` if the contract that the key has claimed is
+        over, StoreUnavailable.
         """
         require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
@@ -68,11 +69,11 @@ class ClaimsOfAny:
         if intended and (again := await self._again(intended, new, request, idempotency)):
             return again
         unavailable: StoreUnavailable | None = None
-        async with self._offers(new, client, charge) as following:
-            while offer := await following(deadline - loop.time()):
+        async with self._offers(new, client, charge) as next_offer:
+            while offer := await next_offer(deadline - loop.time()):
                 task_id = offer.id
                 if idempotency:
-                    # Another request of that key may have been faster: then its contract is the one.
+                    # Another request with that key may have been faster; then its contract counts.
                     intended = task_id = await self._intend(idempotency, intended, offer.id)
                     if task_id != offer.id:
                         self._matching.put_back(offer)
@@ -80,7 +81,7 @@ class ClaimsOfAny:
                     claimed = await self._claim(task_id, new, request, idempotency)
                 except (OutcomeUnknown, OutOfMemory, StoreBusy):
                     raise
-                except StoreUnavailable as error:  # other contracts may be kept by other servers
+                except StoreUnavailable as error:  # other contracts may be on other servers
                     unavailable = error
                     continue
                 if claimed:
@@ -90,20 +91,20 @@ class ClaimsOfAny:
         return None, False
 
     @asynccontextmanager
-    async def _offers(self, new: NextClaim, client: str, charge: Charge | None) -> AsyncGenerator[Following]:
-        """What gives the next contract that fits, waiting so many seconds for it at most."""
+    async def _offers(self, new: NextClaim, client: str, charge: Charge | None) -> AsyncGenerator[NextOffer]:
+        """The offers for this request while the block runs: by meaning if it has a query, else as they come."""
         if new.query is not None:
             yield NearestOffers(self._search, new, new.query, client, charge or _uncharged).next
             return
         wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
         async with self._matching.waiter(wanted) as (waiter, may_wait):
 
-            async def following(seconds: float) -> Offer | None:
+            async def next_offer(seconds: float) -> Offer | None:
                 self._matching.more_for(waiter)
                 return await waiter.next(seconds if may_wait else 0)
 
-            yield following
-            waiter.taken = None  # claimed; where that has failed, others who wait here have it
+            yield next_offer
+            waiter.taken = None  # not reached if a claim raised: then its offer goes to others who wait here
 
     async def _again(
         self, intended: str, new: NextClaim, request: str, idempotency: IdempotencyKey | None
@@ -125,7 +126,7 @@ class ClaimsOfAny:
             return None
 
     async def _intend(self, idempotency: IdempotencyKey, before: str, task_id: str) -> str:
-        """Record the contract to be claimed, unless another is recorded than before; the one that is recorded."""
+        """Record the contract to be claimed if `before` is still the one recorded; returns the one recorded now."""
         intending = task_intend(
             intent=keys.idempotency(idempotency.partition, idempotency.scope),
             before=before,
@@ -136,4 +137,4 @@ class ClaimsOfAny:
 
 
 def _uncharged(amount: int) -> None:
-    """For who searches on nobody's account."""
+    """For a search on nobody's account."""

@@ -1,8 +1,8 @@
-"""What changes about a contract by itself, as time passes, before any step has written it down.
+"""What time alone changes about a contract, before any step has written it down.
 
 A lease that has ended voids its claim, a pause that is over opens the offer, a review that nobody made accepts the
 result, and after its deadline a contract is over. Readers see a contract as `lua/lib/lapse.lua` would leave it at the
-time of reading: what follows is that fragment, and `lua/lib/end_attempt.lua`, once more.
+time of reading: this module is that fragment, and `lua/lib/end_attempt.lua`, once more in Python.
 """
 
 import math
@@ -17,8 +17,8 @@ Fields = dict[bytes, bytes]
 AT_WORK = (b"claimed", b"in_progress")
 BEFORE_A_RESULT = (b"offered", *AT_WORK)
 """The statuses that a deadline ends."""
-TRIES_KEPT = 10
-"""Attempts that a record tells of, the last ones."""
+ATTEMPTS_KEPT = 10
+"""How many of the last attempts a record shows."""
 
 JUDGED = (
     b"kind",
@@ -36,10 +36,10 @@ JUDGED = (
     b"failures",
     b"attempts",
 )
-"""Fields that say which status a contract has at a time; whoever wants only that need not read the rest."""
+"""Fields that decide which status a contract has at a time; a reader that wants only that need not read the rest."""
 
 LONGEST_PAUSE_MS = DAY_MS
-"""Before another attempt: a day, however often the pause has doubled."""
+"""Longest pause before another attempt, however often it has doubled: a day."""
 
 
 def at_time(fields: Fields, now: int) -> Fields:
@@ -73,16 +73,17 @@ def next_change(fields: Fields) -> float:
 
 
 def _lapsed(fields: Fields, at: int) -> Fields:
-    """After the end of its lease."""
+    """The fields after the end of the lease."""
     if b"max_attempts" not in fields:
         return _reoffered(fields, at)
     failures = int(fields.get(b"failures", b"0")) + 1
-    tries = [*fields.get(b"attempts", b"").split(b"\n"), _entry(fields, at)][-TRIES_KEPT:]
-    ended = fields | {b"more": b"1", b"failures": b"%d" % failures, b"attempts": b"\n".join(filter(None, tries))}
+    attempts = [*fields.get(b"attempts", b"").split(b"\n"), _entry(fields, at)][-ATTEMPTS_KEPT:]
+    ended = fields | {b"more": b"1", b"failures": b"%d" % failures, b"attempts": b"\n".join(filter(None, attempts))}
     if failures >= int(fields[b"max_attempts"]):
         return _finished({name: value for name, value in ended.items() if name != b"claim"}, b"failed", at)
     offered = _reoffered(ended, at)
     if b"retry_ms" in fields:
+        # From the claim's own digits, not at random, so that every reader finds the same time.
         share = 0.8 + 0.4 * int(fields[b"claim"][:4], 16) / 65535
         pause = min(int(fields[b"retry_ms"]) * 2.0 ** (failures - 1), LONGEST_PAUSE_MS)
         offered[b"retry_at"] = b"%d" % (at + math.floor(pause * share))

@@ -5,10 +5,10 @@ of all others if there are any. In format 1 the list is deflated with a dictiona
 common; in format 0, for contracts that deflating would make longer, it is not. Order and dictionary belong to the
 format: a change of either takes a new number, and the old number must stay readable.
 
-Whoever asks for the status of a contract shall not have to fetch a result of a megabyte. So a string of format 1 may be
-followed by its head: the fields of the contract but its result, once more, as a string of their own; then the length of
-that (4 bytes; 0 = the contract is small enough without) and a mark. A reader fetches the end of a string first.
-Inflating stops where the deflated list ends, so versions that know nothing of heads read such strings as well.
+A reader of a contract's status should not have to fetch a result of a megabyte. So a string of format 1 may be followed
+by its head: the contract without its result, once more, as a string of its own; then the length of that string (4
+bytes; 0 = the contract is small enough to do without) and a mark. A reader fetches the end of a string first. Inflating
+stops where the deflated list ends, so versions that know nothing of heads read such strings as well.
 """
 
 import zlib
@@ -51,18 +51,18 @@ DICTIONARY = (
 )
 
 RESULT = b"result_payload"
-"""The field that may have a megabyte."""
+"""The field that may hold a megabyte."""
 
 NEAR = 4096
-"""Bytes of the end of a string that are fetched first, and bytes from which on a result is worth a head."""
+"""Bytes fetched first, from the end of a string; also the size from which on a result is worth a head."""
 
 _MARK = b"\xffhead\xff\xfe\xff"
-"""The end of a string that says whether it has a head. It is no text, so no undeflated contract ends with it."""
+"""The end of a string that says how long its head is. It is no UTF-8, so no undeflated contract ends with it."""
 
 _ENDING = 4 + len(_MARK)
 
 _INTEGERS_END = 2**63
-"""Integers below it are kept as such: a time in milliseconds takes 9 bytes then, not 14."""
+"""Integers below this are packed as integers: a time in milliseconds then takes 9 bytes instead of 14."""
 
 _MEMBERS = msgspec.msgpack.Decoder(list[object])
 
@@ -78,21 +78,21 @@ def pack(fields: Mapping[bytes, bytes]) -> bytes:
 
 
 def with_head(packed: bytes) -> bytes | None:
-    """A string from before there were heads, with its head; None for one that has what it needs."""
+    """The string of an older version with its head added; None if it has one or needs none."""
     if packed.endswith(_MARK) or not _is_large(fields := unpack(packed)):
         return None
     return _with_head(packed if packed[:1] == DEFLATED else _deflated(packed, level=0), fields)
 
 
 def head_size(end: bytes) -> int | None:
-    """How many bytes at the end of a string its head takes, by the last NEAR bytes of that string; None without one."""
+    """How many bytes at the end of a string its head takes, judged by its last NEAR bytes; None if it has none."""
     if not end.endswith(_MARK):
         return None
     return _length(end) + _ENDING if _length(end) else None
 
 
 def unpack_head(end: bytes) -> dict[bytes, bytes]:
-    """The fields of a contract but its result, from the end of its string, at least `head_size` bytes of it."""
+    """The fields of a contract without its result, from the last `head_size` bytes of its string, or more."""
     return unpack(end[-_ENDING - _length(end) : -_ENDING])
 
 
@@ -142,6 +142,7 @@ def _length(end: bytes) -> int:
 
 
 def _number(value: bytes) -> bytes | int:
+    """An integer, if `_bytes` makes the same bytes of it again."""
     return (
         int(value) if value.isdigit() and (number := int(value)) < _INTEGERS_END and b"%d" % number == value else value
     )

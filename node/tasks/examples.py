@@ -1,4 +1,4 @@
-"""What the status of a contract decides in the examples of the documents."""
+"""The fields of contracts in the documents' examples that depend on the status."""
 
 from msgspec import UNSET
 
@@ -17,7 +17,7 @@ _OPTIONS = (
     "result_schema",
     "attempts",
 )
-"""Fields that a contract has only if it asks for more than most do."""
+"""Fields that only some contracts have."""
 
 _PLAIN: dict[str, object] = dict.fromkeys(_OPTIONS, UNSET)
 _OPEN: dict[str, object] = {**_PLAIN, "completed_at": None, "elapsed_ms": None, "result_payload": UNSET}

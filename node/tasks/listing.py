@@ -1,4 +1,4 @@
-"""Pages of contracts as readers get them: as records, or as JSON whose rows are kept while they stay the same."""
+"""Pages of contracts as readers get them: as records, or as JSON whose rows are used again until they change."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,7 +34,7 @@ class TaskListing:
         return await self._page(query, self.record)
 
     async def page_json(self, query: TaskPageQuery) -> bytes:
-        """`page` as JSON. Who asks for the same page at the same time shares a reading, unless it waits."""
+        """`page` as JSON. Requests for the same page at the same time share one read, unless they wait."""
         return await (self._page_json(query) if query.wait else self._shared.get(query))
 
     async def _page_json(self, query: TaskPageQuery) -> bytes:
@@ -54,7 +54,7 @@ class TaskListing:
         found, total, last, is_incomplete = await self._pages.read(query.status, query.limit, query.offset)
         shown = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
         if len(shown) < len(found):
-            # The others have changed since: the list is behind, and is put right where it is seen.
+            # The others have changed since: the list is behind, and whoever notices puts it right.
             with suppress(StoreUnavailable):
                 await self._store.place([(task_id, row) for task_id, row in found.items() if task_id not in shown])
         tasks = [show(task_id, row) for task_id, row in shown.items()]
@@ -67,7 +67,7 @@ class TaskListing:
 
 
 def _require_offers(query: TaskPageQuery) -> None:
-    """Raise Invalid for a filter of offers on another list, all of which would look like what was asked for."""
+    """Raise Invalid for a filter of offers on another list. Ignored, it would make the whole list look like matches."""
     given = [name for name in ("since", "skill", "publisher_id") if getattr(query, name) is not None]
     if given and query.status != "offered":
         raise Invalid([Issue(("query", name), "goes with status=offered only", "value_error") for name in given])

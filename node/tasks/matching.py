@@ -1,9 +1,9 @@
-"""Brings offers and the workers that wait for one together, within a process.
+"""Matches offers with the workers that wait for one in this process.
 
-All who wait in a process share one reader of the feed and one view of the list of offers, and an offer is tried for one
-of them only. So whoever waits costs Redis nothing, and a new contract is claimed once in each process that has somebody
-for it: one of these claims wins, the others are lost without anybody noticing. Nothing here is more than a hint: a
-claim is decided by the contract's own script.
+All of them share one reader of the feed and one view of the list of offers, and an offer is handed to only one of them
+at a time. So a waiting worker costs Redis nothing, and a new contract is claimed once by each process that has a worker
+for it: one of these claims wins, and the workers that lost wait on. Nothing here is more than a hint: the contract's
+own script decides who claims it.
 """
 
 import asyncio
@@ -17,22 +17,22 @@ from node.tasks.offers import PAGE, Offer, OfferFeed, Wanted
 
 MOST_PAGES = 16
 MOST_KNOWN = MOST_PAGES * PAGE
-"""Offers that a process looks at. Where there are more, it is so many of them in a row, beginning anywhere."""
+"""How many offers a process looks at. If there are more, it is so many in a row, from a random page on."""
 
 FRESH_SECONDS = 1.0
-"""A view of the list that is younger serves whoever comes; what is newer is in the feed."""
+"""A view of the list younger than this serves whoever comes; newer offers are in the feed."""
 
 HANDED_SECONDS = 5.0
-"""For so long an offer that was tried is not taken from the list again, which may be behind."""
+"""How long an offer that was handed out is not taken from the list again, which may lag behind."""
 
 IDLE_SECONDS = 5.0
-"""For so long the feed is read on when nobody waits: a worker that polls is back within that."""
+"""How long the feed is read on when nobody waits: a worker that polls is back within that time."""
 
 LISTEN_SECONDS = 2.0
-"""For the feed to be read for the first time; longer than Redis takes unless it is out of reach."""
+"""How long the first read of the feed may take; Redis is faster unless it is out of reach."""
 
 RETRY_SECONDS = 0.5
-"""Before the feed is read again after Redis was out of reach."""
+"""Pause before the feed is read again after Redis was out of reach."""
 
 
 class Waiter:
@@ -41,9 +41,9 @@ class Waiter:
     def __init__(self, wanted: Wanted) -> None:
         self.wanted = wanted
         self.offer: Offer | None = None
-        """One that is meant for this worker, and that it has not taken yet."""
+        """An offer that was handed to this worker, and that it has not taken yet."""
         self.taken: Offer | None = None
-        """One that it has taken, as long as nobody knows whether it or another worker has claimed it."""
+        """The offer that it took last, until it is known whether this worker or another has claimed it."""
         self.is_released = False
         self._woken = asyncio.Event()
 
@@ -58,7 +58,7 @@ class Waiter:
         self._woken.set()
 
     async def next(self, seconds: float) -> Offer | None:
-        """The next offer; None if there was none for so long."""
+        """The next offer; None if there is none within so many seconds."""
         if self.offer is None and not self.is_released and seconds > 0:
             self._woken.clear()
             async with paused():
@@ -79,7 +79,7 @@ class Matching:
         self._known: dict[str, tuple[Offer, float]] = {}
         """Offers that fitted nobody so far, and when they came (loop time)."""
         self._handed: dict[str, float] = {}
-        """When an offer was given to somebody (loop time)."""
+        """When an offer was handed to a worker (loop time)."""
         self._seen_at = float("-inf")
         """Loop time of the last view of the list."""
         self._looking: asyncio.Task[None] | None = None
@@ -92,7 +92,7 @@ class Matching:
 
     @asynccontextmanager
     async def waiter(self, wanted: Wanted) -> AsyncGenerator[tuple[Waiter, bool]]:
-        """Somebody who gets offers while the block runs, and whether they may wait. Raises StoreUnavailable."""
+        """A worker that is handed offers while the block runs, and whether it may wait. Raises StoreUnavailable."""
         waiter = Waiter(wanted)
         with self._feed.wakeups.waiters.place(waiter) as may_wait:
             self._waiters[waiter] = None
@@ -109,12 +109,12 @@ class Matching:
                         self._offered(offer)
 
     def more_for(self, waiter: Waiter) -> None:
-        """Give a worker that has lost an offer the next one that is known."""
+        """Hand a worker that has lost an offer the next one that is known."""
         waiter.taken = None
         self._serve(waiter)
 
     def put_back(self, offer: Offer) -> None:
-        """Give an offer that a worker was given, and has no use for, to whoever else it fits."""
+        """Hand an offer that its worker has no use for to whoever else it fits."""
         self._offered(offer)
 
     async def close(self) -> None:
@@ -132,7 +132,7 @@ class Matching:
             self._hand(offer, waiter)
 
     def _offered(self, offer: Offer) -> None:
-        """Give an offer to whoever has waited longest of those whom it fits, also one that was given to somebody."""
+        """Hand an offer, even one handed out before, to whoever has waited longest of those it fits; else keep it."""
         self._handed.pop(offer.id, None)
         for waiter in self._waiters:
             if waiter.offer is None and waiter.wanted.fits(offer):
@@ -148,16 +148,16 @@ class Matching:
         waiter.give(offer)
 
     async def _look(self) -> None:
-        """Have a view of the list that is fresh, or that somebody is making already. Raises StoreUnavailable."""
+        """Return when there is a view of the list that is fresh or was under way already. Raises StoreUnavailable."""
         if asyncio.get_running_loop().time() - self._seen_at < FRESH_SECONDS:
             return
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._view())
-        # Whoever goes away leaves the others their view.
+        # A worker that goes away must not cancel the view that others wait for.
         await asyncio.shield(self._looking)
 
     async def _view(self) -> None:
-        # Before the list is read: what is offered from here on comes by the feed.
+        # Before the list is read the feed must be followed, so that no offer is missed in between.
         try:
             async with asyncio.timeout(LISTEN_SECONDS):
                 await self._listens.wait()
@@ -170,9 +170,9 @@ class Matching:
         self._handed = {name: at for name, at in self._handed.items() if now - at < HANDED_SECONDS}
         pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:MOST_PAGES]]
         offers = [offer for page, _ in pages for offer in page]
-        random.shuffle(offers)  # or all processes would try the same ones first
+        random.shuffle(offers)  # otherwise all processes would try the same ones first
         found = {offer.id: offer for offer in offers if offer.id not in self._handed}
-        # What came meanwhile is not in the pages that were read before.
+        # What the feed brought meanwhile may not be in the pages that were read before.
         found |= {offer.id: offer for offer, came_at in self._known.values() if came_at >= now}
         self._known = {}
         self._seen_at = asyncio.get_running_loop().time()

@@ -9,7 +9,7 @@ from msgspec import Meta
 TaskStatus = Literal["offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired"]
 STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
 PLAIN_STATUSES: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", "completed", "canceled")
-"""Those of a contract that asks for no more than SPEC knows, and does not fail."""
+"""Statuses of a contract that asks for nothing beyond SPEC, and does not fail."""
 OVER: tuple[TaskStatus, ...] = ("completed", "canceled", "expired")
 """Statuses that nothing changes any more. A contract that failed may be tried again."""
 
@@ -17,10 +17,10 @@ NAME_LENGTH = 200
 TITLE_LENGTH = 200
 DESCRIPTION_LENGTH = 20_000
 MAX_INPUTS = 50
-"""Artifacts that one contract may name as its inputs."""
+"""How many artifacts one contract may name as its inputs."""
 MAX_SKILLS = 10
 END = "$(?!\\n)"
-"""The end of a text. Without the second half, Python takes a line feed for it."""
+"""The end of a text in a pattern. Without the second half, Python would accept a line feed there."""
 SKILL = "^[a-z0-9][a-z0-9.+#_-]{0,49}" + END
 MESSAGE_LENGTH = 2000
 
@@ -262,7 +262,7 @@ class EndedAttempt(msgspec.Struct):
 
 NO_RESULT = msgspec.Raw(b"null")
 """The result_payload of a contract that was moved to its end without one. A result that is null is another object, so
-that whoever shows results in a form of their own can tell the two apart."""
+that a protocol with its own form of results can tell the two apart."""
 
 
 class Task(msgspec.Struct, kw_only=True):

@@ -14,7 +14,7 @@ from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
 ArtifactStatuses = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""For ids, of which some may be those of artifacts: the status of each artifact."""
+"""Returns the status of each artifact among the ids; other ids are left out."""
 
 WITHOUT_BYTES = ("rejected", "expired")
 """Statuses of artifacts whose bytes no worker could read."""
@@ -70,7 +70,7 @@ class OfferCheck:
 
 
 def _options(new: NewTask) -> dict[str, str | bytes]:
-    """The fields of an offer that asks for more than SPEC knows. The deadline is a field of its own in the step.
+    """The fields for what an offer asks beyond SPEC. The deadline is an argument of its own to the step.
 
     Raises Invalid, Refused `task.schema_dear`.
     """

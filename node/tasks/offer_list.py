@@ -1,4 +1,4 @@
-"""The list of offers for agents that look for work: filtered, from the place that they had reached, and with a wait."""
+"""The list of offers for agents that look for work: filtered, from where they last stopped, or with a wait."""
 
 import asyncio
 import math
@@ -14,13 +14,14 @@ from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 
 FILTERED = 1000
-"""Offers that a filter looks at, the newest."""
+"""How many of the newest offers a filter looks at."""
 
 REST = 2.0
-"""For so many times as long as a look at them took there is no other: those who ask for it, whom nobody charges, take a
-third of a process however many they are."""
+"""Pause after a look at them, in multiples of what the look took. Looks are charged to nobody; with the pause they take
+a third of a process at most, however many ask for them."""
 
-LONGEST_REST = 0.25  # s, also where Redis is out of reach
+LONGEST_REST = 0.25
+"""Seconds; the longest pause, also when a look took long because Redis was out of reach."""
 
 
 class OfferRows(NamedTuple):
@@ -35,7 +36,7 @@ class OfferRows(NamedTuple):
 
 
 class OfferList:
-    """Answers GET /api/v1/tasks?status=offered with more than a page of it."""
+    """Answers GET /api/v1/tasks?status=offered when it has a filter, `since` or `wait`."""
 
     def __init__(self, feed: OfferFeed, store: TaskStore) -> None:
         self._feed = feed
@@ -53,7 +54,7 @@ class OfferList:
             nonlocal since
             found = await (self._listed(query) if since is None else self._since(query, since))
             if not found.is_incomplete:
-                since = found.next_since  # the list is looked through once, and then what comes
+                since = found.next_since  # the list is looked through once, then the feed
             return found
 
         return await wait_for_change(
@@ -62,7 +63,7 @@ class OfferList:
             query.wait,
             look,
             lambda found: bool(found.rows),
-            # What follows is in the feed already, and nobody is woken for it.
+            # What follows is in the feed already, so no wake-up will come for it.
             lambda found: 0 if found.has_more and not found.is_incomplete else math.inf,
         )
 

@@ -8,7 +8,7 @@ from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 from node.tasks.model import STATUSES
 
 CONTRACTS_AT_ONCE = 500
-"""Contracts of a list that are read together."""
+"""How many contracts of a list are read together."""
 
 INDEXED_AFTER = tuple(
     f"task.{what}"
@@ -38,11 +38,11 @@ class OfferReader:
         return [_post(reply, seq) for (_, seq), reply in zip(places, found, strict=True)]
 
     async def newest_replies(self, task_id: str, most: int) -> list[tuple[int, str]]:
-        """None: a contract is one post."""
+        """Always empty: a contract is one post."""
         return []
 
     async def newest_open(self, most: int | None = None) -> list[str]:
-        """Ids of offered contracts, the newest first, of all unless `most` is given. Raises StoreUnavailable."""
+        """Ids of offered contracts, newest first; all of them unless `most` is given. Raises StoreUnavailable."""
         names = await self._store.command("ZREVRANGE", keys.tasks_with("offered"), 0, most - 1 if most else -1)
         return [name.decode() for name in cast("Sequence[bytes]", names)]
 

@@ -13,28 +13,28 @@ from node.tasks.offers import Offer, OfferFeed, Wanted
 from node.tasks.service import Tasks
 
 MOST_HITS = 50
-"""Looked through for one that fits: all that a search may give."""
+"""How many hits are looked through for one that fits: as many as a search may return."""
 
 LOOK_SECONDS = 2.0
-"""Between two searches of one who waits: a new offer can be found by meaning within that."""
+"""Time between two searches of one waiting worker: by then a new offer can be found by meaning."""
 
 CLIENT_LOOK_SECONDS = 1.0
-"""Between two searches of all who wait on one client's account: as often as it may search by default. However many they
-are, one of them finds a new offer within LOOK_SECONDS if they ask for the same."""
+"""Time between two searches of all workers that wait on one client's account: as often as it may search by default.
+However many they are, one of them finds a new offer within LOOK_SECONDS if they ask for the same."""
 
 REMEMBERED_CLIENTS = 10_000
-"""Clients whose searches are remembered; when there are more, those are forgotten whose time is over."""
+"""How many clients' last searches are remembered until those that no longer matter are dropped."""
 
 
 class Looks:
-    """When those who wait in a process may search again. They were counted once, and new offers come all the time."""
+    """When those who wait in a process may search again: each request counts once, but new offers come all the time."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
-        """Loop time of the last search that was given to each client."""
+        """Loop time of the last search that each client was granted."""
 
     def next(self, client: str, now: float, deadline: float) -> float:
-        """When one may search who waits until a deadline; later than that if others of its client come first."""
+        """When a worker that waits until `deadline` may search; later than that if others of its client come first."""
         at = max(min(now + LOOK_SECONDS, deadline), self._last.get(client, 0.0) + CLIENT_LOOK_SECONDS)
         if at <= deadline:
             if len(self._last) >= REMEMBERED_CLIENTS:
@@ -60,7 +60,7 @@ class OfferSearch:
         return TaskHits.of(found, await self._tasks.on_offer([each.entity_id for each in found.entities]))
 
     async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
-        """Contracts that can be claimed, and that fit a worker, the best first. Raises as `find` does."""
+        """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does."""
         wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
         ranked = await self._search.ranked(SearchQuery(query, MOST_HITS, new.threshold), client, charge)
         found = await self._tasks.on_offer(ranked)
@@ -69,7 +69,7 @@ class OfferSearch:
 
 
 class NearestOffers:
-    """The offers that a worker is given one after another who asks for them by meaning."""
+    """The offers for a worker that asks for them by meaning, given one after another."""
 
     def __init__(self, search: OfferSearch, new: NextClaim, query: str, client: str, charge: Charge) -> None:
         self._search = search
@@ -79,12 +79,12 @@ class NearestOffers:
         self._charge = charge
         self._known: list[Offer] | None = None
         self._end: str | None = None
-        """Of the feed, when it was last looked at."""
+        """Where the feed ended when it was last looked at."""
         self._settles = False
-        """Whether a contract has come so lately that its meaning may not be known yet."""
+        """Whether an offer came so recently that its vectors may not be indexed yet."""
 
     async def next(self, seconds: float) -> Offer | None:
-        """The best one that was not given yet; None if there was none for so long. Raises as OfferSearch.find does."""
+        """The best one not given yet; None if there is none within so many seconds. Raises as OfferSearch.find does."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         if self._known is None:

@@ -1,8 +1,8 @@
-"""What is on offer, as the processes tell each other: a feed of contracts that were just put on offer.
+"""How processes tell each other what is on offer: a feed of contracts that were just put on offer.
 
-The feed is one capped stream for all partitions. Whoever puts a contract on offer adds to it right after the contract's
-own script, and the worker once more, to no effect, in case that process died in between. A channel of its name wakes
-those who wait.
+The feed is one capped stream for all partitions. The process that puts a contract on offer adds to it right after the
+contract's own script. The worker does so once more, which changes nothing unless that process died in between. A
+channel of the same name wakes those who wait.
 """
 
 import json
@@ -18,13 +18,13 @@ from node.store.steps import Key, Step, step
 from node.tasks.view import StoredTask
 
 FEED_LENGTH = 10_000
-"""Offers in the feed, about. Who follows it reads it several times a minute."""
+"""About how many offers the feed keeps. Its followers read it several times a minute."""
 
 START = "0-0"
-"""Before the first entry of the feed."""
+"""The position before the first entry of the feed."""
 
 PAGE = 256
-"""Offers that are read in one trip."""
+"""How many offers are read in one trip."""
 
 _LAST = ("XREVRANGE", keys.OFFERS, "+", "-", "COUNT", 1)
 
@@ -42,7 +42,7 @@ def offer_announce(
     publisher: bytes,
     skills: bytes,
 ) -> None:
-    """Tell of an offer to all who wait for work."""
+    """Announce an offer, once, to all who wait for work."""
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -61,12 +61,12 @@ class Wanted(msgspec.Struct, frozen=True):
     """Empty = all."""
 
     def fits(self, offer: Offer) -> bool:
-        """Whether the worker may have that contract: it has all skills that are asked for."""
+        """Whether the worker has all skills that the contract asks for, and works for its publisher."""
         return offer.skills <= self.skills and (not self.publishers or offer.publisher_id in self.publishers)
 
 
 def announcement_of(task_id: str, row: StoredTask) -> Step | None:
-    """What tells of a contract as it is now; None if it cannot be claimed."""
+    """The step that announces a contract as it is now; None if it cannot be claimed."""
     if not row.is_contract or row.status != "offered" or b"retry_at" in row.fields:
         return None
     fields = row.fields
@@ -100,7 +100,7 @@ class OfferFeed:
         """Like `after`, with the position to go on from.
 
         A position beyond the end of the feed (a failover lost entries, or the client made it up) is replaced by the
-        end: else each new entry before it would wake the reader in vain. Raises StoreUnavailable.
+        end: otherwise each new entry before it would wake the reader in vain. Raises StoreUnavailable.
         """
         last, found = await self._store.commands([_LAST, _after(entry)])
         entries = _entries(found)
@@ -111,7 +111,7 @@ class OfferFeed:
         return cast("int", await self._store.command("ZCARD", keys.tasks_with("offered")))
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
-        """Some of the list of offers that can be claimed, the newest first, and whether some could not be read.
+        """Those in a part of the list that can be claimed, newest first, and whether some could not be read.
 
         Raises StoreUnavailable.
         """

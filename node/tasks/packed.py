@@ -1,4 +1,4 @@
-"""Reads contracts that are compacted, and of a large one only what is asked for."""
+"""Reads compacted contracts; of a large one, only what is asked for."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,14 +18,14 @@ class PackedContracts:
         self._store = store
 
     async def read(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> dict[str, Fields]:
-        """The fields of these `names`, or all, of those that are compacted. Raises StoreUnavailable."""
+        """The fields `names`, or all, of those contracts that are compacted. Raises StoreUnavailable."""
         if not names:
             return {task_id: unpack(packed) for task_id, packed in (await self._whole(task_ids)).items()}
         found = await (self.read(task_ids) if RESULT in names else self._heads(task_ids))
         return {task_id: {name: fields[name] for name in names if name in fields} for task_id, fields in found.items()}
 
     async def _heads(self, task_ids: Sequence[str]) -> dict[str, Fields]:
-        """The fields but the result: those of the head, or of a string that is short enough to have none."""
+        """All fields but the result: from the head, or from a string that is short enough to have none."""
         found: dict[str, Fields] = {}
         longer: dict[str, int] = {}
         headless: list[str] = []
@@ -49,7 +49,7 @@ class PackedContracts:
     async def _mend(self, task_id: str, packed: bytes) -> None:
         """Give a large string of an older version its head, so that it is fetched whole for this only once.
 
-        It says the same as before, so it does not matter who else does this; one that was removed stays away.
+        It holds the same as before, so it does not matter who else does this. One that was removed stays removed (XX).
         """
         if better := with_head(packed):
             with suppress(StoreUnavailable):
@@ -60,7 +60,7 @@ class PackedContracts:
         return _there(task_ids, strings)
 
     async def _ends(self, sizes: dict[str, int]) -> dict[str, bytes]:
-        """So many bytes of the end of each string."""
+        """The end of each string, in as many bytes as `sizes` says."""
         strings = await bulk(
             self._store, (("GETRANGE", keys.packed(task_id), -size, -1) for task_id, size in sizes.items())
         )

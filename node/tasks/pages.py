@@ -37,7 +37,7 @@ class TaskPages:
     async def read(self, status: str, limit: int, offset: int) -> ListedTasks:
         """Contracts that are listed under a status. Raises StoreUnavailable."""
         listed = keys.tasks_with(status)
-        # Before the list is read, so that what is offered in between is in the one or the other.
+        # Before the list is read, so that what is offered in between is in the list or after this position.
         since = await self._feed.end() if status == "offered" else START
         found, total = await self._store.commands(
             [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
@@ -49,7 +49,7 @@ class TaskPages:
             for name, values in zip(names, hashes, strict=True)
             if not isinstance(values, StoreUnavailable)
         }
-        # What changes by itself is judged by the clock of the server that keeps it: it is read again, as a step.
+        # What time changes is judged by the clock of the server that holds it, so it is read again, by a step.
         leased = [name for name, row in rows.items() if b"lease_expires_at" in row.fields or b"more" in row.fields]
         lacking = [name for name, row in rows.items() if not row.fields]
         if leased or lacking:

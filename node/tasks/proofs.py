@@ -1,7 +1,7 @@
-"""What a request shows for a step on a contract, before the step is taken: tokens, and whose signature it bears.
+"""What a request presents as proof for a step on a contract: tokens, and the key that signed it.
 
-A wrong token costs one small read of whether there is such a contract; the contract itself, whose result may have a
-megabyte, is not read for a refusal.
+A wrong token costs one small read, which tells whether there is such a contract; the contract itself, whose result may
+have a megabyte, is not read for a refusal.
 """
 
 from typing import NoReturn
@@ -10,12 +10,13 @@ from node.common.refusal import Refused
 from node.sign.signed import Signed
 from node.store import ids
 from node.tasks.model import Cancellation, Transition
+from node.tasks.replies import known
 from node.tasks.rights import Actor, Claim, ContractTokens, actor_name
 from node.tasks.store import TaskStore
 
 
 class Proofs:
-    """Turns what a request shows into who acts."""
+    """Finds out who acts from what a request presents."""
 
     def __init__(self, store: TaskStore, tokens: ContractTokens) -> None:
         self._store = store
@@ -56,9 +57,7 @@ class Proofs:
         Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
         """
         require_id(task_id)
-        row = await self._store.read(task_id, (b"kind", b"signer"))
-        if not row.is_contract:
-            raise Refused("task.unknown")
+        row = known(await self._store.read(task_id, (b"kind", b"signer")))
         if publisher_token is None and not signer:
             raise Refused("callbacks.proof")
         is_signer = bool(signer) and row.fields.get(b"signer") == signer.encode()
@@ -68,8 +67,7 @@ class Proofs:
     async def require_known(self, task_id: str) -> None:
         """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
         require_id(task_id)
-        if not (await self._store.read(task_id, (b"kind",))).is_contract:
-            raise Refused("task.unknown")
+        known(await self._store.read(task_id, (b"kind",)))
 
     async def _shows(self, task_id: str, publisher_token: str | None, code: str) -> bool:
         """Whether the publisher_token was shown. A wrong one is refused with `code`, not taken for none."""
@@ -86,6 +84,6 @@ class Proofs:
 
 
 def require_id(task_id: str) -> None:
-    """Raise Refused `task.unknown` for what is no id at all, which is not looked for."""
+    """Raise Refused `task.unknown` for what is no id at all, without asking Redis."""
     if not ids.is_id(task_id):
         raise Refused("task.unknown")

@@ -1,4 +1,4 @@
-"""What the steps of contracts answer, as values or exceptions."""
+"""What the steps on contracts answer, as values or exceptions."""
 
 import math
 
@@ -9,15 +9,22 @@ from node.tasks.view import StoredTask
 
 
 class UncheckedResult(Exception):
-    """The result of a contract must have a shape, and nobody has checked it yet."""
+    """The result must fit a schema, and has not been checked yet."""
 
     def __init__(self, schema: bytes) -> None:
         super().__init__()
         self.schema = schema
 
 
+def known(row: StoredTask) -> StoredTask:
+    """The contract. Raises Refused `task.unknown` if there is none."""
+    if not row.is_contract:
+        raise Refused("task.unknown")
+    return row
+
+
 def row_of(reply: RedisReply, asked_at: float = math.inf) -> tuple[StoredTask, bool]:
-    """The contract after a step that was asked for at that time, and whether it was done before. Raises Refused."""
+    """The contract after a step sent at `asked_at` (monotonic seconds); whether it was done before. Raises Refused."""
     match reply:
         case [b"refused", bytes(code), bytes(status)]:
             raise Refused(code.decode(), status=status.decode())

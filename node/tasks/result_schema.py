@@ -1,8 +1,8 @@
-"""What the result of a contract must be: a JSON Schema, judged when it is offered, that results are checked by.
+"""The JSON Schema that a contract's result must fit: judged when the contract is offered, applied to its results.
 
-A check holds up everybody in the process for as long as it takes. So it is known beforehand what it takes at most, from
-the size of the result and the cost of the schema (`schema_cost`), and what would take too long is refused. Patterns are
-matched without backtracking, and their size is bounded.
+A check blocks the event loop for as long as it takes. So an upper bound is calculated beforehand, from the size of the
+result and the cost of the schema (`schema_cost`), and what would take too long is refused. Patterns are matched without
+backtracking, and their size is bounded.
 """
 
 import re
@@ -17,35 +17,38 @@ from node.common.refusal import Invalid, Issue, Refused
 from node.tasks.schema_cost import DATA, EXOTIC_UNITS, SCHEMAS_BY_NAME, CheckCost, SchemaFault, SchemaWalk, TooDear
 
 LONGEST_SCHEMA = 16_384
-"""Bytes of JSON."""
+"""Largest schema, in bytes of JSON."""
 
 MOST_UNITS = 100_000
-"""Of about 50 ns that one check may take: 5 ms."""
+"""How much one check may take, in units of about 50 ns: 5 ms."""
 
 EXPLAINED_UNITS = 2_000
-"""A result that takes more is told of its first fault only. To tell of one takes some 10 µs."""
+"""Of a result that takes more units, only the first fault is reported. Reporting one takes some 10 µs."""
 
 EXPLAINED_BYTES = 32_768
-"""A larger result is told of no single fault: what is told of one holds all of the value that it is about."""
+"""Of a larger result no single fault is reported: a report holds the whole value that it is about."""
 
 MOST_FAULTS = 10
 LONGEST_MESSAGE = 200
+"""Characters of the report of one fault."""
 RESULT = ("body", "result_payload")
 SCHEMA = ("body", "result_schema")
 COMPILED = 64
-"""Schemas that a process keeps ready."""
+"""How many compiled schemas a process keeps."""
 
 PATTERN_HALVES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-"""Sizes of patterns, in halves of KiB of the engine's own program."""
+"""The sizes that patterns are counted as, in halves of a KiB of the engine's compiled program."""
 
-PAIR_UNITS = 16
+PAIRS_PER_UNIT = 16
 """Pairs of items that are compared in one unit."""
 
 SCAN_UNITS = 3
-"""For a byte and half a KiB of a pattern: what matching takes where the engine must follow all paths at once."""
+"""Units to match one byte with half a KiB of a pattern, where the engine has to follow all paths at once."""
 
 _EXOTIC = re.compile(rb"[eE][-+]?[0-9]{2}|[0-9]{20}")
+"""Part of a number that takes EXOTIC_UNITS to compare."""
 _HIDDEN = '{"not":{"'
+"""The beginning of a message about alternatives, as `_without_contexts` writes them."""
 _EITHER = ("anyOf", "oneOf")
 _UNEVALUATED = (b'"unevaluatedProperties"', b'"unevaluatedItems"')
 
@@ -54,7 +57,7 @@ class ResultCheck:
     """Checks results against one schema."""
 
     def __init__(self, schema: bytes) -> None:
-        """Raises SchemaFault for a schema that is not taken."""
+        """Raises SchemaFault for a schema that is not accepted."""
         try:
             parsed: dict[str, Any] = orjson.loads(schema)
         except orjson.JSONDecodeError:  # the JSON of requests may have any number of digits
@@ -67,7 +70,7 @@ class ResultCheck:
             raise SchemaFault(error.message[:LONGEST_MESSAGE], *error.instance_path) from None
 
     def faults(self, result: bytes) -> list[Issue]:
-        """What is wrong with a result, its first faults at most; none if it has the shape.
+        """What is wrong with a result, the first MOST_FAULTS at most; empty if it fits.
 
         Raises Refused `task.result_large` for one that takes too long to check.
         """
@@ -95,7 +98,7 @@ class ResultCheck:
 
     @cached_property
     def _explaining(self) -> Draft202012Validator | None:
-        """What tells of the faults; None if a reference leads into one of the alternatives."""
+        """The validator that reports faults; None if a reference leads into one of the alternatives."""
         try:
             return _compiled(_without_contexts(orjson.loads(self._schema)), mask="this")
         except ValidationError:
@@ -103,7 +106,7 @@ class ResultCheck:
 
 
 def require_schema(schema: dict[str, Any]) -> bytes:
-    """The schema as it is kept. Raises Invalid for one that is not taken, Refused `task.schema_dear`."""
+    """The schema as it is stored. Raises Invalid for one that is not accepted, Refused `task.schema_dear`."""
     kept = msgspec.json.encode(schema)
     if len(kept) > LONGEST_SCHEMA:
         raise Invalid.field(*SCHEMA, msg=f"must be at most {LONGEST_SCHEMA} bytes of JSON")
@@ -124,16 +127,16 @@ def require_shape(schema: bytes, result: bytes) -> None:
 
 @lru_cache(COMPILED)
 def check_of(schema: bytes) -> ResultCheck:
-    """The check that a schema stands for. Raises SchemaFault."""
+    """The check by a schema, compiled once. Raises SchemaFault."""
     return ResultCheck(schema)
 
 
 def units_of(cost: CheckCost, result: bytes) -> int:
-    """What a check takes at most. Brackets and commas within texts count, too."""
+    """How many units a check takes at most. Brackets and commas within strings count, too."""
     objects, arrays, scalars = result.count(b"{"), result.count(b"["), 1 + result.count(b",")
     values = objects + arrays + scalars
     units = objects * cost.objects + arrays * cost.arrays + scalars * cost.scalars
-    units += cost.pairs * values * values // PAIR_UNITS + SCAN_UNITS * cost.scans * len(result)
+    units += cost.pairs * values * values // PAIRS_PER_UNIT + SCAN_UNITS * cost.scans * len(result)
     if cost.numbers and _EXOTIC.search(result):
         units += EXOTIC_UNITS * cost.numbers * scalars
     return units
@@ -146,7 +149,7 @@ def _compiled(schema: dict[str, Any], mask: str | None = None) -> Draft202012Val
 
 
 def _halves(pattern: str) -> int:
-    """The least of PATTERN_HALVES that a pattern fits in, by trying. Raises SchemaFault."""
+    """The least of PATTERN_HALVES that a pattern fits in, found by bisection. Raises SchemaFault."""
     low, high = 0, len(PATTERN_HALVES)
     while low < high:
         middle = (low + high) // 2
@@ -167,9 +170,9 @@ def _halves(pattern: str) -> int:
 
 
 def _without_contexts(schema: Any) -> Any:
-    """A schema by which the same values are valid, and which tells of alternatives only that none of them fits.
+    """A schema that accepts the same values, but of alternatives reports only that none of them fits.
 
-    What it would tell else of each alternative, and of those within it, has no bound.
+    What it would otherwise report of each alternative, and of those within it, has no bound.
     """
     if isinstance(schema, list):
         return [_without_contexts(each) for each in cast("list[Any]", schema)]

@@ -7,12 +7,12 @@ from node.common.refusal import Invalid
 
 
 def is_same_result(result: bytes, other: bytes) -> bool:
-    """Whether two results are the same JSON, whatever their spaces and the order of their members."""
+    """Whether two results are the same JSON, apart from whitespace and the order of members."""
     return result == other or canonical(result, orjson.loads(result)) == canonical(other, orjson.loads(other))
 
 
 def require_result(result: bytes) -> None:
-    """Raise Invalid for a number beyond all bounds or half a surrogate pair, which the decoder does not look at."""
+    """Raise Invalid for a number out of range or a lone surrogate, for which the decoder of bodies does not look."""
     try:
         orjson.loads(result)
     except orjson.JSONDecodeError as error:

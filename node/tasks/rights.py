@@ -28,7 +28,7 @@ class Actor(msgspec.Struct, frozen=True, kw_only=True):
     """The name they give: that of the publisher or of the assignee."""
     has_publisher_token: bool = False
     claim: Claim | None = None
-    """That of the claim_token they have shown."""
+    """The claim whose token they have shown."""
     signer: str = ""
     """Thumbprint of the key that signed the request; empty if it is not signed."""
     replay_id: str = ""
@@ -61,7 +61,7 @@ class ContractTokens:
 
 
 def actor_name(move: Transition) -> str:
-    """Who says to act: actor_id, or the one role that is named instead."""
+    """The name of the actor: actor_id, or that of the one role that is named instead. Raises Invalid."""
     named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
     if move.actor_id is None and len(named) != 1:
         raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")

@@ -1,8 +1,8 @@
-"""What checking a value against a JSON Schema costs at most, found by walking the schema and never a value.
+"""What checking a value against a JSON Schema costs at most, found by walking the schema alone.
 
 Every value of a result is looked at by some of the schema's parts: those that `properties` or `items` lead to, and what
-these refer to in turn. Parts that refer to each other twice, one below the other, would look at one value a million
-times. So the walk counts for each kind of value how much may be done at one place, and refuses a schema where that
+these refer to in turn. If twenty parts each refer to the next one twice, the last one looks at the same value a million
+times. So the walk counts, for each kind of value, how much may be done at one place, and refuses a schema where that
 grows without end, or beyond `MOST_AT_ONE_PLACE`.
 
 Work is counted in units of about 50 ns, by measurement of jsonschema-rs 0.60: a keyword is one, a number that is not an
@@ -15,40 +15,43 @@ from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
 MOST_AT_ONE_PLACE = 2000
-"""Units: a result of some fifty values may be checked by such a schema."""
+"""Units; with the dearest schema, a result of some fifty values can still be checked."""
 
 MOST_NODES = 800
-"""Parts of a schema, each counted where it is evaluated together with others."""
+"""Parts of a schema, each counted once for every place at which it is evaluated."""
 
 ROUNDS = 8
-"""In which the costs of parts that refer to each other must have settled."""
+"""How many rounds the costs of parts that refer to each other may take to settle."""
 
 MOST_PATTERNS = 16
 
 NUMBER_UNITS = 60
+"""To compare a number that is not an integer."""
 EXOTIC_UNITS = 600
 """To compare a number whose exponent is large."""
 
 COMPARE_UNITS = 6
-"""For an object or a list in a `const` or `enum`."""
+"""To compare with an object or a list in a `const` or `enum`, in addition to what is in it."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 IN_PLACE = ("allOf", "anyOf", "oneOf")
+"""Keywords whose schemas apply to the same place, several to a keyword."""
 ALONE = ("not", "if", "then", "else")
+"""The same, one to a keyword."""
 SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 DATA = ("const", "enum", "default", "examples")
 """Keywords whose value is no schema."""
 MEMBERS = ("properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames")
 ITEMS = ("prefixItems", "items", "contains", "unevaluatedItems")
 LEADING = frozenset((*MEMBERS, *ITEMS))
-"""Keywords whose schemas are those of members and items."""
+"""Keywords whose schemas apply to members and items."""
 LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 
 Node = dict[str, Any]
 
 
 class SchemaFault(Exception):
-    """The schema is not taken; `path` leads to where it says so."""
+    """The schema is not accepted; `path` leads to the fault in it."""
 
     def __init__(self, message: str, *path: str | int) -> None:
         super().__init__(message)
@@ -57,14 +60,14 @@ class SchemaFault(Exception):
 
 
 class TooDear(SchemaFault):
-    """To check a value against the schema takes too much work."""
+    """Checking a value against the schema takes too much work."""
 
     def __init__(self) -> None:
         super().__init__("takes too much work to check: let fewer parts look at the same value")
 
 
 class CheckCost(NamedTuple):
-    """Units at one place, by what the value there is; and what depends on more than that value."""
+    """Units at one place, by the kind of value there; and counts of what depends on more than that value."""
 
     objects: int = 0
     arrays: int = 0
@@ -72,12 +75,12 @@ class CheckCost(NamedTuple):
     numbers: int = 0
     """Comparisons of numbers."""
     pairs: int = 0
-    """Comparisons of all items of a list with each other."""
+    """How often all items of a list are compared with each other."""
     scans: int = 0
-    """Halves of KiB of the patterns that a text is matched with."""
+    """Size of the patterns that a string is matched with, in halves of a KiB."""
 
     def plus(self, other: "CheckCost", times: int = 1) -> "CheckCost":
-        """Both, the other so many times."""
+        """The sum of both, the other taken so many times."""
         a, b, c, d, e, f = other
         return CheckCost(
             self[0] + times * a,
@@ -100,7 +103,7 @@ class SchemaWalk:
     """The parts of one schema, and what they cost. Raises SchemaFault."""
 
     def __init__(self, schema: Node, halves_of: Callable[[str], int]) -> None:
-        """`halves_of`: the size of a pattern in halves of KiB. Raises SchemaFault for a pattern that is not taken."""
+        """`halves_of`: the size of a pattern in halves of a KiB. Raises SchemaFault for one that is not accepted."""
         self._halves_of = halves_of
         self._root = schema
         self._anchors: dict[str, Any] = {}
@@ -113,7 +116,7 @@ class SchemaWalk:
         self._nodes = 0
 
     def cost(self) -> CheckCost:
-        """Of the whole schema: the most that is done at one place of a value."""
+        """The cost of the whole schema: the most that is done at one place of a value."""
         self._enter(self._root)
         for _ in range(ROUNDS):
             before = dict(self._costs)
@@ -124,7 +127,7 @@ class SchemaWalk:
         raise TooDear()
 
     def _note(self, path: tuple[str | int, ...], node: Node) -> None:
-        """What concerns the schema as a whole: names that references use, and what would lead out of it."""
+        """Note the anchors that references may name; refuse what would lead out of the schema."""
         for word in ("$anchor", "$dynamicAnchor"):
             if isinstance(name := node.get(word), str):
                 if name in self._anchors:
@@ -141,7 +144,7 @@ class SchemaWalk:
                 raise SchemaFault("must point into the schema itself: #/$defs/...", *path, word)
 
     def _enter(self, node: Node) -> None:
-        """Know a part that is evaluated at a place of its own, and all that is below it."""
+        """Note a part that is evaluated at a place of its own, and all such parts below it."""
         waiting = [node]
         while waiting:
             entry = waiting.pop()
@@ -156,7 +159,7 @@ class SchemaWalk:
                 waiting += [child for _, children in _below(part) for child in children]
 
     def _close(self, node: Node, closure: list[Node], open_: set[int]) -> None:
-        """All parts that are evaluated at the same place as `node`, each as often as it is."""
+        """Add all parts that are evaluated at the same place as `node` to `closure`, each as often as it is."""
         if id(node) in open_:
             raise SchemaFault("leads back to itself at the same place, without an end")
         self._nodes += 1
@@ -164,7 +167,7 @@ class SchemaWalk:
             raise TooDear()
         closure.append(node)
         open_.add(id(node))
-        # What was evaluated is found out by evaluating it once more.
+        # The engine finds out what was evaluated by evaluating it once more.
         times = 2 if "unevaluatedProperties" in node or "unevaluatedItems" in node else 1
         for part in self._beside(node):
             for _ in range(times):
@@ -201,7 +204,7 @@ class SchemaWalk:
         return found
 
     def _of(self, entry: Node) -> CheckCost:
-        """The most at one place below an entry, or at its own, as far as the costs of others are known."""
+        """The most that is done at an entry's own place or one below it, as far as the costs of others are known."""
         own, closure = NONE, self._closures[id(entry)]
         names: dict[str, CheckCost] = {}
         others, members, items = NONE, NONE, NONE
@@ -293,7 +296,7 @@ def _sum(costs: Iterable[CheckCost]) -> CheckCost:
 
 
 def _is_data(path: Sequence[str | int]) -> bool:
-    """Whether the path leads into what is no schema."""
+    """Whether the path leads into a keyword's data, which is no schema."""
     before = ("", *path)
     return any(step in DATA and last not in SCHEMAS_BY_NAME for last, step in zip(before, path, strict=False))
 

@@ -1,7 +1,7 @@
 """Work contracts: offered by a publisher, claimed by one worker, completed with a result (SPEC 3.1, 4.3).
 
-What a contract allows at the moment of a step is decided by the scripts behind `store`; here it is judged what a
-request says, and what its tokens show.
+What a contract allows at the moment of a step is decided by the scripts behind `store`; this module judges what a
+request says and what its tokens prove.
 """
 
 import secrets
@@ -43,7 +43,7 @@ from node.tasks.offer_list import OfferList
 from node.tasks.offers import OfferFeed
 from node.tasks.pages import TaskPages
 from node.tasks.proofs import Proofs, require_id
-from node.tasks.replies import UncheckedResult
+from node.tasks.replies import UncheckedResult, known
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
 from node.tasks.rights import Actor, Claim, ContractTokens
@@ -53,12 +53,13 @@ from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
 SWEEP_LIMIT = 100
-"""Contracts that one sweep brings up to date in a partition; the next sweep takes the rest."""
+"""How many contracts one sweep brings up to date in a partition; the next sweep takes the rest."""
 
 Note = Callable[[str, str, str], Awaitable[None]]
 """Takes id, title and description of a new offer."""
 
 HANDED_IN = ("submitted", "completed")
+"""Statuses of a contract whose result has been handed in."""
 
 
 class Tasks:
@@ -115,9 +116,9 @@ class Tasks:
         return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), replayed
 
     async def get(self, task_id: str, query: TaskQuery | None = None, *, with_result: bool = True) -> Task:
-        """A contract, waiting for another status if asked to; or with null for its result, which then is not read.
+        """A contract, after waiting for another status if asked to.
 
-        Raises Refused `task.unknown`, StoreUnavailable.
+        Unless `with_result`, its result is null and not read. Raises Refused `task.unknown`, StoreUnavailable.
         """
         query = query or TaskQuery()
         require_id(task_id)
@@ -127,17 +128,12 @@ class Tasks:
             lambda row: not row.is_contract or row.status != query.status,
             () if with_result else (*LISTED, b"result_schema"),
         )
-        if not row.is_contract:
-            raise Refused("task.unknown")
-        return self._task(task_id, row)
+        return self._task(task_id, known(row))
 
     async def record(self, task_id: str) -> Task:
         """A contract as lists show it. Raises Refused `task.unknown`, StoreUnavailable."""
         require_id(task_id)
-        row = await self._store.read(task_id, LISTED)
-        if not row.is_contract:
-            raise Refused("task.unknown")
-        return self._listing.record(task_id, row)
+        return self._listing.record(task_id, known(await self._store.read(task_id, LISTED)))
 
     async def require_known(self, task_id: str) -> None:
         """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
@@ -148,10 +144,7 @@ class Tasks:
         StoreUnavailable.
         """
         require_id(task_id)
-        row = await self._store.read(task_id, (b"kind", b"changes"))
-        if not row.is_contract:
-            raise Refused("task.unknown")
-        return ChangeLog.of(row.fields)
+        return ChangeLog.of(known(await self._store.read(task_id, (b"kind", b"changes"))).fields)
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
         """Contracts as lists show them; None for an id of none. Raises StoreUnavailable."""
@@ -174,7 +167,7 @@ class Tasks:
         return await self._listing.page(query)
 
     async def page_json(self, query: TaskPageQuery) -> bytes:
-        """`page` as JSON, for which readings are shared and rows that have not changed are not made again."""
+        """`page` as JSON; reads are shared, and rows that have not changed are not encoded again."""
         return await self._listing.page_json(query)
 
     async def claim(
@@ -194,7 +187,7 @@ class Tasks:
     async def claim_as(
         self, task_id: str, assignee: str, request: str, idempotency: IdempotencyKey | None, replay_id: str = ""
     ) -> tuple[ClaimedTask, bool]:
-        """Claim a contract under the id of a request: otherwise as `claim`."""
+        """As `claim`, under the given id of a request."""
         row, replayed = await self._store.claim(task_id, assignee, request, replay_id)
         if replayed and idempotency:
             idempotency.check_token(int(row.fields[b"claimed_at"]), row.now)
@@ -221,9 +214,9 @@ class Tasks:
     async def complete(
         self, task_id: str, completion: Completion, charge: Callable[[int], None] = lambda _: None
     ) -> CompletedTask:
-        """Complete a contract with its result, which is kept as it is, or submit that for review.
+        """Complete a contract with its result, which is kept byte for byte, or submit it for review.
 
-        The same JSON again gets the same answer. `charge` is told the size of a result that is read to see that.
+        The same JSON again gets the same answer. `charge` is told the size of the stored result if that is compared.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
         StoreUnavailable.
@@ -235,13 +228,13 @@ class Tasks:
         try:
             row = await self._complete(task_id, claim, result)
         except Refused as refused:
-            # The script compares bytes. What is handed in stays as it is for long enough to be looked at afterwards.
+            # The script compares bytes only, and a result that was handed in is still there to be compared as JSON.
             is_in = refused.code == "task.completed" or (
                 refused.code == "task.state" and refused.facts.get("status") == "submitted"
             )
-            row = await self._store.read(task_id) if is_in else None
-            if row is None:
+            if not is_in:
                 raise
+            row = await self._store.read(task_id)
             charge(len(row.result))
             if row.status not in HANDED_IN or not is_same_result(row.result, result):
                 raise
@@ -313,7 +306,7 @@ class Tasks:
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
     async def purge(self, task_id: str) -> Task:
-        """Remove a contract for the operator: what it was. Raises Refused `task.unknown`, StoreUnavailable."""
+        """Remove a contract for the operator; returns it as it was. Raises Refused `task.unknown`, StoreUnavailable."""
         task = await self.get(task_id)
         if not await self._store.forget([task_id], even_claimed=True):
             raise Refused("task.unknown")
@@ -349,9 +342,9 @@ class Tasks:
         await self._store.place(list(zip(task_ids, rows, strict=True)))
 
     async def sweep(self) -> int:
-        """Write down what has changed by itself; how many contracts were looked at. The worker does so all the time.
+        """Write down what time has changed; returns how many contracts were looked at. The worker does so all the time.
 
-        Contracts are judged by the clock wherever they are read or acted on: this only brings events, callbacks and
+        Contracts are judged by the clock wherever they are read or acted on; this only brings events, callbacks and
         lists up to date. Raises StoreUnavailable.
         """
         due = await self._store.due(SWEEP_LIMIT)
@@ -365,7 +358,7 @@ class Tasks:
         return self._task(task_id, row)
 
     async def _list(self, task_id: str, row: StoredTask) -> None:
-        """Put a contract into the list of its status, if Redis can be told; else the worker will."""
+        """Put a contract into the list of its status; if Redis cannot be reached, the worker will."""
         with suppress(StoreUnavailable):
             await self._store.place_soon(task_id, row)
 

@@ -1,6 +1,6 @@
 """The scripts `lua/task_*.lua`, each one atomic step on a contract; what they answer is read in `store`."""
 
-# The parameters have the words of the scripts' headers.
+# The parameters have the names that the scripts' headers give them.
 # ruff: noqa: A002
 
 from node.store.steps import Key, Rest, step
@@ -101,7 +101,7 @@ def task_release(*, task: Key, leases: Key, events: Key, id: str, attempt: str, 
 
 @step
 def task_lapse(*, task: Key, leases: Key, events: Key, id: str) -> None:
-    """Write down what has changed by itself."""
+    """Write down what time has changed."""
 
 
 @step
@@ -116,7 +116,7 @@ def task_compact(*, task: Key, packed: Key, fields: int, content: bytes) -> None
 
 @step
 def task_unpack(*, copy: Key, ttl: int, fields: Rest) -> None:
-    """Copy what a step judges a compacted one by."""
+    """Copy the fields by which a step judges a compacted one."""
 
 
 @step

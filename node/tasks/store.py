@@ -1,8 +1,8 @@
 """Work contracts in Redis: a hash for each, in the partition of its id, and a list for each status.
 
 Some time after a contract is over, one compressed string takes the place of its hash (`compaction`); nobody who reads
-or acts through this module can tell. The lists span all partitions, so they are projections: changed right after a
-contract, put right where a reader finds them behind, and by the worker.
+or acts through this module can tell. The lists span all partitions, so they are projections: updated right after a
+contract has changed, and put right by the worker and by any reader that finds them behind.
 """
 
 from asyncio import gather
@@ -27,7 +27,7 @@ from node.tasks.compaction import pack
 from node.tasks.lists import changes_of
 from node.tasks.model import OVER
 from node.tasks.packed import PackedContracts
-from node.tasks.replies import row_of
+from node.tasks.replies import known, row_of
 from node.tasks.rights import Actor, Claim
 from node.tasks.view import BASE, LISTED, StoredTask, offered_names
 
@@ -46,10 +46,11 @@ COPIED = (
 """Fields by which the scripts judge a contract that is over."""
 
 LATE_SECONDS = 0.05
-"""From a step on a contract until it is listed: usually a few milliseconds. Others take longer to change it again."""
+"""A contract whose step is longer ago than this is read again before it is listed: somebody else may have changed it.
+Usually it is listed within a few milliseconds."""
 
 COPY_MS = 10_000
-"""How long the copy of those fields is kept: longer than any call to Redis takes."""
+"""How long a copy of the COPIED fields is kept: longer than any call to Redis takes."""
 
 
 class TaskStore:
@@ -72,8 +73,8 @@ class TaskStore:
         """Offer a contract, until its `deadline` (ms): its id, the contract, and whether it was offered before.
 
         Of one that was, only what it was offered with is read. A `replay_id` that was used before is refused. Raises
-        Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one that is over, `task.unknown` for a
-        contract that was offered before and has been removed, StoreUnavailable.
+        Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one that has passed, `task.unknown`
+        for a contract that was offered before and has been removed, StoreUnavailable.
         """
         home = await home_of(self._store, idempotency, replay_id)
         if home is None:
@@ -100,10 +101,7 @@ class TaskStore:
         )
         match reply:
             case [b"replayed", bytes(original)]:
-                row = await self.read(original.decode(), offered_names(fields))
-                if not row.is_contract:
-                    raise Refused("task.unknown")
-                return original.decode(), row, True
+                return original.decode(), known(await self.read(original.decode(), offered_names(fields))), True
             case _:
                 return task_id, *row_of(reply, asked_at)
 
@@ -206,9 +204,9 @@ class TaskStore:
         return await self._change_claim(steps.task_release, task_id, claim)
 
     async def lapse(self, task_ids: Sequence[str]) -> list[str]:
-        """Write down what has changed by itself about contracts; the status of each after.
+        """Write down what time has changed about contracts; returns the status of each afterwards.
 
-        Empty for what is no contract. Raises StoreUnavailable.
+        It is empty for what is no contract. Raises StoreUnavailable.
         """
         lapsing = (
             steps.task_lapse(task=keys.task(each), leases=_leases(each), events=_events(each), id=each)
@@ -217,7 +215,7 @@ class TaskStore:
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
 
     async def due(self, limit: int) -> list[str]:
-        """Contracts that have changed by themselves, `limit` of each partition at most, of those that can be read.
+        """Contracts that time has changed, up to `limit` from each partition that can be read.
 
         Raises StoreUnavailable if none can.
         """
@@ -246,7 +244,7 @@ class TaskStore:
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
         """These fields of contracts, or all: a result may have a megabyte, so whoever does not show it names fields.
 
-        With the status are named all that it is judged by. Raises StoreUnavailable.
+        `names` with the status must have all fields that it is judged by, too. Raises StoreUnavailable.
         """
         reading = (steps.task_read(task=keys.task(each), names=names) for each in task_ids)
         replies = cast("list[tuple[int, list[bytes | None]]]", await bulk_steps(self._store, reading))
@@ -284,7 +282,7 @@ class TaskStore:
         return [next((int(at) for at in times if at), None) for times in cast("list[list[bytes | None]]", found)]
 
     async def compact(self, task_ids: Sequence[str]) -> int:
-        """Put a string in the place of each contract that is over; how many those were. Raises StoreUnavailable."""
+        """Put a string in the place of each contract that is over; returns how many were. Raises StoreUnavailable."""
         hashes = await bulk(self._store, (("HGETALL", keys.task(each)) for each in task_ids))
         rows = {task_id: fields_of(fields) for task_id, fields in zip(task_ids, hashes, strict=True)}
         compacting = (
@@ -297,7 +295,7 @@ class TaskStore:
         return [code_of(reply) for reply in await bulk_steps(self._store, compacting)].count("compacted")
 
     async def forget(self, task_ids: Sequence[str], *, even_claimed: bool = False) -> list[str]:
-        """Remove contracts, and claimed ones if told so; those that were removed. Raises StoreUnavailable."""
+        """Remove contracts, claimed ones only if told to; returns those that were removed. Raises StoreUnavailable."""
         removing = (
             steps.task_forget(
                 task=keys.task(each), packed=keys.packed(each), events=_events(each), id=each, any=int(even_claimed)
@@ -308,10 +306,10 @@ class TaskStore:
         return [task_id for task_id, reply in zip(task_ids, replies, strict=True) if code_of(reply) == "forgotten"]
 
     async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
-        """List contracts under their status and nowhere else, and tell of those on offer; what is none, nowhere.
+        """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
 
-        Repeated, it changes nothing. A process that was held up meanwhile reads again what it wanted to list:
-        others may have changed it, and listed it, since. Raises StoreUnavailable.
+        It is idempotent. A process that was held up since it read the contracts reads them again: others may have
+        changed and listed them meanwhile. Raises StoreUnavailable.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
             task_ids = [task_id for task_id, _ in rows]
@@ -320,9 +318,9 @@ class TaskStore:
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
-        """`place` for one contract whose step has just been taken: the lists are told, and not waited for.
+        """`place` for one contract right after its step: the commands are sent and not waited for.
 
-        A process that was held up since then waits, as `place` does. Raises StoreUnavailable.
+        A process that was held up since the step runs `place` itself. Raises StoreUnavailable.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.place([(task_id, row)])

@@ -35,7 +35,7 @@ BASE = (
     b"attempt",
     b"more",
 )
-"""Fields of every contract that lists show. The last is there if it has some of the following, too."""
+"""Fields that lists show of every contract. One that has further fields of LISTED has `more`."""
 
 LISTED = (
     *BASE,
@@ -77,14 +77,14 @@ class StoredTask(msgspec.Struct, frozen=True):
         return cls(now, at_time(fields, now))
 
     def as_offered(self, given: Iterable[str]) -> "StoredTask":
-        """As it was when it was offered, with these fields of the offer and the proof that it was given with."""
+        """As it was when it was offered: with the given fields of the offer, and its proof."""
         names = {b"kind", *OFFERED, *map(str.encode, given)}
         kept = {name: value for name, value in self.fields.items() if name in names}
         return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"})
 
     @property
     def is_contract(self) -> bool:
-        """Not so for an unknown id, and for A2A message tasks, whose keys look the same."""
+        """Whether it is neither an unknown id nor an A2A message task, whose keys look the same."""
         return self.fields.get(b"kind") == b"contract"
 
     @property
@@ -97,7 +97,7 @@ class StoredTask(msgspec.Struct, frozen=True):
         return self.fields.get(b"status") == status.encode() and self.is_contract
 
     def may_have_been(self, status: TaskStatus) -> bool:
-        """Whether it may have had that status before; three of them only some contracts ever have."""
+        """Whether it may have had that status before; only a contract with `more` has others than the plain ones."""
         return not self.is_contract or status in PLAIN_STATUSES or b"more" in self.fields
 
     @property
@@ -188,7 +188,7 @@ def _result(fields: Fields) -> msgspec.Raw:
 
 
 def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:
-    """What only a contract shows that was offered with more than SPEC asks for, or that failed."""
+    """What is shown only of a contract that was offered with more than SPEC asks for, or that failed."""
     shown: dict[str, Any] = {}
     if skills := fields.get(b"skills"):
         shown["skills"] = msgspec.json.decode(skills, type=list[str])

@@ -64,7 +64,7 @@ def is_english(text: str, max_samples: int = SAMPLES) -> bool:
 
 
 def verdict(text: str, max_samples: int = SAMPLES) -> bool:
-    """What `is_english` says, for a second look at a text: it is not counted as another one."""
+    """The verdict of `is_english` for a second look at the same text, which is not counted again."""
     if len(text) <= WINDOW_CHARACTERS:
         return _window_passes(clean(text)) or (">" in text and is_clear_around_quotations(text))
     if len(text) <= MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
@@ -112,9 +112,9 @@ def _samples_pass(text: str, count: int) -> bool:
         return False
     foreign = total = 0
     for sample in samples_of(text, excerpt, count):
-        verdict = is_foreign(sample)
-        total += verdict is not None
-        foreign += verdict is True
+        outcome = is_foreign(sample)
+        total += outcome is not None
+        foreign += outcome is True
         if foreign >= max(MIN_FOREIGN_SAMPLES, FOREIGN_SAMPLES_SHARE * count):
             return False
     return foreign < max(MIN_FOREIGN_SAMPLES, FOREIGN_SAMPLES_SHARE * total)

@@ -1,4 +1,4 @@
-"""What is wrong with the texts of a request, all of it at once: whoever sends it should not learn it one by one."""
+"""Everything that is wrong with the texts of a request: its sender should not learn it one error at a time."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
 JUDGED = "judged"
-"""In the `extra` of a field's msgspec.Meta, one of the words of JUDGEMENTS: how a service will judge its text."""
+"""Key in the `extra` of a field's msgspec.Meta. Its value, a word of JUDGEMENTS, says how a service judges the text."""
 
 JUDGEMENTS: dict[str, tuple[Callable[[str, str], None], ...]] = {
     "name": (require_text, require_name),
@@ -23,10 +23,10 @@ ENGLISH = ("title", "text", "prose")
 
 
 def require_all(*checks: Callable[[], None], **texts: str) -> None:
-    """Run all checks, and have all texts be English.
+    """Run all checks, and require that all texts are English.
 
-    Raises Invalid with the first thing that is wrong with each text, or Refused `language.not_english` if it is only
-    that.
+    Raises Invalid with the first thing that is wrong with each text, or Refused `language.not_english` if nothing else
+    is wrong.
     """
     issues: dict[tuple[str | int, ...], Issue] = {}
     for check in checks:

@@ -1,4 +1,4 @@
-"""Requirements on short texts of a request: names and titles must not be mistaken for others, and texts not be empty.
+"""Requirements on short texts of a request: no name or title may be mistaken for another, and no text may be empty.
 
 A name may be in any language, but no word of it may mix alphabets that look alike, as `Аdmin` with a Cyrillic А does.
 Words that mix Latin with scripts that look different (`3Dプリンタ`) are usual and allowed (Unicode TR39, section 5.2).
@@ -59,7 +59,7 @@ def require_title(field: str, value: str) -> None:
 
 
 def mixes_alphabets(name: str) -> bool:
-    """Whether a word of a name mixes alphabets that look alike, or looks Latin without being so beside Latin words."""
+    """Whether a word of a name mixes alphabets that look alike, or looks Latin among Latin words and is not."""
     if name.isascii():
         return False
     words = _WORD.findall(_SYMBOLS.sub("", name))

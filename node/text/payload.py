@@ -27,8 +27,8 @@ MAX_INNER_JSON_CHARACTERS = 16 * 1024
 """Characters of JSON inside strings that are parsed for one payload. Further such strings are judged as texts."""
 
 FIELDS_IN_FULL = 2
-"""So many prose fields are judged with SAMPLES samples each: first `message` and `hello`. The further long ones share
-as many between them, with at least MIN_SAMPLES each."""
+"""So many prose fields are judged with SAMPLES samples each: first `message` and `hello`. The other long ones share as
+many among them, with at least MIN_SAMPLES each."""
 MIN_SAMPLES = 3
 
 MAX_SHOWN_STRINGS = 100
@@ -53,7 +53,7 @@ LABELS = frozenset(_LABEL_KEYS.split())
 """Keys whose values name something. Such a value is not judged unless it is long enough to be prose."""
 MAX_LABEL_CHARACTERS = 80
 MAX_LABEL_SPACES = 2
-"""In a value that is not written as long names and addresses are, with a capital in each word."""
+"""Spaces in a label, unless it is written as long names and addresses are, with a capital in each word."""
 LABEL_KEY_CHARACTERS = 24
 """Characters at the end of a key that are compared with LABELS; more than the longest of these has."""
 
@@ -63,13 +63,11 @@ _JSON_START = re.compile(r"\s{0,64}+[\[{]")
 
 def text_payload_is_english(text: str) -> bool:
     """Whether a text/plain payload is English. If the text is JSON, its prose is judged."""
-    if len(text) > MAX_INNER_JSON_CHARACTERS or not _JSON_START.match(text):
-        return is_english(text)
-    return payload_is_english(text)
+    return payload_is_english(text) if _may_be_json(text) else is_english(text)
 
 
 def payload_is_english(value: object) -> bool:
-    """Whether the prose of a parsed JSON value is English. Numbers, ids and the like are no prose."""
+    """Whether the prose of a parsed JSON value is English. Numbers, ids and the like are not prose."""
     strings = _Strings()
     strings.gather(value)
     fields, others = strings.fields, strings.others
@@ -84,7 +82,7 @@ def payload_is_english(value: object) -> bool:
 
 
 def foreign_field(payload: Mapping[str, object]) -> str:
-    """The prose field that had a payload refused; if it was none of them alone, what its other fields say."""
+    """The prose field for which a payload was refused; if it was none of them alone, a phrase for the other fields."""
     long = sum(isinstance(payload.get(name), str) for name in PROSE)
     samples = max(MIN_SAMPLES, SAMPLES // max(1, long))
     for name in PROSE:
@@ -95,7 +93,7 @@ def foreign_field(payload: Mapping[str, object]) -> str:
 
 def may_be_shown(text: str) -> bool:
     """Whether a text that passed may be shown as it is. JSON must pass as a text too: only its prose was judged."""
-    return len(text) > MAX_INNER_JSON_CHARACTERS or not _JSON_START.match(text) or is_english(text)
+    return not _may_be_json(text) or is_english(text)
 
 
 def displayable(value: object) -> str:
@@ -118,9 +116,9 @@ class _Strings:
         self.fields: list[str] = []
         """Prose fields, which are judged one by one."""
         self.others: list[str] = []
-        """All other strings that are judged, keys with spaces among them."""
+        """All other strings that are judged, including keys with spaces."""
         self.judged_values: list[str] = []
-        """Both without the keys, in the order of the payload."""
+        """Both, without the keys, in the order of the payload."""
         self.labels: list[str] = []
         """Strings that name something and are not judged."""
         self._queue: deque[tuple[str, object, bool]] = deque()  # key, value, whether it is a document
@@ -187,6 +185,11 @@ class _Strings:
                 self.others.append(name)
             if name not in prose:
                 self._place(name, members[name], False)
+
+
+def _may_be_json(text: str) -> bool:
+    """Whether a text is judged as JSON, if it is JSON."""
+    return len(text) <= MAX_INNER_JSON_CHARACTERS and _JSON_START.match(text) is not None
 
 
 def _stride(container: Sized) -> int:

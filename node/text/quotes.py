@@ -24,7 +24,7 @@ LANGUAGES = frozenset((_LATIN_NAMES + _OTHER_NAMES).split())
 """The names of languages in these languages."""
 
 MAX_OPENINGS = 30
-"""Quotation marks and apostrophes of a text that is searched for quotations; the time grows with their number."""
+"""Most quotation marks and apostrophes of a text that is searched for quotations; the time grows with their number."""
 
 _OPENS = re.compile("[\"'“„«»‹‘`「『]")
 _QUOTED = re.compile(
@@ -36,7 +36,7 @@ _TOKEN = re.compile(r"[^\s,;:/|()\[\]{}<>.!?\"'“”‘’«»、，。]+")
 
 
 def opens_few(text: str) -> bool:
-    """Whether a text has quotation marks, but so few that it may be set apart at any length."""
+    """Whether a text has quotation marks, and few enough to search it for quotations at any length."""
     return 0 < len(_OPENS.findall(text)) <= MAX_OPENINGS
 
 

@@ -5,8 +5,8 @@ Letters are UTF-16 units, told apart by their high byte, which the standard libr
 """
 
 _NOT_OTHERS = bytes((*range(0x04), 0x1D, 0x1E, *range(0x20, 0x2D), 0x2E, 0xA7, *range(0xD8, 0xF9), 0xFB, 0xFE))
-"""High bytes of units that are, or may be, no letters of another script: Latin, symbols, surrogates (emoji) and private
-use. Greek letters are counted in pairs."""
+"""High bytes of units that are not letters of another script, or not always: Latin, symbols, surrogates (emoji) and
+private use. Greek letters are counted in pairs."""
 
 _GREEK_PAIR = b"\x03\x03"
 """Two Greek letters side by side belong to a word; a single one is a symbol in a formula."""

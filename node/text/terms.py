@@ -27,24 +27,24 @@ MARK = 4
 """Bytes of a mark, which is a hash of a term (`marks_of`)."""
 
 FEW_MARKS = 64
-"""Marks of a text that are looked at one by one sooner than some of them are found by bisection."""
+"""Up to so many marks of a text, looking at each is faster than bisection."""
 
 _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")
 _PART = re.compile(_WORD)
 _JOINT = re.compile(r"[_.:/#@+]|\d")
 _ASCII_WORDS = bytes(place if chr(place).isascii() and chr(place).isalnum() else 0x20 for place in range(256))
-"""Makes spaces of all that is part of no word."""
+"""Turns whatever is not part of a word into spaces."""
 _ASCII_KINDS = bytes(
     ord("a") if chr(place).isascii() and chr(place).isalnum() else ord("-") if chr(place) in "_.:/#@+-" else 0x20
     for place in range(256)
 )
-"""Makes `a` of all that is part of a word, and `-` of what joins words to an identifier."""
+"""Turns what is part of a word into `a`, what joins words into an identifier into `-`, and all else into spaces."""
 _MAY_JOIN = b"-a"
-"""In every text of such kinds that has an identifier."""
+"""Occurs in every text, translated to these kinds, that has an identifier."""
 _PUNCTUATION = re.compile(r"[^a-z0-9]+")
-"""Removed after NFKD, which makes (1) of ⑴."""
-_MARKS = re.compile(r"[\u0300-\u036f]+")
+"""Removed after NFKD, which turns ⑴ into (1)."""
+_ACCENTS = re.compile(r"[\u0300-\u036f]+")
 
 STOP_WORDS = frozenset(
     """
@@ -68,7 +68,7 @@ _stemmer = cast("_Stemmer", cast("Any", Stemmer).Stemmer("english", 0))  # 0: no
 
 
 class RememberedTerms(dict[str, str]):
-    """Terms by word: cheaper to look up than in an `lru_cache`, which puts them in order each time."""
+    """Terms by word: cheaper to look up than in an `lru_cache`, which reorders its entries each time."""
 
     def __missing__(self, word: str) -> str:
         term = _stemmed(word)
@@ -152,7 +152,7 @@ class QueryTerms:
 
 def marks_of(terms: Sequence[str]) -> bytes:
     """The distinct terms of a text as sorted hashes of MARK bytes, which tell whether it contains a term. Two terms may
-    have one hash, which is then there twice."""
+    have the same hash, which then occurs twice."""
     return array("I", sorted(map(crc32, map(str.encode, set(terms))))).tobytes()
 
 
@@ -182,5 +182,5 @@ def _mark(term: str) -> int:
 
 def _folded(word: str) -> str:
     """Lower case, without accents and typographic variants."""
-    plain = _MARKS.sub("", unicodedata.normalize("NFKD", word)).casefold()
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", word)).casefold()
     return _PUNCTUATION.sub("", plain) if plain.isascii() else plain

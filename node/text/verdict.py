@@ -27,7 +27,7 @@ MIN_MEAN_OF_QUOTING = -2.5
 """Mean points of a window's words below which too much of it is foreign to be a quotation."""
 
 WORD_LETTERS = 6
-"""Letters. The English words that are counted have five on average."""
+"""Letters that count as one word. The English words that are counted have five on average."""
 
 ENGLISH_SHARE = 2 / 3
 """Share of English words with which a sample passes without further tests, even if all other words were foreign."""
@@ -80,10 +80,10 @@ def judge_window(window: str) -> LanguageVerdict:
 
 
 def is_clear_around_quotations(text: str) -> bool:
-    """Whether a text of several windows that fails is clear English but for quotations of MAX_QUOTED_LETTERS in all.
+    """Whether a failing text of several windows is clear English but for quotations of MAX_QUOTED_LETTERS in all.
 
-    Its windows do not tell: one may end within a quotation, and a short text has few words beside it. What is around
-    the quotations has no word of another language, so that a text does not pass for being divided anew.
+    Its windows cannot tell: one may end within a quotation, and a short text has few words around one. The text around
+    the quotations must not have a word of another language, or a text could pass just by being divided anew.
     """
     text, lines = without_quoted_lines(text)
     text = clean(text)
@@ -130,7 +130,7 @@ def _english_share(sample: str) -> float | None:
 
 
 def size_of(words: list[str]) -> float:
-    """How much words count: their number, or the number of words of WORD_LETTERS letters that have as many letters.
+    """How much words count: their number, or how many words of WORD_LETTERS letters they would make, if that is more.
 
     The words of many languages are longer than English ones, so their number alone would make them count too little.
     """

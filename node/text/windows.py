@@ -11,7 +11,7 @@ WINDOW_CHARACTERS = 160
 """Characters of a window: enough words to recognise a language, and few enough that one foreign sentence fills it."""
 
 MAX_BROKEN_WORD_CHARACTERS = 40
-"""If no space comes within so many characters (Chinese, base64), a sample does not begin with a cut word."""
+"""If a sample has no space within so many characters (Chinese, base64), it is not taken to begin with a cut word."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")
@@ -33,7 +33,7 @@ DENSE_SCRIPTS = "\u2e80"
 
 def clean(text: str) -> str:
     """The text without terminal codes and invisible characters; each run of control characters and lone surrogates
-    becomes a space. So nothing can hide a word from the gate that a reader sees."""
+    becomes a space. So no word that a reader sees can be hidden from the gate."""
     if text.isprintable():  # it may still have fillers and variation selectors, which count as printable
         return text if _is_latin_1(text) else _INVISIBLE.sub("", text)
     if "\x1b" in text:

@@ -17,16 +17,16 @@ UNKNOWN_ACCENTED_NAME = -2.5
 UNKNOWN_NAME = -2.0
 UNKNOWN = -3.0
 UNKNOWN_IN_CODE = -1.0
-"""For an unknown lower-case word of source code: it is more likely an identifier."""
+"""Points of an unknown lower-case word in source code, where it is more likely an identifier."""
 
 MAX_OCCURRENCES = 2
-"""So often is an unknown lower-case word of a window counted: one that comes again and again is a name or a unit."""
+"""How often an unknown lower-case word of a window is counted: one that comes again and again is a name or a unit."""
 
 CODE_SIGNS_SHARE = 0.06
-"""Share of a window's characters, without spaces, that are signs of code where it is taken for source code."""
+"""A window is taken for source code if more than this share of its characters, without spaces, are signs of code."""
 
 MIN_CODE_TOKENS = 9
-"""Tokens of a window that can be taken for code by its signs; a shorter one may be a phrase with a placeholder."""
+"""Fewest tokens of a window that is taken for code by its signs; a shorter one may be a phrase with a placeholder."""
 
 PRIOR = 0.5
 """Added to every sum, since most of what a node is sent is English."""
@@ -36,24 +36,24 @@ MAX_SHORT_ACRONYM_LETTERS = 3
 MAX_SHORT_ACRONYMS = 3
 """More of them may be a sentence in capital letters."""
 ACRONYMS_RATIO = 2
-"""So many acronyms that are also words of another language (`MIT`, `USA`) may stand beside an English word."""
+"""How many acronyms that are also words of another language (`MIT`, `USA`) there may be for each English word."""
 
 MAX_TOKENS = 8_192
 """Tokens that are remembered, 5 MB at most; when there are more, all are forgotten."""
 
 MAX_TOKEN_CHARACTERS = 24
-"""Characters of a token that is remembered. A longer one would bring many words (`in-of-to-…`)."""
+"""Characters of the longest token that is remembered. A longer one could hold many words (`in-of-to-…`)."""
 
 MAX_READ_ALONE = 2
-"""If so few tokens of a window are new, and at most half of them, each is read alone: it is likely a number, or a word
-that was not met yet."""
+"""If no more tokens of a window than this are new, and at most half of all, each is read alone: it is likely a number,
+or a word that was not met yet."""
 
 MAX_LEARNT = 8
-"""New tokens of an English window that are read for the next one; not all, so that odd texts cost little more."""
+"""New tokens of an English window that are remembered for later ones; not all, so that odd texts cost little more."""
 
 _ENGLISH_TOKENS: dict[str, tuple[str, ...]] = {}
 """The words, all of them English, of tokens that were read before: `noon` for `Noon.`, none for `a`. Most windows have
-no others, and to look them up takes less time than to read them again."""
+no other tokens, and looking them up is faster than reading them again."""
 
 _RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉"
 """Raised and lowered digits (m², x₁), which patterns for letters match as well. Within a word they hide nothing."""
@@ -67,7 +67,7 @@ _IDENTIFIER_JOINT = re.compile(r"[_.:-]")
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
 _CODE_SIGNS = rb"{}[]<>=;_|\$#*+()"
 _SEQUENCE = re.compile("[ACDEFGHIKLMNPQRSTVWY]{15,}|(?i:[ACGTUN]{10,})")
-"""Residues of a protein, or bases of DNA or RNA. Hardly a word is so long without O and U, or made of these bases."""
+"""Residues of a protein, or bases of DNA or RNA. Hardly a word is that long without O and U, or made of these bases."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
 _GREEK = re.compile(r"[\u00b5\u0370-\u03ff]")  # µ, the sign of micro-, too
 _CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
@@ -116,7 +116,7 @@ def weigh(window: str) -> Evidence:
 
 
 def _read(window: str) -> Evidence:
-    """The evidence of a window, by all of its characters."""
+    """The evidence of a window, read in full."""
     if "%(" in window or "&" in window or "\\" in window:
         window = _MARKUP.sub(" ", window)
     if not window.isascii():
@@ -164,8 +164,8 @@ def _read(window: str) -> Evidence:
 
 
 def _has_signs_of_code(tokens: list[str]) -> bool:
-    """Whether a window is source code by its brackets and operators. Few words of code look like words, but few of
-    those are in a dictionary."""
+    """Whether a window is source code by its brackets and operators. Little of code looks like words, and few of these
+    are in a dictionary."""
     if len(tokens) < MIN_CODE_TOKENS:
         return False
     characters = "".join(tokens)
@@ -187,7 +187,7 @@ def _learn(tokens: list[str]) -> None:
 def _english_words(token: str) -> tuple[str, ...] | None:
     """The words of a token, none for a number and the like; None if not all of them are certainly English.
 
-    Remembers words, and single characters that are none. There are too many numbers.
+    Remembers words, and single characters that are not words; of numbers there are too many.
     """
     if token.rstrip(_STOPS).isdecimal():
         return ()
@@ -204,7 +204,7 @@ def _english_words(token: str) -> tuple[str, ...] | None:
 
 
 def _plain_word(token: str) -> str | None:
-    """The English word that a token is but for a capital and a stop; None if it is something else, or not ASCII."""
+    """The English word that a token is, apart from a capital and a stop; None if it is anything else, or not ASCII."""
     word = token[:-1] if token[-1] in _STOPS else token
     if not (word.isalpha() and word.isascii()):
         return None
@@ -290,8 +290,9 @@ def _without_names(words: list[str], points: list[float], window: str) -> tuple[
 
 
 def _without_acronyms(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
-    """The words and points without acronyms that are foreign words, too, if there is English beside them, or nothing
-    beside a few short ones. Otherwise, and where all letters are capital, they are words like the others."""
+    """The words and points without acronyms that are also foreign words, if there is enough English around them, and
+    not all letters are capitals; or if they are few and short, and all other words are English. Otherwise they are
+    words like the others."""
     acronyms = [
         place
         for place, word in enumerate(words)

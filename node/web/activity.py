@@ -1,4 +1,4 @@
-"""Reports how many bytes clients had this process keep and how often it refused them, for the operator's sums of a day
+"""Reports how many bytes clients had this process keep and how often it refused them, for the operator's daily sums
 (`node.store.activity`). No request waits for it."""
 
 import asyncio

@@ -36,7 +36,7 @@ _WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
 SAMPLED_ONE_IN = 64
-"""Of the requests from peers that are no trusted proxies, one in so many is searched for the header of a proxy."""
+"""One in so many requests from peers that are not trusted is searched for the header of a proxy."""
 
 MAX_WARNINGS = 16
 """Peers about which one process warns."""

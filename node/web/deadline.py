@@ -1,7 +1,7 @@
-"""Deadlines of all bodies that a process is reading, with one timer.
+"""Deadlines of all bodies that a process is reading, checked by one timer.
 
-`asyncio.timeout` creates a timer for each wait, which costs as much as decoding a body. Since nearly all bodies come at
-once, the waits under way are checked now and then instead.
+`asyncio.timeout` creates a timer for each wait, which costs as much as decoding a body. Since nearly all bodies arrive
+immediately, the waits under way are checked now and then instead.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Deadlines:
             raise TimeoutError from None
         finally:
             del self._deadlines[task]
-            if task in self._cancelled:  # and yet the wait has ended by itself
+            if task in self._cancelled:  # but the wait ended by itself all the same
                 self._cancelled.remove(task)
                 task.uncancel()
 

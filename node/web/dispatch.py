@@ -1,4 +1,4 @@
-"""The way of a request to whoever answers it: a refusal, a mounted application, a hot route, or the router.
+"""The way of a request to what answers it: a refusal, a mounted application, a hot route, or the router.
 
 Hot routes (relay, session lines, inboxes, lists, searches, claims, message:send, MCP) are called directly, all others
 through Litestar's router. Their answers have the same headers and the same errors (DESIGN 6).
@@ -28,17 +28,17 @@ from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
 
 HEALTH = ("/health", "/ready")
-"""Answered to every client, also to a blocked one: load balancers ask for them, under whatever Host."""
+"""Answered to every client, even a blocked one, and under any Host: load balancers ask for them."""
 
 LONGEST_PATH = 2048
-"""Bytes of a path that is looked at. None of the node's has a tenth of it."""
+"""Bytes of the longest path that is routed. None of the node's is a tenth as long."""
 
 _UNCANONICAL = re.compile(rb"//|(?<=.)/\Z|%(?:2[D-Fd-f]|3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|7[Ee])")
 """An empty path segment, or an escape of a slash or of a character that needs none (RFC 3986 §2.3). A proxy's rule for
 the plain path would not match such a spelling."""
 
 SLASHED = re.compile(rb"/api/v1/(mcp|inboxes/[\w-]+/a2a)/")
-"""Served in spite of the trailing slash, which many clients of MCP and of JSON-RPC put behind a base."""
+"""Served in spite of the trailing slash, which many MCP and JSON-RPC clients append to a base URL."""
 
 _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
 """A host, and optionally a port (RFC 9110 §7.2)."""
@@ -78,9 +78,9 @@ class Dispatcher:
     def __init__(self, node: Node, addresses: ClientAddress) -> None:
         self._hot_by_path = {(route.method, route.path.encode()): route for route in node.hot if "{" not in route.path}
         self._hot_by_names: dict[tuple[str, str, str], tuple[str, Route]] = {}
-        """Those of `/api/v1/<name>/{id}/<name>`, by method and the two names, and what they call the parameter."""
+        """Those at `/api/v1/<name>/{id}/<name>`, by method and the two names; with the name of their parameter."""
         self._hot_by_three: dict[tuple[str, str, str, str], tuple[str, str, Route]] = {}
-        """Those of `/api/v1/<name>/{id}/<name>/{id}/<name>` likewise."""
+        """Those at `/api/v1/<name>/{id}/<name>/{id}/<name>`, likewise."""
         for route in node.hot:
             if "{" in route.path:
                 match route.path.split("/"):
@@ -225,7 +225,7 @@ class Dispatcher:
 
 
 def _may_lack_host(request: Request) -> bool:
-    """Whether this is HTTP/1.0, where Host is optional (RFC 9112 §3.2), as many load balancers speak it for a check."""
+    """Whether this is a health check over HTTP/1.0, as many load balancers send it: without Host (RFC 9112 §3.2)."""
     return request.path in HEALTH and request.scope.get("http_version") == "1" and not request.named.get(b"host")
 
 

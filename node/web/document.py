@@ -1,4 +1,4 @@
-"""Answers with an ETag, and 304 for a client that has them already (If-None-Match, RFC 9110 §13.1.2).
+"""Answers with an ETag, and 304 for a client that already has them (If-None-Match, RFC 9110 §13.1.2).
 
 A Document is made and compressed once; `revalidated` is for a body that was made for one request.
 """
@@ -17,7 +17,7 @@ COMPRESSED_SHARE = 0.9
 
 
 class Document:
-    """Bytes with a media type, and how long others may keep them."""
+    """Bytes with a media type, and how long caches may keep them."""
 
     def __init__(self, body: bytes, media_type: str, caching: bytes = HOUR, headers: tuple[Header, ...] = ()) -> None:
         self.body = body
@@ -38,7 +38,7 @@ class Document:
 
 
 class DocumentSet:
-    """Documents by path. Most processes never need them, so `made` should make them when it is first called."""
+    """Documents by path. Most processes never need them, so `made` should make them only when it is first called."""
 
     def __init__(self, made: Callable[[], Mapping[str, Document]]) -> None:
         self._made = made
@@ -57,7 +57,7 @@ def revalidated(
     """200 with the body, or 304 if the client has it."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
     response = _conditional(request, body, headers, _etag_of(body))
-    request.cost = len(body) - len(response.body)  # what the client has already was made all the same
+    request.cost = len(body) - len(response.body)  # a body that a 304 leaves out was made all the same
     return response
 
 

@@ -20,13 +20,13 @@ ACCEPT_PLAIN: Header = (b"accept-encoding", b"identity")
 
 
 class HelpLink:
-    """The header that says where errors are explained (DESIGN 6). One for a process, since that serves one node."""
+    """The header that says where errors are explained (DESIGN 6). There is one per process, which serves one node."""
 
     def __init__(self) -> None:
         self.lead_below("")
 
     def lead_below(self, root: str) -> None:
-        """The node's paths are found below `root` (`Settings.public_path`). For the start, before errors are made."""
+        """Name the path below which clients find the node (`Settings.public_path`). Called before any error is made."""
         self.header: Header = (b"link", f'<{root}/llms-full.txt#errors>; rel="help"'.encode())
 
 
@@ -42,7 +42,7 @@ ASK_TO_SIGN: Header = (
     b"accept-signature",
     b'sig=("@method" "@authority" "@path" "content-digest" "signature-key");created;alg="ed25519";tag="relay-node"',
 )
-"""Says what a signature has to cover (RFC 9421 section 5.1), to whoever is refused for want of one."""
+"""Tells a client that is refused for lack of a signature what one has to cover (RFC 9421 §5.1)."""
 
 CLOSE: Header = (b"connection", b"close")
 """Sent where the rest of a body was not read: the client's next request must not follow on the same connection."""
@@ -233,7 +233,7 @@ def code_of(failure: Exception, status: int = 500) -> str:
 
 
 def response_to(request: Request, failure: Exception) -> Response:
-    """The answer to a request that failed. Any other exception than those below is a bug: logged, and 500."""
+    """The answer to a request that failed. An exception other than those below is a bug: logged, and answered 500."""
     if isinstance(failure, Refused):
         return refusal(failure)
     if isinstance(failure, Invalid):

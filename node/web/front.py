@@ -1,4 +1,4 @@
-"""The ASGI application of a web process: it starts with the node it serves, drains, and stops.
+"""The ASGI application of a web process, and its life: it starts the node that it serves, drains, and stops.
 
 What happens to a request is in `dispatch`, what is sent with every answer in `responder`.
 """
@@ -31,14 +31,16 @@ class Front:
         self._serve: Serve | None = None
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Coroutine[Any, Any, None]:
-        # Not a coroutine that awaits another one: that would cost every request a turn through both.
+        # Not a coroutine that awaits another: every step of a request would then pass through both.
         if self._serve is None:
-            return self._live(receive, send)
+            return self._lifespan(receive, send)
         return self._serve(scope, receive, send)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        """The lifespan protocol of ASGI: start, report it, wait for the shutdown message, and stop. It is what a server
-        calls first, and requests come only after the start."""
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        """ASGI's lifespan protocol: start, report it, wait for the shutdown message, and stop.
+
+        A server calls this first, and sends requests only after the start.
+        """
         await receive()
         try:
             node = await self._compose()

@@ -10,16 +10,16 @@ from node.web.route import Route
 from node.web.throughput import FREE_BYTES
 
 LONGEST_NAMED = 2048
-"""Bytes of a query whose parameters are named where none is wanted. A longer one is not read: /health, for instance, is
-answered to every client, also to a blocked one, so it must cost the same whatever is asked."""
+"""Bytes of the longest query whose parameters are named if the operation takes none. A longer one is not parsed:
+/health, for instance, answers every client, even a blocked one, so its cost must not depend on the query."""
 
 QUERY_WEIGHT = 4
-"""Cost of a byte of a query, in bytes of an answer. Escapes take long to read: 30 kB of them, the longest query that
-Granian takes, 2 ms."""
+"""Cost of a byte of a query, in bytes of an answer. Escapes are slow to decode: 30 kB of them, the longest query that
+Granian accepts, take 2 ms."""
 
 
 async def counted(route: Route, request: Request) -> Response | None:
-    """Like `handle`, in its client's turn; also counts how the request ended and how long it took."""
+    """Like `handle`, within the client's turn; also counts how the request ended and how long it took."""
     began = perf_counter()
     try:
         if not request.turn.begin_now():

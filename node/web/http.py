@@ -1,4 +1,4 @@
-"""One HTTP request and one answer, as every handler of the node gets and gives them.
+"""One HTTP request and one answer, as every handler of the node takes and returns them.
 
 A handler is `async def handler(request: Request) -> Response`. `node.web.dispatch` calls handlers directly or by way of
 Litestar's router; a handler cannot tell which.
@@ -54,10 +54,10 @@ BODY_STALL_SECONDS = 5.0
 """Longest time without a byte of the body; then the request ends with 408. Granian has no such deadline."""
 
 MIN_BODY_RATE = 16 * 1024
-"""Bytes a second that a body must bring in addition, so that a byte now and then does not hold a connection."""
+"""Bytes a second that a body must bring as well, so that a byte now and then does not hold a connection."""
 
 MAX_PARAMETERS = 64
-"""Of a query string. Thousands of short ones would take ten times as long as one of the same length."""
+"""Parameters of a query string. Thousands of short ones would take ten times as long as one that is as long as all."""
 
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
@@ -72,7 +72,7 @@ WAITING_BY_CLIENT: Counter[str] = Counter()
 """How many requests of each client wait in this process now."""
 
 WAITING_BY_SITE: Counter[str] = Counter()
-"""How many of the clients of each site."""
+"""How many requests of the clients of each site wait."""
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
@@ -153,9 +153,9 @@ class Request:
         self.notes: list[Header] = []
         """Headers that the answer will have whatever its status is: limits, replays."""
         self.size = 0
-        """Bytes of the body that were read, be it only to drop them."""
+        """Bytes of the body that were read, even if only to drop them."""
         self.cost = 0
-        """What was done for this request and does not show in its body or answer, in bytes of an answer."""
+        """Cost of this request that does not show in its body or answer, in bytes of an answer."""
         self._body: bytes | None = None
         self._is_read = False
         """Whether somebody has begun to read the body, which is possible only once."""
@@ -186,7 +186,7 @@ class Request:
         """The whole body.
 
         Raises Refused `body.too_large` by its Content-Length or while reading, `body.encoded` for a compressed one,
-        `body.coding` for another Transfer-Encoding than chunked, `body.stalled` for one that stops for
+        `body.coding` for a Transfer-Encoding other than chunked, `body.stalled` for one that stops for
         BODY_STALL_SECONDS or is slower than MIN_BODY_RATE, `body.incomplete` if the client ends it early.
         """
         if self._body is None:
@@ -265,7 +265,7 @@ class Request:
 
     @asynccontextmanager
     async def _pause(self) -> AsyncGenerator[None]:
-        """The block waits, which is no work, and other requests of the client go on meanwhile."""
+        """The block only waits; meanwhile other requests of the client may take its turn."""
         was_under_way = self.turn.end()
         self._count_as_waiting(1)
         try:

@@ -30,7 +30,7 @@ IGNORED = b"x-ignored-fields"
 
 NAMED_FIELDS = 10
 NAMED_CHARACTERS = 40
-"""So many ignored fields are named, each by so many characters: a header has no room for what a body can hold."""
+"""How many ignored fields are named, and by how many characters each: a header has no room for all of a body."""
 
 PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
 """Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""
@@ -46,7 +46,7 @@ LONGEST_MESSAGE = 500
 """Characters of a message that are shown: one about an enumeration repeats the value, however long that is."""
 
 LONGEST_NUMBER = 40
-"""Characters of a number that may be an integer written otherwise."""
+"""Characters of the longest number that may be an integer in another form."""
 
 _FLOAT = re.compile(rb"-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+)")
 
@@ -65,9 +65,9 @@ def members_of(text: str) -> Members | None:
 
 
 def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
-    """The members that the type has, but for those where null stands for a default; so in what they hold, too.
+    """The members that the type has, without those whose null stands for a default; likewise in the objects they hold.
 
-    An integer may be written as `900.0` or `9e2`, as JSON Schema counts it.
+    An integer may be written as `900.0` or `9e2`, which JSON Schema takes for integers.
     """
     return {
         name: _inside(raw, _types(kind)[name])
@@ -80,7 +80,7 @@ def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
 def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
     """`raw` with the objects and integers in it `as_meant`, where its type says what they are.
 
-    What is something else is left as it is: where the whole is judged, it is refused.
+    Anything else is left as it is, and is refused when the whole is decoded.
     """
     match kind:
         case msgspec.inspect.Metadata():
@@ -109,7 +109,7 @@ def _integer(raw: msgspec.Raw) -> msgspec.Raw:
     text = bytes(raw)
     if len(text) <= LONGEST_NUMBER and _FLOAT.fullmatch(text):
         number = float(text)
-        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may be of another integer
+        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may stand for another integer
             return msgspec.Raw(b"%d" % number)
     return raw
 
@@ -147,7 +147,10 @@ def issue_of(message: str, *where: str | int) -> Issue:
 
 
 def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None) -> Header | None:
-    """The header that names the fields that the type does not have: `body.lease_second, query.q`. None has no field."""
+    """The header that names the fields that the type does not have: `body.lease_second, query.q`; None if it has all.
+
+    A `kind` of None has no fields.
+    """
     known = _fields(kind) if kind else {}
     unknown = [name for name in names if name not in known and name not in PROTOCOL_PARAMETERS]
     if not unknown:

@@ -33,7 +33,7 @@ is found to be too long: 1 MiB of `"a",` as the skills of a contract took a quar
 
 REMEMBERED_QUERIES = 1024
 REMEMBERED_QUERY_BYTES = 128
-"""Short queries of lists, which many send alike, are parsed once. Only those whose struct nobody can change."""
+"""Short queries of lists, which many send alike, are parsed once; only into frozen structs, as requests share them."""
 
 _OPENING = b"\x01"
 _BRACKETS = bytes.maketrans(b"[{]}", _OPENING * 2 + b"\0\0")
@@ -88,9 +88,7 @@ def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
 def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: str) -> T:
     """The body as `kind` without what it need not have: unknown members, null for a default, `.0` of an integer.
 
-    Raises Invalid.
-
-    `first` is what was wrong with the body as it was sent.
+    `first` is what was wrong with the body as it was sent. Raises Invalid.
     """
     if not issubclass(kind, msgspec.Struct):
         raise Invalid([issue_of(first, "body")])
@@ -236,7 +234,7 @@ def _check_strings(body: bytes) -> None:
 
 
 def _without_escapes(body: bytes) -> bytes:
-    """A JSON body whose quotes are those around its strings."""
+    """The body without escaped quotes and backslashes, so that each quote left begins or ends a string."""
     return body.replace(b"\\\\", b"").replace(b'\\"', b"")
 
 

@@ -9,7 +9,7 @@ Schema = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_SAFE_INTEGER = 2**53
-"""The largest integer that every JSON reader keeps exactly (RFC 8259 §6); as a maximum it is no limit of ours."""
+"""The largest integer that every JSON reader keeps exactly (RFC 8259 §6). As a maximum, it says no more than that."""
 
 _NAMED = ("properties", "$defs")
 """Members whose own members are named by us, not keywords of JSON Schema."""
@@ -22,13 +22,13 @@ class Schemas:
     """The schemas of some types: a definition for each type that has a name, and what to write where a type is used."""
 
     def __init__(self, types: Iterable[Any], root: str = IN_DOCUMENT, bodies: Iterable[Any] = ()) -> None:
-        """`bodies` are those of the types that requests have: null stands for the default of any member (`json`)."""
+        """`bodies`: the types that are request bodies, where null stands for the default of any member (`json`)."""
         self._types = list(dict.fromkeys(types))
         uses, definitions = msgspec.json.schema_components(
             self._types, schema_hook=_anything, ref_template=root + "{name}"
         )
         if clashing := [name for name in definitions if "." in name]:
-            # msgspec tells them apart by their modules, which are no names for those who generate code from a document.
+            # msgspec tells them apart by their modules, which make no good names in code generated from a document.
             raise ValueError(f"types that are published under one name: {', '.join(clashing)}")
         self._uses = dict(zip(self._types, uses, strict=True))
         self.root = root
@@ -83,8 +83,8 @@ def schema_document(title: str, **types: Any) -> bytes:
 def openapi_30(schema: Any) -> Any:
     """A JSON Schema (2020-12) value as the Schema Object of OpenAPI 3.0.3.
 
-    That knows neither null, const nor examples. A default of null says no more than that the member may be absent, and
-    is left out.
+    OpenAPI 3.0.3 knows neither null, const nor examples. A default of null only says that the member may be absent, so
+    it is left out.
     """
     if isinstance(schema, list):
         return [openapi_30(member) for member in cast("list[Any]", schema)]
@@ -120,7 +120,7 @@ def openapi_30(schema: Any) -> Any:
 def _type_enumeration(enumeration: Schema) -> None:
     """Add `type`, unless null is among the values: without a type, OpenAPI 3.0.3 allows null by itself.
 
-    Beside a type it would need `nullable` as well, of which generators of clients make a third and a fourth type.
+    With a type it would need `nullable` as well, and client generators make additional types of that.
     """
     enumeration.pop("nullable", None)
     enumeration.pop("type", None)

@@ -38,7 +38,7 @@ RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
 
 class Quotas(msgspec.Struct, frozen=True):
-    """How many things one client may have; 0 is any number."""
+    """How many things one client may have; 0 for any number."""
 
     session: int = 0
     """Live sessions."""
@@ -73,7 +73,7 @@ class Limiter:
         self._capacity = capacity or Capacity()
         self.usage = Usage(store, self._capacity)
         self._states = {name: b'"%b";r=%%d;t=%%d' % name.encode() for name in Limits.__struct_fields__}
-        """Values of RateLimit by class, to be filled in."""
+        """Templates of RateLimit's value, by class."""
         self._store = store
         self._refused_until: dict[tuple[str, str], float] = {}
         """When a client may come again (monotonic seconds), by limit (its class and scope) and client."""
@@ -94,8 +94,8 @@ class Limiter:
     ) -> "Permit":
         """What a request may do within the limit `kind`. `scope`: the id of an entity that has this limit for itself.
 
-        `refusals`: whether a request that is refused for its content is counted too. `work`: what it is charged for by
-        its cost, beside the limit.
+        `refusals`: whether a request that is refused for its content is counted too. `work`: the limit in which it is
+        charged for its cost as well.
         """
         return Permit(self, request, kind, scope, settled=not refusals, work=work)
 
@@ -186,7 +186,7 @@ class Limiter:
 
 
 PermitOf = Callable[[Request], "Permit"]
-"""Permits of one kind."""
+"""Makes permits of one kind."""
 
 
 def _policy(kind: str, limit: Limit) -> Header:
@@ -274,9 +274,8 @@ class Permit:
         """Count the request, and for `milliseconds` the thing that it creates in its client's quota.
 
         `label`: what the operator is told of it. Returns the name of the place in the quota, by which it can be
-        released later; empty if there is no limit.
-        The permit releases the place if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`,
-        `quota.<kind>`, StoreUnavailable.
+        released later; empty if there is no limit. The permit releases the place if the block fails. Raises Refused
+        `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
         self._is_settled = True
         self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds, label)

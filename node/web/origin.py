@@ -33,7 +33,7 @@ PREFLIGHT: tuple[Header, ...] = (
     ),
     (b"access-control-max-age", b"7200"),
 )
-"""The answer to a CORS preflight request, beside those that every answer has."""
+"""Headers of the answer to a CORS preflight request, in addition to those of every answer."""
 
 
 class Origins:
@@ -85,7 +85,7 @@ def host_of(url: str) -> str:
 
 
 def _is_for_this_machine(settings: Settings) -> bool:
-    """Whether only programs on this machine reach the node, and no proxy among them forwards requests of others."""
+    """Whether only programs on this machine can reach the node, and none of them is a proxy for others."""
     return all(map(_is_loopback, (settings.host, host_of(settings.public_url)))) and not settings.trusted_proxies
 
 

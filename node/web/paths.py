@@ -14,7 +14,7 @@ class Paths:
         """`root`: the path below which clients find them (`Settings.public_path`)."""
         self.root = root
         self._operations: dict[str, dict[str, Route]] = {}
-        """By the pattern of the path, and method."""
+        """By path pattern, then by method."""
         for route in routes:
             self._operations.setdefault(route.path, {})[route.method] = route
         self._patterns = [(_steps(path), path) for path in self._operations if "{" in path]
@@ -27,7 +27,7 @@ class Paths:
         return ", ".join(sorted(found))
 
     def fault(self, method: str, path: str) -> Fault:
-        """The form in which an operation answers failures; if it does not exist, that of another one at its path.
+        """How the operation answers failures; if the path has none for this method, how another one there does.
 
         Pages are left out: a request that is refused before it reaches a handler gets no page.
         """

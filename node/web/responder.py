@@ -11,10 +11,10 @@ from node.web.streams import Streaming
 from node.web.throughput import BODY_WEIGHT, FREE_BYTES, Throughput
 
 MOUNTED_BYTES = 512 * 1024
-"""Bytes that count of an answer of a mounted application: as many as wait in memory for a client that reads nothing."""
+"""Bytes that a mounted application's answer counts as, at most: what memory holds for a client that reads nothing."""
 
 FAILED_UPLOAD_BYTES = 64 * 1024
-"""Bytes that count of an upload that fails, at least: a file of its size is made and removed, however little came."""
+"""Bytes that a failed upload counts as, at least: a file of its size is made and removed, however little arrived."""
 
 
 class Responder:
@@ -47,7 +47,7 @@ class Responder:
 
         def send_counted(message: ASGIMessage) -> Awaitable[None]:
             self._throughput.add(request.client, len(message["body"]))
-            return send(message)  # as it is: it says whether the connection had room (`BodySender.begin`)
+            return send(message)  # not awaited here: its type says whether the connection had room (`BodySender.begin`)
 
         try:
             if request.is_unread:
@@ -76,7 +76,7 @@ class Responder:
         return send_on
 
     async def mount(self, application: ASGIApp, request: Request, receive: Receive, send: Send) -> None:
-        """Have a mounted application answer, which sets all headers but the request id and restricted CORS.
+        """Let a mounted application answer. It sets all headers except the request id and, if restricted, CORS.
 
         The body of a request that fails counts like an answer: nothing else bounds how often it is sent.
         """
@@ -108,7 +108,7 @@ class Responder:
         try:
             await application(request.scope, request.noting_end(receive_on), send_on)
         finally:
-            self._throughput.add(request.client, request.size, BODY_WEIGHT)  # what was dropped here
+            self._throughput.add(request.client, request.size, BODY_WEIGHT)  # what `_end_body` read and dropped
             if not is_kept:
                 least = FAILED_UPLOAD_BYTES if request.method == "PUT" else 0
                 self._throughput.add(request.client, max(received, least))
@@ -130,7 +130,7 @@ class Responder:
         """Before the answer is sent, read the body that no handler read, or add `Connection: close`.
 
         Granian closes a connection with an unread body and does not announce it, so the client's next request on it
-        would be lost. Of a client that has moved too much already, nothing more is read.
+        would be lost. Nothing more is read from a client that has moved too much already.
         """
         if CLOSE not in headers and (self._throughput.refusal(request.client) or not await request.discard_body()):
             headers.append(CLOSE)

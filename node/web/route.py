@@ -15,16 +15,16 @@ _DESCRIPTION = "operation"
 """The attribute of a handler that holds its Operation."""
 
 DONE = "Done."
-"""What the status of a success means where nothing else is said."""
+"""What the status of a success means if the operation says nothing else."""
 
 WHOLE: dict[str, object] = {"incomplete": msgspec.UNSET, "lower_threshold": msgspec.UNSET}
-"""Shown of a list or a search: what it answers when all of the store is there, and something is found."""
+"""`shows` of a list or a search: its answer when the whole store is reachable, and something was found."""
 
 H = TypeVar("H")
 
 
 class Also(msgspec.Struct, frozen=True):
-    """An answer that an operation can give beside its main one."""
+    """An answer that an operation can give instead of its main one."""
 
     media_type: str
     answers: Any
@@ -51,9 +51,9 @@ class Described(msgspec.Struct, frozen=True):
     body: Any = None
     """The type of the JSON request body; None without one."""
     text_body: bool = False
-    """Whether text/plain is accepted beside (or instead of) JSON."""
+    """Whether text/plain is accepted in addition to (or instead of) JSON."""
     any_type: bool = False
-    """Whether such text may have any other content type too."""
+    """Whether such text may have any other content type, too."""
     query: type[msgspec.Struct] | None = None
     asks: str = ""
     """The query string of the example request."""
@@ -96,7 +96,7 @@ class Operation(Described, frozen=True):
 
 
 class Route(Described, frozen=True, kw_only=True):
-    """An operation at its place: of SPEC section 4, or an additional one."""
+    """An operation and where it is served: one of SPEC section 4, or an additional one."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""Litestar's router for the route tables: it finds the handler, and its own errors get the form of ours."""
+"""Litestar's router for the route tables: it finds the handler, and its own errors are answered in our form."""
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -23,8 +23,10 @@ from node.web.streams import Streaming
 AnyRequest = LitestarRequest[Any, Any, Any]
 Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
 """Runs the handler of a route; see `node.web.handling`."""
+ServeEndpoint = Callable[[http.Request], Awaitable[http.Response | None]]
+"""Serves the requests of one pattern and method; None if the client has gone away."""
 
-WITH_PARAMETER_LAST = re.compile(r"(?P<pattern>.*\{(?P<name>\w+)\})(:(?P<verb>\w+))?")
+WITH_PARAMETER_LAST = re.compile(r"(?P<pattern>.*\{\w+\})(:(?P<verb>\w+))?")
 """A path that ends in a parameter and optionally a verb, as in `{id}:cancel`. Litestar's patterns have no colon, so one
 handler serves the path with all its verbs."""
 
@@ -33,7 +35,7 @@ CLIENT_GONE = http.Response(counters.CLIENT_GONE, b"")
 
 
 class LitestarAnswer(LitestarResponse[bytes]):
-    """An answer as Litestar needs it, which adds nothing to it."""
+    """An answer in the form that Litestar needs, to which Litestar adds nothing."""
 
     def __init__(self, request: http.Request, response: http.Response) -> None:
         super().__init__(response.body, status_code=response.status)
@@ -112,23 +114,22 @@ def _endpoints(routes: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler
     """A Litestar handler for each pattern and method, which serves all its verbs."""
     by_verb: dict[tuple[str, str], dict[str, Route]] = {}
     verbs: dict[str, set[str]] = {}
-    """Of each pattern, those of all methods."""
+    """By pattern, the verbs of all methods."""
     for each in routes:
         match = WITH_PARAMETER_LAST.fullmatch(each.path)
         pattern, verb = (match["pattern"], match["verb"] or "") if match else (each.path, "")
         by_verb.setdefault((pattern, each.method), {})[verb] = each
         verbs.setdefault(pattern, set()).add(verb)
-    return [
-        _endpoint(
-            pattern,
-            method,
-            next(iter(served.values())).status,
-            partial(handle, served[""])
-            if verbs[pattern] == {""}
-            else partial(_serve_verb, pattern.rpartition("{")[2].rstrip("}"), served, verbs[pattern], handle),
-        )
-        for (pattern, method), served in by_verb.items()
-    ]
+    endpoints: list[HTTPRouteHandler] = []
+    for (pattern, method), served in by_verb.items():
+        serve: ServeEndpoint
+        if verbs[pattern] == {""}:
+            serve = partial(handle, served[""])
+        else:
+            name = pattern.rpartition("{")[2].rstrip("}")
+            serve = partial(_serve_verb, name, served, verbs[pattern], handle)
+        endpoints.append(_endpoint(pattern, method, next(iter(served.values())).status, serve))
+    return endpoints
 
 
 async def _serve_verb(
@@ -152,9 +153,7 @@ async def _serve_verb(
     return fault(request, Refused("path.unknown"))
 
 
-def _endpoint(
-    pattern: str, method: str, status: int, serve: Callable[[http.Request], Awaitable[http.Response | None]]
-) -> HTTPRouteHandler:
+def _endpoint(pattern: str, method: str, status: int, serve: ServeEndpoint) -> HTTPRouteHandler:
     @route(pattern.replace("}", ":str}"), http_method=cast("Any", method), status_code=status)
     async def endpoint(request: AnyRequest) -> LitestarAnswer:
         ours = _request_in(request)

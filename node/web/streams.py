@@ -17,7 +17,7 @@ SEND_SECONDS = 30.0
 """How long a client may take to read one piece."""
 
 STREAM_SECONDS = 900.0
-"""A stream that its client can take up again ends after this, so that streams spread over the processes again."""
+"""How long a stream lasts that its client can resume: when clients reconnect, streams spread over the processes."""
 
 PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
 """How long a stream goes on counting for its client if the process that holds it dies."""
@@ -26,7 +26,7 @@ STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache, no-store, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
-"""Neither caches nor proxies may keep a part of a stream back."""
+"""Keep caches and proxies from holding back parts of a stream."""
 
 EVENT_STREAM: Header = (b"content-type", b"text/event-stream")
 
@@ -35,8 +35,8 @@ Piece = Callable[[bytes], Awaitable[None]]
 """Sends one piece of a body, and returns when the connection has room for more."""
 
 SENT = "PyEmptyAwaitable"
-"""What Granian's `send` returns if the connection has taken a message at the call. It need not be awaited, and cannot
-be recognised but by its type, which Granian does not export."""
+"""Type of what Granian's `send` returns if the connection took the message at the call. It need not be awaited.
+Recognised by name, since Granian does not export the type."""
 
 
 class BodySender:

@@ -15,39 +15,39 @@ from node.share.site import SITE_SHARE, site_of
 from node.share.turns import Turns
 
 REQUESTS_AT_ONCE = 2
-"""Of one client in one process. Most of an acknowledgement is waiting for Redis, so this is still some hundred requests
-a second."""
+"""Requests of one client that a process works on while others use it, too. Most of an acknowledgement is waiting for
+Redis, so this still makes hundreds of requests a second."""
 
 SITE_REQUESTS_AT_ONCE = 2 * REQUESTS_AT_ONCE
-"""Of one site in one process. Not SITE_SHARE times as many: a request of anybody else waits for all that are under way,
-and sixteen bodies of 1 MiB take a third of a second."""
+"""And of one site. Not SITE_SHARE times as many: everybody else's request waits for all that are under way, and sixteen
+bodies of 1 MiB take a third of a second."""
 
 MOST_WAITING = 512
 """Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections
 do not bound them: a client may be gone before its request is begun, and its connection free for the next one."""
 
 MOST_WAITING_IN_ALL = 8192
-"""Of all clients of a process."""
+"""Requests of all clients that wait for their turn in one process."""
 
 SHARED_SECONDS = 1.0
 """For this many seconds after a request of another client, no client has the process to itself."""
 
 
 class ClientTurns:
-    """Those of all clients of a process."""
+    """The turns of all clients of one process."""
 
     def __init__(self) -> None:
-        # Any number may be under way, and how many may wait is decided here.
+        # Any number may be under way in all, and how many may wait is up to `check_room`.
         self.clients = Turns(sys.maxsize, each=REQUESTS_AT_ONCE, waiting=sys.maxsize)
         self.sites = Turns(sys.maxsize, each=SITE_REQUESTS_AT_ONCE, waiting=sys.maxsize)
         """For clients that are not their own site."""
         self._waiting: dict[str, int] = {}
-        """Requests that wait, by the site of their client, which is the client itself unless that has one."""
+        """Requests that wait, by the site of their client, or by the client if it is its own site."""
         self._waiting_in_all = 0
         self._latest = ""
         """The client whose request came last."""
         self._other_at = float("-inf")
-        """When that was another one than before (monotonic seconds)."""
+        """When a request last came from another client than the one before it (monotonic seconds)."""
 
     def is_alone(self, client: str) -> bool:
         """Whether the client, whose request has just come, has the process to itself."""
@@ -115,7 +115,7 @@ class RequestTurn:
             await self.resume()
 
     async def resume(self) -> None:
-        """Go on after a pause, as soon as they have. Nobody is refused here, however many wait."""
+        """Go on after a pause, as soon as they have fewer. Nobody is refused here, however many wait."""
         with ExitStack() as undo:
             await self._turns.clients.enter(self._client)
             undo.callback(self._turns.clients.leave, self._client)

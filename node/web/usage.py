@@ -81,7 +81,7 @@ class Usage:
             if spent:
                 self._remember(client, over)
             raise self._refused(over.wait, total)
-        if not is_finishing:  # what is left to finish with says nothing of the rest
+        if not is_finishing:  # room within the larger total says nothing about the usual one
             self._spent.pop(client, None)
             self._spent.pop(site, None)
 
@@ -95,7 +95,7 @@ class Usage:
             await self.settle()
 
     async def settle(self) -> None:
-        """Report all that is not reported. Without Redis it is dropped: nothing is kept then either."""
+        """Report what is not reported yet. If Redis cannot be reached, it is dropped: nothing is kept then either."""
         uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items()]
         self._unreported.clear()
         self._unreported_of_site.clear()

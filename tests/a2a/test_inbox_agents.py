@@ -75,7 +75,7 @@ async def test_an_inbox_answers_a_blocking_message(node: NodeUnderTest) -> None:
 async def test_a_message_that_may_not_wait_is_sent_and_answered_at_once(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who was told that it was refused sent it again, and the owner had it twice."""
+    """A sender that was told that it was refused used to send it again, and the owner had it twice."""
     monkeypatch.setattr("node.web.http.MAX_WAITING_PER_CLIENT", 0)
     inbox = await opened(node)
     response = await sent(node, inbox, message(), returnImmediately=False)
@@ -213,7 +213,7 @@ async def test_a_list_begins_with_the_task_that_changed_last(node: NodeUnderTest
 
 
 async def test_what_an_inbox_held_when_it_was_closed_ended_at_one_time(node: NodeUnderTest) -> None:
-    """Its tasks were said to have failed just now, at every reading; no list could be paged."""
+    """Its tasks used to be reported as failed just now at every read, so that no list could be paged."""
     inbox = (await send_signed(node, signed("POST", INBOXES, {}))).json()
     task = await begun(node, inbox)
     assert (await send_signed(node, signed("DELETE", path_of(inbox)))).is_success

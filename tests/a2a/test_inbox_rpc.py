@@ -56,7 +56,7 @@ async def test_params_that_are_no_object_are_invalid_params(node: NodeUnderTest,
     ],
 )
 async def test_what_is_no_call_is_an_invalid_request_and_not_carried_out(node: NodeUnderTest, body: object) -> None:
-    """A call without an id asks for no answer, and was carried out and answered."""
+    """A call without an id asks for no answer; it used to be carried out and answered."""
     inbox = await opened(node)
     answer = (await called(node, inbox, body)).json()
     assert (answer["id"], answer["error"]["code"]) == (None, -32600)

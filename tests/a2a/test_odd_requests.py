@@ -274,7 +274,7 @@ WITH_METADATA = (
 
 @pytest.mark.parametrize("metadata", ['{"x":[1.50,1e300,-0.0]}', '{"n":12345678901234567890123}', '{"é":"\\u00e9"}'])
 async def test_metadata_is_kept_to_the_byte(node: NodeUnderTest, metadata: str) -> None:
-    """Its numbers used to be converted at each reading, and a mebibyte of some takes seconds to convert."""
+    """Its numbers used to be converted at each read, and a mebibyte of some takes seconds to convert."""
     body = (WITH_METADATA % (metadata, metadata)).encode()
     sent = await node.client.post(SEND, content=body, headers=A2A | JSON)
     assert sent.status_code == 200, sent.text

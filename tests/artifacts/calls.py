@@ -63,7 +63,7 @@ async def upload(node: NodeUnderTest, artifact: dict[str, Any], data: bytes = DA
 
 
 async def complete(node: NodeUnderTest, artifact: dict[str, Any]) -> httpx2.Response:
-    """The response to the word that the bytes are there."""
+    """The response to saying that the bytes were uploaded."""
     return await node.client.post(f"{ARTIFACTS}/{artifact['id']}/complete")
 
 

@@ -268,7 +268,7 @@ def left_alone(node: Node) -> None:
 
 
 async def test_an_upload_that_begins_while_others_are_swept_goes_on(node: Node) -> None:
-    """The sweep locked a file that its writer had just made, and the upload was refused as another one's."""
+    """The sweep used to lock a file that its writer had just made, and the upload was refused as busy."""
     made = partial_file(node.store.path(ID))
     made.parent.mkdir(parents=True)
     made.touch(0o600)

@@ -5,5 +5,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers look everywhere all the time: tests move the times in Redis behind their back."""
+    """Workers read every partition all the time: tests change times in Redis behind their backs."""
     monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)

@@ -193,7 +193,7 @@ class TestRefusedTargets:
 
 
 class TestWithoutLooking:
-    """A worker knows the times of what it has under way: it does not find them by looking around."""
+    """A worker knows when its callbacks are due, without reading every partition again and again."""
 
     @pytest.fixture(autouse=True)
     def look(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -150,7 +150,7 @@ class TestBreaker:
         """Until the breaker is open no longer."""
         await node.store.command("DEL", keys.rate(ids.partition_of(HOST), "callback-open", HOST))
 
-    async def test_four_failures_in_a_row_close_nothing(self, node: NodeUnderTest) -> None:
+    async def test_four_failures_in_a_row_do_not_open_the_breaker(self, node: NodeUnderTest) -> None:
         breaker = Breaker(node.store, self.LIMIT)
         await self.fail(breaker, 4)
         assert await wait(breaker) == 0

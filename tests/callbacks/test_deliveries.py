@@ -60,7 +60,7 @@ async def after_an_attempt(node: NodeUnderTest, path: str, headers: dict[str, st
     return found[0]
 
 
-async def test_a_receiver_that_fails_and_recovers_is_seen_to(node: NodeUnderTest) -> None:
+async def test_deliveries_show_a_receiver_that_fails_and_recovers(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC, lambda n: 503 if n == 0 else 204) as receiver, node.worker():
         path, token = await claimed(node, receiver.url)
         first = await after_an_attempt(node, path, token)
@@ -83,14 +83,14 @@ async def test_a_host_that_does_not_resolve_is_named(node: NodeUnderTest) -> Non
         assert "nobody.invalid" in seen["last_error"]
 
 
-async def test_a_receiver_that_wants_no_more_ends_it(node: NodeUnderTest) -> None:
+async def test_a_receiver_that_wants_no_more_ends_the_delivery(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC, lambda _: 410) as receiver, node.worker():
         seen = await after_an_attempt(node, *await claimed(node, receiver.url))
         assert (seen["status"], seen["last_error"]) == ("dropped", "the receiver answered 410")
 
 
-async def test_a_refused_address_is_told(node: NodeUnderTest) -> None:
-    """Allowed when it was given, no more when it is called."""
+async def test_a_refused_address_is_the_reason_that_is_shown(node: NodeUnderTest) -> None:
+    """It was allowed when it was given, and no longer is when it is called."""
     path, token = await claimed(node, "http://127.0.0.1:9/hook")
     settings = msgspec.structs.replace(node.settings, callback_allow_private=False)
     async with NodeUnderTest(node.app, settings, node.store).worker():
@@ -98,7 +98,7 @@ async def test_a_refused_address_is_told(node: NodeUnderTest) -> None:
     assert (seen["status"], seen["last_error"]) == ("dropped", "the host is not a public address")
 
 
-async def test_sessions_and_inboxes_have_theirs(node: NodeUnderTest) -> None:
+async def test_sessions_and_inboxes_have_deliveries_too(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
         session = (await node.client.post("/api/v1/sessions", json={"callback_url": receiver.url})).json()
         at = f"/api/v1/sessions/{session['session_id']}"
@@ -113,7 +113,7 @@ async def test_sessions_and_inboxes_have_theirs(node: NodeUnderTest) -> None:
         assert (seen["type"], seen["status"]) == ("inbox.message", "delivered")
 
 
-async def test_those_of_a_signed_thread_are_read_with_its_key(node: NodeUnderTest) -> None:
+async def test_deliveries_of_a_signed_thread_are_read_with_its_key(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
         thread = (await send(node, signed(BOARD, QUESTION | {"callback_url": receiver.url}))).json()
         await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})

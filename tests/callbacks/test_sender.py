@@ -274,7 +274,7 @@ def test_a_receiver_can_stretch_the_schedule_to_twice_its_length(asked: float | 
     assert delay(60, asked) == waits
 
 
-async def test_only_what_nobody_took_the_connection_for_is_held_against_the_address(tmp_path: Path):
+async def test_only_a_connection_that_nobody_accepted_is_held_against_the_address(tmp_path: Path):
     dialler = Dialler(dead=["127.0.0.2"])
     nobody = parse("http://127.0.0.2:8080/", PRIVATE)
     assert isinstance(await sender(PRIVATE, dialler).send(nobody, ENVELOPE), Unreachable)
@@ -289,7 +289,7 @@ async def test_only_what_nobody_took_the_connection_for_is_held_against_the_addr
         assert not isinstance(outcome, Unreachable)
 
 
-async def test_what_this_node_could_not_look_up_was_not_tried():
+async def test_a_name_that_this_node_could_not_look_up_is_no_attempt():
     async def busy(host: str, client: str = "") -> list[Address]:
         raise NotLookedUp(host)
 

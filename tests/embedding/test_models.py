@@ -37,7 +37,7 @@ def test_vectors_have_length_one_and_the_models_dimension(model: Model) -> None:
     assert math.isclose(cosine(vector, vector), 1, abs_tol=1e-5)
 
 
-def test_like_means_near(model: Model) -> None:
+def test_similar_texts_have_near_vectors(model: Model) -> None:
     (query,) = model.queries(["how do I bake bread"])
     near, far = model.passages([BREAD, "The proxy is slow."])
     assert cosine(query, near) > 0.4 > cosine(query, far)

@@ -195,7 +195,7 @@ async def test_an_answer_that_does_not_fit_into_a_batch_is_told(
 async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_moved(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fifty reads of a thread of megabytes took seconds, for an answer of 10 kB."""
+    """Fifty reads of a thread of megabytes used to take seconds, for an answer of 10 kB."""
     monkeypatch.setattr(server, "BATCH_BYTES", 40_000)
     replies = (await post(node, [request("tools/list", request_id=number) for number in range(40)])).json()
     codes = [reply["error"]["code"] for reply in replies]

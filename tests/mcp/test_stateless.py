@@ -127,7 +127,7 @@ def naming(version: Any, method: str = "tools/call", **params: Any) -> dict[str,
 
 @pytest.mark.parametrize("version", [STATELESS, "2025-06-18", "2099-01-01", "", None, 5, ["2025-11-25"]])
 async def test_a_header_of_an_earlier_revision_must_agree_with_the_body_too(node: NodeUnderTest, version: Any) -> None:
-    """What is in front of the node and reads the header only would take it for something else."""
+    """A proxy in front of the node that reads only the header would take it for something else."""
     response = await post(node, naming(version, **THREAD), mcp_protocol_version="2025-11-25")
     assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
     assert response.json()["id"] == 1
@@ -173,7 +173,7 @@ async def test_a_name_in_a_header_may_be_encoded(node: NodeUnderTest) -> None:
 
 
 async def test_what_a_client_can_do_is_not_read(node: NodeUnderTest) -> None:
-    """To read a megabyte of numbers such as 1e300 took seconds; this one cannot be read at all."""
+    """Reading a megabyte of numbers such as 1e300 used to take seconds; this one cannot be read at all."""
     meta = (
         f'{{"io.modelcontextprotocol/protocolVersion":"{STATELESS}",'
         '"io.modelcontextprotocol/clientCapabilities":{"experimental":{"limit":1e400}}}'

@@ -89,13 +89,13 @@ async def finished(calls: set[asyncio.Task[Any]]) -> None:
 
 
 def cancelled(request_id: Any) -> dict[str, Any]:
-    """What a client says that gives up on a request."""
+    """What a client that gives up on a request says."""
     params = {"requestId": request_id, "reason": "It took too long."}
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
 
 async def test_a_call_that_is_cancelled_claims_nothing_and_is_not_answered(node: NodeUnderTest) -> None:
-    """It took a contract whose claim_token nobody saw. The cancellation may reach another process than the call did."""
+    """It used to take a contract whose claim_token nobody saw. Call and cancellation may reach different processes."""
     async with other_process(node) as other, EventStream(node) as stream:
         for called, cancels in ((node, node), (other, node), (node, other)):
             claim = tool("claim_next_task", "claim", assignee_id="worker", wait=30)

@@ -47,14 +47,14 @@ def test_delay_that_stays_is_overload() -> None:
     assert admission.limit == MANY * TARGET_SECONDS / SLOW
 
 
-def test_delay_that_passes_is_none() -> None:
+def test_delay_that_passes_is_no_overload() -> None:
     admission = Admission()
     for step in range(100):
         admission.observe(step * LOOK, SLOW if step % 4 else TARGET_SECONDS, MANY)
     assert admission.limit is None
 
 
-def test_a_burst_that_drains_is_none() -> None:
+def test_a_burst_that_drains_is_no_overload() -> None:
     admission = Admission()
     working = 1000.0
     for step in range(50):
@@ -63,7 +63,7 @@ def test_a_burst_that_drains_is_none() -> None:
     assert admission.limit is None
 
 
-def test_few_clients_of_a_slow_store_are_none() -> None:
+def test_few_clients_of_a_slow_store_are_no_overload() -> None:
     admission = Admission()
     for step in range(100):
         admission.observe(step * LOOK, 1.0, MAX_NORMAL_REQUESTS)
@@ -96,7 +96,7 @@ def test_it_is_over_when_nobody_has_been_refused_for_a_while() -> None:
     assert [(line["event"], line["refused"]) for line in logs] == [("overload over", 1)]
 
 
-def test_patience_ends_only_when_others_are_turned_away() -> None:
+def test_refusals_before_the_present_overload_do_not_count() -> None:
     admission = Admission()
     admission.refused_early = admission.refused_late = 5
     assert not admission.is_refusing
@@ -108,7 +108,7 @@ def test_patience_ends_only_when_others_are_turned_away() -> None:
 
 
 class Lives(RuleBasedStateMachine):
-    """Any sequence of looks and refusals."""
+    """Any sequence of observations and refusals."""
 
     @initialize()
     def begin(self) -> None:
@@ -117,7 +117,7 @@ class Lives(RuleBasedStateMachine):
         self.quick = self.refusal = 0.0
 
     @rule(after=st.floats(0.001, 0.5), delay=st.floats(0, 5), working=st.integers(0, 5000), refused=st.integers(0, 3))
-    def look(self, after: float, delay: float, working: int, refused: int) -> None:
+    def observe(self, after: float, delay: float, working: int, refused: int) -> None:
         self.now += after
         was = self.admission.limit
         if was is not None:

@@ -1,4 +1,4 @@
-"""The door between Granian's threads and the event loop."""
+"""The intake, between Granian's threads and the event loop."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -108,7 +108,7 @@ class Door:
         self.intake.client_of = itemgetter("client")
 
     def overload(self, limit: int) -> None:
-        """What a look finds when delay has stayed."""
+        """Have the admission find that delay stays, and set its limit."""
         self.admission.observe(0.0, 1.0, 10 * MAX_NORMAL_REQUESTS)
         self.admission.observe(INTERVAL_SECONDS, 1.0, 10 * MAX_NORMAL_REQUESTS)
         self.admission.limit = limit
@@ -116,7 +116,7 @@ class Door:
 
 @pytest.fixture
 async def door() -> AsyncGenerator[Door]:
-    """A door whose requests all end with the test."""
+    """An intake whose requests all end with the test."""
     opened = Door()
     yield opened
     opened.end.set()
@@ -218,7 +218,7 @@ async def test_a_request_is_begun_when_its_body_comes(door: Door) -> None:
     await eventually(lambda: door.begun == [get, second, first])
 
 
-async def test_whose_body_is_late_is_begun_once(door: Door) -> None:
+async def test_a_request_whose_body_is_late_is_begun_once(door: Door) -> None:
     [slow] = door.come(body_is_late=True)
     door.now += BODY_SECONDS
     await eventually(lambda: door.begun == [slow])
@@ -228,7 +228,7 @@ async def test_whose_body_is_late_is_begun_once(door: Door) -> None:
     assert door.begun == [slow, next_one]
 
 
-async def test_of_what_has_no_body_or_asks_first_or_is_refused_none_is_asked_for(door: Door) -> None:
+async def test_no_body_is_requested_where_there_is_none_or_it_is_sent_on_demand_or_refused(door: Door) -> None:
     get, careful = Watcher(method="GET"), Watcher()
     careful.scope["headers"].append((b"expect", b"100-Continue"))
     door.schedule(get)
@@ -241,7 +241,7 @@ async def test_of_what_has_no_body_or_asks_first_or_is_refused_none_is_asked_for
     await eventually(lambda: door.intake.working == 0)
 
 
-async def test_while_others_are_turned_away_who_waited_too_long_is_too(door: Door) -> None:
+async def test_during_overload_queued_requests_that_waited_too_long_are_refused_too(door: Door) -> None:
     waiting = door.come(3)
     door.overload(limit=3)
     assert door.come()[0].refused
@@ -359,7 +359,7 @@ async def test_while_the_store_is_busy_requests_wait_at_the_door(door: Door) -> 
 
 
 async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
-    """Who asks whether the node is well got no answer just then, unless requests were refused already."""
+    """Health checks got no answer just then, unless requests were already being refused."""
     door.store = (MAX_STORE_CALLS, 0)
     door.come(3)
     watchers = [*door.come(1, "/health"), *door.come(1, "/ready")]
@@ -367,7 +367,7 @@ async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
     assert door.begun == watchers
 
 
-async def test_what_is_old_is_no_work(door: Door) -> None:
+async def test_old_requests_do_not_count_as_work(door: Door) -> None:
     door.come(5)
     await eventually(lambda: len(door.begun) == 5)
     door.now += AGE_GROUP_SECONDS
@@ -381,7 +381,7 @@ async def test_what_is_old_is_no_work(door: Door) -> None:
     assert door.intake.working == 0
 
 
-async def test_a_store_that_does_not_answer_is_delay(door: Door) -> None:
+async def test_a_store_that_does_not_answer_counts_as_delay(door: Door) -> None:
     door.come(MAX_NORMAL_REQUESTS + 1)
     await eventually(lambda: len(door.begun) == MAX_NORMAL_REQUESTS + 1)
     door.store = (MAX_NORMAL_REQUESTS + 1, 7)
@@ -392,7 +392,7 @@ async def test_a_store_that_does_not_answer_is_delay(door: Door) -> None:
     assert door.come()[0].refused
 
 
-def test_granian_has_the_place_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_granian_has_the_scheduler_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     futures = import_module("granian._futures")
     monkeypatch.setattr(futures, intake.SCHEDULER, getattr(futures, intake.SCHEDULER))
     door = Intake(Admission(), lambda: (0, 0))
@@ -405,7 +405,7 @@ def test_a_granian_built_otherwise_is_left_as_it_is(monkeypatch: pytest.MonkeyPa
     assert not intake.install(Intake(Admission(), lambda: (0, 0)))
 
 
-async def test_who_is_held_for_news_or_sends_slowly_is_no_work(door: Door) -> None:
+async def test_requests_that_wait_for_a_change_or_for_their_client_do_not_count_as_work(door: Door) -> None:
     [watcher] = door.come()
     await eventually(lambda: door.begun == [watcher])
     news = asyncio.Event()

@@ -13,10 +13,10 @@ PATIENCE = 20.0  # s, for what takes none
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=3, max_size=30), st.randoms())
-def test_many_who_give_up_at_the_moment_a_place_becomes_free_hold_up_nobody(
+def test_many_that_give_up_at_the_moment_a_place_becomes_free_hold_up_nobody(
     asking: list[tuple[str, bool]], random: Random
 ) -> None:
-    """The place was handed to one who had given up and did not know it yet: an error, and nobody was next."""
+    """The place used to be given to one that had just given up: an error, and nobody was next."""
 
     async def run() -> None:
         turns, gate, inside = Turns(2, each=1), asyncio.Event(), Counter[str]()

@@ -195,7 +195,7 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
 
 
 async def test_a_void_token_hands_in_nothing_while_another_result_is_reviewed(node: NodeUnderTest) -> None:
-    """It was told that its result was submitted, if that was the same JSON as the other worker's."""
+    """It used to be told that its result was submitted if that was the same JSON as the other worker's."""
     task = await claimed(node, review_seconds=600, lease_seconds=60)
     await move_back(node, task, "lease_expires_at")
     other = (await act(node, task, "claim", assignee_id="other-agent")).json()

@@ -186,7 +186,7 @@ async def test_who_goes_away_leaves_what_comes_to_the_next(node: NodeUnderTest) 
 
 
 class Busy(TaskStore):
-    """Has no room for the first claim."""
+    """Is too busy for the first claim."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, 3600)
@@ -215,7 +215,7 @@ async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderT
 
 
 async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: NodeUnderTest) -> None:
-    """It has the contract of the first one, and so kept another from everybody."""
+    """It gets the contract of the first request, and used to keep the one that it was handed from everybody."""
     tasks, claims, matching = process(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting: list[asyncio.Task[Any]] = []
@@ -245,7 +245,7 @@ async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, 
 
 
 async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    """As one that was tried a moment ago it was passed over in the list for seconds."""
+    """It used to be passed over in the list for seconds, as one that was handed out a moment ago."""
     monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     tasks, claims, matching = process(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
@@ -262,7 +262,7 @@ async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, m
 
 
 class Overtaken(OfferFeed):
-    """Brings an offer by the feed after the list was read, and before whoever reads it has got it."""
+    """Brings an offer by the feed after the list was read, but before its reader has got the reply."""
 
     def __init__(self, store: Store, tasks: Tasks) -> None:
         super().__init__(store)
@@ -283,7 +283,7 @@ class Overtaken(OfferFeed):
 
 
 async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    """It was forgotten for what the list had held before, if nobody was there yet whom it fits."""
+    """It used to be forgotten, unless a worker that it fits was waiting already: the list was read before it came."""
     monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 100.0)
     tasks, _, _ = process(node.store)
     await tasks.create(NewTask("office", "Count the panels"), None, None)
@@ -296,7 +296,7 @@ async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, m
 
 
 class Late(OfferFeed):
-    """An offer comes before whoever follows the feed knows where that ends."""
+    """An offer comes before the follower of the feed knows where that ends."""
 
     def __init__(self, store: Store, tasks: Tasks) -> None:
         super().__init__(store)
@@ -350,7 +350,7 @@ async def test_the_list_of_offers_waits_and_goes_on_from_where_it_was(node: Node
 
 
 async def test_who_waits_for_an_offer_is_not_held_up_by_those_before_it_that_do_not_fit(node: NodeUnderTest) -> None:
-    """It looked at as many as are read in one trip, and then waited for another to come."""
+    """The reader used to look at as many as one trip reads, and then to wait for another to come."""
     tasks = tasks_on(node.store)
     for _ in range(PAGE + 1):
         await tasks.create(NewTask("desk", "Count the panels"), None, None)

@@ -224,7 +224,7 @@ async def test_a_result_that_is_only_compared_counts_against_its_client(
 
 
 async def test_compacted_contracts_with_large_results_read_as_before(node: NodeUnderTest) -> None:
-    """However large what lists show of them is."""
+    """However large the fields are that lists show."""
     schema = {"type": "string", "description": "x" * 12_000}
     for description in ("", "long words " * 1800):
         task = await finished(node, "as it was", description=description, result_schema=schema)

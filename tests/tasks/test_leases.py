@@ -124,7 +124,7 @@ async def test_a_claim_repeated_after_its_lease_is_a_new_one(node: NodeUnderTest
 
 @pytest.mark.parametrize("how", ["release", "fail"])
 async def test_a_claim_that_arrives_again_after_it_was_given_up_claims_nothing(node: NodeUnderTest, how: str) -> None:
-    """One that was long on its way, when the worker has repeated it and got its answer elsewhere."""
+    """It was delayed on its way; meanwhile the worker repeated it and got an answer."""
     task = await offered(node, max_attempts=3)
     body = {"assignee_id": "summary-agent", "idempotency_key": "k1"}
     claim = (await act(node, task, "claim", **body)).json()

@@ -34,7 +34,7 @@ class Lossy(TaskStore):
 
 
 async def persist(tasks: Tasks, task_id: str, name: str) -> str | None:
-    """The claim_token, or None for who is told that another has won."""
+    """The claim_token, or None for a worker that is told that another has won."""
     while True:
         try:
             wanted = bound_key("claim", name, "one key each", b"")

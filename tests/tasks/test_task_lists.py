@@ -64,7 +64,7 @@ async def test_a_list_that_is_behind_is_put_right_where_it_is_read(node: NodeUnd
 
 
 class HeldUp(TaskStore):
-    """Of a process that stands still before it lists what it has claimed."""
+    """The store of a process that stands still before it lists what it has claimed."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, 3600)
@@ -79,7 +79,7 @@ class HeldUp(TaskStore):
 async def test_who_was_held_up_lists_a_contract_as_it_is_by_then(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else what was released meanwhile, by way of another process, is on offer and nobody finds it."""
+    """Otherwise a contract that was released meanwhile, through another process, is on offer and nobody finds it."""
     monkeypatch.setattr("node.tasks.store.LATE_SECONDS", 0.0)
     task, held_up = await offered(node), HeldUp(node.store)
     claiming = asyncio.create_task(tasks_on(node.store, through=held_up).claim_as(task["id"], "worker", "7" * 32, None))
@@ -136,7 +136,7 @@ async def test_the_list_is_looked_through_once_for_all_who_look_for_work_at_a_ti
 async def test_what_is_offered_while_the_list_is_read_is_on_the_page_or_after_it(
     node: NodeUnderTest, first: int
 ) -> None:
-    """Where the feed goes on was read after the list, or together with it, in any order."""
+    """The position in the feed used to be read after the list, or together with it, in any order."""
     offers = [await offered(node)]
 
     async def go_on() -> None:

@@ -328,7 +328,7 @@ class TaskMachine(StoreMachine):
 
     @rule(model=MODELS)
     def compact(self, model: Model) -> None:
-        """What the worker does days after a contract is over and that was written down; else it must do nothing."""
+        """What the worker does days after a contract is over, if that was written down; before, it must do nothing."""
         written = self.run_step(self.store.command("HGET", keys.task(model.id), "status"))  # None if it was compacted
         seen = self.records()
         compacted = self.run_step(TaskStore(self.store, 3600).compact([model.id]))

@@ -184,7 +184,7 @@ async def test_the_signing_key_of_the_offer_is_the_publishers_proof(node: NodeUn
 async def test_the_signing_key_of_the_offer_judges_what_becomes_of_it(
     node: NodeUnderTest, what: str, status: str
 ) -> None:
-    """Once with each signature: a rejection that was overheard sends no later result back."""
+    """Each signature counts once: a rejection that was overheard sends no later result back."""
 
     async def end_attempt() -> None:
         claim = {"claim_token": task["claim_token"]}

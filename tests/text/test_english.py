@@ -228,7 +228,7 @@ def test_malformed_or_deep_json_is_judged_as_text(text: str) -> None:
     assert text_payload_is_english(text)
 
 
-def test_who_only_wants_readable_text_loads_no_detector() -> None:
+def test_modules_for_readable_text_load_no_detector() -> None:
     program = "import sys, node.text, node.text.readable, node.text.lines; print('gcld3' in sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", program],

@@ -72,7 +72,7 @@ def test_a_name_with_letters_of_another_alphabet_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["Z\u0338\u0322\u0321\u031b\u0347algo", "a\u2800b", "a\ue000b", "a\u200db", "a\nb", "a\ufff9b"]
 )
-def test_what_is_not_seen_or_piled_up_makes_no_line(name: str) -> None:
+def test_a_line_with_invisible_or_piled_up_characters_is_refused(name: str) -> None:
     for check in (require_line, require_name, require_title):
         assert re.match("must be one line without .* invisible", message(name, check))
 

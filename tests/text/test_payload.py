@@ -56,7 +56,7 @@ def test_the_last_word_of_a_key_tells_a_label_however_words_are_joined(key: str)
 
 
 @pytest.mark.parametrize("key", ["userMessage", "nameRemark", "rename", "IDEA"])
-def test_a_label_inside_a_word_or_before_another_is_none(key: str) -> None:
+def test_a_label_inside_a_word_or_before_another_word_is_no_label(key: str) -> None:
     assert not payload_is_english({key: "bonjour mes amis"})
 
 

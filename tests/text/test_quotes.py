@@ -149,5 +149,5 @@ def test_quoted_lines_are_set_apart(text: str, apart: tuple[str, str]) -> None:
     assert without_quoted_lines(text) == apart
 
 
-def test_names_are_looked_up_as_they_are_written_there() -> None:
+def test_names_of_languages_are_listed_in_the_case_in_which_they_are_looked_up() -> None:
     assert {name.casefold() for name in LANGUAGES} == LANGUAGES

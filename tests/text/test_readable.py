@@ -88,7 +88,7 @@ def test_what_makes_up_an_emoji_or_a_word_stays(sequence: str) -> None:
         ("\u200b\u200dfirst", "first"),
     ],
 )
-def test_a_joiner_does_not_that_has_nothing_to_join(text: str, left: str) -> None:
+def test_a_joiner_that_has_nothing_to_join_does_not_stay(text: str, left: str) -> None:
     assert readable(text) == left
     assert not is_one_line(text)
 
@@ -121,7 +121,7 @@ def test_words_of_living_languages_stay_whole(word: str) -> None:
     assert is_one_line(word)
 
 
-def test_what_unicode_has_not_drawn_yet_may_be_a_picture() -> None:
+def test_code_points_that_may_become_emoji_stay() -> None:
     assert readable("\U0001faef \U0001fadf") == "\U0001faef \U0001fadf"
 
 

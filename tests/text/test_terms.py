@@ -78,17 +78,17 @@ def test_of_a_long_query_the_first_words_count() -> None:
     assert asked.terms[0] == "word0x"
 
 
-def test_a_word_without_end_is_cut() -> None:
+def test_a_very_long_word_is_cut() -> None:
     (term,) = terms_of("a" * 10_000)
     assert len(term) == MAX_TERM_CHARACTERS
 
 
 @given(st.text(alphabet=st.sampled_from("abXY09 _.:/#@+-\n\t'\"(),;\x00\x1c"), max_size=40))
-def test_a_text_in_ascii_has_the_terms_that_it_has_beside_a_dash(text: str) -> None:
+def test_an_ascii_text_has_the_same_terms_with_a_dash_beside_it(text: str) -> None:
     assert terms_of(text) == terms_of(f"{text} — ")
 
 
-def test_words_without_end_and_more_than_a_number_of_words_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_long_words_and_words_beyond_the_limit_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terms, "REMEMBERED_WORDS", 3)
     remembered = RememberedTerms()
     assert [remembered[word] for word in ("tests", "Tables", "the", "a" * 65)] == ["test", "tabl", "", "a" * 64]

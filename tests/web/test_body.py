@@ -80,7 +80,7 @@ async def test_a_body_that_was_asked_for_is_waited_for() -> None:
     assert await body == b"first and the rest"
 
 
-async def test_what_was_asked_for_and_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_was_asked_for_and_does_not_come_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "BODY_STALL_SECONDS", 0.0)
     first = asked()
     with pytest.raises(Refused, match=r"body\.stalled"):

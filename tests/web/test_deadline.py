@@ -1,4 +1,4 @@
-"""Deadlines of reads: one timer, and no task that is told the wrong thing."""
+"""Deadlines of reads: one timer, and no task that is told the wrong outcome."""
 
 import asyncio
 from time import monotonic
@@ -9,7 +9,7 @@ from node.web.deadline import MIN_ENDED, Deadlines
 from tests.support.servers import eventually
 
 
-async def test_what_comes_in_time_is_given() -> None:
+async def test_a_result_that_comes_in_time_is_returned() -> None:
     deadlines = Deadlines()
     assert await deadlines.by(monotonic() + 60, asyncio.sleep(0, "a body")) == "a body"
 
@@ -36,8 +36,8 @@ async def test_each_of_many_has_its_own_deadline() -> None:
     assert await patient
 
 
-async def test_of_a_crowd_a_few_end_in_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.web.deadline.NEXT_CHECK_SECONDS", 3600)  # so that there is no further look
+async def test_one_check_ends_only_a_few_of_many_overdue_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.web.deadline.NEXT_CHECK_SECONDS", 3600)  # so that there is no further check
     deadlines = Deadlines()
     late = [asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait())) for _ in range(5 * MIN_ENDED)]
     await eventually(lambda: any(task.done() for task in late))
@@ -69,7 +69,7 @@ async def test_cancelled_and_overdue_at_once_is_cancelled(monkeypatch: pytest.Mo
         await asyncio.create_task(reads())
 
 
-async def test_what_comes_although_it_is_overdue_is_given_and_leaves_the_task_usable() -> None:
+async def test_a_result_that_comes_although_it_is_overdue_is_returned_and_leaves_the_task_usable() -> None:
     deadlines, task = Deadlines(), asyncio.current_task()
     assert task is not None
 
@@ -86,7 +86,7 @@ async def test_what_comes_although_it_is_overdue_is_given_and_leaves_the_task_us
         await deadlines.by(monotonic(), asyncio.Event().wait())
 
 
-async def test_what_is_there_at_once_is_given_however_late_it_is() -> None:
+async def test_a_result_that_is_there_at_once_is_returned_however_late_it_is() -> None:
     async def ready() -> str:
         return "a body"
 

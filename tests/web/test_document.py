@@ -1,4 +1,4 @@
-"""Documents are packed for those who take it, and confirmed to those who have them."""
+"""Documents are compressed for clients that take gzip, and revalidated for those that have them."""
 
 import gzip
 
@@ -14,7 +14,7 @@ async def fetched(node: NodeUnderTest, path: str, **headers: str) -> httpx2.Resp
     return await node.client.get(path, headers={"accept-encoding": "identity", **named})
 
 
-async def test_a_document_is_packed_for_those_who_take_it(node: NodeUnderTest) -> None:
+async def test_a_document_is_compressed_for_clients_that_take_gzip(node: NodeUnderTest) -> None:
     plain = await fetched(node, "/openapi.json")
     assert "content-encoding" not in plain.headers
     async with node.client.stream("GET", "/openapi.json", headers={"accept-encoding": "br, gzip;q=0.8"}) as packed:
@@ -25,7 +25,7 @@ async def test_a_document_is_packed_for_those_who_take_it(node: NodeUnderTest) -
     assert plain.headers["vary"] == packed.headers["vary"] == "Accept-Encoding"
 
 
-async def test_each_form_is_confirmed_by_its_own_tag(node: NodeUnderTest) -> None:
+async def test_each_form_is_revalidated_by_its_own_etag(node: NodeUnderTest) -> None:
     plain = (await fetched(node, "/llms.txt")).headers["etag"]
     packed = (await fetched(node, "/llms.txt", accept_encoding="gzip")).headers["etag"]
     assert plain != packed
@@ -52,5 +52,5 @@ async def test_each_form_is_confirmed_by_its_own_tag(node: NodeUnderTest) -> Non
         ("x-gzip-like", False),
     ],
 )
-def test_what_a_client_takes_is_what_it_says(accepted: str, taken: bool) -> None:
+def test_accept_encoding_says_whether_a_client_takes_gzip(accepted: str, taken: bool) -> None:
     assert takes_gzip(accepted) is taken

@@ -68,7 +68,7 @@ def test_a_path_takes_the_methods_of_its_operations(path: str, allowed: str) -> 
         ("GET", "/nothing", response_to),
     ],
 )
-def test_a_path_refuses_as_the_operation_does_that_was_asked_for_or_is_beside_it(
+def test_a_path_refuses_in_the_form_of_the_operation_or_else_of_another_one_there(
     method: str, path: str, fault: Fault
 ) -> None:
     assert PATHS.fault(method, path) is fault

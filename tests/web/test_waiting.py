@@ -43,7 +43,7 @@ async def test_who_is_ahead_is_answered_by_what_comes_next(
     assert found["body"] == "Here is one more for you."
 
 
-async def test_who_is_ahead_of_all_offers_is_answered_by_the_next(node: NodeUnderTest) -> None:
+async def test_a_client_that_names_a_later_cursor_is_answered_by_the_next_offer(node: NodeUnderTest) -> None:
     for since in ("9000000000000-0", "9" * 19 + "-7"):
         ahead = {"status": "offered", "since": since, "wait": 30}
         reading = asyncio.create_task(node.client.get(TASKS, params=ahead, timeout=40))

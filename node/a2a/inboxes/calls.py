@@ -54,7 +54,7 @@ class InboxCalls:
             try:
                 task = await request.while_waiting(BLOCKING_SECONDS, waiting)
             except Refused as refused:
-                if refused.code != "limit.waiting":  # else it is told how the task stands: the message is sent
+                if refused.code != "limit.waiting":  # otherwise the task is shown as it stands: the message is sent
                     raise
         return SendMessageResponse(task=self._agents.view.task(task, received.history_length))
 

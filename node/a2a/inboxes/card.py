@@ -49,10 +49,10 @@ class InboxCardApi:
 
 
 def signing(base: str) -> dict[str, object]:
-    """Tells the clients of an inbox that takes signed messages only how to sign.
+    """The extension that tells clients how to sign, for an inbox that takes only signed messages.
 
-    It is not `required`: a client that must understand all required extensions could not even read from the agent,
-    which takes no signature.
+    It is not `required`: a client has to understand all required extensions, or it could not even read from the agent,
+    which needs no signature.
     """
     return {
         "uri": f"{base}/recipes/sign-a-request",

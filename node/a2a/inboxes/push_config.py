@@ -20,7 +20,7 @@ IN_MESSAGE = ("body", "configuration", "taskPushNotificationConfig")
 """Where a request to send a message has a config."""
 
 VISIBLE = f"^([!-~]([ -~]*[!-~])?)?{END}"
-"""What a header may say: ASCII without control characters, and blanks only inside."""
+"""What a header may say: ASCII without control characters, and spaces only inside."""
 
 ConfigId = Annotated[str, Meta(pattern="^[A-Za-z0-9._~-]{0,64}" + END, examples=["c1"])]
 
@@ -76,7 +76,7 @@ def shown(task_id: str, target: PushTarget) -> PushConfig:
 
 
 async def target_of(sent: SentPushConfig, targets: TargetPolicy, client: str) -> PushTarget:
-    """What is kept of a config, its URL judged. Its id is empty if it has none. Raises Invalid."""
+    """What is kept of a config, once its URL is accepted; its id is empty if it has none. Raises Invalid."""
     try:
         kept = await targets.accept(sent.url, client)
     except Invalid as invalid:

@@ -1,8 +1,8 @@
-"""Push notifications of inboxes' tasks: who is told (A2A v1.0 §3.1.7-10), and what (§4.3.3).
+"""Push notifications about the tasks of inboxes: who is told (A2A v1.0 §3.1.7-10), and what (§4.3.3).
 
-A receiver is told by callbacks, so what holds for those holds here: where they may go, how many at a time, for whom,
-how often they are tried, and the node's signature. It gets the events of a stream. What changes while a receiver is
-slow is told by one event, as a slow stream does.
+They are callbacks, and so have the same rules: where they may go, how many at a time, for whom, how often they are
+tried, and the node's signature. A receiver gets the events of a stream. What changes while it is slow is told by one
+event, as on a slow stream.
 """
 
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ class PushConfigService:
         return PushConfigs([shown(task_id, each) for each in (await self._all(address, task_id)).values()])
 
     async def delete(self, address: str, task_id: str, config_id: str) -> None:
-        """Tell a receiver no more; also if it was told no more before. Raises A2AError, StoreUnavailable."""
+        """Tell a receiver no more; it is no error if it was not told before. Raises A2AError, StoreUnavailable."""
         try:
             await self._pushes.remove(address, task_id, config_id)
         except Refused as refused:
@@ -82,7 +82,7 @@ class PushSource:
     """What receivers are told of tasks: the messages of an event, and what each says when it is sent."""
 
     pause_ms = 0
-    """Every change is told as soon as the one before it has arrived."""
+    """Each change is sent as soon as the one before it has arrived."""
 
     def __init__(self, view: TaskView, pushes: InboxPushes) -> None:
         self._view = view
@@ -138,7 +138,7 @@ class PushSource:
             await self._pushes.remove(str(data["inbox"]), str(data["inbox_task"]), str(data["config"]))
 
     def _events(self, task: InboxTask, message_id: str, status: str, at: int) -> list[StreamResponse]:
-        """What a stream told when a message of the task had got that status; without one, how the task stands."""
+        """What a stream told when the message got that status; without a status, how the task stands."""
         if not status:
             return [StreamResponse(task=self._view.task(task, 0))]
         named = [turn.id for turn in task.turns]

@@ -41,18 +41,18 @@ CODES = {
 """Codes of JSON-RPC and A2A (A2A v1.0 §5.4) by the reason of a failure."""
 
 OTHER_CODE = -32000
-"""For what neither has a code: limits, and a node that is not available. Its HTTP status is not 200."""
+"""The code where neither has one: limits, and a node that is not available. Its HTTP status is not 200."""
 
 OF_HTTP = ("body.", "host.", "signature.")
-"""How the codes begin of what is wrong with the HTTP request, so that HTTP's own status says it, too."""
+"""Prefixes of the error codes for faults of the HTTP request itself, which its status reports, too."""
 
 PARSE_ERROR = -32700
 
 CALL_ID = "rpc.id"
-"""Where the JSON of a call's id is kept beside the parameters of its path: the answer to a failure repeats it."""
+"""The path parameter that holds a call's id as JSON, so that the answer to a failure can repeat it."""
 
 READ: dict[str, Callable[[object], object]] = {"pageSize": integer, "historyLength": integer, "status": state}
-"""Params that ProtoJSON allows in several forms."""
+"""How params are read that ProtoJSON allows in several forms."""
 
 RpcId = Annotated[str, Meta(max_length=256)] | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None
 
@@ -219,7 +219,7 @@ async def _read(request: Request) -> RpcCall:
 
 
 def _params(params: bytes, kind: type[T]) -> T:
-    """The params of a call, by their names in JSON or in the proto file, which the fields have. Raises Invalid."""
+    """The params of a call, by their names in JSON or, as the fields have them, in the proto file. Raises Invalid."""
     members = decode(params, dict[str, msgspec.Raw])
     named = ((each.encode_name, members.get(each.encode_name, members.get(each.name))) for each in fields(kind))
     given = {

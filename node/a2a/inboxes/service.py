@@ -20,13 +20,13 @@ from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 
 MAX_SAID_BYTES = 24 * 1024
-"""Of the JSON of a message, with its metadata: it is kept beside the text that its owner reads."""
+"""Largest JSON of a message, with its metadata. It is kept in addition to the text that its owner reads."""
 
 MAX_TURNS = 32
 """Messages of one task."""
 
 PAGE_BYTES = 1024 * 1024
-"""Of JSON: a page of tasks ends with the one that reaches it."""
+"""Bytes of JSON on a page of tasks, which ends with the one that reaches it."""
 
 AT = re.compile("[0-9]{1,15}")
 """Milliseconds since 1970."""
@@ -38,10 +38,10 @@ PLACES: dict[object, tuple[str | int, ...]] = {
     "body": ("body", "message", "parts"),
     "thread": ("body", "message", "contextId"),
 }
-"""Where a message has what an inbox calls by these names."""
+"""Where an A2A message has the fields that an inbox calls by these names."""
 
 LOOK_BYTES = 4096
-"""Cost of a task of a context that is looked at, 60 us of which Redis has half, in bytes of an answer."""
+"""What looking at one task of a context costs, in bytes of an answer. It takes 60 µs, half of them in Redis."""
 
 
 class InboxAgents:
@@ -91,7 +91,7 @@ class InboxAgents:
 
     async def pause(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
         """A task once it is over or needs its sender, or after `seconds`; as it is if it cannot be read any more, since
-        a client that is refused sends its message again. Raises A2AError.
+        a client that got an error would send its message again. Raises A2AError.
         """
         try:
             return await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
@@ -101,14 +101,14 @@ class InboxAgents:
             raise unknown(refused, task.id) from None
 
     async def change(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
-        """A task once it stands otherwise, or as it is after `seconds`. Raises A2AError, StoreUnavailable."""
+        """A task once it has changed, or as it is after `seconds`. Raises A2AError, StoreUnavailable."""
         try:
             return await self._tasks.wait(address, task, seconds, lambda found: found.stands != task.stands)
         except Refused as refused:
             raise unknown(refused, task.id) from None
 
     async def get(self, address: str, task_id: str, history_length: int | None = None) -> InboxTask:
-        """A task, as far as so much of its history needs it. Raises A2AError, StoreUnavailable."""
+        """A task, with as much of it read as that length of its history needs. Raises A2AError, StoreUnavailable."""
         try:
             return await self._tasks.get(address, task_id, history_length)
         except Refused as refused:
@@ -123,7 +123,7 @@ class InboxAgents:
         return task
 
     async def cancel(self, address: str, task_id: str) -> A2ATask:
-        """Take back the last message of a task; again it gets the same answer. Raises A2AError, StoreUnavailable."""
+        """Take back the last message of a task; repeated, it changes nothing. Raises A2AError, StoreUnavailable."""
         task = await self.get(address, task_id)
         try:
             return self.view.task(await self._tasks.cancel(address, task))
@@ -151,7 +151,7 @@ class InboxAgents:
         shown, room = left[:size], PAGE_BYTES
         tasks: list[A2ATask] = []
         for place, each in enumerate(shown):
-            with suppress(A2AError):  # its time is over
+            with suppress(A2AError):  # it has expired meanwhile
                 task = await self.get(address, each.id, query.history_length)
                 tasks.append(self.view.task(task, query.history_length, with_artifacts=query.include_artifacts))
                 room -= len(msgspec.json.encode(tasks[-1]))

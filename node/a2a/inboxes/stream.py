@@ -1,6 +1,6 @@
 """A stream of what becomes of a task, as server-sent events (A2A v1.0 §3.1.2, §3.1.6).
 
-What changes a task wakes every process that follows it, so it does not matter which one a client comes back to.
+A change of a task wakes every process that follows it, so it does not matter to which one a client comes back.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from node.web.streams import HEARTBEAT_SECONDS, STREAM_SECONDS, Piece, send_in_t
 COMMENT = b": still here\n\n"
 
 Form = Callable[[bytes], bytes]
-"""Makes the data of an event of the JSON of a StreamResponse, as a binding wants it."""
+"""Turns the JSON of a StreamResponse into the data of an event, as the binding wants it."""
 
 
 class TaskStream:
     """One stream: the task as it is, and then its changes."""
 
     def __init__(self, agents: InboxAgents, address: str, task: InboxTask, form: Form, *, is_whole: bool) -> None:
-        """`is_whole`: it goes on until the task is over, also while that waits for an answer of its sender."""
+        """`is_whole`: whether it goes on until the task is over, even while that waits for its sender."""
         self._agents = agents
         self._address = address
         self._task = task

@@ -23,7 +23,7 @@ ENDS: frozenset[InboxMessageStatus] = frozenset({"done", "refused", "expired", "
 """Statuses of its last message with which a task is over."""
 
 PAUSES: frozenset[InboxMessageStatus] = frozenset({*ENDS, "input_required"})
-"""Those in which nothing happens until its sender does something."""
+"""Statuses in which nothing happens until its sender does something."""
 
 _MESSAGE = msgspec.json.Decoder(Message)
 

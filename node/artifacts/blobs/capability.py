@@ -1,8 +1,8 @@
 """Signed capabilities of the embedded blob store: whoever has the text may do what it says, until it expires.
 
 A capability is `<payload>.<HMAC-SHA256>`, both base64url. The key is derived from the node's secret for this purpose
-alone, so that no other token of the node can pass for a capability. Nothing is stored here: that each upload happens
-only once is seen to by `upload`.
+alone, so that no other token of the node can pass for a capability. Nothing is stored here: `upload` sees to it that
+each upload happens only once.
 """
 
 import hmac

@@ -4,9 +4,9 @@
                                                /<id>.part     an upload in progress, locked by its writer
                                                /<id>.gone     deleted; the id takes no second upload
 
-A file has its final name only once it is complete and on the disk, so whatever can be read was
-verified. The kernel locks `.part`, so the lock of a writer that is killed ends with it. HTTP is in `disk_app`, states
-and quotas are in `node.artifacts.service`. A function that says "Blocks" must be called in a thread.
+A file has its final name only once it is complete and on the disk, so whatever can be read was verified. The kernel
+locks `.part`, so the lock of a writer that is killed ends with it. HTTP is in `disk_app`, states and quotas are in
+`node.artifacts.service`. A function that says "Blocks" must be called in a thread.
 """
 
 import asyncio
@@ -142,7 +142,7 @@ class DiskStore:
             os.truncate(gone, 0)
         except FileNotFoundError:
             gone.touch(0o600)
-            final.unlink(missing_ok=True)  # an upload that ended before the mark; a later one finds it
+            final.unlink(missing_ok=True)  # of an upload that ended before the mark; a later one finds it
         partial_file(final).unlink(missing_ok=True)
 
     def _sweep(self) -> int:

@@ -42,7 +42,7 @@ _UNTYPED = ([""], ["application/octet-stream"])
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
-# A page of any origin may use a capability URL: whoever has it may, and no cookie goes along.
+# A page of any origin may use a capability URL: whoever has it may use it, and no cookie goes along.
 _ALWAYS: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
     (b"content-security-policy", b"default-src 'none'; sandbox"),
@@ -148,7 +148,7 @@ class DiskApp:
         return None
 
     async def _stream(self, file: BinaryIO, start: int, end: int, receive: Receive, send: Send) -> None:
-        # Granian raises nothing on a send to a closed connection, so the disconnect is awaited beside the sending.
+        # Granian raises nothing on a send to a closed connection, so the disconnect is awaited at the same time.
         left = asyncio.ensure_future(until_disconnected(receive))
         try:
             while start < end and not left.done():
@@ -159,14 +159,14 @@ class DiskApp:
                 message = {"type": "http.response.body", "body": chunk, "more_body": start < end}
                 async with asyncio.timeout(self._send_stall):
                     await send(message)
-        except OSError as error:  # too few bytes have gone out then, which Content-Length shows to the reader
+        except OSError as error:  # too few bytes have been sent by then, as Content-Length tells the reader
             raise Disconnected from error
         finally:
             left.cancel()
 
 
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
-    """Refuse headers that do not fit the grant before a byte of the body is read (DESIGN 8)."""
+    """Refuse headers that do not fit the grant, before any byte of the body is read (DESIGN 8)."""
     sent = dict(headers)
     if sent.get(b"content-encoding", b"").lower() not in PLAIN:
         raise Refused("body.encoded")
@@ -181,7 +181,7 @@ def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
 
 
 def _normal(media_type: str) -> list[str]:
-    """A media type without differences of no meaning: case, and spaces around parameters."""
+    """A media type without differences that mean nothing: case, and spaces around parameters."""
     return [piece.strip().lower() for piece in media_type.split(";")]
 
 

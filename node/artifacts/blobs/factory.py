@@ -14,8 +14,7 @@ def open_store(
 ) -> BlobStore:
     """The store that RELAY_BLOB_URL names. Raises ValueError, which says what to write instead.
 
-    `aws` holds the AWS_* variables of `s3.AWS_VARIABLES` that are set. A `DiskStore` needs a
-    `DiskApp` in front of it; nothing else does.
+    `aws` holds the AWS_* variables of `s3.AWS_VARIABLES` that are set. A `DiskStore` needs a `DiskApp` in front of it.
     """
     if blob_url.startswith("s3:"):
         return S3Store.from_aws(blob_url, aws)

@@ -16,7 +16,7 @@ CHUNK_BYTES = 256 * 1024
 """Bytes moved at a time: enough that the hop to a thread costs little, few enough that many transfers fit in memory."""
 
 RETRY_AFTER_SECONDS = 5.0
-"""After a store was unavailable, another attempt makes sense in this time."""
+"""Time after which another attempt makes sense when a store was unavailable."""
 
 PROBE = b"relay-node"
 """The bytes that a check of a store writes, reads and deletes again."""

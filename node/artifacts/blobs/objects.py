@@ -1,6 +1,6 @@
 """Files in an S3 bucket under names of their own, for backups: put, got, listed, deleted.
 
-Every upload is signed with the SHA-256 of its bytes, so the service keeps what was sent or says no.
+Every upload is signed with the SHA-256 of its bytes, so the service keeps just these or refuses them.
 """
 
 import re
@@ -16,10 +16,10 @@ from node.artifacts.blobs.s3 import CONNECT_SECONDS, UNREACHABLE, Bucket, bucket
 from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, presign
 
 SILENCE_SECONDS = 60.0
-"""Without a byte, either way, before a request is given up."""
+"""How long no byte may move, either way, before a request is given up."""
 
 SIGNED_SECONDS = 3600
-"""For so long one signed request is good; it has to begin within that time."""
+"""How long a signed request is valid; it has to begin within that time."""
 
 _TIMEOUT = {"connect": CONNECT_SECONDS, "read": SILENCE_SECONDS, "write": SILENCE_SECONDS, "pool": SILENCE_SECONDS}
 _NAME = re.compile(r"<Key>([^<]*)</Key>")

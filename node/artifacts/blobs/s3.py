@@ -152,6 +152,15 @@ class S3Store:
             now=self._clock(),
         )
 
+    async def write(self, grant: Grant, content: bytes) -> None:
+        status = await self._put(grant, content)
+        if status == 412:  # what If-None-Match asks for: there are bytes already
+            raise Refused("blob.uploaded")
+        if status == 409:  # another PUT of this object is under way
+            raise Refused("blob.busy")
+        if status not in STORED:
+            raise BlobUnavailable(f"the bucket answered PUT with {status}")
+
     async def size(self, artifact_id: str) -> int | None:
         async with self._request(self._object("HEAD", artifact_id)) as response:
             if response.status == 404:
@@ -202,15 +211,6 @@ class S3Store:
         return SignedRequest(
             method, self._bucket.origin, self._bucket.path + self._bucket.prefix + blob_id(artifact_id)
         )
-
-    async def write(self, grant: Grant, content: bytes) -> None:
-        status = await self._put(grant, content)
-        if status == 412:  # what If-None-Match asks for: there are bytes already
-            raise Refused("blob.uploaded")
-        if status == 409:  # another PUT of this object is under way
-            raise Refused("blob.busy")
-        if status not in STORED:
-            raise BlobUnavailable(f"the bucket answered PUT with {status}")
 
     async def _put(self, grant: Grant, content: bytes) -> int:
         """PUT as a client does: to a presigned URL, with the headers that it signs. Returns the status."""

@@ -1,8 +1,7 @@
 """AWS Signature Version 4 for S3: in the headers of a request, or in its URL.
 
 Only what the S3 store needs: bodies are not hashed, since the signed `x-amz-checksum-sha256` says what an upload must
-be. Source: AWS "Signature Version 4 for API requests", checked against its
-published examples.
+be. Source: AWS "Signature Version 4 for API requests", checked against its published examples.
 """
 
 import hmac

@@ -129,7 +129,7 @@ def _allocate(fd: int, size: int, reserve: int) -> None:
 
 @contextmanager
 def _full_disk_refused() -> Generator[None]:
-    """Raise Refused `blob.full` for what the system says of a full disk."""
+    """Raise Refused `blob.full` for the errors of a full disk."""
     try:
         yield
     except OSError as error:
@@ -149,7 +149,7 @@ def gone_mark(final: Path) -> Path:
 
 
 def lock_file(path: Path) -> int:
-    """Lock a file, made if it is missing; its descriptor. Raises Refused `blob.busy` if it is locked already."""
+    """Lock a file, creating it if needed; returns its descriptor. Raises Refused `blob.busy` if it is locked."""
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
