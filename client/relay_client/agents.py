@@ -27,7 +27,7 @@ class AgentSkill(_Skill, total=False):
 
 
 class Agent(TypedDict):
-    """An entry of the directory. `reason`: why it was rejected; `liveness`: how it answered the last probes."""
+    """An entry in the directory. `reason`: why it was rejected; `liveness`: how it answered the last probes."""
 
     id: str
     status: EntryStatus
@@ -55,13 +55,13 @@ class _AgentPage(TypedDict):
 
 
 class AgentPage(_AgentPage, total=False):
-    """Agents, newest first; `incomplete` while a part of the node's store is out of reach."""
+    """Agents, newest first; `incomplete` while part of the node's store is out of reach."""
 
     incomplete: bool
 
 
 class SubmittedAgent(TypedDict):
-    """An entry just made or renewed. `checking`: its card is being fetched."""
+    """An entry just made or renewed; its `status` is `checking` while its card is being fetched."""
 
     id: str
     status: EntryStatus
@@ -70,7 +70,7 @@ class SubmittedAgent(TypedDict):
 
 
 class AgentHit(TypedDict):
-    """An agent that a search found, and the skill that did it."""
+    """An agent that a search found, and the skill that matched."""
 
     agent_id: str
     name: str
@@ -90,14 +90,14 @@ class AgentHits(Found):
 
 
 class RemovedAgent(TypedDict):
-    """An entry is gone."""
+    """Confirms that an entry is gone."""
 
     id: str
     status: str
 
 
 class Agents(Room[M_co]):
-    """The directory of agents. Where no token is given, the signer's key proves whose entry it is."""
+    """The directory of agents. Without a token, the signer's key proves whose entry it is."""
 
     @Operation
     def register(
@@ -108,11 +108,11 @@ class Agents(Room[M_co]):
         token: str | None = None,
         key: str | None = None,
     ) -> Call[SubmittedAgent]:
-        """List an agent, or renew it: by its card (`name`, `description`, `skills`) and the token of its inbox or your
-        key, or by the `url` of its card, which the node fetches; `checked` waits for that.
+        """List an agent, or renew its entry: either by its card (`name`, `description`, `skills`) and the token of its
+        inbox or a signature, or by the `url` of its card, which the node fetches; `checked` waits for that.
         """
         fields = {"card": card, "url": url}
-        # The proof of a card that is fetched is its host: a signature would say nothing.
+        # A fetched card is proven by its host: a signature would add nothing.
         call = Call.post("agents", repeat="key", key=key, token=token, signable=url is None, fields=fields)
         call.pace = "agent"
         return call
@@ -124,12 +124,12 @@ class Agents(Room[M_co]):
 
     @Operation
     def get(self, agent_id: str, *, wait: float = 0) -> Call[Agent]:
-        """The entry of an agent; `wait` seconds until it is checked."""
+        """The entry of an agent; waits up to `wait` seconds until it has been checked."""
         return Call.get("agents", agent_id, wait=wait)
 
     @Procedure
     def checked(self, agent_id: str) -> Steps[Agent]:
-        """The entry of an agent once its card was fetched, which takes 40 s at most."""
+        """The entry of an agent once its card has been fetched, which takes 40 s at most."""
         entry = yield from patiently(self, Agents.get.call(agent_id))
         return (yield from changed(self, entry, "checking", Agents.get.call(agent_id, wait=WAIT)))
 
@@ -151,7 +151,7 @@ class Agents(Room[M_co]):
 
 
 def card(name: str, description: str, skills: Mapping[str, str] | Sequence[AgentSkill]) -> dict[str, Any]:
-    """A card of the least that there must be: `skills` as names and what they mean, or as A2A has them."""
+    """A minimal card. `skills` maps names to descriptions, or lists skills as A2A does."""
     if isinstance(skills, Mapping):
         skills = [{"name": skill, "description": meaning} for skill, meaning in skills.items()]
     return {"name": name, "description": description, "skills": skills}

@@ -1,4 +1,4 @@
-"""Large bytes beside the messages: there and back, streamed, and checked by their digest."""
+"""Large bytes beside the messages: uploaded and downloaded as streams, and checked by their digest."""
 
 import hashlib
 import io
@@ -17,12 +17,12 @@ from relay_client.room import M_co, Operation, Procedure, Room
 from relay_client.steps import Answer, Do, NoAnswer, Read, Send, Steps
 
 PIECE = 256 * 1024  # bytes read at once
-STALLED = 60.0  # s that a transfer may be without progress
+STALLED = 60.0  # s without progress after which a transfer is given up
 OCTETS = "application/octet-stream"
 
 ArtifactStatus = Literal["registered", "verifying", "available", "rejected", "expired"]
 Progress = Callable[[int, int], None]
-"""Is told how many bytes of how many have been moved."""
+"""Called with the number of bytes transferred so far, and of all."""
 
 
 class Manifest(TypedDict):
@@ -45,7 +45,7 @@ class Manifest(TypedDict):
 
 
 class RegisteredArtifact(Manifest):
-    """An artifact just registered, and where to PUT its bytes; null where a repeated request came too late for it."""
+    """An artifact just registered; `upload_url` is where to PUT its bytes, None if a repeated request came too late."""
 
     upload_url: str | None
     upload_headers: dict[str, str]
@@ -53,7 +53,7 @@ class RegisteredArtifact(Manifest):
 
 
 class InlineContent(TypedDict):
-    """The bytes of a small artifact: `text`, or `base64` if they are none."""
+    """The bytes of a small artifact: `text`, or `base64` if they are not text."""
 
     id: str
     media_type: str
@@ -64,7 +64,7 @@ class InlineContent(TypedDict):
 
 
 class Artifacts(Room[M_co]):
-    """Large bytes, beside the messages."""
+    """Large bytes beside the messages."""
 
     @Operation
     def register(
@@ -77,7 +77,7 @@ class Artifacts(Room[M_co]):
         filename: str | None = None,
         key: str | None = None,
     ) -> Call[RegisteredArtifact]:
-        """Register an artifact; `upload` does it, sends the bytes, and waits until they are verified."""
+        """Register an artifact by its size in bytes and its digest in hex. `upload` does this and sends the bytes."""
         fields = {
             "publisher_id": publisher_id,
             "media_type": media_type,
@@ -91,12 +91,12 @@ class Artifacts(Room[M_co]):
 
     @Operation
     def complete(self, artifact_id: str) -> Call[Manifest]:
-        """Say that the bytes were uploaded."""
+        """Tell the node that the bytes are uploaded."""
         return Call.post("artifacts", artifact_id, "complete")
 
     @Operation
     def get(self, artifact_id: str, *, status: ArtifactStatus | None = None, wait: float = 0) -> Call[Manifest]:
-        """A manifest; with `wait` and the `status` that you know, once that is another one."""
+        """A manifest; with the `status` that you know, waits up to `wait` seconds for another one."""
         return Call.get("artifacts", artifact_id, status=status, wait=wait)
 
     @Operation
@@ -127,7 +127,7 @@ class Artifacts(Room[M_co]):
 
     @Operation
     def content(self, artifact_id: str) -> Call[None]:
-        """Where the bytes are is in the `Location` of the answer; `download` follows it."""
+        """Ask where the bytes are: the answer is a redirect, which `download` follows."""
         call = Call.get("artifacts", artifact_id, "content")
         call.leads = True
         return call
@@ -142,7 +142,7 @@ class Artifacts(Room[M_co]):
         filename: str | None = None,
         progress: Progress | None = None,
     ) -> Steps[Manifest]:
-        """Store a file or bytes; returns the manifest once the node has verified them."""
+        """Store a file or bytes, and return the manifest once they are verified. Raises RelayError if rejected."""
         source = Path(source) if isinstance(source, str) else source
         name = filename or (None if isinstance(source, bytes) else source.name)
         kind = media_type or mimetypes.guess_type(name or "")[0] or OCTETS
@@ -154,7 +154,7 @@ class Artifacts(Room[M_co]):
         headers = {**made["upload_headers"], "Content-Length": str(size)}
         put = Send("PUT", made["upload_url"], headers, partial(_pieces, source, size, progress), STALLED)
         clock = self.relay.carrier.clock
-        # Bytes take as long as they take: the deadline is for the time between the tries.
+        # A transfer may take as long as it makes progress: only the time between tries counts in the deadline.
         tries = Tries(clock, self.relay.patience, "the upload broke")
         while True:
             began = clock()
@@ -164,7 +164,7 @@ class Artifacts(Room[M_co]):
                 tries.ends += clock() - began
                 yield from tries.lost(lost)
                 continue
-            # An upload whose answer was lost has been done: its URL takes one.
+            # The URL takes one upload only: this refusal means that a try without an answer has succeeded.
             if answer.status < 300 or (tries.may_have_happened and _is_second_upload(answer)):
                 break
             tries.ends += clock() - began
@@ -178,7 +178,9 @@ class Artifacts(Room[M_co]):
 
     @Procedure
     def download(self, artifact_id: str, target: Path | str, *, progress: Progress | None = None) -> Steps[Manifest]:
-        """Save an artifact. The file appears once its digest is right; until then it is `<name>.part`."""
+        """Save an artifact. The file appears once its digest is right; until then it is
+        `<name>.part`. Raises DigestMismatch.
+        """
         target = Path(target)
         part = target.with_name(target.name + ".part")
         try:
@@ -191,7 +193,7 @@ class Artifacts(Room[M_co]):
 
     @Procedure
     def download_bytes(self, artifact_id: str) -> Steps[bytes]:
-        """The bytes of an artifact, verified."""
+        """The bytes of an artifact, verified. Raises DigestMismatch."""
         with io.BytesIO() as memory:
             yield from _fetch(self, artifact_id, memory, None)
             return memory.getvalue()
@@ -200,7 +202,7 @@ class Artifacts(Room[M_co]):
 def _fetch(room: "Artifacts[object]", artifact_id: str, file: IO[bytes], progress: Progress | None) -> Steps[Manifest]:
     manifest = yield from room.carry(Artifacts.get.call(artifact_id))
     clock = room.relay.carrier.clock
-    # As of an upload: the time in which bytes come does not count.
+    # As for an upload, the time in which bytes move does not count.
     tries = Tries(clock, room.relay.patience, "the download broke")
     while True:
         led = yield from room.relay.carrier.answer(Artifacts.content.call(artifact_id), room.relay.patience)
@@ -229,12 +231,12 @@ def _fetch(room: "Artifacts[object]", artifact_id: str, file: IO[bytes], progres
 
 
 def _is_second_upload(answer: Answer) -> bool:
-    """Whether a PUT is refused because the bytes are there, by the node or by an S3 service (If-None-Match)."""
+    """Whether a PUT is refused because the bytes are there already, by the node or by an S3 service (If-None-Match)."""
     return answer.status == 412 or answer.headers.get("x-error-code") == "blob.uploaded"
 
 
-def _keep(piece: bytes, learn: Callable[[bytes], object], file: IO[bytes]) -> None:
-    learn(piece)
+def _keep(piece: bytes, update: Callable[[bytes], object], file: IO[bytes]) -> None:
+    update(piece)
     file.write(piece)
 
 

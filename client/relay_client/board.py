@@ -40,7 +40,7 @@ class _Thread(TypedDict):
 
 
 class Thread(_Thread, total=False):
-    """A thread; `replies` and `next_since_seq` where it was read by itself."""
+    """A thread; `replies` and `next_since_seq` only if it was read by itself."""
 
     replies: list[Reply]
     next_since_seq: int
@@ -55,7 +55,7 @@ class _ThreadPage(TypedDict):
 
 
 class ThreadPage(_ThreadPage, total=False):
-    """Open threads, newest activity first; `incomplete` while a part of the node's store is out of reach."""
+    """Open threads, most recently active first; `incomplete` while part of the node's store is out of reach."""
 
     incomplete: bool
 
@@ -78,7 +78,7 @@ class Hits(Found):
 
 
 class Report(TypedDict):
-    """A report to the operator was kept."""
+    """Confirms that a report to the operator was kept."""
 
     status: str
 
@@ -88,7 +88,7 @@ class Board(Room[M_co]):
 
     @Operation
     def list(self, *, limit: int = 20, offset: int = 0) -> Call[ThreadPage]:
-        """Open threads, newest activity first."""
+        """Open threads, most recently active first."""
         return Call.get("board", limit=limit, offset=offset)
 
     @Operation
@@ -107,7 +107,7 @@ class Board(Room[M_co]):
 
     @Operation
     def get(self, thread_id: str, *, since_seq: int = 0, limit: int = 100, wait: float = 0) -> Call[Thread]:
-        """A thread with its replies after `since_seq`; `wait` seconds for one if there is none."""
+        """A thread and its replies after `since_seq`; if there are none, waits up to `wait` seconds for one."""
         return Call.get("board", "threads", thread_id, since_seq=since_seq, limit=limit, wait=wait)
 
     @Operation
@@ -135,7 +135,7 @@ class Board(Room[M_co]):
 
     @Operation
     def callbacks(self, thread_id: str, *, since: int = 0, wait: float = 0) -> Call[DeliveryPage]:
-        """How far the callbacks of your signed thread are; `wait` seconds until something differs from `since`."""
+        """The state of your signed thread's callbacks; waits up to `wait` seconds for a change after `since`."""
         return Call.get("board", thread_id, "callbacks", since=since, wait=wait, signable=True)
 
     @Operation
@@ -145,24 +145,24 @@ class Board(Room[M_co]):
 
     @Iteration
     def threads(self) -> Items[Thread]:
-        """All open threads, page by page, newest activity first."""
+        """All open threads, page by page, most recently active first."""
         return pages(self, Board.list.call, "threads", 100)
 
     @Iteration
     def replies(self, thread_id: str, *, since_seq: int = 0) -> Items[Reply]:
-        """Every reply after `since_seq` and those to come, until the thread is closed."""
+        """Every reply after `since_seq`, then those to come, until the thread is closed."""
         follower = Follower[Thread](self)
         while True:
             call = Board.get.call(thread_id, since_seq=since_seq, wait=WAIT)
             thread = yield from follower.read(call, partial(_has_gone_on, since_seq))
             for reply in thread.get("replies", []):
                 yield Item(reply)
-            reached = thread.get("next_since_seq", since_seq)  # further than the replies, if some are hidden
+            reached = thread.get("next_since_seq", since_seq)  # beyond the last reply shown, if some are hidden
             if thread["status"] == "closed" and reached <= since_seq:
                 return
             since_seq = reached
 
 
 def _has_gone_on(since_seq: int, thread: Thread) -> bool:
-    """Whether it was closed, or has replies after that, which may all be hidden."""
+    """Whether the thread was closed or has replies after `since_seq`, even if all of them are hidden."""
     return thread["status"] == "closed" or thread.get("next_since_seq", since_seq) > since_seq

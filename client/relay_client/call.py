@@ -1,4 +1,4 @@
-"""An operation that is to be called once: data, without any network."""
+"""One call of an operation, as data: nothing here uses the network."""
 
 import json
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from relay_client.errors import UsageError
 T = TypeVar("T")
 
 Repeat = Literal["safe", "key", "unsent"]
-"""When a try without an answer may be followed by another: `safe`, since a second does nothing new; `key`, since the
-node knows the Idempotency-Key; `unsent`, only if the first surely did not arrive."""
+"""When a try without an answer may be followed by another: `safe`, since a second changes nothing; `key`, since the
+node recognises the Idempotency-Key; `unsent`, only if the first surely did not arrive."""
 
 JSON = {"Content-Type": "application/json"}
-NO_STEPS = ("", ".", "..")
+NO_SEGMENTS = ("", ".", "..")
 
 
 @dataclass(slots=True)
@@ -31,11 +31,11 @@ class Call(Generic[T]):
     wait: float = 0
     """Seconds that the node may wait before it answers."""
     pace: str = ""
-    """Calls that share a limit share this; by default those of one path."""
+    """The limit that a call counts against; by default one of its method and path."""
     key: str | None = None
-    """The caller's own Idempotency-Key; otherwise each intention gets one."""
+    """The caller's own Idempotency-Key; otherwise each call gets one."""
     leads: bool = False
-    """The answer may be a redirect, which says what was asked for."""
+    """The answer may be a redirect, whose Location is what was asked for."""
 
     @property
     def paced_by(self) -> str:
@@ -43,20 +43,20 @@ class Call(Generic[T]):
 
     @staticmethod
     def get(
-        *steps: str, wait: float = 0, token: str | None = None, signable: bool = False, **query: Any
+        *segments: str, wait: float = 0, token: str | None = None, signable: bool = False, **query: Any
     ) -> "Call[Any]":
-        """A read below /api/v1; parameters that are None are left out."""
-        path = path_of(*steps, query=query, wait=wait)
+        """A GET below /api/v1; parameters that are None are left out."""
+        path = path_of(*segments, query=query, wait=wait)
         return Call("GET", path, headers=bearer(token), wait=wait, signable=signable and token is None)
 
     @staticmethod
-    def delete(*steps: str, token: str | None = None, signable: bool = False) -> "Call[Any]":
-        """A removal."""
-        return Call("DELETE", path_of(*steps), headers=bearer(token), signable=signable and token is None)
+    def delete(*segments: str, token: str | None = None, signable: bool = False) -> "Call[Any]":
+        """A DELETE below /api/v1."""
+        return Call("DELETE", path_of(*segments), headers=bearer(token), signable=signable and token is None)
 
     @staticmethod
     def post(
-        *steps: str,
+        *segments: str,
         fields: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] = JSON,
         repeat: Repeat = "safe",
@@ -66,23 +66,23 @@ class Call(Generic[T]):
         token: str | None = None,
         key: str | None = None,
     ) -> "Call[Any]":
-        """A step; fields that are None are left out."""
+        """A POST below /api/v1; fields that are None are left out."""
         given = {name: value for name, value in fields.items() if value is not None} if fields else {}
         body = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()
         shown = {**headers, **bearer(token)} if token else headers
-        return Call("POST", path_of(*steps), body, shown, repeat, signable and token is None, wait, pace, key)
+        return Call("POST", path_of(*segments), body, shown, repeat, signable and token is None, wait, pace, key)
 
 
-def path_of(*steps: str, query: Mapping[str, Any] | None = None, wait: float = 0) -> str:
-    """A path below /api/v1, of steps that may hold anything but what would make it another path.
+def path_of(*segments: str, query: Mapping[str, Any] | None = None, wait: float = 0) -> str:
+    """A path below /api/v1, of segments that may hold anything but what would make it another path.
 
-    Raises UsageError for a step that is empty, `.` or `..`: libraries and proxies leave those out of a path, and the
+    Raises UsageError for a segment that is empty, `.` or `..`: libraries and proxies leave those out of a path, and the
     request would be about something else.
     """
-    for step in steps:
-        if step in NO_STEPS:
-            raise UsageError(f"an id or address cannot be {step!r}")
-    path = "/api/v1/" + "/".join([quote(step, safe=":") for step in steps])
+    for segment in segments:
+        if segment in NO_SEGMENTS:
+            raise UsageError(f"an id or address cannot be {segment!r}")
+    path = "/api/v1/" + "/".join([quote(segment, safe=":") for segment in segments])
     given = {name: value for name, value in (query or {}).items() if value is not None}
     if wait:
         given["wait"] = wait

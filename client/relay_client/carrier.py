@@ -1,4 +1,4 @@
-"""How one intention is carried out: retries, pauses, deadlines, and limits that are known to be used up."""
+"""How a call is carried out: retries, pauses, deadlines, and limits that are known to be used up."""
 
 import random
 import re
@@ -18,13 +18,13 @@ T = TypeVar("T")
 FIRST_PAUSE = 0.2  # s before the second try; each further pause is twice as long
 LONGEST_PAUSE = 5.0  # s between tries, where the node does not name a time
 ONE_AT_A_TIME = 0.25
-"""Seconds between calls of a limit whose time is over, until an answer says how many it takes again."""
+"""Seconds between calls after a used-up limit has opened again, until an answer says how many are left."""
 LIMITS_KEPT = 1000
-"""Limits that are remembered; a process that calls more paths than that forgets those it may pass again."""
+"""How many limits are remembered; a process that calls more paths than that forgets them, and learns them anew."""
 LONGEST_WAIT = 86_400.0
-"""Seconds; how many it takes says the node. With far more, the timeout of a request is none that sockets know."""
+"""Seconds. The node has a lower limit; far above this one, the timeout of a request would be too large for a socket."""
 NOT_BETTER_LATER = frozenset({501, 507})
-"""Of the 5xx, those that another try does not change."""
+"""The 5xx statuses that another try does not change."""
 
 
 class Signer(Protocol):
@@ -40,16 +40,16 @@ class Signer(Protocol):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long, and how often, an intention is tried."""
+    """How long, and how often, a call is tried."""
 
     deadline: float = 90.0
-    """Seconds for all tries together, beyond the seconds that the node was asked to wait. A limit's minute fits in."""
+    """Seconds for all tries together, on top of the `wait` asked of the node; it covers a limit's minute."""
     tries: int = 3
-    """Tries that fail. One that the node puts off, by 429 and a time, does not count."""
+    """How many tries may fail. One that the node puts off, by 429 and `Retry-After`, does not count."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a patience with which nothing could be tried."""
-        if not self.deadline > 0:  # NaN is none either
+        if not self.deadline > 0:  # nor NaN
             raise UsageError(f"a deadline is a number of seconds above 0, not {self.deadline}")
         if self.tries < 1:
             raise UsageError(f"tries are 1 or more, not {self.tries}")
@@ -57,7 +57,7 @@ class Patience:
 
 @dataclass(slots=True)
 class Limit:
-    """What the node last said of a limit."""
+    """What the node last said about a limit."""
 
     left: int
     opens: float
@@ -66,7 +66,7 @@ class Limit:
 
 @dataclass
 class Carrier:
-    """Makes steps of calls. Remembers what the node said of limits."""
+    """Makes steps of calls, and remembers what the node said about limits."""
 
     base_url: str
     signer: Signer | None = None
@@ -74,13 +74,13 @@ class Carrier:
     limits: dict[str, Limit] = field(default_factory=dict[str, Limit])
 
     def carry(self, call: Call[T], patience: Patience) -> Steps[T]:
-        """Carry an intention out, and return the JSON of the answer. Raises RelayError."""
+        """Carry out a call, and return the JSON of its answer. Raises RelayError."""
         answer = yield from self.answer(call, patience)
         return answer.json()
 
     def answer(self, call: Call[Any], patience: Patience, stream_silence: float = 0) -> Steps[Answer]:
-        """The answer of an intention, which is not an error. With `stream_silence`, its body is a stream, which ends
-        if it says nothing for so many seconds.
+        """The answer to a call, if it is not an error. With `stream_silence`, its body is a stream, which is given up
+        after that many seconds without a byte.
         """
         headers = call.headers
         if call.repeat == "key":
@@ -88,7 +88,7 @@ class Carrier:
         for name, value in headers.items():
             if not _fits_in_header(value):
                 raise UsageError(f"what is given for {name} is no text that a header may have")
-        if not call.wait < LONGEST_WAIT:  # NaN is none either
+        if not call.wait < LONGEST_WAIT:  # nor NaN
             raise UsageError(f"wait is a number of seconds that a node may wait, not {call.wait}")
         tries = Tries(self.clock, patience, f"no answer from {self.base_url}", call.wait)
         while True:
@@ -105,12 +105,12 @@ class Carrier:
             yield from tries.refused(answer, call.repeat)
 
     def url(self, path: str) -> str:
-        """The address of a path of the node, or of what the node gave an address of."""
+        """The absolute URL of a path of the node, or of a URL that the node gave."""
         return self.base_url + path if path.startswith("/") else urljoin(self.base_url + "/", path)
 
     def _request(self, call: Call[Any], headers: Mapping[str, str], ends: float, stream_silence: float) -> Send:
         url = self.url(call.path)
-        if call.signable and self.signer:  # anew for each try: a signature counts once
+        if call.signable and self.signer:  # anew for each try: a signature is accepted once
             headers = {**headers, **self.signer.headers(call.method, url, headers, call.body)}
         timeout = stream_silence or min(TRY_SECONDS + call.wait, max(ends - self.clock(), 0.001))
         return Send(call.method, url, headers, call.body, timeout, bool(stream_silence))
@@ -143,8 +143,8 @@ class Carrier:
 
 
 class Tries:
-    """The tries of one intention that failed, and whether another may follow. `lost` and `refused` tell it how one
-    failed; they pause before the next, or raise.
+    """The failed tries of a call, and whether another may follow. `lost` and `refused` tell it how one failed; they
+    pause before the next, or raise.
     """
 
     def __init__(self, clock: Callable[[], float], patience: Patience, unanswered: str, wait: float = 0) -> None:
@@ -159,7 +159,7 @@ class Tries:
         """One of them may have done what was asked."""
 
     def lost(self, lost: NoAnswer, repeat: Repeat = "safe") -> Steps[None]:
-        """One had no answer. Raises Unreachable, DeadlineExceeded."""
+        """A try had no answer. Raises Unreachable, DeadlineExceeded."""
         self.may_have_happened = self.may_have_happened or not lost.unsent
         self.failures += 1
         if self._clock() >= self.ends:
@@ -170,7 +170,7 @@ class Tries:
         yield from self._pause(0, error)
 
     def refused(self, answer: Answer, repeat: Repeat = "safe") -> Steps[None]:
-        """The answer to one is an error. Raises Refused."""
+        """The answer to a try is an error. Raises Refused."""
         refused = refusal(answer.status, answer.headers, answer.content)
         refused.may_have_happened = self.may_have_happened
         put_off = _retry_after(answer)
@@ -181,9 +181,9 @@ class Tries:
         yield from self._pause(put_off, refused)
 
     def _pause(self, least: float, error: Exception) -> Steps[None]:
-        """Before the next try; the error, if that would begin after the deadline."""
+        """Pause before the next try; raise the error if that would begin after the deadline."""
         backoff = min(FIRST_PAUSE * 2 ** max(self.failures - 1, 0), LONGEST_PAUSE) * random.uniform(0.5, 1)
-        seconds = least + backoff if least else backoff  # those who were put off together come back one by one
+        seconds = least + backoff if least else backoff  # so that those put off together come back one by one
         if self._clock() + seconds > self.ends:
             raise error
         yield Sleep(seconds)
@@ -193,7 +193,7 @@ _LEFT = re.compile(r";r=(\d+);t=(\d+)")
 
 
 def base_of(url: str) -> str:
-    """The address of a node, for paths to be put behind it. Raises UsageError."""
+    """The address of a node, for paths to be appended to. Raises UsageError if it is none."""
     try:
         parts = urlsplit(url)
         is_right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -209,7 +209,7 @@ def _fits_in_header(value: object) -> bool:
 
 
 def _is_unknown(error: Refused) -> bool:
-    """Whether the write may have happened all the same."""
+    """Whether the write may have happened nevertheless."""
     return error.code == "store.unknown" or (error.status >= 500 and not error.code)
 
 

@@ -1,4 +1,4 @@
-"""What a worker does for its claims beside the work: renews leases, gives claims up, hears of rejected results."""
+"""What a worker does for its claims besides the work: renew leases, give claims up, follow submitted results."""
 
 import asyncio
 from contextlib import suppress
@@ -9,18 +9,18 @@ from relay_client.errors import RelayError
 from relay_client.follow import PASSING
 from relay_client.tasks import OVER, ClaimedTask, TaskStatus
 
-RENEWALS = 3  # of a lease, in the time it lasts: one may fail
+RENEWALS = 3  # of a lease, within its duration: one may fail
 RELEASE_SECONDS = 3.0  # s that giving a claim up may take when the worker ends
 FOLLOWED = 50
-"""Submitted contracts that are followed at a time: each has a request that waits, and transports have a hundred
-connections at most."""
+"""How many submitted contracts are followed at a time: each takes a waiting request, and transports have at most a
+hundred connections."""
 REVIEWED: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", *OVER)
 """All statuses but `submitted`."""
 
 
 class Submitted:
-    """Follows contracts whose publishers review the result, and has those that were rejected ready, with their leases
-    renewed. Of more than FOLLOWED the oldest is followed no longer: if it is rejected, its lease ends the claim.
+    """Follows contracts whose publishers review the result, and keeps the rejected ones ready, with their leases
+    renewed. Beyond FOLLOWED, the oldest is no longer followed: if it is rejected, its lease ends the claim.
     """
 
     def __init__(self, relay: AsyncRelay) -> None:
@@ -35,7 +35,7 @@ class Submitted:
 
     @property
     def follows(self) -> int:
-        """How many contracts it follows, those included whose leases it renews."""
+        """How many contracts it follows, including those whose leases it renews."""
         return len(self._followers)
 
     def follow(self, task: ClaimedTask) -> None:
@@ -45,14 +45,14 @@ class Submitted:
         self._followers[task["id"]] = asyncio.create_task(self._follow(task))
 
     def next_rejected(self) -> ClaimedTask | None:
-        """A contract to go on with, which is followed no longer; its `rejection` says why. None if there is none."""
+        """A contract to go on with, which is no longer followed; its `rejection` says why. None if there is none."""
         for task_id in self._rejected:
             self._leave(task_id)
             return self._rejected.pop(task_id)
         return None
 
     async def end(self) -> None:
-        """Follow nothing any more. What was rejected and not gone on with is released: others may claim it at once."""
+        """Stop following. What was rejected and not resumed is released: others may claim it at once."""
         followers = list(self._followers.values())
         for task_id in list(self._followers):
             self._leave(task_id)
@@ -72,7 +72,7 @@ class Submitted:
                 again = cast("ClaimedTask", {**record, "claim_token": task["claim_token"]})
                 self._rejected[task_id] = again
                 await renew(self._relay, again)
-                if again["lease_seconds"]:  # then the claim is lost
+                if again["lease_seconds"]:  # it is renewed no more: the claim is lost
                     del self._rejected[task_id]
         self._followers.pop(task_id, None)
 
@@ -90,6 +90,6 @@ async def renew(relay: AsyncRelay, task: ClaimedTask) -> None:
 
 
 async def release(relay: AsyncRelay, task: ClaimedTask) -> None:
-    """Give a claim up, if that is quickly done."""
+    """Give up a claim, if that can be done quickly."""
     with suppress(RelayError, asyncio.TimeoutError):  # then the lease ends the claim
         await asyncio.wait_for(relay.tasks.release(task["id"], task["claim_token"]), RELEASE_SECONDS)

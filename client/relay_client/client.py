@@ -1,4 +1,4 @@
-"""`Relay` and `AsyncRelay`: a connection to a node, and what carries steps out over it."""
+"""`Relay` and `AsyncRelay`: the connections to a node, and the executors that carry out steps over them."""
 
 import asyncio
 import copy
@@ -35,8 +35,9 @@ class _Rooms(Generic[M_co]):
         self._make_rooms()
 
     def with_options(self: R, *, deadline: float | None = None, tries: int | None = None) -> R:
-        """The same connections with another patience; close the original only. Raises UsageError for one that allows
-        no try.
+        """The same client with another `deadline` or `tries`. It shares the connections: close only the original.
+
+        Raises UsageError for values that allow no try.
         """
         other = copy.copy(self)
         other.patience = Patience(
@@ -46,11 +47,11 @@ class _Rooms(Generic[M_co]):
         return other
 
     def run(self, steps: Steps[Any]) -> Any:
-        """Carry steps out."""
+        """Carry out steps, and return their value. Raises RelayError."""
         raise NotImplementedError
 
     def iterate(self, steps: Items[Any]) -> Any:
-        """Carry steps out, and give what they give."""
+        """Carry out steps, and yield their values. Raises RelayError."""
         raise NotImplementedError
 
     def _make_rooms(self) -> None:
@@ -66,7 +67,10 @@ class _Rooms(Generic[M_co]):
 
 
 class Relay(_Rooms[Sync]):
-    """A node, called by a program that waits. Threads may share one."""
+    """A node, called synchronously. Threads may share one.
+
+    `deadline`: seconds for all tries of a call, on top of its `wait`; `tries`: how many of them may fail.
+    """
 
     def __init__(
         self,
@@ -81,7 +85,7 @@ class Relay(_Rooms[Sync]):
         self._transport = transport or HttpxTransport()
 
     def run(self, steps: Steps[T]) -> T:
-        """Carry steps out."""
+        """Carry out steps, and return their value. Raises RelayError."""
         executor = _Executor(self._transport)
         result: Any = None
         try:
@@ -93,7 +97,7 @@ class Relay(_Rooms[Sync]):
             executor.close(steps)
 
     def iterate(self, steps: Items[T]) -> Generator[T, None, None]:
-        """Carry steps out, and give what they give."""
+        """Carry out steps, and yield their values. Raises RelayError."""
         executor = _Executor(self._transport)
         result: Any = None
         try:
@@ -121,7 +125,7 @@ class Relay(_Rooms[Sync]):
 
 
 class AsyncRelay(_Rooms[Async]):
-    """A node, called from asyncio."""
+    """A node, called from asyncio: `Relay` with methods that are awaited and iterations for `async for`."""
 
     def __init__(
         self,
@@ -136,7 +140,7 @@ class AsyncRelay(_Rooms[Async]):
         self._transport = transport or AsyncHttpxTransport()
 
     async def run(self, steps: Steps[T]) -> T:
-        """Carry steps out."""
+        """Carry out steps, and return their value. Raises RelayError."""
         executor = _AsyncExecutor(self._transport)
         result: Any = None
         try:
@@ -150,7 +154,7 @@ class AsyncRelay(_Rooms[Async]):
             await executor.close(steps)
 
     async def iterate(self, steps: Items[T]) -> AsyncGenerator[T, None]:
-        """Carry steps out, and give what they give."""
+        """Carry out steps, and yield their values. Raises RelayError."""
         executor = _AsyncExecutor(self._transport)
         result: Any = None
         try:
@@ -179,12 +183,12 @@ class AsyncRelay(_Rooms[Async]):
 
 
 def _advance(steps: Generator[E, Any, Any], result: Any) -> E:
-    """Tell steps what came of the last one: the next."""
+    """The next effect of the steps, once they know the result of the last."""
     return steps.throw(result) if isinstance(result, NoAnswer) else steps.send(result)
 
 
 class _Executor:
-    """Does what one run of steps asks for, with at most one stream open. A failed connection becomes NoAnswer."""
+    """Performs the effects of one run of steps, with at most one stream open. Returns NoAnswer, to be thrown there."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -221,7 +225,7 @@ class _Executor:
 
 
 class _AsyncExecutor:
-    """The same, awaited."""
+    """The same for asyncio."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport

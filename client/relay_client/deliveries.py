@@ -1,10 +1,10 @@
-"""How far callbacks are."""
+"""The state of callbacks."""
 
 from typing import Literal, TypedDict
 
 
 class Delivery(TypedDict):
-    """A callback that is on its way, or was."""
+    """A callback that is on its way, has arrived, or was given up."""
 
     id: str
     type: str

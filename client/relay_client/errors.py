@@ -10,13 +10,13 @@ class RelayError(Exception):
 
 
 class UsageError(RelayError, ValueError):
-    """What was given cannot be sent to any node (an address, a token, a text, a value that JSON has no form for), or by
-    this client: it is closed, or was given no time.
+    """An argument cannot be sent to any node (an address, a token, a text, a value that JSON has no form for), or this
+    client cannot send: it is closed, or was given no time.
     """
 
 
 class InvalidAnswer(RelayError):
-    """The answer is none of a node's: something else is at that address, or in between."""
+    """The answer does not come from a node: something else is at that address, or in between."""
 
 
 class Refused(RelayError):
@@ -31,7 +31,7 @@ class Refused(RelayError):
         self.detail = detail
         """Of a 422: every wrong field."""
         self.may_have_happened = False
-        """An earlier try of the same intention had no answer, so this may refuse what that try has done."""
+        """An earlier try of the same call had no answer, so this refusal may be a consequence of what that try did."""
 
     def __str__(self) -> str:
         return f"{self.args[0]} ({f'{self.status} {self.code}'.strip()})"
@@ -47,11 +47,11 @@ class InvalidRequest(Refused):
 
 
 class NotAllowed(Refused):
-    """401 or 403: the proof is missing or another's."""
+    """401 or 403: the proof (token or signature) is missing or somebody else's."""
 
 
 class NotFound(Refused):
-    """404 or 410: there is no such thing, or no more."""
+    """404 or 410: there is no such thing, or no longer."""
 
 
 class Conflict(Refused):
@@ -59,11 +59,11 @@ class Conflict(Refused):
 
 
 class Limited(Refused):
-    """429: over a limit, and the deadline comes before the end of it."""
+    """429: a limit is used up, and the deadline comes before it opens again."""
 
 
 class Unavailable(Refused):
-    """5xx: the node cannot at present."""
+    """5xx: the node cannot do this at present."""
 
 
 class Unreachable(RelayError):
@@ -71,11 +71,11 @@ class Unreachable(RelayError):
 
 
 class DeadlineExceeded(RelayError):
-    """The deadline of the intention is over, or comes before the next try may begin."""
+    """The deadline of the call is over, or comes before the next try may begin."""
 
 
 class DigestMismatch(RelayError):
-    """Bytes are not those that the manifest promises."""
+    """The bytes are not those that the manifest promises."""
 
 
 def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:

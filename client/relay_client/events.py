@@ -1,4 +1,4 @@
-"""Events: follow instead of ask."""
+"""Events: following instead of asking."""
 
 import random
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from relay_client.room import Iteration, M_co, Operation, Room
 from relay_client.steps import Item, Items, NoAnswer, Read, Sleep, parsed
 
 LINES = "application/x-ndjson"
-SILENCE = 45.0  # s after which a stream is given up: it says something every 15
+SILENCE = 45.0  # s without a byte after which a stream is given up: a heartbeat comes every 15
 COME_BACK = (0.2, 1.0)  # s before a stream that ended is opened again, at random in between
 
 
@@ -28,7 +28,7 @@ class Event(_Event, total=False):
 
 
 class EventPage(TypedDict):
-    """Events after a cursor, the oldest first."""
+    """Events after a cursor, oldest first."""
 
     events: list[Event]
     cursor: str
@@ -49,8 +49,8 @@ class Events(Room[M_co]):
         wait: float = 0,
         token: str | None = None,
     ) -> Call[EventPage]:
-        """Events after a cursor (an event's `id`, `earliest`, `now`); `wait` seconds for one if there is none. `types`:
-        of one type or of several.
+        """Events after a cursor (an event's `id`, `earliest`, `now`); if there are none, waits up to `wait` seconds for
+        one. `types`: only of one type, or of several.
         """
         types = types if isinstance(types, str) else ",".join(types)  # a str is a sequence, too: of its characters
         query = {"topic": topic, "types": types or None, "cursor": cursor, "limit": limit}
@@ -60,7 +60,7 @@ class Events(Room[M_co]):
     def follow(
         self, topic: str, *, types: Sequence[str] | str = (), cursor: str = "now", token: str | None = None
     ) -> Items[Event]:
-        """Every event of a topic after a cursor, for ever, each once. Ends in NotFound with the thing it is about."""
+        """Every event of a topic after a cursor, for ever, each once. Raises NotFound once its thing is gone."""
         while True:
             call = Events.page.call(topic, types=types, cursor=cursor, token=token)
             call.headers = {**call.headers, "Accept": LINES}

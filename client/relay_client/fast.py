@@ -1,4 +1,4 @@
-"""A transport of aiohttp, several times as fast as httpx: `AsyncRelay(url, transport=AiohttpTransport())`.
+"""A transport on aiohttp, several times as fast as httpx: `AsyncRelay(url, transport=AiohttpTransport())`.
 
 Needs the extra `fast`. Make it where the event loop runs.
 """
@@ -27,12 +27,12 @@ class AiohttpTransport:
         self._is_closed = False
 
     async def send(self, request: Send) -> Answer:
-        with _told():
+        with _translated():
             async with self._asked(request) as got:
                 return Answer(got.status, got.headers, await got.read())
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
-        with _told():
+        with _translated():
             got = await self._asked(request)
         return Answer(got.status, got.headers, b""), _AsyncPieces(got)
 
@@ -50,7 +50,7 @@ class AiohttpTransport:
             self._session = aiohttp.ClientSession(headers=headers, **self._options)
         return self._session.request(
             request.method,
-            URL(request.url, encoded=True),  # as it is: the signature is about its text
+            URL(request.url, encoded=True),  # as it is: the signature covers its text
             headers=request.headers,
             data=content_of(request, beside_the_loop),
             allow_redirects=False,
@@ -63,7 +63,7 @@ class _AsyncPieces:
         self._got = got
 
     async def read(self) -> bytes:
-        with _told():
+        with _translated():
             return await self._got.content.readany()
 
     async def close(self) -> None:
@@ -75,8 +75,8 @@ def _timeout(seconds: float) -> aiohttp.ClientTimeout:
 
 
 @contextmanager
-def _told() -> Generator[None, None, None]:
-    """What went wrong, as other transports say it."""
+def _translated() -> Generator[None, None, None]:
+    """Raise the library's exceptions as the client's own."""
     try:
         yield
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:

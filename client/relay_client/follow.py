@@ -1,4 +1,4 @@
-"""What iterations have in common: they page, they wait, and they go on when the node was away."""
+"""What iterations have in common: they page, they wait, and they go on after the node was away."""
 
 import math
 from collections.abc import Callable, Container
@@ -14,19 +14,18 @@ from relay_client.steps import Item, Items, Sleep, Steps
 T = TypeVar("T")
 
 WAIT = 25.0  # s that a follower asks the node to wait, below the 30 that it waits at most
-RETURN_PAUSE = 5.0  # s before a follower comes back to a node that does not answer
-EARLY = 0.5  # of the seconds that the node was asked to wait: an answer before that has not waited
-FIRST_LULL = 0.2  # s after a first read that did not wait and found nothing; twice as long after each further one
+RETURN_PAUSE = 5.0  # s before a follower asks a node again that did not answer
+EARLY = 0.5  # share of the seconds that the node was asked to wait: a faster answer has not waited
+FIRST_LULL = 0.2  # s after a first read that did not wait and found nothing; doubles with each further one
 LONGEST_LULL = 5.0  # s
-LAST_LOOK = 1.0  # s that an answer may take beyond the time that somebody wants to wait
+LAST_LOOK = 1.0  # s that the last answer may take, even if the time is over before
 PASSING = (Unreachable, Unavailable, Limited, DeadlineExceeded)
 """What a follower waits out."""
 
 
 def patiently(room: Room[Any], call: Call[T], ends: float = math.inf) -> Steps[T]:
-    """The answer of a read, however long the node is away; until that time of the carrier's clock, or a moment later.
-
-    Raises DeadlineExceeded.
+    """The answer to a read, however long the node is away. Raises DeadlineExceeded at `ends` by the carrier's clock,
+    or a moment later.
     """
     carrier, patience = room.relay.carrier, room.relay.patience
     while True:
@@ -41,15 +40,15 @@ def patiently(room: Room[Any], call: Call[T], ends: float = math.inf) -> Steps[T
 
 
 class Lull:
-    """The pauses of a loop that reads with `wait`. A node with too many that wait answers at once, though there is
-    nothing new. After each such answer comes a pause, twice as long as the last.
+    """The backoff of a loop that reads with `wait`. A node with too many waiting requests answers at once, though there
+    is nothing new. After each such answer comes a pause, twice as long as the last.
     """
 
     def __init__(self) -> None:
         self._pause = 0.0
 
     def after(self, took: float, wait: float, *, is_new: bool) -> float:
-        """Seconds before the next read, after one that took so many of the seconds that it might wait."""
+        """Seconds to pause before the next read, after one that `took` seconds and might have taken `wait`."""
         if is_new or took >= wait * EARLY:
             self._pause = 0.0
         else:
@@ -58,7 +57,7 @@ class Lull:
 
 
 class Follower(Generic[T]):
-    """Reads the same thing again and again, patiently, and with pauses where `wait` does not make it wait."""
+    """Reads the same thing again and again, patiently, and with pauses where the node does not wait."""
 
     def __init__(self, room: Room[Any]) -> None:
         self._room = room
@@ -76,7 +75,7 @@ class Follower(Generic[T]):
 
 
 def until(room: Room[Any], read: Callable[..., Call[Any]], over: Container[Any], within: float | None) -> Steps[Any]:
-    """Read something with a status until it has one of those; for so many seconds, then DeadlineExceeded."""
+    """Read a record until its status is in `over`. Raises DeadlineExceeded after `within` seconds."""
     clock = room.relay.carrier.clock
     ends = math.inf if within is None else clock() + within
     follower = Follower[Any](room)
@@ -94,7 +93,7 @@ def until(room: Room[Any], read: Callable[..., Call[Any]], over: Container[Any],
 
 
 def changed(room: Room[Any], record: Any, status: str, call: Call[Any]) -> Steps[Any]:
-    """A record once it has that status no more, read by that call, which waits."""
+    """A record once it no longer has that status; `call` reads it again, and waits."""
     follower = Follower[Any](room)
     while record["status"] == status:
         record = yield from follower.read(call, partial(_has_left, status))
@@ -102,7 +101,7 @@ def changed(room: Room[Any], record: Any, status: str, call: Call[Any]) -> Steps
 
 
 def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: int) -> Items[Any]:
-    """What is listed, page by page. What moves between pages meanwhile is given once at most."""
+    """What is listed, page by page; nothing twice, even if it moves between pages meanwhile."""
     offset = 0
     given: set[str] = set()
     while True:

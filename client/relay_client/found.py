@@ -1,15 +1,15 @@
-"""What all searches answer alike."""
+"""What the answers of all searches have in common."""
 
 from typing import Literal, TypedDict
 
 HitMode = Literal["both", "meaning", "text"]
-"""What of a hit matched."""
+"""What of a hit matched the query."""
 SearchMode = Literal["both", "text"]
 """How the node searched: `text` when no embedding was at hand."""
 
 
 class LowerThreshold(TypedDict):
-    """Where a search would have found something."""
+    """A threshold at which the search would have found something, and how many hits."""
 
     threshold: float
     hits: int
@@ -20,7 +20,7 @@ class _Found(TypedDict):
 
 
 class Found(_Found, total=False):
-    """A search that was done; `incomplete` while a part of the node's store is out of reach."""
+    """The answer of a search; `incomplete` while part of the node's store is out of reach."""
 
     lower_threshold: LowerThreshold
     incomplete: bool

@@ -1,4 +1,4 @@
-"""Inboxes: addresses that anybody can write to while their owner is away."""
+"""Inboxes: addresses that anybody can write to, even while their owner is away."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,11 +15,11 @@ MessageStatus = Literal["queued", "read", "done", "input_required", "refused", "
 Settled = Literal["done", "input_required", "refused"]
 Policy = Literal["open", "signed", "contacts"]
 SETTLED = ("done", "input_required", "refused", "expired", "withdrawn")
-"""Statuses of messages that are held no longer."""
+"""Statuses of messages that are no longer held."""
 
 
 class OpenedInbox(TypedDict):
-    """An inbox just opened or renewed; who proves itself by a key needs no token."""
+    """An inbox just opened or renewed; an owner who signs needs no token."""
 
     address: str
     inbox_token: str
@@ -30,7 +30,7 @@ class OpenedInbox(TypedDict):
 
 
 class Inbox(TypedDict):
-    """What everybody may know of an inbox."""
+    """What everybody may know about an inbox."""
 
     address: str
     label: str | None
@@ -63,7 +63,7 @@ class InboxMessage(TypedDict):
 
 
 class InboxPage(TypedDict):
-    """Unsettled messages, the oldest first."""
+    """Unsettled messages, oldest first."""
 
     messages: list[InboxMessage]
     next_since_seq: int
@@ -99,7 +99,7 @@ class SentMessage(_Answered):
 
 
 class SettledMessage(TypedDict):
-    """A message that is held no longer."""
+    """A message that is no longer held."""
 
     id: str
     seq: int
@@ -108,21 +108,21 @@ class SettledMessage(TypedDict):
 
 
 class SettledThrough(TypedDict):
-    """Messages up to a number are held no longer."""
+    """Messages up to `through_seq` are no longer held."""
 
     through_seq: int
     settled: int
 
 
 class ClosedInbox(TypedDict):
-    """An inbox is gone."""
+    """Confirms that an inbox is gone."""
 
     address: str
     status: str
 
 
 class Inboxes(Room[M_co]):
-    """Addresses that anybody can write to. Where no token is given, the signer's key proves the owner."""
+    """Addresses that anybody can write to. Without a token, the signer's key proves the owner."""
 
     @Operation
     def open(
@@ -140,7 +140,7 @@ class Inboxes(Room[M_co]):
         token: str | None = None,
         key: str | None = None,
     ) -> Call[OpenedInbox]:
-        """Open an inbox; with its token, or signed, renew it. A client with a signer opens the inbox of its key."""
+        """Open an inbox, or renew it by its token. A client with a signer opens or renews the inbox of its key."""
         fields = {
             "label": label,
             "description": description,
@@ -156,12 +156,12 @@ class Inboxes(Room[M_co]):
 
     @Operation
     def get(self, address: str) -> Call[Inbox]:
-        """What everybody may know of an inbox."""
+        """What everybody may know about an inbox."""
         return Call.get("inboxes", address)
 
     @Operation
     def close(self, address: str, token: str | None = None) -> Call[ClosedInbox]:
-        """Close an inbox: what it holds ends as expired."""
+        """Close an inbox: the messages that it holds become `expired`."""
         return Call.delete("inboxes", address, token=token, signable=True)
 
     @Operation
@@ -181,7 +181,7 @@ class Inboxes(Room[M_co]):
         wait: float = 0,
         key: str | None = None,
     ) -> Call[SentMessage]:
-        """Send a message; with `wait`, get its owner's answer if it comes within those seconds."""
+        """Send a message, to expire in `expires_in` seconds; with `wait`, get an answer that comes within that time."""
         fields = {
             "body": body,
             "ciphertext": ciphertext,
@@ -193,8 +193,8 @@ class Inboxes(Room[M_co]):
             "artifact_ids": artifact_ids,
             "expires_in": expires_in,
         }
-        steps = ("inboxes", address, "messages")
-        call = Call.post(*steps, repeat="key", key=key, signable=True, fields=fields, wait=wait)
+        path = ("inboxes", address, "messages")
+        call = Call.post(*path, repeat="key", key=key, signable=True, fields=fields, wait=wait)
         if wait:
             call.path += f"?wait={wait:g}"
         return call
@@ -203,9 +203,9 @@ class Inboxes(Room[M_co]):
     def read(
         self, address: str, token: str | None = None, *, since_seq: int = 0, limit: int = 50, wait: float = 0
     ) -> Call[InboxPage]:
-        """Unsettled messages after `since_seq`; `wait` seconds for one if there is none."""
-        steps = ("inboxes", address, "messages")
-        return Call.get(*steps, token=token, signable=True, since_seq=since_seq, limit=limit, wait=wait)
+        """Unsettled messages after `since_seq`; if there are none, waits up to `wait` seconds for one."""
+        path = ("inboxes", address, "messages")
+        return Call.get(*path, token=token, signable=True, since_seq=since_seq, limit=limit, wait=wait)
 
     @Operation
     def settle(
@@ -219,14 +219,14 @@ class Inboxes(Room[M_co]):
         reply_ciphertext: str | None = None,
         artifact_ids: Sequence[str] | None = None,
     ) -> Call[SettledMessage]:
-        """Stop holding a message, and answer its sender."""
+        """Settle a message: the node no longer holds it, and its sender learns `status` and reply."""
         fields = {"status": status, "reply": reply, "reply_ciphertext": reply_ciphertext, "artifact_ids": artifact_ids}
-        steps = ("inboxes", address, "messages", message_id, "settle")
-        return Call.post(*steps, token=token, signable=True, fields=fields)
+        path = ("inboxes", address, "messages", message_id, "settle")
+        return Call.post(*path, token=token, signable=True, fields=fields)
 
     @Operation
     def settle_through(self, address: str, through_seq: int, token: str | None = None) -> Call[SettledThrough]:
-        """Settle all messages up to a number as done."""
+        """Settle all messages up to and including `through_seq` as done."""
         return Call.post("inboxes", address, "settle", token=token, signable=True, fields={"through_seq": through_seq})
 
     @Operation
@@ -239,40 +239,42 @@ class Inboxes(Room[M_co]):
         status: MessageStatus | None = None,
         wait: float = 0,
     ) -> Call[Receipt]:
-        """What became of a message; with `wait` and the `status` that you know, once that is another one."""
-        steps = ("inboxes", address, "messages", message_id)
-        return Call.get(*steps, token=receipt_token, signable=True, status=status, wait=wait)
+        """What became of a message; with the `status` that you know, waits up to `wait` seconds for another one."""
+        path = ("inboxes", address, "messages", message_id)
+        return Call.get(*path, token=receipt_token, signable=True, status=status, wait=wait)
 
     @Operation
     def withdraw(self, address: str, message_id: str, receipt_token: str) -> Call[SettledMessage]:
-        """Take back a message that is not settled."""
+        """Take back a message that is not settled yet."""
         return Call.delete("inboxes", address, "messages", message_id, token=receipt_token)
 
     @Operation
     def callbacks(
         self, address: str, token: str | None = None, *, since: int = 0, wait: float = 0
     ) -> Call[DeliveryPage]:
-        """How far the callbacks of your inbox are; `wait` seconds until something differs from `since`."""
+        """The state of your inbox's callbacks; waits up to `wait` seconds for a change after `since`."""
         return Call.get("inboxes", address, "callbacks", since=since, wait=wait, token=token, signable=True)
 
     @Procedure
     def answer(
         self, address: str, message_id: str, receipt_token: str, *, within: float | None = None
     ) -> Steps[Receipt]:
-        """The receipt of a message once it is settled; `within` so many seconds, or however long."""
+        """The receipt of a message once it is settled. Raises DeadlineExceeded after `within` seconds; without it,
+        waits for as long as it takes.
+        """
         return until(self, partial(Inboxes.receipt.call, address, message_id, receipt_token), SETTLED, within)
 
     @Iteration
     def messages(self, address: str, token: str | None = None, *, settle: bool = True) -> Items[InboxMessage]:
         """Every message of your inbox, for ever. Each is settled as done when the loop asks for the next, unless the
-        body has settled it; one whose body failed comes again. `settle=False` leaves that to you.
+        body has settled it; if the body raises, the message comes again. `settle=False` leaves settling to you.
         """
         since, epoch = 0, None
         follower = Follower[InboxPage](self)
         while True:
             call = Inboxes.read.call(address, token, since_seq=since, wait=WAIT)
             page = yield from follower.read(call, lambda page: page["messages"])
-            if epoch not in (None, page["epoch"]):  # closed and opened again meanwhile: it counts anew
+            if epoch not in (None, page["epoch"]):  # opened again or rotated meanwhile: read from its first message
                 since, epoch = 0, page["epoch"]
                 continue
             epoch = page["epoch"]
@@ -288,4 +290,4 @@ def _settled(room: Room[Any], address: str, message_id: str, token: str | None) 
         yield from patiently(room, Inboxes.settle.call(address, message_id, token))
     except Refused as refused:
         if refused.code not in ("inbox.settled", "receipt.unknown"):
-            raise  # otherwise the body of the loop has settled it, or its time was over
+            raise  # otherwise the body of the loop has settled it, or it has expired

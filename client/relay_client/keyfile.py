@@ -1,4 +1,4 @@
-"""A secret of 32 bytes in a file that its owner alone may read."""
+"""A secret of 32 bytes in a file that only its owner may read."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,9 @@ LENGTH = 32  # bytes
 
 
 def kept_in(path: Path | str, make: Callable[[], bytes]) -> bytes:
-    """What is in the file, which is made if there is none. PermissionError if others may read it."""
+    """The secret in the file, which is created if there is none. Raises PermissionError if others may read it,
+    ValueError if it is no such secret.
+    """
     file = Path(path)
     if not file.exists():
         _keep(file, make())
@@ -24,7 +26,7 @@ def kept_in(path: Path | str, make: Callable[[], bytes]) -> bytes:
 
 
 def _keep(file: Path, secret: bytes) -> None:
-    """Appears as a whole, so that nobody reads half of it; of several who make it at once, the first does."""
+    """Create the file as a whole, so that nobody reads half of it; of several processes at once, the first wins."""
     handle, name = mkstemp(prefix=f".{file.name}.", dir=file.parent)
     try:
         with os.fdopen(handle, "wb") as made:

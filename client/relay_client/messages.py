@@ -14,7 +14,7 @@ class _Acknowledgement(TypedDict):
 
 
 class Acknowledgement(_Acknowledgement, total=False):
-    """A relayed message was kept; a public one is a thread at `post_url`."""
+    """Confirms that a relayed message was kept; a public one is a thread at `post_url`."""
 
     post_url: str
 
@@ -44,7 +44,7 @@ class Messages(Room[M_co]):
     ) -> Call[Acknowledgement | None]:
         """Relay a text, or a JSON object of any fields; `public=False` keeps it off the board.
 
-        None is the answer to what the node takes for a loop: the same message for the third time in a minute.
+        Returns None for what the node takes for a loop: the same message for the third time within a minute.
         """
         fields = {"message": message} if isinstance(message, str) else message
         given = {"hello": hello, "language": language, "public": public, "callback_url": callback_url}
@@ -59,7 +59,7 @@ class Messages(Room[M_co]):
     def stream(
         self, text: str | bytes, *, media_type: str = "text/plain; charset=utf-8", key: str | None = None
     ) -> Call[Acknowledgement | None]:
-        """Relay UTF-8 text of any media type as it is, kept off the board. None as of `send`."""
+        """Relay UTF-8 text of any media type as it is, kept off the board. Returns None as `send` does."""
         call = Call.post("wire", "stream", repeat="key", key=key, pace="relay", headers={"Content-Type": media_type})
         call.body = text.encode() if isinstance(text, str) else text
         return call

@@ -26,13 +26,13 @@ class Capabilities(TypedDict):
 
 
 class LiveCapabilities(Capabilities):
-    """The same, and what an acknowledgement survives."""
+    """What a node can do, and what an acknowledgement survives."""
 
     durability: Literal["always", "everysec", "none", "replicated", "unknown"]
 
 
 class Health(TypedDict):
-    """How the node is, and what it can do."""
+    """The node's health, and what it can do."""
 
     status: Literal["ok", "unavailable"]
     version: str
@@ -43,7 +43,7 @@ class Health(TypedDict):
 
 
 class Ready(TypedDict):
-    """Whether a balancer should send requests."""
+    """Whether a load balancer should send requests."""
 
     status: Literal["draining", "ready", "unavailable"]
 
@@ -61,7 +61,7 @@ class NodeIdentity(TypedDict):
 
 
 class CapabilityIndex(TypedDict):
-    """What there is, its limits, and where it is described."""
+    """What the node offers, its limits, and where it is described."""
 
     name: str
     node_id: str
@@ -78,7 +78,7 @@ class CapabilityIndex(TypedDict):
 
 
 class ReceivedFeedback(TypedDict):
-    """Feedback was kept."""
+    """Confirms that feedback was kept."""
 
     status: str
     feedback_id: str
@@ -89,7 +89,7 @@ class Node(Room[M_co]):
 
     @Operation
     def health(self) -> Call[Health]:
-        """How the node is, and what it can do."""
+        """The node's health, and what it can do."""
         return Call("GET", "/health")
 
     @Operation
@@ -104,7 +104,7 @@ class Node(Room[M_co]):
 
     @Operation
     def index(self) -> Call[CapabilityIndex]:
-        """What there is, its limits, and where it is described."""
+        """What the node offers, its limits, and where it is described."""
         return Call("GET", "/.well-known/agent.json")
 
     @Operation

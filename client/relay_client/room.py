@@ -1,7 +1,7 @@
-"""How a method is written once and is there for both: a `Relay` returns its answer, an `AsyncRelay` has it awaited.
+"""How a method is written once for both: on a `Relay` it returns its answer, on an `AsyncRelay` it is awaited.
 
-A room holds the operations of one kind. Its methods are functions that say what to ask (`Operation`), or steps that are
-more than one call (`Procedure`), or steps that give values as they go (`Iteration`).
+A room holds the operations of one kind. Its methods are functions that build one call (`Operation`), steps that are
+more than one call (`Procedure`), or steps that yield values as they go (`Iteration`).
 """
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
@@ -19,18 +19,18 @@ T = TypeVar("T")
 
 
 class Sync:
-    """Of a room whose methods return when it is done."""
+    """Marks a room whose methods block until they are done."""
 
 
 class Async:
-    """Of a room whose methods are awaited."""
+    """Marks a room whose methods are awaited."""
 
 
 M_co = TypeVar("M_co", covariant=True)
 
 
 class Runner(Protocol):
-    """Who carries steps out."""
+    """What carries out steps: a `Relay` or an `AsyncRelay`."""
 
     @property
     def carrier(self) -> Carrier: ...
@@ -56,14 +56,14 @@ class Room(Generic[M_co]):
 
 
 class _Method:
-    """The first use of a method on a room leaves it there, so that the next finds it without this."""
+    """A descriptor: the first use of a method stores it on the room, where the next finds it without this."""
 
     name = ""
 
     def __set_name__(self, owner: object, name: str) -> None:
         self.name = name
 
-    def _left_on(self, room: Room[Any], method: Any, documented: Any) -> Any:
+    def _stored_on(self, room: Room[Any], method: Any, documented: Any) -> Any:
         room.__dict__[self.name] = update_wrapper(method, documented)
         return method
 
@@ -76,8 +76,8 @@ class Operation(_Method, Generic[P, T]):
         update_wrapper(self, build)  # pyright: ignore[reportArgumentType]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[T]:
-        """What would be sent. Raises UsageError for values that cannot be, such as a set, a `datetime`, or text with
-        lone surrogates; other parameters than there are raise TypeError, as they do of any function.
+        """What would be sent. Raises UsageError for values that cannot be sent, such as a set, a `datetime`, or text
+        with lone surrogates; wrong parameters raise TypeError, as for any function.
         """
         try:
             return self.build(None, *args, **kwargs)
@@ -101,7 +101,7 @@ class Operation(_Method, Generic[P, T]):
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return relay.run(relay.carrier.carry(self.call(*args, **kwargs), relay.patience))
 
-        return self._left_on(room, method, self.build)
+        return self._stored_on(room, method, self.build)
 
 
 class Procedure(_Method, Generic[P, T]):
@@ -118,11 +118,11 @@ class Procedure(_Method, Generic[P, T]):
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return room.relay.run(self.steps(room, *args, **kwargs))
 
-        return self._left_on(room, method, self.steps)
+        return self._stored_on(room, method, self.steps)
 
 
 class Iteration(_Method, Generic[P, T]):
-    """A method made of steps that give values: `for`, or `async for`."""
+    """A method made of steps that yield values, for `for` or `async for`."""
 
     def __init__(self, steps: Callable[Concatenate[Any, P], Items[T]]) -> None:
         self.steps = steps
@@ -135,4 +135,4 @@ class Iteration(_Method, Generic[P, T]):
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return room.relay.iterate(self.steps(room, *args, **kwargs))
 
-        return self._left_on(room, method, self.steps)
+        return self._stored_on(room, method, self.steps)

@@ -1,8 +1,8 @@
 """Messages that only the owner of an inbox can read: HPKE (RFC 9180) to its `encryption_key`. Needs the extra `seal`.
 
 Base mode with DHKEM(X25519, HKDF-SHA256), HKDF-SHA256 and ChaCha20-Poly1305. `info` is INFO and the inbox's address, so
-that nobody can pass a text on to another. A ciphertext is the encapsulated key and what follows it, in base64. It does
-not say who sealed it: sign the request for that.
+that nobody can pass a text on to another inbox. A ciphertext is the encapsulated key and the encrypted text, in base64.
+It does not say who sealed it: sign the request for that.
 """
 
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
@@ -26,7 +26,8 @@ class Unreadable(Exception):
 def seal(text: str, encryption_key: str | None, address: str) -> str:
     """The `ciphertext` of a message (or `reply_ciphertext`) for the inbox with that key and address.
 
-    The key is what `relay.inboxes.get` shows, which is None where the owner gave none: then nothing can be sealed.
+    The key is what `relay.inboxes.get` shows, which is None where the owner gave none: then nothing can be sealed
+    (UsageError).
     """
     if encryption_key is None:
         raise UsageError("this inbox has no encryption_key")
@@ -35,7 +36,10 @@ def seal(text: str, encryption_key: str | None, address: str) -> str:
 
 
 class SealFile:
-    """The key of your inbox, in a file that is made if there is none."""
+    """The encryption key of your inbox, in a file that is created if there is none.
+
+    Raises PermissionError if others may read it, ValueError if it holds no key.
+    """
 
     def __init__(self, path: Path | str) -> None:
         self._key = X25519PrivateKey.from_private_bytes(
@@ -44,7 +48,7 @@ class SealFile:
 
     @property
     def public(self) -> str:
-        """The `encryption_key` of `relay.inboxes.open`."""
+        """The `encryption_key` for `relay.inboxes.open`."""
         return urlsafe_b64encode(self._key.public_key().public_bytes_raw()).decode().rstrip("=")
 
     def open(self, ciphertext: str, address: str) -> str:

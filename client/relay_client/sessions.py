@@ -11,7 +11,7 @@ from relay_client.steps import Item, Items
 
 
 class CreatedSession(TypedDict):
-    """A session just opened: only who opened it has the token."""
+    """A session just opened: only its opener has the token."""
 
     session_id: str
     destroy_token: str
@@ -22,7 +22,7 @@ class CreatedSession(TypedDict):
 
 
 class SentLine(TypedDict):
-    """A line was kept."""
+    """Confirms that a line was kept."""
 
     seq: int
     session_id: str
@@ -39,7 +39,7 @@ class Line(TypedDict):
 
 
 class Lines(TypedDict):
-    """Lines of a session. Another `epoch` than before: the node has lost some, and counts anew."""
+    """Lines of a session. If `epoch` has changed, the node has lost some, and `seq` starts anew."""
 
     lines: list[Line]
     next_since_seq: int
@@ -49,7 +49,7 @@ class Lines(TypedDict):
 
 
 class DestroyedSession(TypedDict):
-    """A session is gone."""
+    """Confirms that a session is gone."""
 
     session_id: str
     status: str
@@ -79,7 +79,7 @@ class Sessions(Room[M_co]):
 
     @Operation
     def read(self, session_id: str, *, since_seq: int = 0, limit: int = 50, wait: float = 0) -> Call[Lines]:
-        """Lines after `since_seq`; `wait` seconds for one if there is none."""
+        """Lines after `since_seq`; if there are none, waits up to `wait` seconds for one."""
         return Call.get("sessions", session_id, "messages", since_seq=since_seq, limit=limit, wait=wait)
 
     @Operation
@@ -89,12 +89,12 @@ class Sessions(Room[M_co]):
 
     @Operation
     def callbacks(self, session_id: str, destroy_token: str, *, since: int = 0, wait: float = 0) -> Call[DeliveryPage]:
-        """How far the callbacks of a session are; `wait` seconds until something differs from `since`."""
+        """The state of a session's callbacks; waits up to `wait` seconds for a change after `since`."""
         return Call.get("sessions", session_id, "callbacks", since=since, wait=wait, token=destroy_token)
 
     @Iteration
     def lines(self, session_id: str, *, since_seq: int = 0) -> Items[Line]:
-        """Every line after `since_seq` and those to come, until the session ends."""
+        """Every line after `since_seq`, then those to come, until the session ends."""
         epoch: str | None = None
         follower = Follower[Lines](self)
         while True:

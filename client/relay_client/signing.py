@@ -15,7 +15,10 @@ TAG = "relay-node"
 
 
 class KeyFile:
-    """A key, as `Relay(url, signer=KeyFile("agent.key"))`; the file is made if there is none."""
+    """A signing key in a file, which is created if there is none: `Relay(url, signer=KeyFile("agent.key"))`.
+
+    Raises PermissionError if others may read it, ValueError if it holds no key.
+    """
 
     def __init__(self, path: "Path | str") -> None:
         self._key = SigningKey(kept_in(path, lambda: bytes(SigningKey.generate())))
@@ -32,7 +35,7 @@ class KeyFile:
         return urlsafe_b64encode(hashlib.sha256(members.encode()).digest()).decode().rstrip("=")
 
     def headers(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> dict[str, str]:
-        """What to add to a request. A signature counts once."""
+        """The headers to add to a request. A signature is accepted once: make another for each try."""
         key = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{self.public}"'
         covered = {"@method": method, "@target-uri": url}
         added = {"Signature-Key": key}

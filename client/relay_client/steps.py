@@ -1,5 +1,5 @@
-"""What the client does, as steps that do no input or output themselves: they say what is to be done, and are told what
-came of it. So everything is written once, and `Relay` and `AsyncRelay` both carry it out.
+"""What the client does, as steps without input or output of their own: generators that yield effects and are sent their
+results. So everything is written once, and both `Relay` and `AsyncRelay` can carry it out.
 """
 
 import json
@@ -12,26 +12,26 @@ from relay_client.errors import InvalidAnswer
 T = TypeVar("T")
 
 TRY_SECONDS = 10.0
-"""How long one try may be without an answer, beyond the seconds that the node was asked to wait."""
+"""How long one try waits for an answer, on top of the seconds that the node was asked to wait."""
 
 
 @dataclass(slots=True)
 class Send:
-    """Send this, and tell me the Answer; or throw NoAnswer."""
+    """Send a request. Its result is an Answer; or NoAnswer is thrown."""
 
     method: str
     url: str
     headers: Mapping[str, str]
     content: bytes | Callable[[], Iterator[bytes]] | None = None
     timeout: float = TRY_SECONDS
-    """Seconds without a byte after which nothing is expected any more."""
+    """Seconds without a byte after which the try is given up."""
     is_stream: bool = False
-    """The body of a 2xx is left to `Read`."""
+    """Whether to leave the body of a 2xx to `Read`."""
 
 
 @dataclass(slots=True)
 class Read:
-    """Tell me the next piece of the stream that is open; empty at its end. Or throw NoAnswer."""
+    """Read the next piece of the open stream. Its result is empty at the end; or NoAnswer is thrown."""
 
 
 @dataclass(slots=True)
@@ -43,21 +43,21 @@ class Sleep:
 
 @dataclass(slots=True)
 class Do:
-    """Do this, which takes a while (files, digests), beside whatever else is going on; tell me what it returned."""
+    """Do work that would block an event loop (files, digests). Its result is what the work returns."""
 
     work: Callable[[], Any]
 
 
 @dataclass(slots=True)
 class Item(Generic[T]):
-    """Give this to whoever iterates."""
+    """Yield a value to whoever iterates."""
 
     value: T
 
 
 @dataclass(slots=True)
 class Answer:
-    """What came back. Headers are found in lower case."""
+    """What came back. Headers are looked up in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -69,7 +69,7 @@ class Answer:
 
 
 def parsed(content: bytes) -> Any:
-    """What JSON says. Raises InvalidAnswer."""
+    """The value of a JSON text. Raises InvalidAnswer."""
     try:
         return json.loads(content)
     except ValueError:
@@ -88,4 +88,4 @@ Effect = Send | Read | Sleep | Do
 Steps = Generator[Effect, Any, T]
 """Steps that end with a value."""
 Items = Generator[Effect | Item[T], Any, None]
-"""Steps that give values as they go."""
+"""Steps that yield values as they go."""

@@ -59,7 +59,7 @@ class _Task(TypedDict):
 
 
 class Task(_Task, total=False):
-    """A work contract. The last fields are there where they say something."""
+    """A work contract. Fields that do not apply are left out, from `result_payload` on."""
 
     result_payload: Any
     skills: list[str]
@@ -154,7 +154,7 @@ class Tasks(Room[M_co]):
         callback_url: str | None = None,
         key: str | None = None,
     ) -> Call[OfferedTask]:
-        """Offer a work contract; `result_schema` is a JSON Schema that its result must fit."""
+        """Offer a work contract: `deadline` in RFC 3339, `result_schema` a JSON Schema that the result must fit."""
         fields = {
             "publisher_id": publisher_id,
             "title": title,
@@ -184,7 +184,7 @@ class Tasks(Room[M_co]):
         skill: str | None = None,
         publisher_id: str | None = None,
     ) -> Call[TaskPage]:
-        """Contracts of one status, newest first. The last four parameters are for offers."""
+        """Contracts of one status, newest first. `wait` (seconds), `since`, `skill`, `publisher_id` are for offers."""
         query: dict[str, Any] = {"status": status, "limit": limit, "offset": offset or None, "since": since}
         return Call.get("tasks", wait=wait, skill=skill, publisher_id=publisher_id, **query)
 
@@ -196,7 +196,7 @@ class Tasks(Room[M_co]):
 
     @Operation
     def get(self, task_id: str, *, status: TaskStatus | None = None, wait: float = 0) -> Call[Task]:
-        """A contract; with `wait` and the `status` that you know, once that is another one."""
+        """A contract; with the `status` that you know, waits up to `wait` seconds for another one."""
         return Call.get("tasks", task_id, status=status, wait=wait)
 
     @Operation
@@ -217,9 +217,7 @@ class Tasks(Room[M_co]):
         wait: float = 0,
         key: str | None = None,
     ) -> Call[ClaimedTask | None]:
-        """Claim any contract that fits, with a `query` the one that matches best; None if there was none for `wait`
-        seconds.
-        """
+        """Claim any contract that fits, with a `query` the best match; None if none comes within `wait` seconds."""
         fields = {
             "assignee_id": assignee_id,
             "skills": skills,
@@ -243,7 +241,7 @@ class Tasks(Room[M_co]):
         claim_token: str | None = None,
         key: str | None = None,
     ) -> Call[Task]:
-        """Move a contract to its next status, as publisher or assignee; `complete` is what delivers a result."""
+        """Move a contract to its next status, as publisher or assignee; use `complete` to deliver a result."""
         fields = {
             "actor_id": actor_id,
             "status": status,
@@ -256,12 +254,12 @@ class Tasks(Room[M_co]):
 
     @Operation
     def extend(self, task_id: str, claim_token: str) -> Call[Task]:
-        """Start the lease of a claim again."""
+        """Renew the lease of a claim: its `lease_seconds` start again."""
         return Call.post("tasks", task_id, "extend", fields={"claim_token": claim_token})
 
     @Operation
     def complete(self, task_id: str, claim_token: str, result_payload: Any = None) -> Call[CompletedTask]:
-        """Deliver the result; the same again is the same answer. InvalidRequest if it does not fit `result_schema`."""
+        """Deliver the result; idempotent. Raises InvalidRequest if it does not fit `result_schema`."""
         fields = {"claim_token": claim_token, "result_payload": result_payload}
         return Call.post("tasks", task_id, "complete", fields=fields)
 
@@ -275,12 +273,12 @@ class Tasks(Room[M_co]):
 
     @Operation
     def release(self, task_id: str, claim_token: str) -> Call[Task]:
-        """Give a claim up."""
+        """Give up a claim: others may have the contract."""
         return Call.post("tasks", task_id, "release", fields={"claim_token": claim_token})
 
     @Operation
     def cancel(self, task_id: str, publisher_token: str | None = None) -> Call[Task]:
-        """Call a contract off, with the token or the key that signed it."""
+        """Cancel a contract, by its token or with the key that signed it."""
         return _as_publisher(task_id, "cancel", publisher_token)
 
     @Operation
@@ -290,8 +288,8 @@ class Tasks(Room[M_co]):
 
     @Operation
     def reject(self, task_id: str, reason: str, publisher_token: str | None = None) -> Call[Task]:
-        """Send a submitted result back to its worker. A second could end what came after the first: it is sent again
-        only if the first did not arrive.
+        """Send a submitted result back to its worker. Tried again only if the first request surely did not arrive: a
+        second could reject the next result.
         """
         call = _as_publisher(task_id, "reject", publisher_token, {"reason": reason})
         call.repeat = "unsent"
@@ -299,7 +297,7 @@ class Tasks(Room[M_co]):
 
     @Operation
     def retry(self, task_id: str, publisher_token: str | None = None) -> Call[Task]:
-        """Give a contract that failed another attempt; sent again only if the first request did not arrive."""
+        """Give a failed contract another attempt. Tried again only if the first request surely did not arrive."""
         call = _as_publisher(task_id, "retry", publisher_token)
         call.repeat = "unsent"
         return call
@@ -308,12 +306,14 @@ class Tasks(Room[M_co]):
     def callbacks(
         self, task_id: str, publisher_token: str | None = None, *, since: int = 0, wait: float = 0
     ) -> Call[DeliveryPage]:
-        """How far the callbacks of a contract are; `wait` seconds until something differs from `since`."""
+        """The state of a contract's callbacks; waits up to `wait` seconds for a change after `since`."""
         return Call.get("tasks", task_id, "callbacks", since=since, wait=wait, token=publisher_token, signable=True)
 
     @Procedure
     def result(self, task_id: str, *, until: Collection[TaskStatus] = OVER, within: float | None = None) -> Steps[Task]:
-        """The contract once it is over, or has another of those statuses; `within` so many seconds, or however long."""
+        """The contract once its status is in `until`: by default, once it is over. Raises DeadlineExceeded after
+        `within` seconds; without it, waits for as long as it takes.
+        """
         return follow.until(self, partial(Tasks.get.call, task_id), until, within)
 
     @Iteration
@@ -330,7 +330,7 @@ class Tasks(Room[M_co]):
             wait = WAIT if since else 0
             call = Tasks.list.call(limit=50, wait=wait, since=since, skill=skill, publisher_id=publisher_id)
             page = yield from follower.read(call, lambda page: page["tasks"])
-            # The list has the newest first; what was offered since then comes in the order of the offers.
+            # The list is newest first; what was offered `since` then comes in the order of the offers.
             for task in page["tasks"] if since else reversed(page["tasks"]):
                 yield Item(task)
             since = page.get("next_since", since)

@@ -1,4 +1,4 @@
-"""Who sends: httpx, for programs that wait and for asyncio. Another for asyncio is in `fast.py`."""
+"""Transports on httpx, synchronous and for asyncio. A faster one for asyncio is in `fast.py`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
@@ -55,12 +55,12 @@ class HttpxTransport:
         self._http = httpx.Client(headers=_headers(options), **options)
 
     def send(self, request: Send) -> Answer:
-        with _told(self._http):
+        with _translated(self._http):
             got = self._http.send(_asked(self._http, request, iter))
         return Answer(got.status_code, got.headers, got.content)
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
-        with _told(self._http):
+        with _translated(self._http):
             got = self._http.send(_asked(self._http, request, iter), stream=True)
         return Answer(got.status_code, got.headers, b""), _Pieces(self._http, got)
 
@@ -75,12 +75,12 @@ class AsyncHttpxTransport:
         self._http = httpx.AsyncClient(headers=_headers(options), **options)
 
     async def send(self, request: Send) -> Answer:
-        with _told(self._http):
+        with _translated(self._http):
             got = await self._http.send(_asked(self._http, request, beside_the_loop))
         return Answer(got.status_code, got.headers, got.content)
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
-        with _told(self._http):
+        with _translated(self._http):
             got = await self._http.send(_asked(self._http, request, beside_the_loop), stream=True)
         return Answer(got.status_code, got.headers, b""), _AsyncPieces(self._http, got)
 
@@ -95,7 +95,7 @@ class _Pieces:
         self._pieces = got.iter_bytes()
 
     def read(self) -> bytes:
-        with _told(self._http):
+        with _translated(self._http):
             return next(self._pieces, b"")
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class _AsyncPieces:
         self._pieces = got.aiter_bytes()
 
     async def read(self) -> bytes:
-        with _told(self._http):
+        with _translated(self._http):
             return await anext(self._pieces, b"")
 
     async def close(self) -> None:
@@ -137,8 +137,8 @@ def _asked(
 
 
 @contextmanager
-def _told(http: httpx.Client | httpx.AsyncClient) -> Generator[None, None, None]:
-    """What went wrong, as other transports say it."""
+def _translated(http: httpx.Client | httpx.AsyncClient) -> Generator[None, None, None]:
+    """Raise the library's exceptions as the client's own."""
     try:
         yield
     except RuntimeError as error:
@@ -152,7 +152,7 @@ def _told(http: httpx.Client | httpx.AsyncClient) -> Generator[None, None, None]
 
 
 def _headers(options: dict[str, Any]) -> httpx.Headers:
-    """Those of all requests; options may name others."""
+    """The headers of all requests; those in the options take precedence."""
     headers = httpx.Headers({"User-Agent": USER_AGENT})
     headers.update(options.pop("headers", None))
     return headers

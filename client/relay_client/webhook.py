@@ -13,7 +13,7 @@ from nacl.signing import VerifyKey
 TOLERANCE = 300  # s between the clocks of the node and of the receiver, as Standard Webhooks advises
 SCHEME = "v1a,"
 LARGEST = 64 * 1024  # bytes of a body; a node sends less than 20 kB
-REMEMBERED = 10_000  # ids, so that a repeat is told once
+REMEMBERED = 10_000  # ids, so that a repeated callback is handled once
 
 
 class WebhookInvalid(Exception):
@@ -55,7 +55,7 @@ class WebhookReceiver:
     """An ASGI application that takes callbacks: `WebhookReceiver(handler, public_key=..., host="agent.example")`.
 
     Mount it at the path of your `callback_url`. `handler` is awaited with what a genuine callback says, once for each
-    `webhook-id`; if it raises, the node is answered 500, and comes again.
+    `webhook-id`; if it raises, the node gets a 500, and tries again.
     """
 
     def __init__(self, handler: Handler, *, public_key: str, host: str) -> None:
@@ -92,7 +92,7 @@ class WebhookReceiver:
             return 400
         ident = headers["webhook-id"]
         if ident in self._under_way:
-            return 503  # how it ends is not known yet
+            return 503  # the handler has not finished: its outcome is not known yet
         if ident not in self._seen:
             self._under_way.add(ident)
             try:

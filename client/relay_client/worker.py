@@ -15,19 +15,19 @@ from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, 
 from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask, CompletedTask
 
-CLAIM_WAIT = 5.0  # s a claim waits
-ANSWER_SECONDS = 2.0  # s for its answer after that, once the worker is to stop: a node that hangs has 9 s in all
+CLAIM_WAIT = 5.0  # s that a claim waits for a contract
+ANSWER_SECONDS = 2.0  # s that its answer may take beyond that: a node that hangs delays a stop by 9 s in all
 CODE = "worker.exception"
-DELIVERY_SECONDS = 600.0  # for a result, where the claim has no lease
-DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and the same result again is the same answer
+DELIVERY_SECONDS = 600.0  # s for delivering a result where the claim has no lease
+DELIVERY_TRIES = 1000  # as many as there is time for: the work is done, and delivering it is idempotent
 UNFIT = "result.unfit"
 REASON_CHARACTERS = 2000
-"""As many as the node takes."""
+"""Length of a failure message that the node takes."""
 CLAIM_LOST = (NotAllowed, NotFound, Conflict)
 
 
 class TaskFailed(Exception):
-    """Raised by a worker's function: how its attempt failed, in words that everybody may read."""
+    """Raised by a worker's function to fail its attempt, in words that everybody may read."""
 
     def __init__(self, code: str, message: str | None = None, *, retryable: bool = True) -> None:
         super().__init__(message or code)
@@ -37,7 +37,7 @@ class TaskFailed(Exception):
 
 
 class TaskReleased(Exception):
-    """Raised by a worker's function: its claim is given up, and others may have the contract. No attempt has failed."""
+    """Raised by a worker's function to give up its claim: others may have the contract, and no attempt has failed."""
 
 
 class Worker:
@@ -65,10 +65,10 @@ class Worker:
         asyncio.run(self._run(base_url))
 
     def stop(self) -> None:
-        """Claim nothing more."""
+        """Claim nothing more, and finish what is begun. Any thread may call this."""
         if self._loop:
             self._loop.call_soon_threadsafe(self._stopping.set)
-        else:  # it does not serve yet, and will not
+        else:  # not serving yet: `serve` will return at once
             self._stopping.set()
 
     async def serve(self, relay: AsyncRelay) -> None:
@@ -77,7 +77,7 @@ class Worker:
         try:
             await self._serve(relay)
         finally:
-            self._loop, self._stopping = None, asyncio.Event()  # it may serve again, in another loop, too
+            self._loop, self._stopping = None, asyncio.Event()  # it may serve again, even in another loop
 
     async def _serve(self, relay: AsyncRelay) -> None:
         lull = Lull()
@@ -86,7 +86,7 @@ class Worker:
             while not self._stopping.is_set():
                 try:
                     pause = await self._turn(relay, submitted, lull)
-                except (*PASSING, asyncio.TimeoutError, Conflict):  # the last: a lost claim's contract is over now
+                except (*PASSING, asyncio.TimeoutError, Conflict):  # Conflict: an unanswered claim is over by now
                     pause = RETURN_PAUSE
                 if pause:
                     await self._rest(pause)
@@ -95,7 +95,7 @@ class Worker:
 
     async def _turn(self, relay: AsyncRelay, submitted: Submitted, lull: Lull) -> float:
         """Go on with one contract whose result was rejected, if there is one, and claim another: in turns, so that
-        nobody has the worker for themselves by rejecting. Returns the seconds to rest.
+        no publisher keeps the worker to itself by rejecting. Returns the seconds to rest.
         """
         if rejected := submitted.next_rejected():
             await self._attend(relay, rejected, submitted)
@@ -112,7 +112,7 @@ class Worker:
         return pause
 
     async def _claim(self, relay: AsyncRelay, wait: float) -> ClaimedTask | None:
-        """The next contract. After a claim without an answer, with the key of that one: it may have claimed a contract,
+        """Claim the next contract. After a claim without an answer, repeat its key: it may have claimed a contract,
         which nobody would work on otherwise.
         """
         key, self._unanswered = self._unanswered or secrets.token_urlsafe(24), None
@@ -131,8 +131,8 @@ class Worker:
             stop.cancel()
 
     async def _give_back(self, relay: AsyncRelay) -> None:
-        """At the end: release what a claim without an answer has claimed, if that is quickly done."""
-        self._stopping.set()  # also if it was cancelled: so the claim has ANSWER_SECONDS
+        """At the end, release what a claim without an answer may have claimed, if that can be done quickly."""
+        self._stopping.set()  # also when cancelled, so that the claim has only ANSWER_SECONDS
         if self._unanswered:
             with suppress(RelayError, asyncio.TimeoutError):
                 if task := await self._claim(relay, 0.0):
@@ -140,12 +140,12 @@ class Worker:
         self._unanswered = None
 
     async def _rest(self, seconds: float) -> None:
-        """So long, or until it is to stop."""
+        """Sleep, or return as soon as the worker is to stop."""
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def until_signalled(self, relay: AsyncRelay) -> None:
-        """The same until SIGTERM or SIGINT; what is begun by then is finished."""
+        """`serve` until SIGTERM or SIGINT; what is begun by then is finished."""
         loop = asyncio.get_running_loop()
 
         def stop(*_: object) -> None:
@@ -163,7 +163,7 @@ class Worker:
             await self.until_signalled(relay)
 
     async def _attend(self, relay: AsyncRelay, task: ClaimedTask, submitted: Submitted) -> None:
-        """One contract; if this is cancelled, others may claim it at once."""
+        """Work on one contract; if this is cancelled, release it, so that others may claim it at once."""
         try:
             completed = await self._work_on(relay, task)
         except asyncio.CancelledError:
@@ -173,7 +173,7 @@ class Worker:
             submitted.follow(task)
 
     async def _work_on(self, relay: AsyncRelay, task: ClaimedTask) -> CompletedTask | None:
-        """One contract. If its claim is lost, what the function returns is dropped. None if it has no result."""
+        """Run the function, and deliver what it returns, unless the claim is lost. None if no result was delivered."""
         renewing = asyncio.ensure_future(renew(relay, task))
         patient = relay.with_options(deadline=task["lease_seconds"] or DELIVERY_SECONDS, tries=DELIVERY_TRIES)
         try:
@@ -182,7 +182,7 @@ class Worker:
             step = release(relay, task)
         except TaskFailed as failed:
             step = _failed(patient, task, failed)
-        except Exception as error:  # noqa: BLE001  # whatever a function of somebody else's raises
+        except Exception as error:  # noqa: BLE001  # the user's function may raise anything
             step = _failed(patient, task, TaskFailed(CODE, type(error).__name__))  # its text may hold secrets
         else:
             step = _delivered(patient, task, result)
@@ -206,14 +206,14 @@ def worker(
     publisher_ids: Sequence[str] | None = None,
     query: str | None = None,
 ) -> "Callable[[Callable[[ClaimedTask], Any]], Worker]":
-    """Make a worker of a function that takes a contract and returns its result; a plain one runs in a thread. With a
-    `query` it takes contracts that match it, the best first.
+    """Make a worker of a function that takes a contract and returns its result; unless it is `async`, it runs in a
+    thread. With a `query` the worker takes contracts that match it, best first.
     """
     return lambda work: Worker(work, name, skills, publisher_ids, query)
 
 
 async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> CompletedTask | None:
-    """Complete; or fail, if the result is no JSON or the node does not take it: None then."""
+    """Complete the contract. If the result is not JSON or the node refuses it, fail the attempt and return None."""
     try:
         completing = relay.tasks.complete(task["id"], task["claim_token"], result)
     except UsageError as error:
@@ -236,10 +236,10 @@ async def _failed(relay: AsyncRelay, task: ClaimedTask, failed: TaskFailed) -> N
     fail = partial(relay.tasks.fail, task["id"], task["claim_token"], message=message, retryable=failed.retryable)
     try:
         await fail(_text(failed.code))
-    except InvalidRequest:  # a code is one short line
+    except InvalidRequest:  # the code is not one short line
         await fail(CODE)
 
 
 def _text(given: str) -> str:
-    """Without lone surrogates, which stand for bytes that are no text in the name of a file."""
+    """Without lone surrogates, which stand for undecodable bytes, as in file names."""
     return given.encode(errors="replace").decode()

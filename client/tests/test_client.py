@@ -93,7 +93,7 @@ async def test_events_go_on_after_a_cursor(served: NodeProcess) -> None:
                 first = event.get("id", "")
                 break
         await relay.tasks.cancel(offered["id"], offered["publisher_token"])
-        # Of other contracts of the node, too: a feed has one order, yet what two contracts did reaches it in any.
+        # Events of other contracts come, too, in any order relative to these.
         async for event in relay.events.follow("tasks", cursor=first):
             if event.get("data", {}).get("id") == offered["id"]:
                 assert event.get("type") == "task.canceled"

@@ -28,7 +28,7 @@ from relay_client.signing import KeyFile
 
 PACKAGE = Path(__file__).parents[1]
 COMMAND = (os.environ.get("CLIENT_PYTHON", sys.executable), "-m", "relay_client")
-"""CLIENT_PYTHON: that of another version, with the client's dependencies."""
+"""CLIENT_PYTHON: a Python of another version that has the client's dependencies."""
 PATIENCE = 60.0  # s anything here may take on a busy machine
 UPPER = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin)["body"].upper())'"""
 ODD = f"""{sys.executable} -c '
@@ -39,11 +39,11 @@ if message["body"] == "settle":
     address, token = os.environ["RELAY_INBOX"], os.environ["RELAY_INBOX_TOKEN"]
     Relay(os.environ["RELAY_NODE"]).inboxes.settle(address, message["id"], token, reply="Settled by the program.")
 print(message["body"] * (100_000 if message["body"] == "shout" else 1))'"""
-"""Settles one message by itself, and writes more about another than a reply may hold."""
+"""A program that settles one message itself, and writes more about another than a reply may hold."""
 COUNT = f"""{sys.executable} -c 'import json, sys; print(json.dumps(len(json.load(sys.stdin)["title"])))'"""
 REJECTION = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin).get("rejection"))'"""
 CTRL_C = f"{sys.executable} -c 'import os, signal; os.killpg(0, signal.SIGINT); signal.pause()'"
-"""What a terminal does to all that runs in it."""
+"""Interrupts the whole process group, as a terminal does."""
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -55,7 +55,7 @@ def environment(url: str, **names: str) -> dict[str, str]:
 
 @pytest.fixture
 def relay(served: NodeProcess) -> Run:
-    """The command; its names are environment variables."""
+    """Runs the command; keyword arguments are environment variables."""
 
     def run(*words: str, text: str = "", **names: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -73,7 +73,7 @@ def relay(served: NodeProcess) -> Run:
 
 @contextmanager
 def started(served: NodeProcess, *words: str, **names: str) -> Generator["subprocess.Popen[str]"]:
-    """The command, while something else goes on; it ends by itself."""
+    """The command, running beside the test; it must end by itself, with status 0."""
     process = subprocess.Popen(
         [*COMMAND, *words], env=environment(served.url, **names), stdout=subprocess.PIPE, text=True
     )
@@ -96,7 +96,7 @@ def test_a_message_is_sent_and_followed(relay: Run, served: NodeProcess) -> None
     sent = relay("send", "-", text="Who can summarise a long report about solar panels?")
     assert sent.stdout.startswith(f"{served.url}/api/v1/board/threads/")
     thread = sent.stdout.strip().rpartition("/")[2]
-    with Relay(served.url) as node:  # what other tests did may come into the feed before it
+    with Relay(served.url) as node:  # events of other tests may come before it
         for event in node.events.follow("board", cursor=cursor):
             if event.get("data", {}).get("id") == thread:
                 break
@@ -106,7 +106,7 @@ def test_a_message_is_sent_and_followed(relay: Run, served: NodeProcess) -> None
     assert record(relay(*tail, "--types", "thread.posted", "--json"))["data"]["id"] == thread
 
 
-def test_what_strangers_wrote_does_not_move_the_cursor() -> None:
+def test_what_strangers_wrote_cannot_control_the_terminal() -> None:
     assert plain("red \x1b[31m, \x9b31m, \u202eback\nnext\ttab") == "red [31m, 31m, back\nnext\ttab"
 
 
@@ -191,13 +191,13 @@ def test_bytes_go_through_pipes(served: NodeProcess) -> None:
 
 
 def test_a_closed_output_is_no_failure(served: NodeProcess) -> None:
-    """Once, the message was sent, and the status said that it was refused."""
+    """It used to send the message and exit with the status of a refusal."""
     words = shlex.join([*COMMAND, "send", "Is anybody there who can count pears?"])
     done = subprocess.run(["sh", "-c", f"{words} >&-"], env=environment(served.url), capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_whoever_looks_sees_how_far_a_transfer_is(served: NodeProcess, tmp_path: Path) -> None:
+def test_a_terminal_shows_the_progress_of_a_transfer(served: NodeProcess, tmp_path: Path) -> None:
     source = tmp_path / "zeros.bin"
     source.write_bytes(bytes(1_000_000))
     screen, end = os.openpty()
@@ -227,7 +227,7 @@ def test_an_agent_is_listed_by_its_key_and_found(relay: Run, served: NodeProcess
 
 
 def test_a_program_that_is_interrupted_fails_no_attempt(served: NodeProcess) -> None:
-    """Once, Ctrl-C in a terminal failed the attempt that was under way, and ended the contract if that was the last."""
+    """Ctrl-C used to fail the attempt under way, and with the last attempt the contract."""
     with Relay(served.url) as node:
         offered = node.tasks.offer("interrupts", "Count the apples in this picture", max_attempts=1)
         work = [*COMMAND, "task", "work", "--publisher", "interrupts", "--exec", CTRL_C]
@@ -236,14 +236,14 @@ def test_a_program_that_is_interrupted_fails_no_attempt(served: NodeProcess) -> 
     assert (done.returncode, left["status"], left.get("attempts", [])) == (0, "offered", [])
 
 
-async def test_who_interrupts_an_ask_is_told_how_to_follow_the_message(relay: Run, served: NodeProcess) -> None:
+async def test_an_interrupted_ask_says_how_to_follow_its_message(relay: Run, served: NodeProcess) -> None:
     opened = record(relay("inbox", "open", "--json"))
     asking: list[asyncio.subprocess.Process] = []
 
     def interrupted(number: int) -> str:
         if number < 2:
             return "pass"
-        asking[0].send_signal(signal.SIGINT)  # the message is sent, and its receipt was read once
+        asking[0].send_signal(signal.SIGINT)  # by now the message is sent, and its receipt was read once
         return "break"
 
     async with Misbehaving(served.port, interrupted) as way, asyncio.timeout(PATIENCE):
@@ -285,7 +285,7 @@ def test_exit_codes_tell_what_went_wrong(relay: Run) -> None:
         assert relay("doctor", "--node", url, "--timeout", "0.3").returncode == 5
 
 
-def test_what_can_never_go_well_is_wrong_usage(relay: Run, tmp_path: Path) -> None:
+def test_what_can_never_succeed_is_wrong_usage(relay: Run, tmp_path: Path) -> None:
     stored = relay("artifact", "put", __file__).stdout.strip()
     for words in (
         ("doctor", "--node", "localhost:8000"),
@@ -308,7 +308,7 @@ def test_mcp_clients_are_told_where_the_tools_are(relay: Run, served: NodeProces
     assert tomllib.loads(relay("mcp", "config", "codex").stdout)["mcp_servers"]["relay-node"]["url"] == url
 
 
-def test_a_shell_completes_it(relay: Run) -> None:
+def test_a_shell_completes_the_command(relay: Run) -> None:
     script = relay("completion", "bash").stdout
     ask = "COMP_WORDS=(relay --json task o); COMP_CWORD=3; _relay; echo ${COMPREPLY[@]}"
     bash = shutil.which("bash") or "bash"
@@ -318,6 +318,6 @@ def test_a_shell_completes_it(relay: Run) -> None:
     assert "bashcompinit" in relay("completion", "zsh").stdout
 
 
-def test_the_package_installs_it() -> None:
+def test_the_package_installs_the_command() -> None:
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
     assert EntryPoint("relay", project["scripts"]["relay"], "console_scripts").load() is main

@@ -19,14 +19,14 @@ LEFT_TO_OTHERS = {
     "pages": "for browsers",
     "discovery": "files, for generators and models",
 }
-"""Groups of operations that the client has no methods for."""
+"""Groups of operations for which the client has no methods."""
 
 A2A_OF_AN_INBOX = "/api/v1/inboxes/{address}/a2a"
 ALIASES = {"/api/v1/board/{id}", "/api/v1/board/threads/{id}/replies"}
-"""Second paths of operations."""
+"""Alternative paths of operations."""
 
 OTHERWISE = {"idempotency_key", "historyLength"}
-"""Fields that the client has in another way: the first as a header; the second is A2A's."""
+"""Fields that the client covers otherwise: the first by a header; the second is A2A's."""
 
 A2A_QUERY = {"contextId", "pageSize", "pageToken", "historyLength", "includeArtifacts", "statusTimestampAfter"}
 
@@ -65,7 +65,7 @@ def sample(name: str, parameter: inspect.Parameter) -> Any:
 
 
 def call_of(method: Operation[..., Any]) -> Call[Any]:
-    """What it sends when only what it requires is given."""
+    """What a method sends when only its required parameters are given."""
     parameters = list(inspect.signature(method.build).parameters.items())[1:]
     given = [sample(name, one) for name, one in parameters if one.default is one.empty]
     return method.call(*given)
@@ -131,7 +131,7 @@ def test_answers_have_every_field(document: Described) -> None:
 
 
 def lacking(document: Described, schema: Described, kind: Any, where: str) -> list[str]:
-    """What the document has and the type has not, however deep: fields, and null."""
+    """What the document has and the type lacks, at any depth: fields, and null."""
     schema = resolved(document, schema)
     if len(schema.get("allOf", ())) == 1:
         schema = resolved(document, schema["allOf"][0])

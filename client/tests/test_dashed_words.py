@@ -1,4 +1,4 @@
-"""Addresses and tokens that begin with `-` are no options of the command."""
+"""Addresses and tokens that begin with `-` are not taken for options of the command."""
 
 import pytest
 from tests.support.servers import free_port
@@ -27,24 +27,24 @@ TOKEN = f"{ADDRESS}.0123456789abcdef.{'c' * 32}"
         (["ask", "someone", "Hello", "--reply-to", "{}"], "reply_to"),
     ],
 )
-def test_an_address_is_none(address: str, words: list[str], name: str) -> None:
+def test_an_address_is_no_option(address: str, words: list[str], name: str) -> None:
     given = parsed(parser(), [word.format(address) for word in words])
     assert getattr(given, name) == address
 
 
-def test_a_token_is_none() -> None:
+def test_a_token_is_no_option() -> None:
     assert parsed(parser(), ["inbox", "watch", ADDRESS, "--token", TOKEN]).token == TOKEN
     opened = parsed(parser(), ["inbox", "open", "--contact", OF_KEY, "--contact", ADDRESS, "--token", TOKEN])
     assert (opened.contact, opened.token) == ([OF_KEY, ADDRESS], TOKEN)
 
 
 @pytest.mark.parametrize("words", [["send", "-x"], ["ask", ADDRESS, "Hello", "--no-such-option"], ["send", "--to"]])
-def test_what_is_wrong_stays_wrong(words: list[str]) -> None:
+def test_wrong_options_are_still_refused(words: list[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(parser(), words)
 
 
-def test_the_command_takes_them() -> None:
+def test_the_command_takes_such_addresses() -> None:
     """It gets as far as asking a node, which is not there."""
     node = f"http://127.0.0.1:{free_port()}"
     assert main(["ask", ADDRESS, "Hello", "--reply-to", OF_KEY, "--node", node]) == UNREACHABLE

@@ -14,7 +14,7 @@ PATIENCE = 120.0  # s; frameworks are slow to import on a busy machine
 
 
 def said(example: str, served: NodeProcess) -> Any:
-    """What the agents of an example came to."""
+    """The results of an example's agents."""
     if not PYTHON.exists():
         raise FileNotFoundError("the frameworks of the examples are not installed: run `make clients`")
     done = subprocess.run(

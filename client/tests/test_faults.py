@@ -1,4 +1,4 @@
-"""An intention takes effect once, whatever happens on the way to a real node."""
+"""A call takes effect once, whatever happens on the way to a real node."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("what", ["lose", "break", "unknown", "down", "busy"])
-async def test_an_intention_takes_effect_once(served: NodeProcess, transport: AsyncTransport, what: str) -> None:
+async def test_a_call_takes_effect_once(served: NodeProcess, transport: AsyncTransport, what: str) -> None:
     publisher = f"{what} {type(transport).__name__}"
     async with Misbehaving(served.port, lambda n: what if n < 2 else "pass") as way:
         async with AsyncRelay(way.url, transport=transport) as relay:
@@ -47,7 +47,7 @@ async def test_an_intention_takes_effect_once(served: NodeProcess, transport: As
         await relay.tasks.cancel(offered["id"], offered["publisher_token"])
 
 
-async def test_a_claim_whose_answer_was_lost_is_the_claimers(served: NodeProcess) -> None:
+async def test_a_claim_whose_answer_was_lost_belongs_to_its_worker(served: NodeProcess) -> None:
     async with AsyncRelay(served.url) as relay, Misbehaving(served.port, lambda n: "pass" if n % 2 else "lose") as way:
         offered = await relay.tasks.offer("lost claims", TASK)
         async with AsyncRelay(way.url) as lossy:
@@ -59,7 +59,7 @@ async def test_a_claim_whose_answer_was_lost_is_the_claimers(served: NodeProcess
             await relay.tasks.claim(offered["id"], "another worker")
 
 
-async def test_what_cannot_be_repeated_is_not(served: NodeProcess) -> None:
+async def test_what_must_not_be_repeated_is_tried_once(served: NodeProcess) -> None:
     async with AsyncRelay(served.url) as relay:
         thread = await relay.board.post("Looking for a CSV parser", "Who can parse a large CSV file in a sandbox?")
         for what, expected in (("lose", Unreachable), ("unknown", Unavailable)):
@@ -69,8 +69,8 @@ async def test_what_cannot_be_repeated_is_not(served: NodeProcess) -> None:
                 assert way.requests == 1
 
 
-async def test_a_bad_way_neither_loses_nor_doubles_a_message(served: NodeProcess) -> None:
-    """At random, but the same each time."""
+async def test_a_bad_network_neither_loses_nor_doubles_a_message(served: NodeProcess) -> None:
+    """Faults are random, from a fixed seed."""
     chance = random.Random(7)
     async with AsyncRelay(served.url) as owner, Misbehaving(served.port, lambda _: chance.choice(FAULTS)) as way:
         mine = await owner.inboxes.open()
@@ -91,7 +91,7 @@ async def test_a_bad_way_neither_loses_nor_doubles_a_message(served: NodeProcess
 
 
 class Counting(AsyncHttpxTransport):
-    """Knows which statuses it was answered."""
+    """Counts the statuses of the answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Counting(AsyncHttpxTransport):
 
 
 async def test_a_storm_of_429_is_waited_out(served: NodeProcess) -> None:
-    """All come at once; who is told to wait comes back when there is room, and those after it do not even ask."""
+    """All are sent at once; those told to wait come back when there is room, and later ones wait before they ask."""
     transport = Counting()
     async with AsyncRelay(served.url, transport=transport) as relay:
         texts = [f"The search found thread {number} at once." for number in range(MESSAGES)]
@@ -141,7 +141,7 @@ async def test_a_restart_of_the_node_loses_and_doubles_nothing(served: NodeProce
 
 
 def restart(node: NodeProcess) -> None:
-    """Without waiting until it is back."""
+    """Restart the node, without waiting until it is ready."""
     node.signal(signal.SIGTERM)
     node.wait()
     begin(node)

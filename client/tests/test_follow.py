@@ -1,4 +1,4 @@
-"""Iterations page, wait for what is new, and end with the thing that they are about."""
+"""Iterations page, wait for what is new, and end when their thing does."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ from relay_client.agents import card
 from relay_client.signing import KeyFile
 
 MORE_THAN_A_PAGE = 55
-FAILS = range(1, 4)  # as often as a call is tried
+FAILS = range(1, 4)  # as many requests as a call has tries
 
 
 async def test_lists_go_on_when_the_node_was_away(served: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +37,7 @@ async def test_lists_go_on_when_the_node_was_away(served: NodeProcess, monkeypat
 
 
 async def test_nobody_waits_longer_than_they_want_to() -> None:
-    """For an answer, or for a node."""
+    """Whether the node is silent or not there."""
     async with FixedAnswer() as silent:
         for url in (silent.url, f"http://127.0.0.1:{free_port()}"):
             began = time.monotonic()
@@ -120,7 +120,7 @@ async def test_offers_come_as_they_are_made(served: NodeProcess) -> None:
             seen.append(task["id"])
             if len(seen) == 5:
                 break
-            if len(seen) == 2:  # both of the first page; of those that come after it there are several at once, too
+            if len(seen) == 2:  # the first page; the next one has several offers, too
                 for fruit in ("pears", "plums", "nuts"):
                     made.append((await relay.tasks.offer("offers", f"Count the {fruit}", skills=[fruit]))["id"])
         assert seen == made

@@ -1,4 +1,4 @@
-"""A node with too many that wait answers reads with `wait` at once: whoever follows something pauses by themselves."""
+"""A node with too many waiting requests answers at once: followers then pause by themselves."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from relay_client.tasks import ClaimedTask
 from relay_client.worker import Worker
 
 NODE = "http://node.example"
-TAKES = 0.01  # s for an answer
+TAKES = 0.01  # s that an answer takes
 DOUBLING = [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
 
 VERIFYING: dict[str, Any] = {"id": "1", "status": "verifying", "upload_url": NODE, "upload_headers": {}}
@@ -36,7 +36,7 @@ class Over(Exception):
 
 
 class LimitedClock(Clock):
-    """Time that ends, by an exception, after so many pauses."""
+    """A clock that raises Over after as many pauses as DOUBLING has."""
 
     def sleep(self, seconds: float) -> None:
         super().sleep(seconds)
@@ -61,7 +61,7 @@ def test_a_follower_that_learns_nothing_asks_less_and_less(clock: Clock, name: s
     assert clock.pauses == DOUBLING
 
 
-def test_news_and_a_read_that_waited_begin_the_pauses_anew(clock: Clock) -> None:
+def test_news_and_a_read_that_waited_reset_the_pauses(clock: Clock) -> None:
     nothing: dict[str, Any] = {**PAGE, "lines": []}
     news = {"next_since_seq": 1, "epoch": "1", "lines": [{"seq": 1}]}
     node = Prepared(nothing, nothing, news, nothing, nothing, nothing, nothing, nothing, takes=TAKES, clock=clock)
@@ -71,12 +71,12 @@ def test_news_and_a_read_that_waited_begin_the_pauses_anew(clock: Clock) -> None
         assert next(lines)["seq"] == 1
         assert clock.pauses == [0.2, 0.4]
         node.takes = 25
-        with pytest.raises(StopIteration):  # of the answers that are prepared
+        with pytest.raises(StopIteration):  # the prepared answers are used up
             next(lines)
     assert clock.pauses == [0.2, 0.4]
 
 
-def test_whoever_waits_for_so_many_seconds_waits_no_longer(clock: Clock) -> None:
+def test_pauses_end_with_the_time_to_wait(clock: Clock) -> None:
     node = Prepared(*[{"status": "offered"}] * 20, takes=TAKES, clock=clock)
     with Relay(NODE, transport=node) as relay, pytest.raises(DeadlineExceeded):
         relay.carrier.clock = clock.time
@@ -104,7 +104,7 @@ async def test_a_worker_without_work_asks_less_and_less(monkeypatch: pytest.Monk
         pauses.append(seconds)
         if len(pauses) == len(DOUBLING):
             worker.stop()
-            await asyncio.sleep(0)  # a stop may come from any thread: the loop takes it
+            await asyncio.sleep(0)  # let the loop run what `stop` has scheduled
 
     async def work(task: ClaimedTask) -> None:
         raise AssertionError(task)

@@ -1,4 +1,4 @@
-"""Procedures and iterations with answers that a real node gives seldom: each transport here has them prepared."""
+"""Procedures and iterations with answers that a real node seldom gives: transports here have them prepared."""
 
 from hashlib import sha256
 from typing import Any
@@ -31,7 +31,7 @@ def test_replies_go_on_after_those_that_are_hidden() -> None:
     assert since(node) == ["0", "100", "102", "103"]
 
 
-def test_who_is_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -> None:
+def test_a_reader_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -> None:
     page = {"waiting": 1, "bytes": 2, "oldest_at": None, "epoch": "1"}
     node = Prepared(
         {**page, "messages": [{"seq": 7}], "next_since_seq": 7},
@@ -59,7 +59,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_an_upload_to_s3_whose_answer_was_lost_has_been_done(clock: Clock) -> None:
+def test_an_upload_to_s3_whose_answer_was_lost_has_succeeded(clock: Clock) -> None:
     node = Prepared(REGISTERED, LOST, TAKEN_BY_S3, manifest("available"))
     with Relay(NODE, transport=node) as relay:
         assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
@@ -76,8 +76,8 @@ LED = Answer(307, {"location": "http://s3.example/1"}, b"")
 BYTES = Answer(200, {}, DATA)
 
 
-def test_bytes_go_again_as_calls_do(clock: Clock) -> None:
-    """When the store says, or after a pause that grows; what it puts off is no failure."""
+def test_an_upload_is_tried_again_as_calls_are(clock: Clock) -> None:
+    """After the time that the store names, else after a growing pause; what the store puts off is no failure."""
     node = Prepared(REGISTERED, LATER, LATER, LATER, BROKEN, LOST, Answer(200, {}, b""), manifest("available"))
     with Relay(NODE, transport=node) as relay:
         assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
@@ -86,7 +86,7 @@ def test_bytes_go_again_as_calls_do(clock: Clock) -> None:
     assert 0 < first <= 0.2 <= second <= 0.4
 
 
-def test_bytes_come_again_as_calls_do(clock: Clock) -> None:
+def test_a_download_is_tried_again_as_calls_are(clock: Clock) -> None:
     node = Prepared(manifest("available"), LED, LATER, LED, BROKEN, LED, LOST, LED, BYTES)
     with Relay(NODE, transport=node, tries=4) as relay:
         assert relay.artifacts.download_bytes("1") == DATA
@@ -105,15 +105,15 @@ def test_bytes_come_again_as_calls_do(clock: Clock) -> None:
         ([Answer(429, {"retry-after": "120"}, b"")], Limited),
     ],
 )
-def test_bytes_go_no_more_often_than_calls_do(
+def test_an_upload_is_tried_no_more_often_than_calls_are(
     clock: Clock, answers: list[Answer | NoAnswer], expected: type[Exception]
 ) -> None:
     with Relay(NODE, transport=Prepared(REGISTERED, *answers)) as relay, pytest.raises(expected):
         relay.artifacts.upload(DATA, "desk")
 
 
-def test_the_time_in_which_bytes_move_does_not_count(clock: Clock) -> None:
-    """An hour of them is no reason to give up; to wait for another try is, when the deadline is over."""
+def test_the_time_in_which_bytes_move_does_not_count_in_the_deadline(clock: Clock) -> None:
+    """A transfer of an hour is within the deadline, which counts only the time between tries."""
     node = Prepared(REGISTERED, LOST, Answer(200, {}, b""), manifest("available"), takes=3600, clock=clock)
     with Relay(NODE, transport=node) as relay:
         relay.carrier.clock = clock.time

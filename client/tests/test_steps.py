@@ -20,7 +20,7 @@ def carrier(now: float = 0.0) -> Carrier:
     return Carrier("http://127.0.0.1", clock=lambda: now)
 
 
-def test_all_tries_of_an_intention_carry_one_key_and_another_intention_carries_another() -> None:
+def test_all_tries_of_a_call_carry_one_key_and_another_call_carries_another() -> None:
     keys: list[str] = []
     for _ in range(2):
         steps = carrier().carry(Messages.send.call("Hello"), PATIENCE)
@@ -87,7 +87,7 @@ def test_calls_that_do_not_count_do_not_use_a_limit_up() -> None:
     next(steps)
     with pytest.raises(StopIteration):
         steps.send(SECOND_LAST)
-    for _ in range(2):  # their answers say nothing of the limit
+    for _ in range(2):  # their answers say nothing about the limit
         assert isinstance(next(one.carry(Messages.send.call("Hello"), PATIENCE)), Send)
     third = next(one.carry(Messages.send.call("Hello"), PATIENCE))
     assert isinstance(third, Sleep)

@@ -41,7 +41,7 @@ def one_connection(make: MakeTransport) -> AsyncTransport:
     return make(limits=httpx.Limits(max_connections=1))
 
 
-async def test_who_gets_no_connection_is_told_when_the_deadline_is_over(make: MakeTransport) -> None:
+async def test_a_call_that_gets_no_connection_fails_at_its_deadline(make: MakeTransport) -> None:
     async with FixedAnswer() as silent, AsyncRelay(silent.url, transport=one_connection(make)) as relay:
         first = asyncio.create_task(relay.node.health())
         await eventually(lambda: silent.heads)

@@ -45,7 +45,7 @@ def test_only_a_genuine_callback_for_this_host_is_taken() -> None:
             verify_webhook(changed, text, PUBLIC, host)
 
 
-async def test_a_receiver_tells_once_and_lets_the_node_repeat_what_failed() -> None:
+async def test_a_receiver_calls_its_handler_once_and_has_the_node_repeat_what_failed() -> None:
     told: list[dict[str, Any]] = []
 
     async def tell(said: dict[str, Any]) -> None:
@@ -64,7 +64,7 @@ async def test_a_receiver_tells_once_and_lets_the_node_repeat_what_failed() -> N
         assert (await node.get("/")).status_code == 405
 
 
-async def test_a_real_node_tells_a_receiver(served: NodeProcess) -> None:
+async def test_a_real_node_calls_a_receiver(served: NodeProcess) -> None:
     told: list[dict[str, Any]] = []
 
     async def tell(said: dict[str, Any]) -> None:

@@ -108,7 +108,7 @@ def test_what_is_signed_can_be_closed_with_the_key(served: NodeProcess, tmp_path
 
 
 def test_a_key_file_appears_as_a_whole_and_is_made_once(tmp_path: Path) -> None:
-    """Whoever comes while it is being made finds none of it, and the first to end keeps their key."""
+    """Nobody sees a half-made file, and of two that make it at once the first to finish wins."""
     file = tmp_path / "agent.key"
 
     def make() -> bytes:

@@ -1,4 +1,4 @@
-"""What may go wrong around a worker, which goes on or gives its claim back."""
+"""What may go wrong around a worker: it goes on, or gives its claim back."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def handlers() -> Generator[None]:
-    """Puts the handlers of signals back."""
+    """Restores the signal handlers."""
     before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
     yield
     for each, handler in before.items():
@@ -34,7 +34,7 @@ def handlers() -> Generator[None]:
 
 
 class CanceledMeanwhile(AsyncHttpxTransport):
-    """Loses the answer to the first claim, whose contract its publisher then calls off."""
+    """Loses the answer to the first claim, whose contract its publisher then cancels."""
 
     def __init__(self, publisher: AsyncRelay, token: str) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class CanceledMeanwhile(AsyncHttpxTransport):
         return answer
 
 
-async def test_a_claim_that_is_over_when_its_answer_comes_ends_no_worker(served: NodeProcess) -> None:
+async def test_a_worker_survives_a_claim_that_is_over_when_its_answer_comes(served: NodeProcess) -> None:
     @worker(name="counter", publisher_ids=["calls off"])
     def count(task: ClaimedTask) -> int:
         return 3
@@ -68,7 +68,7 @@ async def test_a_claim_that_is_over_when_its_answer_comes_ends_no_worker(served:
 
 
 class AwayAfterTheClaim(AsyncHttpxTransport):
-    """Loses the answer to the first claim that gets a contract, and reaches nothing for a while after it."""
+    """Loses the answer to the first claim that gets a contract, and cannot reach the node for a while after that."""
 
     def __init__(self, refusals: int) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class AwayAfterTheClaim(AsyncHttpxTransport):
 
 
 async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked_on(served: NodeProcess) -> None:
-    """Once, the worker claimed with another key then, and the contract was claimed for ever by nobody."""
+    """The worker used to claim with another key then, and nobody worked on the contract, which stayed claimed."""
 
     @worker(name="counter", publisher_ids=["goes away"])
     def count(task: ClaimedTask) -> int:
@@ -103,7 +103,7 @@ async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked
 
 
 class SilentAfterTheClaim(AsyncHttpxTransport):
-    """Keeps the answer to the first claim that gets a contract to itself: for ever, or until it breaks."""
+    """Holds back the answer to the first claim that gets a contract, for ever or until the connection breaks."""
 
     def __init__(self, *, breaks: bool) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class SilentAfterTheClaim(AsyncHttpxTransport):
 
 @pytest.mark.parametrize("ends", ["is stopped", "is stopped while the node hangs", "is cancelled"])
 async def test_a_worker_that_ends_before_its_claim_is_answered_gives_it_back(served: NodeProcess, ends: str) -> None:
-    """Once, the contract was claimed by nobody; for ever, if it had no lease."""
+    """The contract used to stay claimed with nobody working on it; without a lease, for ever."""
 
     @worker(name="counter", publisher_ids=[ends])
     def count(task: ClaimedTask) -> int:
@@ -142,7 +142,7 @@ async def test_a_worker_that_ends_before_its_claim_is_answered_gives_it_back(ser
     assert (left["status"], left["assignee_id"], left.get("attempts", [])) == ("offered", None, [])
 
 
-async def test_a_failure_may_be_told_of_in_the_name_of_any_file(served: NodeProcess) -> None:
+async def test_a_failure_may_name_a_file_whose_name_is_not_text(served: NodeProcess) -> None:
     name = os.fsdecode(b"/data/\x80.csv")  # has a lone surrogate
 
     @worker(name="reader", publisher_ids=["odd files"])

@@ -1,4 +1,4 @@
-"""What can never go well is said at once, and is no matter of patience: wrong addresses, texts and answers."""
+"""What can never succeed is raised at once and not retried: wrong addresses, texts and answers."""
 
 import asyncio
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def transport(request: pytest.FixtureRequest) -> AsyncTransport:
         "http://node.example\n",
     ],
 )
-def test_what_is_no_address_of_a_node_is_refused(url: str) -> None:
+def test_what_cannot_be_the_address_of_a_node_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
         Relay(url)
 
@@ -74,7 +74,7 @@ def test_what_cannot_be_sent_is_refused(call: Callable[[Relay], object]) -> None
         call(relay)
 
 
-def test_other_parameters_than_there_are_are_an_error_of_python() -> None:
+def test_unknown_parameters_raise_type_error() -> None:
     with Relay(NODE) as relay, pytest.raises(TypeError, match="status_code"):
         relay.tasks.get("1", status_code=1)  # pyright: ignore[reportCallIssue]
 
@@ -115,7 +115,7 @@ async def test_a_redirect_is_no_success(transport: AsyncTransport) -> None:
             with pytest.raises(Refused, match=r"https://node\.example/moved") as refused:
                 await asyncio.wait_for(asking, PATIENCE)
             assert refused.value.status == 301
-        assert await relay.artifacts.content("1") is None  # which says where to go on
+        assert await relay.artifacts.content("1") is None  # its Location says where the bytes are
 
 
 async def test_an_answer_of_something_else_is_no_success(transport: AsyncTransport) -> None:
@@ -125,7 +125,7 @@ async def test_an_answer_of_something_else_is_no_success(transport: AsyncTranspo
                 await asyncio.wait_for(asking, PATIENCE)
 
 
-async def test_lines_that_are_no_events_end_the_events(transport: AsyncTransport) -> None:
+async def test_lines_that_are_no_events_raise(transport: AsyncTransport) -> None:
     lines = answer("200 OK", b"no event\n", "Content-Type: application/x-ndjson")
     async with FixedAnswer(lines) as other, AsyncRelay(other.url, transport=transport) as relay:
         with pytest.raises(InvalidAnswer):

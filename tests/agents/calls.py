@@ -1,4 +1,4 @@
-"""What the tests of the directory call."""
+"""Calls that the tests of the directory share."""
 
 from typing import Any
 

@@ -24,7 +24,7 @@ class Directory(NamedTuple):
         return self.documents.find(SearchRequest(query, len(LISTINGS), threshold), vector).matches
 
     def by_meaning(self, query: str) -> list[RankedEntity]:
-        """As if no text were compared: the words of a query that no agent has."""
+        """By meaning alone, as for a query whose words no agent has."""
         (vector,) = self.model.queries([query])
         return self.documents.find(SearchRequest("zzz", len(LISTINGS), 0), vector).matches
 
@@ -56,7 +56,7 @@ def skill_of(match: RankedEntity) -> int:
 
 
 def mean_reciprocal_rank(found: Sequence[tuple[Sequence[RankedEntity], Query]]) -> float:
-    """Of the agent; where it is found by another of its skills, it does not count."""
+    """Of the agent; one found by another of its skills does not count."""
     total = 0.0
     for matches, query in found:
         agent, _, skill = query.wanted.partition("/")

@@ -24,7 +24,7 @@ A2A_REFUSAL: Answer = (
     json.dumps({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message": "no message"}}).encode(),
 )
 BINDINGS = {"rpc": "JSONRPC", "rpc-old": "JSONRPC", "mcp": "MCP", "mcp-sse": "MCP", "mcp-new": "MCP", "grpc": "GRPC"}
-"""Of those that do not speak HTTP+JSON."""
+"""The bindings of kinds that do not speak HTTP+JSON."""
 
 LIVENESS: Mapping[str, str] = {
     "good": "open",
@@ -43,7 +43,7 @@ LIVENESS: Mapping[str, str] = {
     "away": "unreachable",
     "cut": "unreachable",
 }
-"""What a probe finds of those that can be listed."""
+"""What a probe finds, for the kinds that can be listed."""
 
 
 class MadeUpAgents:
@@ -51,11 +51,11 @@ class MadeUpAgents:
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}
-        """What the agent at a path is like from now on, if not what the path says."""
+        """The kind of the agent at a path, if it is no longer the one in the path."""
         self.cards: dict[str, Json] = {}
-        """Members of the card at a path that are not the usual ones."""
+        """Members of the card at a path that differ from the usual ones."""
         self.requests: Counter[str] = Counter()
-        """By method and path."""
+        """Requests by method and path."""
         self._port = free_port()
         self._server: asyncio.Server | None = None
         self._ended = asyncio.Event()

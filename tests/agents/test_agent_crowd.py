@@ -16,13 +16,13 @@ from tests.support.node_under_test import NodeUnderTest, until
 REJECTED = ("none", "gone", "redirect", "nonsense", "huge", "failing", "slow", "drip")
 KINDS = (*LIVENESS, *REJECTED)
 AGENTS_EACH = 13 if os.environ.get("FAULTS") == "full" else 2
-"""Of a kind, each on a host of its own: 299 in all where there is time for it."""
+"""Agents of each kind, each on its own host: 299 in all in the full run."""
 
 UNTIL_AGAIN = HIDDEN_MS / 1000 + 30
 """Seconds: what a worker took without hearing of it is taken again."""
 
 SECONDS = 4.0 if AGENTS_EACH == 13 else 2.0
-"""For a request: those of a slow host end then."""
+"""Timeout of a request, at which those to a slow host end."""
 
 
 @pytest.fixture

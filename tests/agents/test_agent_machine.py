@@ -1,4 +1,4 @@
-"""The life of an entry that a domain proves, against a model: whatever happens in whatever order (NETWORK 2)."""
+"""The life of an entry that a domain proves, against a model: whatever happens, in whatever order (NETWORK 2)."""
 
 from typing import cast
 
@@ -33,7 +33,7 @@ THREE = 3
 
 
 class EntryMachine(StoreMachine):
-    """One entry in memory."""
+    """One entry in an in-memory store."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,11 +43,11 @@ class EntryMachine(StoreMachine):
         self._kept_until = 0
         """When an entry that is not listed is gone."""
         self._placed_until = 0
-        """Until when one that is being checked has its place among those of the host."""
+        """Until when an entry that is being checked holds a place among those of its host."""
         self._ends = 0
-        """When a listed one ends; 0 for any other."""
+        """When a listed entry ends; 0 for any other."""
         self._events = 0
-        """About its place among those that are shown."""
+        """Events about whether it is listed."""
         self._changes = 0
         """Events about its liveness alone."""
         self._url = ""
@@ -265,7 +265,7 @@ TestEntries.settings = settings(max_examples=20, stateful_step_count=30)
 
 
 def test_a_hidden_entry_stays_hidden_however_its_card_changes() -> None:
-    """So long a way to it that chance alone takes it too seldom."""
+    """Reached by so many steps that chance alone takes them too seldom."""
     machine = EntryMachine()
     try:
         machine.post()

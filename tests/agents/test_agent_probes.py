@@ -27,7 +27,7 @@ def overrides(calling: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers look everywhere all the time: tests move the times in Redis behind their back."""
+    """Have workers look everywhere all the time: tests change the times in Redis behind their back."""
     monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)
 
 
@@ -197,7 +197,7 @@ async def test_a_key_without_an_inbox_is_not_probed(node: NodeUnderTest) -> None
 
 
 class TestRates:
-    """A node whose calls of one host are counted."""
+    """A node that limits its calls to one host."""
 
     @pytest.fixture
     def overrides(self) -> dict[str, Any]:

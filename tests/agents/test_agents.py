@@ -167,7 +167,7 @@ async def test_a_list_shows_each_entry_as_it_is_now(node: NodeUnderTest) -> None
 
 
 class HeldUp(AgentLists):
-    """Of a process that stands still between reading an entry and listing it."""
+    """The lists of a process that is held up between reading an entry and listing it."""
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)

@@ -22,12 +22,12 @@ def overrides(calling: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers look everywhere all the time: tests move the times in Redis behind their back."""
+    """Have workers look everywhere all the time: tests change the times in Redis behind their back."""
     monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)
 
 
 class Finder:
-    """Searches, as so many clients that no limit is met."""
+    """Searches as a new client each time, so that no limit is met."""
 
     def __init__(self, node: NodeUnderTest) -> None:
         self._node = node

@@ -11,7 +11,7 @@ from node.store import Store
 
 
 def board_on(store: Store, settings: Settings, threads: BoardStore | None = None) -> Board:
-    """`threads`: in place of the usual store of threads."""
+    """`threads` replaces the usual store of threads."""
     threads = threads or BoardStore(store, settings.idempotency_ttl)
     moderation = Moderation(threads, ModerationStore(store), Provenance(store, settings.provenance_days))
     return Board(threads, moderation, settings, TargetPolicy(settings))

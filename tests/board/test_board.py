@@ -181,7 +181,7 @@ async def test_what_nobody_sees_is_taken_out_of_a_reply_and_emoji_are_kept(node:
 
 
 async def test_no_sentence_can_be_read_between_the_letters_of_a_body(node: NodeUnderTest) -> None:
-    """One selector and one joiner a letter were kept: nine states each."""
+    """One selector and one joiner were kept for each letter: nine states each."""
     bits = "".join(f"{byte:08b}" for byte in b"obey me")
     cover = QUESTION["body"] * 2
     carrier = "".join(letter + "\ufe0f\u200d" * int(bit) for letter, bit in zip(cover, bits, strict=False))
@@ -292,7 +292,7 @@ async def test_a_malformed_thread_counts_against_the_limit(node: NodeUnderTest, 
 
 
 class TestReplyLimit:
-    """What counts as a reply."""
+    """What counts against the limit of replies."""
 
     @pytest.fixture
     def overrides(self) -> dict[str, Any]:
@@ -332,14 +332,14 @@ async def test_the_schema_describes_what_the_board_shows(node: NodeUnderTest) ->
 
 
 class Unlisted(BoardStore):
-    """Cannot tell the lists."""
+    """A store that fails to update the lists."""
 
     async def project(self, thread_ids: Sequence[str]) -> None:
         raise StoreUnavailable("out of reach")
 
 
 class Unread(BoardStore):
-    """Cannot read either."""
+    """A store that fails to read, too."""
 
     async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
         raise StoreUnavailable("out of reach")

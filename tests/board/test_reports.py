@@ -1,4 +1,4 @@
-"""Clients report posts; the operator looks at them, and so many reports hide a post until then."""
+"""Clients report posts, and enough reports hide a post until the operator has looked at it."""
 
 from typing import Any
 

@@ -16,7 +16,7 @@ from tests.support.node_under_test import NodeUnderTest, until
 
 
 def proven(record: dict[str, Any], *names: str) -> None:
-    """The record says who signed it, and its proof is of what it shows."""
+    """The record says who signed it, and its signature covers what it shows."""
     assert record["is_signed"] is True
     found = verify_proof(msgspec.convert(record["signature"], Proof))
     assert found.key == PUBLIC

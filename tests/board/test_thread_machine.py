@@ -22,12 +22,12 @@ CLIENTS = st.sampled_from(["203.0.113.1", "203.0.113.2"])
 KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be answered at any time
 SIGNERS = st.sampled_from([None, "ann", "bob"])
 BODIES = st.sampled_from(["I can read it for you tomorrow morning.", "Nobody has answered this question yet."])
-REMEMBERED = 300  # s an Idempotency-Key is
+REMEMBERED = 300  # s for which an Idempotency-Key is remembered
 STATUSES: tuple[ThreadStatus, ...] = ("open", "closed", "hidden")
 
 
 class Model:
-    """What a thread must be."""
+    """The expected state of a thread."""
 
     def __init__(self, thread_id: str, title: str, signer: str | None, asked: str | None, now: int) -> None:
         self.id = thread_id
@@ -57,7 +57,7 @@ class Model:
 
 
 class ThreadMachine(StoreMachine):
-    """Threads in memory, through their service."""
+    """Threads, called through their service on an in-memory store."""
 
     models: Bundle[Model] = Bundle("models")
 
@@ -69,7 +69,7 @@ class ThreadMachine(StoreMachine):
         self._board = board_on(self.store, given, BoardStore(self.store, REMEMBERED))
 
     def signed(self, signer: str | None) -> Signed | None:
-        """A signature that was never used."""
+        """A signature that has not been used yet."""
         self._signatures += 1
         return Signed(signer, b'{"by":"test"}', f"r{self._signatures}") if signer else None
 

@@ -15,7 +15,7 @@ def node_binary() -> str:
 
 
 def run(script: str, *arguments: str) -> str:
-    """What a script writes. Fails the test with its complaints if it does not end well."""
+    """What a script writes. Fails the test with its error output if its status is not 0."""
     if not (SCRIPTS / "node_modules" / ".made").exists():
         raise FileNotFoundError("the JavaScript clients are not installed: run `make clients`")
     done = subprocess.run(

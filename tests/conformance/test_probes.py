@@ -1,4 +1,4 @@
-"""The official servers of A2A and MCP answer probes of the directory as open, and do nothing for them (NETWORK 2)."""
+"""The official servers of A2A and MCP are found open by the directory's probes, which have no effect (NETWORK 2)."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -36,7 +36,7 @@ WELL_KNOWN = "/.well-known/agent-card.json"
 
 
 class Idle(AgentExecutor):
-    """Counts what it is asked to do."""
+    """An agent that counts what it is asked to do."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -50,7 +50,7 @@ class Idle(AgentExecutor):
 
 @asynccontextmanager
 async def serving(app: Any, port: int) -> AsyncGenerator[str]:
-    """The base of an application that runs on a port."""
+    """The base URL of an application that is served on a port."""
     server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None))
     running = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - it has no event to wait for
@@ -86,7 +86,7 @@ def prober(calls: FairCaller) -> Prober:
     return Prober(calls, CardFetcher(calls, NODE))
 
 
-async def test_the_server_of_a2a_is_listed_and_open_by_both_bindings(calls: FairCaller) -> None:
+async def test_the_a2a_server_is_listed_and_open_over_both_bindings(calls: FairCaller) -> None:
     port = free_port()
     card = AgentCard(
         name="Desk",
@@ -118,13 +118,13 @@ async def test_the_server_of_a2a_is_listed_and_open_by_both_bindings(calls: Fair
 
 
 @pytest.mark.parametrize("is_plain", [True, False], ids=["JSON", "event stream"])
-async def test_the_server_of_mcp_is_open(calls: FairCaller, is_plain: bool) -> None:
+async def test_the_mcp_server_is_open(calls: FairCaller, is_plain: bool) -> None:
     app = MCPServer("peer").streamable_http_app(
         json_response=is_plain,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     async with serving(app, free_port()) as base:
-        # It has no agent card where one is looked for: the probe says so before it asks anything else.
+        # It has no agent card at the usual place: the probe says so before it asks anything else.
         assert (await prober(calls).probe(listed(base, f"{base}/mcp", "MCP"))).found == "gone"
         async with serving(Starlette(routes=create_agent_card_routes(AgentCard(name="x"))), free_port()) as other:
             assert (await prober(calls).probe(listed(other, f"{base}/mcp", "MCP"))).found == "open"

@@ -1,6 +1,6 @@
-"""The recipes for signing, callbacks and work do what they say, as they stand, against a real node.
+"""The recipes for signing, callbacks and work do what they say, unchanged, against a real node.
 
-Those for curl, Python, TypeScript and generated clients are run beside the clients that they need.
+Those for curl, Python, TypeScript and generated clients are tested beside the clients that they need.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 
 def code_of(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
-    """Languages and texts of a recipe's code, as a program gets them."""
+    """The language and text of each of a recipe's code blocks, as a program gets them."""
     answer = httpx2.get(f"{node.url}/recipes/{recipe}", headers=MARKDOWN)
     assert answer.headers["content-type"].startswith("text/markdown")
     return re.findall(r"```(\w+)\n(.*?)```", answer.text, re.DOTALL)
@@ -44,7 +44,7 @@ def code_of(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
 async def running(
     node: NodeProcess, recipe: str, folder: Path, url: str = "", **settings: str
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The Python code of a recipe, running, by another way to the node if one is given; ended if it has not."""
+    """The Python code of a recipe, running against `url` in place of the node's own if given; killed at the end."""
     ((_, code),) = [each for each in code_of(node, recipe) if each[0] == "python"]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-u", "-c", code.replace(node.url, url or node.url)),
@@ -62,7 +62,7 @@ async def running(
 
 
 async def test_a_request_is_signed_as_the_recipe_says(served: NodeProcess, tmp_path: Path) -> None:
-    for _ in range(2):  # the second time with the key of the first
+    for _ in range(2):  # the second time with the key that the first made
         async with running(served, "sign-a-request", tmp_path) as process, asyncio.timeout(PATIENCE):
             said = (await process.stdout.read()).decode() if process.stdout else ""
         assert re.fullmatch(r"signed: True with [\w-]{43}\nclosed: True\n", said), said
@@ -87,7 +87,7 @@ async def test_a_worker_does_the_contracts_that_are_offered(served: NodeProcess,
 
 
 async def test_a_worker_and_an_owner_repeat_what_had_no_answer(served: NodeProcess, tmp_path: Path) -> None:
-    """Once, they ended there, though the worker's contract was claimed by then."""
+    """They used to stop there, though the worker's contract was claimed by then."""
 
     def every_other(number: int) -> str:
         return ("lose", "pass", "break", "pass")[number % 4]
@@ -113,7 +113,7 @@ async def test_a_worker_and_an_owner_repeat_what_had_no_answer(served: NodeProce
 async def test_an_owner_answers_and_goes_on_with_the_same_address(served: NodeProcess, tmp_path: Path) -> None:
     addresses: set[str] = set()
     async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
-        for _ in range(2):  # the second time with the inbox of the first
+        for _ in range(2):  # the second time with the inbox that the first opened
             async with running(served, "inbox", tmp_path, ANSWERS="1") as process:
                 assert process.stdout
                 address = (await process.stdout.readline()).decode().removeprefix("write to ").strip()
@@ -141,7 +141,7 @@ async def test_a_receiver_takes_a_callback_of_the_node_and_nothing_else(served: 
         session = (await client.post("/api/v1/sessions", json={"callback_url": url})).json()
         await client.post(f"/api/v1/sessions/{session['session_id']}/messages", json={"body": "a line"})
         said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
-        while not said.startswith("session.line"):  # before it there may be the server's own log of the forged request
+        while not said.startswith("session.line"):  # the server may have logged the forged request before
             said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
         assert session["session_id"] in said
 

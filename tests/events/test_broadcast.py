@@ -17,7 +17,7 @@ BOTH = frozenset({"even", "odd"})
 
 
 class Numbers:
-    """A source whose events are the numbers up to one that a test sets."""
+    """A source whose events are the numbers up to one that a test raises."""
 
     name = channel = "numbers"
     types = BOTH
@@ -27,7 +27,7 @@ class Numbers:
         self._last = 0
 
     async def grow(self, count: int) -> None:
-        """More of them, and a wake-up."""
+        """Add events, and send a wake-up."""
         self._last += count
         await self._store.command("SPUBLISH", self.channel, "", key=self.channel)
 
@@ -45,7 +45,7 @@ class Numbers:
 
 
 class Reader:
-    """Takes what a follower is told, as a connection that has room or has not."""
+    """Takes what a follower is sent, like a connection with or without room."""
 
     def __init__(self) -> None:
         self.heard: list[object] = []

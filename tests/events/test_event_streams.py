@@ -20,7 +20,7 @@ NO_LIMITS = {f"RELAY_LIMIT_{name}": "0" for name in ("BOARD", "TASK", "REPLY", "
 OTHER = "127.0.0.2"
 SSE, LINES = "text/event-stream", "application/x-ndjson"
 PATIENCE = 120.0
-"""Seconds until an event must have come. A worker copies it, which gives way to all other work of the machine."""
+"""Seconds within which an event must have come: the worker that copies it runs at low priority."""
 PROCESS_PREFIX = 10
 """Characters of X-Request-Id that name the process."""
 
@@ -54,7 +54,7 @@ async def followed(
 
 
 async def sse(stream: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
-    """The events of a stream, as the standard says to read it."""
+    """The events of a stream, parsed as the standard says."""
     fields: dict[str, str] = {}
     async for line in stream.aiter_lines():
         name, _, value = line.partition(": ")
@@ -232,7 +232,7 @@ async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(serve
 async def test_events_that_a_stream_looked_at_for_nothing_count_when_it_ends(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Whoever began streams again and again at the first event of the feed used a third of a process."""
+    """A client that kept starting streams at the first event of the feed could use a third of a process."""
     with NodeProcess(tmp_path_factory.mktemp("counting")) as node:
         node.start(**NO_LIMITS, RELAY_WORKERS="1", RELAY_CLIENT_THROUGHPUT="1024").ready()
         async with asyncio.timeout(PATIENCE), client_of(node, OTHER) as other, client_of(node) as client:

@@ -211,7 +211,7 @@ def test_a_cursor_that_no_node_gave_is_refused() -> None:
 
 
 async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(empty_redis: RedisServer) -> None:
-    """Nobody was charged for them, and a page without events took 2 ms."""
+    """They used to be free, though a page without events took 2 ms."""
     entry = ("XADD", keys.FEED, "*", "type", "reply.added", "id", new_id(), "seq", 1, "at", 1)
     async with running(settings_for(empty_redis.url, client_throughput=16 * 1024)) as node:
         for _ in range(20):
@@ -233,7 +233,7 @@ async def test_a_page_of_one_event_does_not_read_hundreds(node: NodeUnderTest, e
 
 
 async def ahead_of(node: NodeUnderTest, topic: str) -> list[str]:
-    """Cursors of a topic behind all that there is."""
+    """Cursors of a topic beyond its last event."""
     name = topic if ":" in topic else "feed"
     if name == "feed":
         return [cursor_of(name, (2**62, 0))]

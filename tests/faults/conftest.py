@@ -1,4 +1,4 @@
-"""Prints what the faults cost, at the end of the run."""
+"""Prints what the faults cost at the end of the run."""
 
 import pytest
 

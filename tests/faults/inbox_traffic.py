@@ -1,7 +1,7 @@
-"""Clients that send to one inbox without rest, and an owner that settles all of it (NETWORK 1).
+"""Clients that keep sending to one inbox, and an owner that settles every message (NETWORK 1).
 
-What is not answered is repeated: a message under its Idempotency-Key, a settlement as it was. So at the end every
-message that was acknowledged has been read, in order, and settled once.
+What is not answered is repeated: a message under its Idempotency-Key, a settlement unchanged. So at the end every
+acknowledged message must have been read, in order, and settled once.
 """
 
 import asyncio
@@ -16,24 +16,24 @@ import httpx2
 from tests.inbox.calls import INBOXES, Json, bearer
 from tests.support.node_under_test import until
 
-PAUSE = 0.02  # s until a request that was refused is repeated
+PAUSE = 0.02  # s before a refused request is repeated
 SETTLED_AT_ONCE = 16
-READERS = 16  # at a time, of receipts
-PATIENCE = 120.0  # s until as many have been settled
+READERS = 16  # receipts read at a time
+PATIENCE = 120.0  # s until as many messages as asked for have been settled
 
 
 class InboxTraffic:
-    """So many senders and one owner, for as long as the context lasts."""
+    """A number of senders and one owner, for as long as the context lasts."""
 
     def __init__(self, client: httpx2.AsyncClient, senders: int = 8) -> None:
         self.answers: Counter[int] = Counter()
-        """Of everybody, by status; 0 is none at all."""
+        """Answers to everybody, by status; 0 is no answer."""
         self.sent: list[list[Json]] = [[] for _ in range(senders)]
         """What was acknowledged to each sender, in the order of sending, with its `body`."""
         self.seen: dict[str, tuple[int, str]] = {}
-        """Number and body of each message by its id, in the order in which the owner first saw them."""
+        """The `seq` and `body` of each message by id, in the order in which the owner first saw them."""
         self.settled: Counter[str] = Counter()
-        """How often the owner was told that it had settled a message."""
+        """How many times the owner was told that a message is settled, by id."""
         self.inbox: Json = {}
         self._client = client
         self._stopped = False
@@ -62,7 +62,7 @@ class InboxTraffic:
         return sum(map(len, self.sent))
 
     async def further(self, messages: int) -> None:
-        """Return once so many more messages have been settled."""
+        """Return once that many more messages have been settled."""
         goal = len(self.settled) + messages
 
         async def reached() -> bool:
@@ -101,11 +101,11 @@ class InboxTraffic:
         self.settled[message["id"]] += 1
 
     async def _answered(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Json:
-        """The answer to a request, however often it takes."""
+        """The answer to a request, however often it must be sent."""
         while True:
             try:
                 response = await self._client.request(method, path, json=body, headers=headers)
-            except httpx2.TransportError:  # the process died with it
+            except httpx2.TransportError:  # the process died before it answered
                 self.answers[0] += 1
             else:
                 self.answers[response.status_code] += 1
@@ -115,9 +115,9 @@ class InboxTraffic:
             await asyncio.sleep(PAUSE)
 
     async def lost(self) -> int:
-        """How many messages that were acknowledged are not settled with the owner's answer.
+        """How many acknowledged messages are not settled with the owner's answer.
 
-        A read that is refused for now tells nothing of the message, and is repeated.
+        A read that is refused for now says nothing about the message, and is repeated.
         """
         gate = asyncio.Semaphore(READERS)
 

@@ -1,4 +1,4 @@
-"""A disk that forgets at a power loss what was not fsynced: the mount, and the switch (`losing_filesystem.py`)."""
+"""A disk that forgets at a power loss what was not fsynced: its mount and its power switch (`losing_filesystem.py`)."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from typing import Self
 from tests.support.servers import PATIENCE, until
 
 UNSYNCED = "user.unsynced"
-"""Extended attribute of the root: bytes that a power loss would cost now."""
+"""Extended attribute of the root: bytes that a power loss would lose now."""
 
 SYNCED = "user.synced"
 """Extended attribute of the root: when (s, monotonic) the last write that was fsynced began."""
@@ -48,14 +48,14 @@ class LosingDisk:
 
     def __exit__(self, *_: object) -> None:
         subprocess.run(["fusermount3", "-u", "-z", str(self.mount)], check=False)
-        self._process.kill()  # it lives on while somebody has a file open
+        self._process.kill()  # it would live on while a file is open
         self._process.wait(PATIENCE)
         if self._process.stderr:
             self._process.stderr.close()
 
     @property
     def unsynced(self) -> int:
-        """Bytes that a power loss would cost now; after one, those that it did."""
+        """Bytes that a power loss would lose now; after one, those that it lost."""
         return int(os.getxattr(self.mount, UNSYNCED))
 
     @property
@@ -64,6 +64,6 @@ class LosingDisk:
         return float(os.getxattr(self.mount, SYNCED))
 
     def lose_power(self) -> int:
-        """Forget what was not fsynced, and serve nothing any more. Returns how many bytes that were."""
+        """Forget what was not fsynced, and serve nothing more. Returns how many bytes were lost."""
         os.setxattr(self.mount, POWER, b"off")
         return self.unsynced

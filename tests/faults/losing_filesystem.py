@@ -1,7 +1,7 @@
 """A file system over a directory that forgets at a power loss what was not fsynced (FUSE).
 
 What a write replaces is remembered until the file is fsynced; when the power goes, it is put back, newest
-first. So of every file its bytes as of its last fsync are left: the strictest disk that keeps its word. Names
+first. So every file is left as of its last fsync: the harshest disk that still honours fsync. Names
 (create, rename, unlink) last at once, as on a journaling file system that orders them.
 
 `python -m tests.faults.losing_filesystem <backing> <mount>` serves one mount.
@@ -18,7 +18,7 @@ from typing import Any
 from tests.faults.losing_disk import POWER, SYNCED, UNSYNCED
 
 mfusepy: Any = import_module("mfusepy")
-"""Loads libfuse, which not every machine has that these files are checked on."""
+"""Loads libfuse, which is not on every machine on which these files are type-checked."""
 
 STAT = ("st_atime", "st_ctime", "st_gid", "st_ino", "st_mode", "st_mtime", "st_nlink", "st_size", "st_uid")
 
@@ -77,7 +77,7 @@ class _Disk(mfusepy.Operations):
         inode = os.fstat(fh).st_ino
         for fd, *_ in self._undo.pop(inode, []):
             os.close(fd)
-            # Not the time of the fsync: Redis goes on answering between its last write and an fsync in the background.
+            # Not the time of the fsync: between its last write and a background fsync Redis goes on answering.
             self._synced = self._written.get(inode, self._synced)
         return 0
 
@@ -95,7 +95,7 @@ class _Disk(mfusepy.Operations):
         return 0
 
     def open(self, path: str, flags: int) -> int:
-        # What a write replaces is read first; and the kernel has made an append a write at an offset.
+        # For reading, too: what a write replaces is read first. The kernel has made an append a write at an offset.
         readable = flags & ~(os.O_APPEND | os.O_WRONLY | os.O_TRUNC) | os.O_RDWR
         return os.open(self._path(path), readable)
 
@@ -111,7 +111,7 @@ class _Disk(mfusepy.Operations):
         return 0
 
     def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
-        # The root is there without power too, to be asked what was lost.
+        # The root stays readable without power, to be asked what was lost.
         found = os.lstat(self._backing if path == "/" else self._path(path))
         return {name: getattr(found, name) for name in STAT}
 

@@ -1,4 +1,4 @@
-"""The figures of a run, which the full one prints as a table at its end (docs/durability.md)."""
+"""The figures of a run; a full run prints them as a table at its end (docs/durability.md)."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ class Row(msgspec.Struct, frozen=True):
 
     fault: str
     times: int
-    """How often it struck."""
+    """How many times the fault was caused."""
     acknowledged: int
     refused: int
     """Answers 503."""
     longest: float | None
-    """Seconds that refusals went on, at most, after the fault was over; None where that was not measured."""
+    """The longest time in seconds that refusals went on after the fault was over; None if not measured."""
     lost: int
-    """Acknowledged writes that are not there."""
+    """Acknowledged writes that are missing."""
     twice: int
     """Writes that are there more than once."""
 
@@ -28,7 +28,7 @@ ROWS: list[Row] = []
 
 
 def table(rows: Iterable[Row]) -> list[str]:
-    """Lines of Markdown."""
+    """The lines of a Markdown table."""
     lines = [HEADINGS, ("---",) * len(HEADINGS)]
     for row in rows:
         *counts, longest, lost, twice = msgspec.structs.astuple(row)

@@ -1,4 +1,4 @@
-"""Bytes to a node and bytes back, for what no well-behaved HTTP client would send."""
+"""Raw bytes to a node and back, for what no well-behaved HTTP client would send."""
 
 import re
 import socket
@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-PATIENCE = 60.0  # s a node may take for anything on a busy machine
+PATIENCE = 60.0  # s that anything may take on a busy machine
 
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _CODE = re.compile(rb"^x-error-code: (\S+)\r", re.MULTILINE)
@@ -19,7 +19,7 @@ class Exchange:
         self.received = received
         self.seconds = seconds
         self.closed = closed
-        """Whether the node ended the connection; else patience did."""
+        """Whether the node closed the connection; otherwise PATIENCE was over."""
 
     @property
     def statuses(self) -> list[int]:
@@ -35,7 +35,7 @@ class Exchange:
 def exchange(port: int, *pieces: bytes, pause: float = 0.0, half_close: bool = False) -> Exchange:
     """Send the pieces, `pause` seconds apart, and read until the node closes the connection.
 
-    Sending ends as soon as the node has answered or gone. `half_close` says that no more will come.
+    Sending ends as soon as the node answers or closes. `half_close`: shut down our side after the pieces.
     """
     began = time.monotonic()
     received = b""
@@ -71,7 +71,7 @@ def _send(link: socket.socket, pieces: Iterable[bytes], pause: float) -> bytes:
 def request(
     method: str = "GET", target: bytes = b"/health", *lines: bytes, body: bytes = b"", version: bytes = b"1.1"
 ) -> bytes:
-    """A request as it goes over the wire; Content-Length is written unless `lines` say how long the body is."""
+    """A request as on the wire; Content-Length is added unless `lines` say how long the body is."""
     head = [method.encode() + b" " + target + b" HTTP/" + version, b"Host: node.example", *lines]
     if body and not any(line.lower().startswith((b"content-length", b"transfer-encoding")) for line in lines):
         head.append(b"Content-Length: %d" % len(body))
@@ -79,5 +79,5 @@ def request(
 
 
 def chunked(*chunks: bytes) -> bytes:
-    """A whole body in chunked coding."""
+    """A complete body in chunked transfer coding."""
     return b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in (*chunks, b""))

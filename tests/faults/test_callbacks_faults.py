@@ -1,8 +1,7 @@
-"""Callbacks while workers and Redis are killed: none is lost, and how many come twice is counted (DESIGN 8).
+"""Callbacks while workers and Redis are killed: none is lost, and duplicates are counted (DESIGN 8).
 
-`make faults` runs it in full: 3,000 callbacks, six workers and Redis killed, all pauses as they are in
-production but those of the retry schedule. Else a small one runs, in which the time that a dead worker's
-share waits is moved rather than slept.
+`make faults` runs it in full: 3,000 callbacks, six workers and Redis killed, all pauses as in production except those
+of the retry schedule. Otherwise a small one runs, in which the test makes a dead worker's share due.
 """
 
 import asyncio
@@ -31,21 +30,21 @@ from tests.support.servers import RedisServer, eventually
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
-HOSTS = [f"127.0.0.{n}" for n in range(1, 17)]  # as many receivers as it takes for the caps per host not to matter
+HOSTS = [f"127.0.0.{n}" for n in range(1, 17)]  # enough receivers for the caps per host not to matter
 PUBLISHERS = 8  # at a time
 WORKERS = 2
 STOPPED = 10.0  # s
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How much of everything."""
+    """The size of a run."""
 
     callbacks: int
     worker_kills: int
     patience: float
-    """Seconds until all callbacks have come."""
+    """Seconds within which all callbacks must have come."""
     moved: bool
-    """Whether a dead worker's share is made due by the test."""
+    """Whether the test makes a dead worker's share due at once."""
 
 
 FULL = Plan(3000, 6, 240, moved=False)
@@ -75,7 +74,7 @@ class Worker:
         )
 
     def kill(self) -> None:
-        """End it without a word, if it has not ended."""
+        """Kill it with SIGKILL, if it still runs."""
         self._process.kill()
         self._process.wait()
 
@@ -93,7 +92,7 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest.fixture
 def workers(own_redis: RedisServer, tmp_path: Path) -> Iterator[list[Worker]]:
-    """Those that run; none outlives the test."""
+    """The running workers; none outlives the test."""
     workers = [Worker(own_redis.url, tmp_path / "data") for _ in range(WORKERS)]
     yield workers
     for worker in workers:
@@ -137,7 +136,7 @@ class Publishers:
         self.acknowledged.add((task["id"], "task.completed"))
 
     async def _post(self, path: str, body: dict[str, Any], key: str) -> httpx2.Response:
-        """The answer, once Redis is there to give one. 409: an earlier try was carried out after all."""
+        """The answer, once Redis is there to give one. 409: an earlier try had taken effect."""
         while True:
             response = await self._client.post(path, json=body, headers={"idempotency-key": key})
             if response.status_code != 503:
@@ -147,7 +146,7 @@ class Publishers:
 
 
 def move_times(server: RedisServer) -> None:
-    """Let everything that waits have waited long enough."""
+    """Make everything due that waits."""
     for partition in range(ids.PARTITIONS):
         for name in server.do("ZRANGE", keys.callbacks_due(partition), 0, -1):
             server.do("ZADD", keys.callbacks_due(partition), "XX", 0, name)

@@ -1,6 +1,6 @@
 """Processes, Redis and a primary are killed (-9) while an inbox is written to and settled (NETWORK 1).
 
-`make faults` runs it in full: some 50,000 messages. None is lost, none is there or settled twice, their order is kept.
+`make faults` runs it in full: some 50,000 messages. None is lost, duplicated or settled twice, and order is kept.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ OFF = {
 
 
 async def report(fault: str, times: int, traffic: InboxTraffic, most: int = 0) -> None:
-    """Hold what was settled against what was acknowledged; so many may be lost, or be there twice."""
+    """Compare what was settled with what was acknowledged; up to `most` may be lost, or be there twice."""
     lost = await traffic.lost()
     ROWS.append(Row(fault, times, traffic.acknowledged, traffic.answers[503], None, lost, traffic.twice))
     assert max(lost, traffic.twice) <= most

@@ -1,4 +1,4 @@
-"""More requests than a whole node can answer: clean refusals while it lasts, plain service after."""
+"""More requests than a whole node can answer: clean refusals while it lasts, normal service afterwards."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from tests.support.nodes import NodeProcess
 from tests.support.servers import eventually
 
 CLIENTS = 3 * MAX_NORMAL_REQUESTS
-STAGGER = 0.003  # s between two clients' first requests, so that they do not all ask in the same moment
+STAGGER = 0.003  # s between two clients' first requests, so that they do not all ask at the same moment
 
 HELLO = request(
     "POST",
@@ -29,7 +29,7 @@ HEALTH = request("GET", b"/health")
 
 
 class Answer:
-    """One answer on a connection that goes on."""
+    """One answer on a connection that stays open."""
 
     def __init__(self, head: bytes) -> None:
         status, *lines = head.decode("latin-1").split("\r\n")
@@ -78,7 +78,7 @@ async def crowd(port: int) -> AsyncGenerator[list[Client]]:
     running = [asyncio.ensure_future(client.run(number * STAGGER)) for number, client in enumerate(clients)]
     try:
         yield clients
-        assert not any(task.done() for task in running)  # no connection was closed, and no answer was torn
+        assert not any(task.done() for task in running)  # no connection was closed, and no answer truncated
     finally:
         for task in running:
             task.cancel()
@@ -90,7 +90,7 @@ def seen(clients: list[Client], which: Callable[[Answer], bool]) -> list[Answer]
 
 
 async def test_overload_is_refused_cleanly_and_passes(node: NodeProcess) -> None:
-    """Redis stands still, which is the slowest that a store can be; the clients come on."""
+    """Redis is frozen, the slowest that a store can be, while the clients go on asking."""
     redis = node.child("redis")
     async with crowd(node.port) as clients:
         *relaying, heads, health = clients

@@ -24,7 +24,7 @@ WRITES = 1_500 if FULL else 200
 
 
 def without_fuse() -> str:
-    """Why there is no such disk here; empty if there is."""
+    """Why there can be no such disk here; empty if there can."""
     if shutil.which("fusermount3") is None or find_spec("mfusepy") is None:
         return "fuse3 or mfusepy is not installed"
     try:

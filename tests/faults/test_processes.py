@@ -31,7 +31,7 @@ STOPPED_WITHIN = 10.0  # s, DESIGN 2
 
 
 class Answered:
-    """An answer as tests look at it."""
+    """What the tests need of an answer."""
 
     def __init__(self, answer: http.client.HTTPResponse) -> None:
         self.status = answer.status
@@ -98,7 +98,7 @@ def test_behind_a_trusted_proxy_the_hop_that_it_added_counts(node: NodeProcess) 
         return Counter(answer.status for hop in hops for answer in relay_at_once(node, 6, PROXY, x_forwarded_for=hop))
 
     assert statuses("198.51.100.1", "198.51.100.2") == {200: 12}
-    # What stands left of the last hop was written by the client.
+    # What is left of the last hop was written by the client.
     assert statuses("203.0.113.1, 198.51.100.3", "203.0.113.2, 198.51.100.3") == {200: 10, 429: 2}
     # An IPv6 client has a whole /64 to itself.
     assert statuses("2001:db8:0:1::1", "2001:db8:0:1:ffff::2") == {200: 10, 429: 2}
@@ -106,7 +106,7 @@ def test_behind_a_trusted_proxy_the_hop_that_it_added_counts(node: NodeProcess) 
 
 
 class Load:
-    """Clients that write all the time, and know what was acknowledged to them."""
+    """Clients that keep writing, and remember what was acknowledged to them."""
 
     CLIENTS = 6
 
@@ -133,7 +133,7 @@ class Load:
         self._pool.shutdown()
 
     def result(self) -> None:
-        """Raise what went wrong in a client."""
+        """Raise the exception of a client that failed."""
         for future in self._running:
             future.result()
 
@@ -142,7 +142,7 @@ class Load:
         return len(self.relayed) + len(self.threads) + sum(map(len, self.lines))
 
     def goes_on(self) -> None:
-        """Return once a good many more writes of every kind have been acknowledged."""
+        """Return once many more writes of every kind have been acknowledged."""
         before = (len(self.relayed), len(self.threads), self.acknowledged)
         until(
             lambda: (
@@ -170,13 +170,13 @@ class Load:
                 self.threads.append(thread["id"])
 
     def _kept(self, path: str, body: object) -> Any:
-        """The acknowledgement of one write, which is repeated under its key as long as nothing is heard of it."""
+        """The acknowledgement of one write, which is repeated under its key until it is answered."""
         key = str(uuid.uuid4())
         while not self._stop.is_set():
             try:
                 answer = call(self._node, "POST", path, body, idempotency_key=key)
             except (OSError, http.client.HTTPException):
-                continue  # the process died with it
+                continue  # the process died before it answered
             if answer.status in {200, 201}:
                 return answer.json()
             if answer.status != 503:
@@ -221,7 +221,7 @@ def check(node: NodeProcess, load: Load) -> None:
         assert len({body for _, body in kept}) == len(kept)
     for thread in load.threads:
         assert call(node, "GET", f"/api/v1/board/{thread}").status == 200
-    # The process that died may have left the list to the worker, and the worker to the next one.
+    # The process that died may have left the list to the worker, and a worker that died to the next one.
     until(lambda: set(load.threads) <= listed(node), "all threads are listed", 3 * PATIENCE)
 
 

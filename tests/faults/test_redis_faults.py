@@ -1,7 +1,7 @@
 """Redis dies, freezes, refuses, is full, or its replies are lost, all under load (DESIGN 1, 10).
 
-No acknowledged write is lost, none is there twice although clients repeat it, and what fails says 503 and when to
-come again. `make faults` runs it in full: more than 50,000 acknowledged writes, each fault at its full length.
+No acknowledged write is lost, none is duplicated although clients repeat it, and what fails is answered with 503 and
+a Retry-After. `make faults` runs it in full: more than 50,000 acknowledged writes, each fault at its full length.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from tests.support.servers import Proxy, RedisServer
 FULL = os.environ.get("FAULTS") == "full"
 TIMES = 10 if FULL else 1
 WRITES = 1_100 if FULL else 150
-"""Acknowledged before and after each time."""
+"""Acknowledged writes before and after each fault."""
 FROZEN = 5.0 if FULL else 0.0  # s at least
-LOST = 0.1  # of the replies
-SMALL = "1mb"  # of memory: less than the server itself needs
+LOST = 0.1  # share of the replies
+SMALL = "1mb"  # maxmemory: less than the server itself needs
 
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 
@@ -89,7 +89,7 @@ async def test_lost_replies_lose_and_double_nothing(server: RedisServer) -> None
             network.loss = LOST
             for _ in range(TIMES):
                 await writers.further(WRITES)
-            while not writers.refused:  # a lost reply is no acknowledgement; where there are few, none may be lost
+            while not writers.refused:  # of so few replies perhaps none was lost yet
                 await writers.further(WRITES)
             network.loss = 0.0
             longest = await writers.recovered()
@@ -97,7 +97,7 @@ async def test_lost_replies_lose_and_double_nothing(server: RedisServer) -> None
 
 
 async def report(fault: str, times: int, node: NodeUnderTest, writers: Writers, longest: float) -> None:
-    """Hold what is there against what was acknowledged."""
+    """Compare what is there with what was acknowledged."""
     found = await kept(node, writers)
     row = Row(fault, times, writers.acknowledged, writers.answers[503], longest, len(found.lost), found.twice)
     ROWS.append(row)

@@ -55,7 +55,7 @@ async def until_served(node: NodeUnderTest) -> None:
     await until(serves)
 
 
-async def test_without_redis_every_operation_answers_503_and_when_to_come_again(
+async def test_without_redis_every_operation_answers_503_with_retry_after(
     node: NodeUnderTest, own_redis: RedisServer
 ) -> None:
     own_redis.kill()
@@ -95,8 +95,8 @@ async def test_a_frozen_redis_costs_503_and_nothing_else(node: NodeUnderTest, ow
     assert (await node.client.post("/api/v1/relay", json=HELLO)).status_code == 200
 
 
-async def test_a_sender_who_waits_when_redis_dies_is_not_told_that_nothing_was_sent(own_redis: RedisServer) -> None:
-    """It would send its message again."""
+async def test_a_waiting_sender_is_not_told_that_nothing_was_sent_when_redis_dies(own_redis: RedisServer) -> None:
+    """It would otherwise send its message again."""
     async with running(settings_for(own_redis.url, limits=NO_LIMITS)) as node:
         inbox = await opened(node)
         sending = [
@@ -109,7 +109,7 @@ async def test_a_sender_who_waits_when_redis_dies_is_not_told_that_nothing_was_s
 
         await until(are_held)
         own_redis.kill()
-    sent, task = [await each for each in sending]  # the node has stopped, and answered what waited
+    sent, task = [await each for each in sending]  # the node has stopped, and has answered those who waited
     assert (sent.status_code, sent.json()["status"]) == (201, "queued")
     assert (task.status_code, task.json()["task"]["status"]["state"]) == (200, "TASK_STATE_SUBMITTED")
 
@@ -121,7 +121,7 @@ async def test_a_sender_who_waits_when_redis_dies_is_not_told_that_nothing_was_s
         ("node.agents.store.AgentStore.put", "", {"card": CARD}),
     ],
 )
-async def test_what_fails_after_something_was_written_is_told_as_of_unknown_outcome(
+async def test_what_fails_after_something_was_written_has_an_unknown_outcome(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, broken: str, path: str, body: Json
 ) -> None:
     async def gone(*_: object, **__: object) -> None:
@@ -137,7 +137,7 @@ async def test_what_fails_after_something_was_written_is_told_as_of_unknown_outc
 async def test_beyond_the_calls_that_may_be_under_way_a_request_is_told_that_the_node_is_busy(
     own_redis: RedisServer,
 ) -> None:
-    """It used to be told that the store was out of reach, which it was not."""
+    """The answer used to say that the store was out of reach, which it was not."""
     async with running(settings_for(own_redis.url, limits=NO_LIMITS, max_in_flight=1)) as node:
         own_redis.pause()  # so that the first call stays under way
         *relayed, sent = await asyncio.gather(

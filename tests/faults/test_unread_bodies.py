@@ -1,7 +1,7 @@
-"""A body that no handler reads costs a client nothing but the sending: its next request is answered.
+"""A body that no handler reads costs its client only the sending: the next request is answered.
 
-Granian closes a connection whose body was not read to its end, and did not always say so: the next request of a
-client that keeps its connections was then lost.
+Granian closes a connection whose body was not read to the end, and did not always announce it: the next request of a
+client that reuses its connections was then lost.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from tests.faults.sockets import chunked, exchange, request
 from tests.support.nodes import NodeProcess
 
 TIMES = 200
-"""Requests in a row: of those before, one in five ended a connection unsaid."""
+"""Requests in a row: one in five used to end its connection unannounced."""
 
 SIZES = (60_000, 200_000, 1_000_000)
 CHUNKED = b"Transfer-Encoding: chunked"
@@ -48,7 +48,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node at which this address is over the limit of artifacts, and over no other."""
+    """A node at which this address is over the artifact limit, and over no other."""
     limits = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
     with NodeProcess(tmp_path_factory.mktemp("node") / "data") as node:
         node.start(
@@ -62,7 +62,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 
 class Connection:
-    """One that is kept for as long as the node does not say that it is closed."""
+    """A connection that is reused until the node says that it closes it."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -70,7 +70,7 @@ class Connection:
         self.opened = 0
 
     async def ask(self, sent: bytes) -> int:
-        """The status of the answer. Raises IncompleteReadError or OSError if the connection ended unsaid."""
+        """The status of the answer. Raises IncompleteReadError or OSError if the connection ended unannounced."""
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
             self.opened += 1

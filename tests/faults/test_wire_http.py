@@ -1,7 +1,7 @@
 """Hostile HTTP on raw sockets: a clear error or a clean end, never a 500, never a hang (DESIGN 6).
 
-Each case goes to a whole node with two web processes. What the parser below our code refuses has
-no body of ours; what reaches our code carries its code.
+Each case goes to a whole node with two web processes. What the HTTP parser refuses has no body of ours; what reaches
+our code is refused with an error code.
 """
 
 import gzip
@@ -20,9 +20,9 @@ RELAY = b"/api/v1/relay"
 JSON = b"Content-Type: application/json"
 CHUNKED = b"Transfer-Encoding: chunked"
 LAST = request("GET", b"/health", b"Connection: close")
-"""The good request that follows on the same connection, and ends it."""
+"""The valid request that follows on the same connection, and closes it."""
 
-CLOSED_WITHIN = 10.0  # s, for every client that does not get on with it
+CLOSED_WITHIN = 10.0  # s, for every client that makes no progress
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 @pytest.fixture(autouse=True)
 def no_bug(node: NodeProcess) -> Iterator[None]:
-    """After each test the node is well, and has met no bug of its own."""
+    """After each test the node is healthy, and has logged no bug."""
     yield
     assert exchange(node.port, LAST).statuses == [200]
     assert [line for line in node.lines if line["event"] == "request failed"] == []
@@ -45,7 +45,7 @@ def post(body: bytes, *lines: bytes, target: bytes = RELAY) -> bytes:
 
 
 GO_ON: dict[str, tuple[bytes, list[int], list[str]]] = {
-    # name: request, the statuses of its answers, their codes; a good request then works on the same connection
+    # name: request, the statuses of its answers, their codes; a valid request then works on the same connection
     "two Host lines": (b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", [400], ["host.invalid"]),
     "no Host": (b"GET /health HTTP/1.1\r\n\r\n", [400], ["host.invalid"]),
     "an empty Host": (b"GET /health HTTP/1.1\r\nHost:\r\n\r\n", [400], ["host.invalid"]),
@@ -144,7 +144,7 @@ END: dict[str, tuple[bytes, list[int], list[str]]] = {
         ["body.incomplete"],
     ),
     "an unknown transfer coding": (post(MESSAGE, b"Transfer-Encoding: xchunked"), [400], []),
-    # The parser takes the last coding off and hands on what is left as if it were the body.
+    # The parser removes the last coding, and passes on what is left as if it were the body.
     "compressed and then in chunks": (
         request("POST", RELAY, JSON, b"Transfer-Encoding: gzip, chunked", body=chunked(gzip.compress(MESSAGE))),
         [400],
@@ -238,7 +238,7 @@ def test_a_body_without_end_is_cut_off(node: NodeProcess) -> None:
     endless = [b"10000\r\n" + b"a " * 32768 + b"\r\n"] * 400
     met = exchange(node.port, request("POST", b"/api/v1/wire/stream", CHUNKED), *endless)
     assert met.closed
-    assert met.statuses in ([413], [])  # a client that sends on may lose the answer when the node closes
+    assert met.statuses in ([413], [])  # a client that goes on sending may lose the answer when the node closes
 
 
 def test_clients_that_do_not_get_on_with_it_are_closed(node: NodeProcess) -> None:

@@ -1,7 +1,7 @@
-"""Clients that write in every room without rest, and know what was acknowledged to them (DESIGN 1).
+"""Clients that keep writing in every room, and remember what was acknowledged to them (DESIGN 1).
 
-A write that is not acknowledged is repeated under its Idempotency-Key until it is. So at the end all that was
-acknowledged must be there, and nothing twice.
+A write is repeated under its Idempotency-Key until it is acknowledged. So at the end all that was acknowledged must be
+there, and nothing twice.
 """
 
 import asyncio
@@ -19,29 +19,29 @@ from tests.support.servers import eventually
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 UNBOUNDED = dict.fromkeys(["client_sessions", "client_inboxes", "client_threads", "client_tasks", "client_bytes"], 0)
 HELLO = "Hello, is anybody there who can read this?"
-TURNS = 50  # of one session: its lines stay readable in one page
+TURNS = 50  # lines of one session: they must fit in one page
 LINES = "/api/v1/sessions/{}/messages?limit=100"
-READERS = 16  # at a time, of what is held against what was acknowledged
-PATIENCE = 60.0  # s until every writer has gone on: some wait for a cluster to fail over
+READERS = 16  # reads at a time, when all is compared with what was acknowledged
+PATIENCE = 60.0  # s until every writer goes on: some wait for a cluster to fail over
 
 Made = dict[str, str]
-"""Texts by the id of what they became."""
+"""Texts by the id under which they are kept."""
 
 
 def unlimited(redis_url: str, **given: Any) -> Settings:
-    """Settings of a node that takes from one client whatever it sends."""
+    """Settings of a node without limits for a single client."""
     return settings_for(redis_url, limits=NO_LIMITS, **UNBOUNDED, **given)
 
 
 class Writers:
-    """So many clients of one node, for as long as the context lasts."""
+    """A number of clients of one node, for as long as the context lasts."""
 
     def __init__(self, node: NodeUnderTest, clients: int = 16) -> None:
         self.answers: Counter[int] = Counter()
         self.at: dict[str, float] = {}
-        """When (loop time) each was acknowledged."""
+        """The loop time at which each write was acknowledged."""
         self.refused: list[float] = []
-        """Loop times of all answers 503."""
+        """The loop times of all 503 answers."""
         self.relayed: Made = {}
         self.threads: Made = {}
         self.tasks: Made = {}
@@ -73,19 +73,19 @@ class Writers:
         return sum(count for status, count in self.answers.items() if status in (200, 201))
 
     async def further(self, writes: int) -> None:
-        """Return once so many more writes have been acknowledged."""
+        """Return once that many more writes have been acknowledged."""
         goal = self.acknowledged + writes
         await self._until(lambda: self.acknowledged >= goal)
 
     async def failing(self, answers: int = 20) -> None:
-        """Return once so many more writes have been answered 503."""
+        """Return once that many more writes have been answered with 503."""
         goal = self.answers[503] + answers
         await self._until(lambda: self.answers[503] >= goal)
 
     async def recovered(self) -> float:
-        """Seconds that answers 503 went on from now, known once every client has been served in every room."""
+        """Seconds for which 503 answers go on from now, known once every client has been served in every room."""
         began, turns = self._loop.time(), list(self._turns)
-        # The turn under way may have been half done before.
+        # The round under way may have been half done before.
         await self._until(lambda: all(now > then + 1 for now, then in zip(self._turns, turns, strict=True)))
         return max(0.0, self.refused[-1] - began) if self.refused else 0.0
 
@@ -125,7 +125,7 @@ class Writers:
         self.at[name] = self._loop.time()
 
     async def _kept(self, path: str, body: object) -> Any:
-        """The acknowledgement of one write, however often it takes; None if the load ends before."""
+        """The acknowledgement of one write, however often it must be sent; None if the load ends before."""
         key = str(uuid4())
         while not self._stopped:
             response = await self.node.client.post(path, json=body, headers={"idempotency-key": key})
@@ -135,16 +135,16 @@ class Writers:
             assert response.status_code == 503, f"{path}: {response.status_code} {response.text}"
             assert int(response.headers["retry-after"]) >= 1
             self.refused.append(self._loop.time())
-            await asyncio.sleep(0.02)  # a client waits a moment; less than it was told to, so that more is tried
+            await asyncio.sleep(0.02)  # less than the client was told to wait, so that more is tried
         return None
 
 
 class Kept:
-    """What a node has, held against what it acknowledged."""
+    """What a node has, compared with what it acknowledged."""
 
     def __init__(self) -> None:
         self.lost: list[str] = []
-        """Names of what was acknowledged and is not there: ids, or session and sequence number."""
+        """What was acknowledged and is missing: ids, or session and sequence number."""
         self.twice = 0
 
     def hold(self, acknowledged: Made, found: Made) -> None:
@@ -154,7 +154,7 @@ class Kept:
 
 async def kept(node: NodeUnderTest, writers: Writers) -> Kept:
     """Read everything there is."""
-    await eventually(lambda: node.store.connected)  # it is not the node's own, and may come back later
+    await eventually(lambda: node.store.connected)  # this store is the test's own, and may reconnect after the node's
     result = Kept()
 
     async def found(room: str, path: str, text: Callable[[Any], str]) -> Made:
@@ -177,7 +177,7 @@ async def kept(node: NodeUnderTest, writers: Writers) -> Kept:
 
 
 async def _all(paths: list[str], node: NodeUnderTest) -> list[Any]:
-    """The answers to many reads; one that is not found is empty."""
+    """The answers to many reads; a 404 counts as empty."""
     gate = asyncio.Semaphore(READERS)
 
     async def read(path: str) -> Any:

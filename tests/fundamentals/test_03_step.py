@@ -1,4 +1,4 @@
-"""3. What must happen together is one step, a Lua script: either all of it happens, or nothing."""
+"""3. What must happen together is one step, a Lua script: either all of it happens or nothing does."""
 
 import asyncio
 

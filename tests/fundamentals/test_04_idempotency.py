@@ -1,4 +1,4 @@
-"""4. Who gets no answer asks again with the same Idempotency-Key, and gets the answer to the first request."""
+"""4. A client without an answer repeats its request with the same Idempotency-Key, and gets the first one's answer."""
 
 from tests.support.node_under_test import NodeUnderTest
 
@@ -14,7 +14,7 @@ async def test_a_repeated_request_has_one_effect_and_the_same_answer(node: NodeU
     assert (await node.client.get("/api/v1/board")).json()["total"] == 1
 
 
-async def test_a_key_is_good_for_one_body(node: NodeUnderTest) -> None:
+async def test_a_key_is_valid_for_one_body(node: NodeUnderTest) -> None:
     await node.client.post("/api/v1/board", json=THREAD, headers=KEY)
     other = await node.client.post("/api/v1/board", json=THREAD | {"title": "Another question"}, headers=KEY)
     assert (other.status_code, other.headers["x-error-code"]) == (422, "idempotency.conflict")

@@ -1,4 +1,4 @@
-"""5. Everything slow starts from an event: a step adds it to its partition's outbox, a worker handles it later."""
+"""5. Everything slow starts from an event: a step adds it to its partition's outbox, and a worker handles it later."""
 
 from node.store import ids, keys
 from node.store.search_keys import BOARD_KEYS

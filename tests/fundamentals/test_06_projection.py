@@ -1,4 +1,4 @@
-"""6. A list over all partitions is a projection: the request updates it, and a worker heals it from the events."""
+"""6. A list over all partitions is a projection: the request updates it, and a worker repairs it from the events."""
 
 from node.store import keys
 from tests.support.node_under_test import NodeUnderTest, until
@@ -15,7 +15,7 @@ async def test_a_client_finds_its_own_write_in_the_list_at_once(node: NodeUnderT
     assert await listed(node) == [thread["id"]]
 
 
-async def test_a_list_that_missed_a_write_is_put_right_from_its_event(node: NodeUnderTest) -> None:
+async def test_a_list_that_missed_a_write_is_repaired_from_its_event(node: NodeUnderTest) -> None:
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
     await node.store.command("DEL", keys.OPEN_THREADS)  # as if the process had died before it updated the list
     assert await listed(node) == []

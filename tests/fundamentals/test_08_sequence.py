@@ -1,4 +1,4 @@
-"""8. Lines and replies have a sequence number without gaps: who remembers the last one misses nothing."""
+"""8. Lines and replies have sequence numbers without gaps: a reader that remembers the last one misses nothing."""
 
 from tests.support.node_under_test import NodeUnderTest
 

@@ -1,4 +1,4 @@
-"""10. A capability token proves one right and is stored nowhere: it is derived from the node's secret each time."""
+"""10. A capability token proves one right and is stored nowhere: it is derived from the node's secret when needed."""
 
 from node.common.tokens import Tokens
 from tests.support.node_under_test import NodeUnderTest

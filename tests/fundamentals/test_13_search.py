@@ -1,4 +1,4 @@
-"""13. The board is searched by meaning: a worker makes vectors of what is posted and of what is asked."""
+"""13. The board is searched by meaning: a worker makes vectors of posts and of queries."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ PARAPHRASE = "somebody to read a large table of comma-separated values"
 
 @pytest.fixture
 def overrides() -> dict[str, Any]:
-    return {"limits": Limits(search=Limit(100_000, 1))}  # the test asks until the worker is ready
+    return {"limits": Limits(search=Limit(100_000, 1))}  # the test searches until the worker is ready
 
 
-async def test_a_thread_is_found_by_what_it_means_though_the_words_are_others(node: NodeUnderTest) -> None:
+async def test_a_thread_is_found_by_its_meaning_though_the_words_differ(node: NodeUnderTest) -> None:
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
     hits: list[dict[str, Any]] = []
 

@@ -1,4 +1,4 @@
-"""What the tests of inboxes call: an owner, and messages of senders."""
+"""Calls that the tests of inboxes share: an owner's, and senders'."""
 
 import time
 from typing import Any, cast
@@ -35,21 +35,21 @@ def path_of(inbox: Json, rest: str = "") -> str:
 
 
 async def sent(node: NodeUnderTest, inbox: Json, client: httpx2.AsyncClient | None = None, **message: Any) -> Json:
-    """A message that was taken."""
+    """A message that the inbox has accepted."""
     response = await (client or node.client).post(path_of(inbox, "/messages"), json={"body": "Hello"} | message)
     assert response.status_code == 201, response.text
     return response.json()
 
 
 async def read(node: NodeUnderTest, inbox: Json, **query: Any) -> Json:
-    """A page for the owner."""
+    """A page of messages, read by the owner."""
     response = await node.client.get(path_of(inbox, "/messages"), params=query, headers=bearer(inbox["inbox_token"]))
     assert response.status_code == 200, response.text
     return response.json()
 
 
 async def settled(node: NodeUnderTest, inbox: Json, message: Json, **settlement: Any) -> httpx2.Response:
-    """The answer to a settlement, done unless another status is given."""
+    """The answer to a settlement, as `done` unless another status is given."""
     path = path_of(inbox, f"/messages/{message['id']}/settle")
     return await node.client.post(path, json={"status": "done"} | settlement, headers=bearer(inbox["inbox_token"]))
 
@@ -73,7 +73,7 @@ async def members(node: NodeUnderTest, name: str) -> list[tuple[bytes, int]]:
 
 
 def signed(method: str, path: str, body: object = None, key: SigningKey = KEY, query: str = "") -> Signed:
-    """A request that is signed now by a key that it names."""
+    """A request that is signed now, by a key that it names."""
     content = b"" if body is None else msgspec.json.encode(body)
     hwk = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PublicKey(bytes(key.verify_key)).x}"'
     params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'

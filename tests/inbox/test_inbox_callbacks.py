@@ -1,4 +1,4 @@
-"""The callback of an inbox: signed, with id and number, never with what was written."""
+"""The callback of an inbox: signed, with id and number, never with the text."""
 
 from typing import Any
 

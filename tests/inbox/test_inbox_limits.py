@@ -1,4 +1,4 @@
-"""What one client may do to inboxes in a minute, and how many it may have (NETWORK 1)."""
+"""What one client may do with inboxes in a minute, and how many it may have (NETWORK 1)."""
 
 from tests.inbox.calls import (
     INBOXES,

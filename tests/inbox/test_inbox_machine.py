@@ -39,7 +39,7 @@ BODIES = st.sampled_from(["a", "hello"])
 LIVES = st.sampled_from([30, 60, 600, None])
 TTL = 300  # s, of the messages of the inbox
 MOST_EACH = 3
-REMEMBERED = 200  # s an Idempotency-Key is
+REMEMBERED = 200  # s for which an Idempotency-Key is remembered
 DAY = 86_400
 WEEK = 7 * DAY
 MONTH = 30 * DAY
@@ -50,16 +50,16 @@ Status = str
 
 
 class Message:
-    """What a message must be."""
+    """The expected state of a message."""
 
     def __init__(self, sent: SentInboxMessage, client: str, body: str, ends: int, opening: int) -> None:
         self.sent = sent
         self.client = client
         self.body = body
         self.ends = ends
-        """When it expires, if nothing is done."""
+        """When it expires, unless it is settled before."""
         self.opening = opening
-        """The number of the opening of the inbox in which it was sent."""
+        """Which opening of the inbox it was sent to."""
         self.was_read = False
         self.settled: tuple[Status, str | None] | None = None
         self.gone_at = ends + WEEK
@@ -67,7 +67,7 @@ class Message:
 
 
 class InboxMachine(StoreMachine):
-    """One inbox of a key in memory, through its service."""
+    """One inbox of a key, called through its service on an in-memory store."""
 
     messages: Bundle[Message] = Bundle("messages")
 
@@ -88,7 +88,7 @@ class InboxMachine(StoreMachine):
         self._places: list[int] = []
         """When its places among the inboxes of its client end: the last one up to a day after it, and never before."""
         self._tokens: list[OpenedInbox] = []
-        """All that were given; the last one is that of the present epoch, if the inbox is open."""
+        """All tokens issued; the last one is that of the present epoch, if the inbox is open."""
         self._seq = 0
         self._keys: dict[tuple[str, str], tuple[str, Message, int]] = {}
 
@@ -112,7 +112,7 @@ class InboxMachine(StoreMachine):
         return [message for message in self._all if self.state(message) in ("queued", "read")]
 
     def _stay(self) -> None:
-        """The owner was there, which is noted once a minute."""
+        """The owner has been there, which is recorded at most once a minute."""
         if self._ends - self.now <= MONTH - 60:
             self._prolong()
 

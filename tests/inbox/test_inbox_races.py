@@ -31,7 +31,7 @@ async def test_who_loses_the_right_to_settle_while_settling_is_told_so(
 
 
 async def test_a_message_that_expires_while_it_is_read_is_not_marked_after_its_end(node: NodeUnderTest) -> None:
-    """Push notifications would tell that it is worked on after they have told that it has failed."""
+    """Push notifications would otherwise say that it is being worked on after they have said that it has failed."""
     inbox = await opened(node)
     message = await sent(node, inbox)
     address, partition = inbox["address"], ids.partition_of(inbox["address"])

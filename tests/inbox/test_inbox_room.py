@@ -1,4 +1,4 @@
-"""How much an inbox holds, of all and of one client, and what of it others can find out (NETWORK 1)."""
+"""How much an inbox holds, in all and of one client, and what others can find out about it (NETWORK 1)."""
 
 import asyncio
 from typing import Any

@@ -28,7 +28,7 @@ async def canceled(node: NodeUnderTest, inbox: Json, task: Json) -> str:
 
 
 async def asked_back(node: NodeUnderTest, receiver: Receiver) -> tuple[Json, Json]:
-    """An inbox whose owner has asked back, and the task, whose changes are pushed."""
+    """An inbox whose owner has asked back, and the task, whose changes are pushed to the receiver."""
     inbox = await opened(node)
     task = await begun(node, inbox)
     await answered(node, inbox, status="input_required", reply="Which?")

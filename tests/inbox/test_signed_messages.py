@@ -1,4 +1,4 @@
-"""What a signature proves of a message to an inbox, and who may send by it (NETWORK 1)."""
+"""What a signature proves about a message to an inbox, and who may send with it (NETWORK 1)."""
 
 from node.sign.keys import PublicKey
 from tests.board.signed_posts import OTHER_KEY

@@ -5,12 +5,12 @@ from tests.support.nodes import NodeProcess
 
 SETTINGS = {
     **NO_LIMITS,
-    "RELAY_LIMIT_FEEDBACK": "10/1",  # the one limit that a test wants to reach
+    "RELAY_LIMIT_FEEDBACK": "10/1",  # the one limit that a test is to reach
     "RELAY_WORKERS": "1",
     "RELAY_CALLBACK_ALLOW_PRIVATE": "true",
 }
 
 
 def begin(node: NodeProcess) -> NodeProcess:
-    """Start it without waiting. It has no limits: all clients of a test have one address."""
+    """Start it without waiting. It has no other limits: all clients of a test share one address."""
     return node.start(**SETTINGS)

@@ -1,6 +1,6 @@
-"""A store in memory, for tests that need thousands of steps or a clock of their own; all others use a real Redis.
+"""An in-memory store, for tests that need thousands of steps or their own clock; all others use a real Redis.
 
-As in a cluster, all keys of a step have to be in one slot.
+As in a cluster, all keys of a step must be in one slot.
 """
 
 import time
@@ -85,7 +85,7 @@ class FakeStore(Store):
 
 
 class Clock:
-    """The clock of every fakeredis of the process, while `installed`."""
+    """The clock of every fakeredis in the process, while `installed`."""
 
     def __init__(self) -> None:
         self._ahead = 0.0
@@ -100,6 +100,6 @@ class Clock:
 
     @contextmanager
     def installed(self) -> Generator[None]:
-        """Used by fakeredis for TIME and for the TTL of keys, until the end of the block."""
+        """Have fakeredis use it for TIME and for the TTL of keys, until the end of the block."""
         with patch.object(server, "time", self), patch.object(expiry, "time", self):
             yield

@@ -11,12 +11,12 @@ def answer(status: str, content: bytes = b"", *headers: str) -> bytes:
 
 
 class FixedAnswer:
-    """Without an answer it is silent, and keeps its connections."""
+    """The server. Without an answer it stays silent, and keeps its connections open."""
 
     def __init__(self, reply: bytes = b"") -> None:
         self._reply = reply
         self.heads: list[bytes] = []
-        """What it was asked."""
+        """The heads of its requests."""
 
     async def __aenter__(self) -> "FixedAnswer":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -33,5 +33,5 @@ class FixedAnswer:
                 reply.write(self._reply)
                 await reply.drain()
             else:
-                await client.read()  # until whoever asks gives up
+                await client.read()  # until the client gives up
         reply.close()

@@ -1,4 +1,4 @@
-"""A store in which something happens between two commands of one who reads."""
+"""A store in which something happens between two commands of a reader."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -7,17 +7,17 @@ from node.store import Arg, RedisReply, Store
 
 
 class Interrupted:
-    """What a reader needs of a store. Something happens after the first command that it runs."""
+    """What a reader needs of a store. `happens` is run after its first command."""
 
     def __init__(self, store: Store, happens: Callable[[], Awaitable[object]], first: int = 0) -> None:
-        """`first`: which of several commands given together runs before the others, which may be any of them."""
+        """`first`: index of the one of several commands given together that runs before `happens`."""
         self._store = store
         self._happens = happens
         self._first = first
         self._is_over = False
 
     def __getattr__(self, name: str) -> Any:
-        """What runs as it is."""
+        """Everything else, unchanged."""
         return getattr(self._store, name)
 
     async def command(self, *args: Arg) -> RedisReply:

@@ -50,7 +50,7 @@ LASTING = {
 
 
 def keys_without_end(server: RedisServer | Cluster) -> list[str]:
-    """Keys without a TTL that are not on that list."""
+    """Keys without a TTL that LASTING does not have."""
     names = [key.decode() for key in cast("list[bytes]", server.do("KEYS", "*"))]
     return [
         name

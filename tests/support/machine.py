@@ -1,4 +1,4 @@
-"""What state machines share: a store in memory whose clock only moves when told to, and steps that may be refused."""
+"""What state machines share: an in-memory store whose clock moves only when told to, and steps that may be refused."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._runner.run(outcome())
 
     def attempt(self, step: Callable[[], Awaitable[T]], refusal: str | None) -> T | None:
-        """The answer to a step that must succeed, or None for one that must be refused."""
+        """The answer to a step that must succeed, or None for one that must be refused with code `refusal`."""
 
         async def attempt() -> T | None:
             try:
@@ -53,7 +53,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._runner.run(attempt())
 
     def advance(self, seconds: int) -> None:
-        # A little past the moment: what ends there, counted by millisecond or by fraction of a second, has ended.
+        # 2 ms beyond, so that what ends at that moment has ended, however finely its time is counted.
         self._clock.advance(seconds + 0.002)
         self.now += seconds
 

@@ -1,4 +1,4 @@
-"""A stretch of the way to a node that loses replies, breaks connections, and answers in the node's place."""
+"""A proxy in front of a node that loses replies, breaks connections, and answers in the node's place."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from contextlib import suppress
 
 Fault = Callable[[int], str]
 """What happens to the n-th request, from 0: `pass`, `lose` (its reply), `break` (before the node sees it),
-`unknown` (the node does it, and 503 store.unknown is answered), `busy` (429 and Retry-After), `down` (503)."""
+`unknown` (the node carries it out, but the answer is 503 store.unknown), `busy` (429 and Retry-After), `down` (503)."""
 
 WORDS = {
     "unknown": ("503 Service Unavailable", "store.unknown", "0"),
@@ -18,12 +18,12 @@ WORDS = {
 
 
 class Misbehaving:
-    """A proxy in front of a node; one connection a request."""
+    """The proxy. Each connection carries one request."""
 
     def __init__(self, node_port: int, fault: Fault) -> None:
         self.requests = 0
         self.passed = 0
-        """Requests that the node has done."""
+        """Requests that the node has answered."""
         self._node_port = node_port
         self._fault = fault
 
@@ -51,7 +51,7 @@ class Misbehaving:
         answer.close()
 
     async def _asked(self, head: bytes, body: bytes) -> bytes:
-        """The node's whole answer; it is told to close the connection after it."""
+        """The node's whole answer, after which it closes the connection."""
         start, _, lines = head.partition(b"\r\n")
         kept = [line for line in lines.split(b"\r\n") if line and not line.lower().startswith(b"connection:")]
         reader, writer = await asyncio.open_connection("127.0.0.1", self._node_port)

@@ -11,5 +11,5 @@ MODELS = Path(sys.prefix) / "share" / "relay-node" / "models"
 
 @cache
 def exported_model() -> str:
-    """Its folder: a RELAY_EMBEDDING_MODEL that loads in a quarter of a second."""
+    """The model's folder, for RELAY_EMBEDDING_MODEL; it loads in a quarter of a second."""
     return str(exported("", MODELS))

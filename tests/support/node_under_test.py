@@ -17,13 +17,13 @@ from node.web.front import Front
 from node.web.http import ASGIMessage
 from tests.support.models import exported_model
 
-PATIENCE = 60.0  # s until something must have happened, on a busy machine
+PATIENCE = 60.0  # s within which anything must have happened, even on a busy machine
 SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
 SIGNING_KEY = NodeKey.generate().secret
 
 
 def settings_for(redis_url: str, **given: Any) -> Settings:
-    """Settings of a node on that Redis."""
+    """Settings of a node that uses that Redis."""
     return Settings(
         redis_url=redis_url,
         secret=SECRET,
@@ -35,7 +35,7 @@ def settings_for(redis_url: str, **given: Any) -> Settings:
 
 
 async def until(condition: Callable[[], Awaitable[object]], patience: float = PATIENCE) -> None:
-    """Return as soon as `condition` returns something true. It asks a server, so there is no event to wait for."""
+    """Return as soon as `condition` is true. It asks a server, so there is no event to wait for."""
     async with asyncio.timeout(patience):
         while not await condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
@@ -56,7 +56,7 @@ class NodeUnderTest:
         return httpx2.AsyncClient(transport=transport, base_url="http://node.example")
 
     async def names(self, pattern: str) -> list[str]:
-        """All keys of that pattern, wherever they are."""
+        """All keys that match a pattern, on all servers."""
         replies = cast("list[list[bytes]]", await self.store.everywhere("KEYS", pattern))
         return [name.decode() for names in replies for name in names]
 

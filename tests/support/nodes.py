@@ -43,7 +43,7 @@ class NodeProcess:
             "RELAY_EMBEDDING_MODEL": exported_model(),
             **settings,
         }
-        if "RELAY_REDIS_URL" in settings:  # whose data that is, all tests agree
+        if "RELAY_REDIS_URL" in settings:  # all tests on a given Redis share one secret
             environment.setdefault("RELAY_SECRET", SECRET)
         self._process = subprocess.Popen(
             self._command, cwd=self._cwd, env=environment, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
@@ -53,7 +53,7 @@ class NodeProcess:
         return self
 
     def ready(self) -> Self:
-        """Return once the node has said that it is."""
+        """Return once the node has logged that it is ready."""
         self.line("ready")
         return self
 
@@ -63,7 +63,7 @@ class NodeProcess:
         return self._found(event, fields)[-1]
 
     def child(self, name: str) -> int:
-        """The process id of the child of that name that was started last."""
+        """The process id of the last child started under that name."""
         return self.line("child started", child=name)["child_pid"]
 
     def get(self, path: str) -> bytes:
@@ -72,7 +72,7 @@ class NodeProcess:
             return answer.read()
 
     def words(self) -> str:
-        """What it wrote to its error output that is no log line."""
+        """What it wrote to standard error that is no log line."""
         return "".join(self._words)
 
     @property
@@ -89,7 +89,7 @@ class NodeProcess:
         return status
 
     def kill(self) -> None:
-        """End the supervisor without a word, and wait until the children that the kernel ends for it are gone."""
+        """End the supervisor with SIGKILL, and wait until its children, which the kernel then ends, are gone."""
         self._running.kill()
         self.wait()
 
@@ -114,7 +114,7 @@ class NodeProcess:
         return [line for line in self.lines if line["event"] == event and fields.items() <= line.items()]
 
     def _read(self) -> None:
-        """Ends when the last process that has our pipe is gone: the supervisor and all its children."""
+        """Ends when the last process that holds our pipe is gone: the supervisor and all its children."""
         stream = self._running.stderr
         if stream is not None:
             for text in stream:
@@ -126,7 +126,7 @@ class NodeProcess:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process has ended, collected by its parent or not."""
+    """Whether the process has ended, even if its parent has not reaped it yet."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The real front with a few routes of a test's own, called over ASGI."""
+"""The real front with a test's own routes, called over ASGI."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -20,7 +20,7 @@ from node.web.throughput import Throughput
 
 
 class Routes:
-    """All that the front asks of a node: hot routes, and others."""
+    """All that the front needs of a node: hot routes, and others."""
 
     mounted: Mapping[str, ASGIApp] = {}
 
@@ -42,7 +42,7 @@ class Routes:
 
 
 async def front_of(*hot: Route, others: Sequence[Route] = (), rate: int = 0) -> Front:
-    """A front that has started; `rate`: bytes a second of one client, 0 is any number."""
+    """A front that has started; `rate`: bytes a second for one client; 0 is no limit."""
 
     async def compose() -> Routes:
         return Routes(hot, others, rate)
@@ -58,7 +58,7 @@ async def front_of(*hot: Route, others: Sequence[Route] = (), rate: int = 0) -> 
 
 @asynccontextmanager
 async def client_of(app: ASGIApp, address: str = "203.0.113.7") -> AsyncGenerator[httpx2.AsyncClient]:
-    """Somebody who calls it."""
+    """A client of the application."""
     transport = httpx2.ASGITransport(app=app, client=(address, 40000))
     async with httpx2.AsyncClient(transport=transport, base_url="http://node.example") as client:
         yield client

@@ -9,7 +9,7 @@ from relay_client.transport import Pieces
 
 
 class Clock:
-    """Time that passes only where somebody sleeps, or a node takes some. Stands in for the module `time`, too."""
+    """Time that passes only while somebody sleeps or a node takes its time. Also stands in for the module `time`."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -24,7 +24,7 @@ class Clock:
 
 
 class Prepared:
-    """A transport that gives these answers in turn, each after so many seconds; a mapping is the JSON of a 200."""
+    """A transport that gives these answers in turn, each after `takes` seconds; a mapping is the JSON of a 200."""
 
     def __init__(
         self, *answers: Mapping[str, Any] | Answer | NoAnswer, takes: float = 0, clock: Clock | None = None

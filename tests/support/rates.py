@@ -6,7 +6,7 @@ from node.store.limits import Taken
 
 
 class Limited:
-    """So many requests of one client."""
+    """A number of requests of one client."""
 
     def __init__(self, client: str, limit: Limit) -> None:
         self.client = client

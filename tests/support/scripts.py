@@ -4,5 +4,5 @@ from node.store.scripts import FOLDER, Script, script
 
 
 def all_scripts() -> list[Script]:
-    """The steps of the folder, by name."""
+    """The folder's steps, in order of their names."""
     return [script(path.stem) for path in sorted(FOLDER.glob("*.lua"))]

@@ -22,7 +22,7 @@ import redis
 from redis.exceptions import MovedError
 
 BUS = 10000  # what Redis adds to its port for the cluster bus
-PATIENCE = 60.0  # s a server may take to do what it was told, on a busy machine
+PATIENCE = 60.0  # s that a server may take to do what it was told, on a busy machine
 
 
 def server_binary() -> str:
@@ -58,7 +58,7 @@ async def eventually(condition: Callable[[], object], patience: float = PATIENCE
             await asyncio.sleep(0.002)
 
 
-# Ports of this process: the tests may run in several at once, each of which pytest-xdist calls gw<number>.
+# Ports of this process: the tests may run in several at once, which pytest-xdist calls gw<number>.
 _PORTS_EACH = 1000
 _FIRST_PORT = 10000 + _PORTS_EACH * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 10)
 
@@ -66,7 +66,7 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A TCP port that is free, and whose cluster bus port is; both below those that the system gives to clients.
+    """A TCP port that is free, as is its cluster bus port; both are below those that the system gives to clients.
 
     No port is returned twice, since its user may not listen there yet.
     """
@@ -85,7 +85,7 @@ def free_port() -> int:
 
 
 class _Client(Protocol):
-    """The one thing that we ask of redis-py, whose own types are partial."""
+    """The one thing that we need of redis-py, whose own types are partial."""
 
     def execute_command(self, *command: str | bytes | int) -> Any: ...
 
@@ -135,7 +135,7 @@ class RedisServer:
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End the process without a word, as a crash does."""
+        """End the process with SIGKILL, as in a crash."""
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
@@ -171,15 +171,15 @@ class RedisServer:
 
 
 class Proxy:
-    """A stretch of network in front of a server on a unix socket, whose replies a test can hold back or lose."""
+    """A proxy in front of a server on a unix socket; a test can hold back or lose its replies."""
 
     def __init__(self, server: RedisServer, tls: ssl.SSLContext | None = None) -> None:
         self.port = free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
         self.flowing = asyncio.Event()
-        """While it is clear, replies wait."""
+        """While this is not set, replies are held back."""
         self.loss = 0.0
-        """Share of the replies that are lost on the way: each time, its connection breaks instead."""
+        """Share of the replies that are lost; the connection breaks instead."""
         self.lost = 0
         self._server = server
         self._tls = tls
@@ -198,7 +198,7 @@ class Proxy:
             await asyncio.wait(self._tasks)
 
     def cut(self) -> None:
-        """Break all connections; what they carried is lost."""
+        """Break all connections; what they carry is lost."""
         for link in self._links:
             link.transport.abort()
         self.flowing.set()
@@ -234,7 +234,7 @@ EVERYWHERE = frozenset({"CLIENT", "CONFIG", "FLUSHALL", "KEYS", "SCRIPT"})
 
 
 class Cluster:
-    """A Redis Cluster on loopback: `primaries` servers with the slots dealt out evenly, and one replica for each.
+    """A Redis Cluster on loopback: `primaries` servers that share the slots evenly, and a replica of each.
 
     Once started, `servers` are the primaries in order of their slots, then their replicas in the same order.
     """
@@ -265,7 +265,7 @@ class Cluster:
             server.__exit__(kind, error, trace)
 
     def info(self, section: str) -> dict[str, Any]:
-        """Sums over all primaries of what is a number there, or a table of numbers."""
+        """The sums over all primaries of the numbers, and tables of numbers, in their INFO."""
         found: dict[str, Any] = {}
         for server in self.servers:
             if server.running and is_primary(server):
@@ -273,7 +273,7 @@ class Cluster:
         return found
 
     def do(self, *command: str | bytes | int) -> Any:
-        """Answer of the primary that has the key; commands of EVERYWHERE go to all, and KEYS answers with all keys."""
+        """The answer of the primary that has the key. Commands in EVERYWHERE go to all; KEYS then returns all keys."""
         primaries = [server for server in self.servers if server.running and is_primary(server)]
         if command[0] not in EVERYWHERE:
             try:
@@ -287,7 +287,7 @@ class Cluster:
         return server.do("CLUSTER", "MYID").decode()
 
     def primary_of(self, slot: int) -> RedisServer:
-        """The server that holds a slot now, as a running member says."""
+        """The server that holds a slot now, according to a running member."""
         alive = next(server for server in self.servers if server.running)
         for first, last, primary, *_ in alive.do("CLUSTER", "SLOTS"):
             if first <= slot <= last:

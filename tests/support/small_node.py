@@ -19,12 +19,12 @@ from node.web.streams import BodySender, Streaming
 from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
 
-SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # of the environment, at /environment
+SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # environment variables that /environment shows
 
 
 class App:
-    """Answers `/held` when it is told to release waiters, `/never` never, `/worker` with a process id, `/sent` with
-    whether a connection with room takes a piece at once."""
+    """Answers `/held` when told to release waiters, `/never` never, `/environment` with SHOWN, `/sent` with whether a
+    connection with room takes a piece at once, and any other path with its process id."""
 
     def __init__(self) -> None:
         self._released = asyncio.Event()

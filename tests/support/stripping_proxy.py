@@ -1,4 +1,4 @@
-"""A proxy that serves a node below a path, and takes the path off what it hands on."""
+"""A proxy that serves a node below a path, which it strips from the requests that it forwards."""
 
 import socket
 import threading
@@ -11,18 +11,18 @@ LONGEST_HEAD = 64 * 1024
 
 
 class StrippingProxy:
-    """Listens on a port of its own; what is not below `root` it answers with 404 itself, as another site would."""
+    """Listens on its own port; answers what is not below `root` with 404, as another site would."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}{root}"
         self.strayed: list[str] = []
-        """Request lines that were not below the path."""
+        """Lines of the requests that were not below the path."""
         self._to = 0
 
     def leading_to(self, port: int) -> Self:
-        """The same proxy, before the node at this port."""
+        """The same proxy, now in front of the node at this port."""
         self._to = port
         return self
 
@@ -32,7 +32,7 @@ class StrippingProxy:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # wakes the thread that accepts
+        with suppress(OSError):  # wakes the accepting thread
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
 
@@ -43,7 +43,7 @@ class StrippingProxy:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        """One request, one connection: the next one has a head of its own to change."""
+        """One request for each connection, since the head of each must be changed."""
         with client, suppress(OSError):
             received = b""
             while b"\r\n\r\n" not in received:
@@ -69,7 +69,7 @@ class StrippingProxy:
 
 
 def _pour(source: socket.socket, target: socket.socket) -> None:
-    """All bytes, as they come; then the other side learns that there are no more."""
+    """Pass on all bytes as they come, then the end of the stream."""
     with suppress(OSError):
         while piece := source.recv(64 * 1024):
             target.sendall(piece)

@@ -1,4 +1,4 @@
-"""What another user meets: files of the node that are not for everybody."""
+"""What another user sees: files of the node that are not for everybody."""
 
 import os
 from collections.abc import Generator
@@ -10,7 +10,7 @@ NOBODY = 65534
 
 @contextmanager
 def shut(directory: Path) -> Generator[None]:
-    """Nobody may look into the directory meanwhile, and this process is not root, who may all the same."""
+    """Close the directory to everybody, and drop root, who could read it nevertheless, until the end of the block."""
     mode, user = directory.stat().st_mode, os.geteuid()
     directory.chmod(0)
     if user == 0:

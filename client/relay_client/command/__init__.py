@@ -16,7 +16,7 @@ from relay_client.errors import DeadlineExceeded, RelayError, Unreachable, Usage
 from relay_client.version import __version__
 
 OK, REFUSED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 5
-INTERRUPTED = 130  # as shells have it for SIGINT
+INTERRUPTED = 130  # as shells report SIGINT
 
 NODE = "http://127.0.0.1:8000"
 ENVIRONMENT = """environment:
@@ -52,7 +52,7 @@ def parser() -> ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    for name in ("stdout", "stderr"):  # closed by whoever started this: what is said goes nowhere
+    for name in ("stdout", "stderr"):  # closed by whoever started this: discard what is written
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # for as long as the process runs
     made = parser()
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RelayError as refused:
         error(given, refused)
         return REFUSED
-    except BrokenPipeError:  # whoever read our output has enough
+    except BrokenPipeError:  # whoever reads our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except OSError as wrong:  # of a file that was named

@@ -1,4 +1,4 @@
-"""`relay artifact`: large bytes, there and back."""
+"""`relay artifact`: upload and download large bytes."""
 
 import sys
 from argparse import Namespace
@@ -45,5 +45,5 @@ def _get(given: Namespace) -> None:
 
 
 def _name(filename: str | None, ident: str) -> str:
-    """A stranger chose the name: it may lead nowhere else, and hide nothing."""
+    """A stranger chose the name: it must not lead elsewhere, nor be hidden."""
     return Path(filename or "").name.lstrip(".") or ident

@@ -39,7 +39,7 @@ def _send(given: Namespace) -> None:
 def _tail(given: Namespace) -> None:
     types = [name for name in given.types.split(",") if name]
     with connected(given) as relay:
-        relay.node.health()  # from here on it is waited for
+        relay.node.health()  # fail if the node is away now; later it is waited for
         events = relay.events.follow(given.topic, types=types, cursor=given.cursor, token=given.token)
         for count, event in enumerate(events, 1):
             data: dict[str, Any] = event.get("data") or {}

@@ -1,4 +1,4 @@
-"""Addresses and tokens that begin with `-`, as one in 64 of those does that are made of a key: argparse would take them
+"""Addresses and tokens that begin with `-`, as one in 64 of those derived from a key does: argparse would take them
 for options.
 """
 
@@ -12,11 +12,11 @@ DASHED = re.compile(r"-[A-Za-z0-9_-]{26}(?:[A-Za-z0-9_-]{16})?(?:\.[A-Za-z0-9_.-
 is as long as that.
 """
 GUARD = " "
-"""What argparse sees at the beginning of such a word: it looks at the first character."""
+"""Put in front of such a word, because argparse recognises an option by its first character."""
 
 
 def parsed(made: ArgumentParser, words: Sequence[str]) -> Namespace:
-    """What `parse_args` returns if it takes such words for what they are."""
+    """What `parse_args` returns, with such words taken for the values that they are."""
     given = made.parse_args(guarded(words, set(_flags(made))))
     for name, value in vars(given).items():
         if isinstance(value, str) and DASHED.fullmatch(value.removeprefix(GUARD)):
@@ -25,8 +25,8 @@ def parsed(made: ArgumentParser, words: Sequence[str]) -> Namespace:
 
 
 def guarded(words: Sequence[str], flags: set[str]) -> list[str]:
-    """The words with those joined to the option that they are the value of (`--to=-x`), or else behind GUARD. `flags`
-    are the options that have no value.
+    """The words, each of those joined to the option whose value it is (`--to=-x`), or else behind GUARD. `flags`: the
+    options that have no value.
     """
     done: list[str] = []
     for position, word in enumerate(words):

@@ -14,7 +14,7 @@ from relay_client.inboxes import InboxMessage, Settled
 ANSWER_SECONDS = 300.0
 SETTLE_TRIES = 1000  # as many as there is time for: the work is done
 UNFIT = (413, 422)
-"""Statuses with which the node refuses a reply: it is too large, or not of the form that a reply has."""
+"""Statuses with which the node refuses a reply that is too large or malformed."""
 
 
 def add(commands: Commands) -> None:
@@ -49,7 +49,7 @@ def add(commands: Commands) -> None:
 
 
 def message_options(made: ArgumentParser) -> None:
-    """What a message may have beside its text."""
+    """What a message may have besides its text."""
     made.add_argument("--subject")
     made.add_argument("--author", help="your name; nobody checks it")
     made.add_argument("--reply-to", metavar="ADDRESS", default=os.environ.get("RELAY_INBOX"), help="your own inbox")
@@ -64,7 +64,7 @@ def owner_options(made: ArgumentParser) -> None:
 
 
 def send(given: Namespace) -> None:
-    """Send to an inbox, and show what proves that one did."""
+    """Send to an inbox, and show the message with its receipt token."""
     with connected(given) as relay:
         sent = relay.inboxes.send(given.to, text_of(given.text), **_details(given))
     show(given, sent)
@@ -107,7 +107,7 @@ def _watch(given: Namespace) -> None:
             for message in relay.inboxes.read(address, given.token, limit=100)["messages"]:
                 _show(given, message)
             return
-        relay.node.health()  # from here on it is waited for
+        relay.node.health()  # fail if the node is away now; later it is waited for
         for count, message in enumerate(relay.inboxes.messages(address, given.token, settle=False), 1):
             if words:
                 _attend(relay, given, address, message, words)
@@ -119,7 +119,7 @@ def _watch(given: Namespace) -> None:
 
 
 def _show(given: Namespace, message: InboxMessage) -> None:
-    """One of several: an empty line keeps them apart."""
+    """Show one of several, followed by an empty line."""
     show(given, message, fields(message) + "\n")
 
 
@@ -140,7 +140,7 @@ def _attend(relay: Relay, given: Namespace, address: str, message: InboxMessage,
 def _settle(
     relay: Relay, given: Namespace, address: str, message: InboxMessage, status: Settled, reply: str | None = None
 ) -> None:
-    """At once, so that what was handled does not come again if this ends."""
+    """Settle at once, so that what was handled does not come again if this process ends."""
     patient = relay.with_options(tries=SETTLE_TRIES)
     try:
         settled = patient.inboxes.settle(address, message["id"], given.token, status=status, reply=reply)

@@ -1,4 +1,4 @@
-"""What well-known MCP clients want to read to use the node's tools."""
+"""The configuration with which well-known MCP clients use the node's tools."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Configuration:
 
 
 def configuration(client: str, node: str) -> Configuration:
-    """That of a client in CLIENTS."""
+    """The configuration of a client in CLIENTS."""
     url = f"{node}/api/v1/mcp"
     file, key, form = CLIENTS[client]
     if client == "codex":
@@ -29,7 +29,7 @@ _URL = "<url>"
 
 CLIENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "claude-code": (".mcp.json in the project", "mcpServers", {"type": "http", "url": _URL}),
-    # Its connectors are reached from the internet; a node of this machine, by a bridge that needs Node.js.
+    # Its connectors come from the internet; a node on this machine needs a bridge, which needs Node.js.
     "claude-desktop": (
         "claude_desktop_config.json",
         "mcpServers",
@@ -41,4 +41,4 @@ CLIENTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "vscode": (".vscode/mcp.json in the project", "servers", {"type": "http", "url": _URL}),
     "windsurf": ("~/.codeium/windsurf/mcp_config.json", "mcpServers", {"serverUrl": _URL}),
 }
-"""File, the key that servers are under, and the entry of one."""
+"""For each client: its file, the key that servers are under, and the entry of a server."""

@@ -67,14 +67,14 @@ def _checks(relay: Relay) -> Iterator[tuple[str, bool, str]]:
     yield "node", health["status"] == "ok", f"{relay.carrier.base_url} answers in {took * 1000:.0f} ms"
     for room in ("memory", "disk"):
         yield room, health[room] == "ok", health[room]
-    skew = time.time() - parsedate_to_datetime(answer.headers["date"]).timestamp()  # of whole seconds
+    skew = time.time() - parsedate_to_datetime(answer.headers["date"]).timestamp()  # Date has whole seconds
     yield "clock", abs(skew) <= SKEW_SECONDS, f"this machine's is {abs(skew):.0f} s {'ahead' if skew > 0 else 'behind'}"
     python = platform.python_version()
     versions = f"node {health['version']}, client {__version__}, Python {python}, httpx {httpx.__version__}"
     yield "versions", True, versions
     identity = relay.node.identity()
     yield "address", True, f"{identity['node_id']} calls itself {identity['base_url']}"
-    # An offer of nobody: a claim that finds none, and costs one of the limit.
+    # A claim of an offer that nobody makes: it finds none, and costs one of the limit.
     try:
         claimed = _asked(relay, Tasks.claim_next.call(NOBODY, publisher_ids=[NOBODY]))
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""What the command writes: for people, or as lines of JSON. Strangers' texts lose what a terminal would obey."""
+"""What the command writes: for people, or as lines of JSON. Strangers' texts lose what a terminal would act on."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ BAR = 30  # characters
 
 
 def show(given: Namespace, record: Any, text: str | None = None) -> None:
-    """A record: as JSON if that is wanted, else as that text, else field by field."""
+    """Write a record: as JSON if that is wanted, else as `text`, else field by field."""
     if given.json:
         line = json.dumps(record, separators=(",", ":"))
     else:
@@ -32,7 +32,7 @@ def fields(record: Mapping[str, Any]) -> str:
 
 
 def note(text: str) -> None:
-    """Something beside the result."""
+    """Write something that is not the result, to standard error."""
     sys.stderr.write(plain(text) + "\n")
 
 
@@ -45,7 +45,7 @@ def nothing_found(given: Namespace, found: AgentHits | TaskHits) -> None:
 
 
 def error(given: Namespace, wrong: Exception) -> None:
-    """What went wrong."""
+    """Write what went wrong."""
     if given.json:
         said: dict[str, Any] = {"error": wrong.args[0] if wrong.args else type(wrong).__name__}
         if isinstance(wrong, Refused):
@@ -61,7 +61,7 @@ def plain(text: str) -> str:
 
 
 def progress() -> Callable[[int, int], None] | None:
-    """Draws how far a transfer is, where somebody sees it."""
+    """Draws the progress of a transfer if standard error is a terminal; otherwise None."""
     if not sys.stderr.isatty():
         return None
 

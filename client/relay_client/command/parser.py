@@ -32,7 +32,7 @@ def command(
 
 
 def common(made: ArgumentParser) -> None:
-    """What may stand before a command as well as behind it."""
+    """Options that may stand before a command as well as after it."""
     made.add_argument("--node", metavar="URL", default=SUPPRESS, help="address of the node")
     made.add_argument("--key", metavar="FILE", default=SUPPRESS, help="sign with this key file")
     made.add_argument(
@@ -42,12 +42,12 @@ def common(made: ArgumentParser) -> None:
 
 
 def group(commands: Commands, name: str, help: str) -> Commands:  # noqa: A002
-    """A command that has commands."""
+    """A command that has subcommands."""
     return commands.add_parser(name, help=help).add_subparsers(required=True, metavar="COMMAND")
 
 
 def connected(given: Namespace) -> Relay:
-    """The node that was named."""
+    """A client of the node that was named."""
     return Relay(given.node, deadline=given.timeout, signer=signer(given))
 
 

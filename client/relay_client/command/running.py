@@ -1,4 +1,4 @@
-"""Somebody else's program, run for a message or a contract: JSON in, an answer out."""
+"""The user's program, run for a message or a contract: JSON in, an answer out."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from relay_client.errors import UsageError
 
 @dataclass(frozen=True)
 class Ended:
-    """How it ended."""
+    """How a program ended."""
 
     status: int
     output: str
@@ -23,7 +23,7 @@ class Ended:
 def words_of(command: str) -> list[str]:
     """The words of a command line. No shell sees it, nor what strangers wrote.
 
-    Raises UsageError for one that cannot be run, before anything is taken for it.
+    Raises UsageError for one that cannot be run, before any message or contract is taken for it.
     """
     try:
         words = shlex.split(command)
@@ -37,7 +37,7 @@ def words_of(command: str) -> list[str]:
 
 
 def run(words: Sequence[str], record: Mapping[str, Any], **names: str) -> Ended:
-    """Run it with the record on its standard input, and names in its environment; its errors go to ours."""
+    """Run it with the record on its standard input and `names` in its environment; it shares our standard error."""
     try:
         done = subprocess.run(  # noqa: S603  # what the user asked for, by words
             list(words),

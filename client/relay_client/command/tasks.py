@@ -15,10 +15,10 @@ from relay_client.worker import TaskFailed, TaskReleased, Worker
 
 LEASE_SECONDS = 300
 FAILED = "exec.status"
-"""The code that a publisher is told if the program ends with another status than 0."""
+"""The failure code that a publisher is told if the program ends with a status other than 0."""
 
 INTERRUPTED = (-SIGINT, 128 + SIGINT)
-"""Statuses of a program that Ctrl-C has ended, by itself or in a shell. A terminal sends that to this process, too."""
+"""Statuses of a program that Ctrl-C has ended, directly or in a shell. The terminal interrupts this process, too."""
 
 
 def add(commands: Commands) -> None:
@@ -111,7 +111,7 @@ def _work(given: Namespace) -> None:
 
     async def serve() -> None:
         async with AsyncRelay(given.node, deadline=given.timeout, signer=signer(given)) as relay:
-            await relay.node.health()  # from here on it is waited for
+            await relay.node.health()  # fail if the node is away now; later it is waited for
             await worker.until_signalled(relay)
 
     asyncio.run(serve())

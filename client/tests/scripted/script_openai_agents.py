@@ -45,7 +45,7 @@ class Scripted(Model):
 
 
 def text_of(output: Any) -> str:
-    """What a tool returned: the text of an MCP content, which the SDK hands on as JSON."""
+    """What a tool returned: the text of its MCP content, which the SDK passes on as JSON."""
     found = json.loads(output) if isinstance(output, str) else output
     if isinstance(found, list):
         found = found[0]

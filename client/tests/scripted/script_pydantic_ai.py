@@ -34,7 +34,7 @@ def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 def desk(tool: str, schema: dict[str, Any], asked: str) -> ModelResponse:
-    """The work of a desk, by what it has to deliver."""
+    """The work of a desk, chosen by what it has to deliver."""
     if "headline" in schema["properties"]:
         result: dict[str, Any] = {"headline": "Solar grows", "sentences": ["It makes more power than before."]}
     else:

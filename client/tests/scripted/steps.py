@@ -1,4 +1,4 @@
-"""What a planner and a worker with the node's MCP tools do, whatever framework they are of."""
+"""What a planner and a worker do with the node's MCP tools, in any framework."""
 
 import json
 from typing import Any
@@ -8,11 +8,11 @@ RESULT = {"headline": "Solar grows"}
 SCHEMA = {"type": "object", "required": ["headline"], "properties": {"headline": {"type": "string"}}}
 
 Step = tuple[str, dict[str, Any]] | str
-"""A tool and its arguments, or the last words."""
+"""A tool and its arguments, or the final text."""
 
 
 def planner(name: str, told: list[str]) -> Step:
-    """The next step, after what the tools have told so far."""
+    """The planner's next step, after what the tools have returned so far."""
     if not told:
         offer = {"publisher_id": name, "title": "Summarise this report", "description": REPORT, "lease_seconds": 60}
         return "offer_task", {**offer, "skills": ["summarise"], "result_schema": SCHEMA}
@@ -23,7 +23,7 @@ def planner(name: str, told: list[str]) -> Step:
 
 
 def worker(name: str, told: list[str]) -> Step:
-    """The same of the worker, who works for that planner alone."""
+    """The worker's next step; it works for that planner alone."""
     if not told or "claim_token" not in told[0]:
         return "claim_next_task", {
             "assignee_id": "worker",

@@ -1,4 +1,4 @@
-"""A web process of the node, as its operator starts it, for the official clients to call."""
+"""A web process of the node, started as by its operator, for the official clients to call."""
 
 import sys
 import urllib.error
@@ -17,7 +17,7 @@ if find_spec("a2a") is None:
 
 
 def answers(node: NodeProcess) -> bool:
-    """Whether the node serves."""
+    """Whether the node answers."""
     try:
         node.get("/health")
     except urllib.error.URLError:
@@ -26,7 +26,7 @@ def answers(node: NodeProcess) -> bool:
 
 
 def web(tmp_path_factory: pytest.TempPathFactory, *module: str) -> Iterator[NodeProcess]:
-    """A web process with a Redis of its own, run by this module and its arguments."""
+    """A web process with its own Redis; `module` is the Python module to run, and its arguments."""
     folder = tmp_path_factory.mktemp("node")
     command = (sys.executable, "-m", *module)
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
@@ -37,7 +37,7 @@ def web(tmp_path_factory: pytest.TempPathFactory, *module: str) -> Iterator[Node
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node as it is."""
+    """The node without hooks."""
     yield from web(tmp_path_factory, "node", "web")
 
 

@@ -1,7 +1,7 @@
 """A web process that answers as the protocol's test kit (a2a-tck, branch 1.0-dev) asks of an agent under test.
 
-The kit says by the prefix of a messageId how the agent shall answer: with a certain artifact, with a message in place
-of a task, or by a task that waits for input. `python -m tests.conformance.a2a.hooked_node` serves until it is stopped,
+The prefix of a messageId tells the agent how to answer: with a certain artifact, with a message instead of a task, or
+with a task that waits for input. `python -m tests.conformance.a2a.hooked_node` serves until it is stopped,
 with the settings of the environment.
 """
 
@@ -36,7 +36,7 @@ _TURNS = msgspec.json.Decoder(list[Message])
 
 
 class HookedStore(MessageStore):
-    """The store of message tasks, which reads what the hooks keep in a task, too."""
+    """The store of message tasks, which also reads what the hooks keep in a task."""
 
     async def read(self, task_id: str, *, said: bool = True) -> Fields:
         return fields_of(await self._store.command("HGETALL", keys.task(task_id)))
@@ -49,7 +49,7 @@ class HookedStore(MessageStore):
 
 
 class HookedMessages(Messages):
-    """The service behind message:send, as the test kit wants to see it."""
+    """The service behind message:send, behaving as the test kit expects."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._tasks = HookedStore(store, settings.idempotency_ttl, settings.message_retention_days)
@@ -113,7 +113,7 @@ class HookedMessages(Messages):
 
 
 class HookedServices(Services):
-    """The services of a node, with that one in its place."""
+    """The services of a node, with HookedMessages in place of Messages."""
 
     def __init__(self, settings: Settings, stores: Stores) -> None:
         super().__init__(settings, stores)
@@ -121,7 +121,7 @@ class HookedServices(Services):
 
 
 class HookedNode(WebNode):
-    """A web process on those services."""
+    """A web process with HookedServices."""
 
     services_of = HookedServices
 
@@ -136,7 +136,7 @@ def create(settings: Settings) -> Front:
 
 
 def _hook(message: Message) -> str:
-    """The longest prefix in ARTIFACTS that the messageId begins with, or nothing."""
+    """The longest prefix in ARTIFACTS that the messageId has, or an empty text."""
     return max((name for name in ARTIFACTS if message.message_id.startswith(name)), key=len, default="")
 
 

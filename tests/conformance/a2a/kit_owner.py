@@ -1,8 +1,8 @@
 """The owner of an inbox that answers as the protocol's test kit (a2a-tck, branch 1.0-dev) asks of an agent under test.
 
 `python -m tests.conformance.a2a.kit_owner http://127.0.0.1:8000` opens an inbox, writes its `a2a_url`, and answers
-until it is stopped (docs/conformance.md). The kit says by the prefix of a messageId how it wants to be answered; an
-owner reads that in the task, since the message to the inbox is the text alone.
+until it is stopped (docs/conformance.md). The prefix of a messageId tells how to answer; the owner reads it from the
+task, since the message to the inbox is only the text.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ REPLIES = {
     "tck-stream-ordering-001": "Ordered output",
 }
 OTHERWISE = {"tck-input-required": "input_required", "tck-reject-task": "refused"}
-"""Statuses that are not `done`."""
+"""Statuses other than `done`, by prefix."""
 
 SLOW = "test-resubscribe"
 SLOW_SECONDS = 4.0
-"""Twice as long as the kit waits for a stream."""
+"""Twice as long as the kit waits for a stream to say something."""
 
 
 class Owner:
-    """An inbox, and who answers what comes."""
+    """Answers the messages of an inbox."""
 
     def __init__(self, http: httpx.AsyncClient, inbox: dict[str, Any]) -> None:
         self.a2a_url = inbox["a2a_url"]
@@ -35,7 +35,7 @@ class Owner:
         self._messages = f"{inbox['url']}/messages"
         self._proof = {"authorization": f"Bearer {inbox['inbox_token']}"}
         self._tasks: dict[str, str] = {}
-        """The tasks of messages: each that goes on with one names the message before it."""
+        """Task ids by message id: a message that continues a task names the message before it."""
 
     async def run(self) -> None:
         """Answer until cancelled."""
@@ -62,7 +62,7 @@ class Owner:
 
 
 async def main(base: str) -> None:
-    """Open an inbox at a node, and answer."""
+    """Open an inbox at a node, and answer its messages."""
     async with httpx.AsyncClient(timeout=40) as http:
         inbox = (await http.post(f"{base}/api/v1/inboxes", json={"label": "Test kit"})).json()
         owner = Owner(http, inbox)

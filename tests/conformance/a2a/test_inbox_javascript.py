@@ -1,4 +1,4 @@
-"""The official JavaScript client (@a2a-js/sdk) talks to the agent that an inbox is, over both bindings (NETWORK 1)."""
+"""The official JavaScript client (@a2a-js/sdk) talks to an inbox as to any agent, over both bindings (NETWORK 1)."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ Outcomes = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node of two web processes and a worker, which may call the receiver of the test."""
+    """A node of two web processes and a worker, which may call the test's receiver."""
     with NodeProcess(tmp_path_factory.mktemp("node") / "data") as node:
         node.start(RELAY_WORKERS="2", RELAY_CALLBACK_ALLOW_PRIVATE="true").ready()
         yield node
@@ -54,7 +54,7 @@ async def test_an_inbox_is_called_streamed_from_asked_back_canceled_and_pushes(o
     assert outcomes["canceled"]["status"]["state"] == "TASK_STATE_CANCELED"
 
     *before, last = [each["event"] for each in outcomes["pushed"]]
-    if "task" in last:  # the worker came when the task was over
+    if "task" in last:  # the worker read the task only after it was over
         assert last["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
         (artifact,) = last["task"]["artifacts"]
     else:

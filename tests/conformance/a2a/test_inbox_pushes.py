@@ -1,4 +1,4 @@
-"""The official Python client (a2a-sdk) has push notifications of an inbox's tasks sent to a receiver (NETWORK 1)."""
+"""The official Python client (a2a-sdk) has push notifications about an inbox's tasks sent to a receiver (NETWORK 1)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""The official clients behind one face: connect, ask, and what they say of the server."""
+"""The official clients behind one interface: connect, ask, and what they know about the server."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ class Caller(Protocol):
 
 @asynccontextmanager
 async def connected(kind: str, url: str) -> AsyncGenerator[Caller]:
-    """A client of that kind, connected to the node at `url`."""
+    """A client of one kind, connected to the node at `url`."""
     address = url + CLIENTS[kind][0]
     make = PythonCaller.connect if kind in MODES else JavaScriptCaller.connect
     async with asyncio.timeout(2 * PATIENCE), make(kind, address) as caller:
@@ -63,7 +63,7 @@ async def connected(kind: str, url: str) -> AsyncGenerator[Caller]:
 
 
 async def done(caller: Caller, tool: str, **arguments: Any) -> dict[str, Any]:
-    """What a tool says that succeeds, in text and structure alike."""
+    """The result of a tool that must succeed, the same as text and as structured content."""
     outcome = await caller.ask("callTool", name=tool, arguments=arguments)
     assert not outcome.get("isError"), outcome
     assert json.loads(outcome["content"][0]["text"]) == outcome["structuredContent"]
@@ -71,7 +71,7 @@ async def done(caller: Caller, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def failed(caller: Caller, tool: str, **arguments: Any) -> dict[str, Any]:
-    """What a model reads of a tool that fails."""
+    """The error that a model reads from a tool that must fail."""
     outcome = await caller.ask("callTool", name=tool, arguments=arguments)
     assert outcome["isError"] is True, outcome
     return json.loads(outcome["content"][0]["text"])

@@ -15,6 +15,6 @@ if find_spec("mcp") is None or not (SCRIPTS / "node_modules" / "@modelcontextpro
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    """A node without limits: all clients have one address."""
+    """A node without limits: all clients share one address."""
     with two_processes(tmp_path_factory.mktemp("node")) as node:
         yield node

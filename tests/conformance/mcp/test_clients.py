@@ -1,4 +1,4 @@
-"""Every official client, over each transport it has, against two web processes."""
+"""Every official client, over each of its transports, against two web processes."""
 
 import hashlib
 from typing import Any

@@ -1,6 +1,6 @@
-"""The recipes that need no language model do what they say, as they stand.
+"""The recipes that need no language model do what they say, unchanged.
 
-Those for LangGraph, CrewAI, AutoGen and the OpenAI Agents SDK were run with a scripted model in the place of the real
+Those for LangGraph, CrewAI, AutoGen and the OpenAI Agents SDK were run with a scripted model in place of the real
 one, in the versions that they name; those packages are too large to install for a test.
 """
 
@@ -23,18 +23,18 @@ RUNNERS = {
     "python": (sys.executable, "-c"),
     "ts": (node_binary(), "--disable-warning=ExperimentalWarning", "--input-type=module-typescript", "-e"),
 }
-"""How the code of a recipe is run, by the language that its block names."""
+"""How the code of a recipe is run, by the language of its block."""
 
 
 async def blocks(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
-    """The code of a recipe, as a client gets it: languages and texts."""
+    """The language and text of each of a recipe's code blocks, as a client gets them."""
     async with connected("python-auto", node.url) as caller:
         (content,) = (await caller.ask("readResource", uri=f"node://recipes/{recipe}.md"))["contents"]
     return re.findall(r"```(\w+)\n(.*?)```", content["text"], re.DOTALL)
 
 
 async def run(language: str, code: str, folder: Path) -> str:
-    """What the code writes; it must end well."""
+    """What the code writes; its status must be 0."""
     process = await asyncio.create_subprocess_exec(
         *RUNNERS[language], code, cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -53,7 +53,7 @@ async def run(language: str, code: str, folder: Path) -> str:
     ],
 )
 async def test_a_recipe_works_as_it_stands(served: NodeProcess, tmp_path: Path, recipe: str, shown: list[str]) -> None:
-    # Where the JavaScript packages are that the TypeScript recipe tells its reader to install.
+    # The JavaScript packages that the TypeScript recipe tells its reader to install.
     folder = SCRIPTS if recipe == "typescript" else tmp_path
     output = "".join([await run(language, code, folder) for language, code in await blocks(served, recipe)])
     for text in shown:

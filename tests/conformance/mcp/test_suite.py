@@ -1,6 +1,6 @@
-"""The official conformance suite: the scenarios that are about what this server has.
+"""The official conformance suite: the scenarios about what this server has.
 
-Left out are scenarios that need tools of their own (`test_simple_text`, ...), a server that asks its client, or
+Left out are scenarios that need tools of their own (`test_simple_text`, ...), a server that calls its client, or
 sessions. `server-stateless` holds four such checks among its 25; they say "Not testable".
 """
 

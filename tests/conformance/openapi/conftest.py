@@ -1,4 +1,4 @@
-"""A node, and clients that are generated from what it says of itself."""
+"""A node, for clients that are generated from its description of itself."""
 
 from collections.abc import Iterator
 

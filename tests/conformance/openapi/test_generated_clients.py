@@ -22,12 +22,12 @@ export const wrong: Offer = { ...offer, lease_seconds: "60" };
 
 
 def run(*command: str | Path, folder: Path) -> str:
-    """What a command writes; it must end well."""
+    """What a command writes; its status must be 0."""
     done = subprocess.run(
         [str(part) for part in command],
         check=False,
         cwd=folder,
-        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},  # generated code is formatted
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},  # for the formatter
         capture_output=True,
         text=True,
         timeout=PATIENCE,
@@ -37,7 +37,7 @@ def run(*command: str | Path, folder: Path) -> str:
 
 
 def module(name: str) -> Path:
-    """A folder of the JavaScript packages."""
+    """The folder of a JavaScript package."""
     found = SCRIPTS / "node_modules" / name
     if not found.exists():
         raise FileNotFoundError(f"{name} is not installed: run `make clients`")
@@ -59,7 +59,7 @@ def test_a_python_client_is_made_without_a_warning_and_works(served: NodeProcess
     made = run(PYTHON, "-m", "openapi_python_client", *options, "--fail-on-warning", folder=tmp_path)
     assert "warning" not in made.lower()
     (tmp_path / "agent.py").write_text(script)
-    # The generator's client.py is the same for every document, and not free of complaints.
+    # The generator's client.py is the same for every document, and does not pass the type checker.
     checked = {"include": ["agent.py", "relay_api/api/tasks", "relay_api/models"]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(checked))
     run(sys.executable, "-m", "pyright", "--pythonpath", PYTHON, "--project", "pyrightconfig.json", folder=tmp_path)
@@ -82,7 +82,7 @@ def test_typescript_types_are_made_without_a_warning_and_checked(served: NodePro
     assert said.strip() == "offered with a token"
 
 
-def test_the_documents_name_types_once_and_without_modules(served: NodeProcess) -> None:
+def test_the_documents_name_each_type_once_and_without_its_module(served: NodeProcess) -> None:
     for path, place in (("/openapi.json", ("components", "schemas")), ("/schema.json", ("$defs",))):
         found = json.loads(served.get(path))
         for step in place:

@@ -28,13 +28,13 @@ Case = tuple[str, str, dict[str, Any]]
 ID = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 JSON_TYPE = "application/json"
 ENDLESS = "/mcp/sse"
-"""Its answer is a stream that the client ends; tests/mcp holds it."""
+"""Its answer is a stream that the client ends; tests/mcp covers it."""
 
 PROTOCOLS = re.compile(r"/api/v1/(message:|a2a/|inboxes/\{address}/a2a|mcp|tasks/\{id}:)|/mcp/")
-"""A2A and MCP have their own forms of failure and conformance suites."""
+"""A2A and MCP have their own forms of errors, and their own conformance suites."""
 
 OTHER_LANGUAGE = "language.not_english"
-"""SPEC 7 has 400 for it, whether the text or its `language` says so."""
+"""SPEC 7 requires 400 for it, whether the text or its `language` is the reason."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ class Document:
         return validator.is_valid(value)
 
     def breach(self, operation: dict[str, Any], answer: httpx2.Response) -> str | None:
-        """What about the answer is not as the operation says."""
+        """How the answer differs from what the operation documents; None if it does not."""
         responses = operation["responses"]
         if str(answer.status_code) not in responses:
             return None if "default" in responses else f"status {answer.status_code} is not documented"
@@ -136,7 +136,7 @@ async def call(
     body: object,
     query: dict[str, str] | None = None,
 ) -> httpx2.Response:
-    """The operation on things that do not exist."""
+    """Call the operation, on things that do not exist."""
     content = operation.get("requestBody", {}).get("content", {})
     if content and JSON_TYPE not in content:
         kind, media = next(iter(content.items()))
@@ -157,7 +157,7 @@ def example(operation: dict[str, Any]) -> Any:
 
 
 def excluded(document: Document, schema: Schema, body: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Bodies that differ from one that fits in one member, which does not."""
+    """Variants of a valid body, each with one member that the schema excludes, and the name of what is wrong."""
     yield "a list for the body", [body]
     yield "null for the body", None
     for name in schema.get("required", []):
