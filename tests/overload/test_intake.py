@@ -1,10 +1,8 @@
 """The intake, between Granian's threads and the event loop."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextvars import copy_context
 from importlib import import_module
-from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -19,109 +17,12 @@ from node.overload.intake import (
     MAX_STORE_CALLS,
     OBSERVE_SECONDS,
     Intake,
-    Schedule,
 )
 from node.web.deadline import Deadlines
 from node.web.http import FIRST_MESSAGE, JSON_TYPE, Request, Response
 from node.web.turn import ClientTurns, RequestTurn
+from tests.overload.door import Door, Watcher
 from tests.support.servers import eventually
-
-RELAY = "/api/v1/relay"
-EAGER, MODEST = "203.0.113.7", "203.0.113.8"
-
-
-class Protocol:
-    """Granian's side of one request: what was sent, in effect at once."""
-
-    def __init__(self, *, body_is_late: bool) -> None:
-        self.sent: list[dict[str, Any]] = []
-        self.body: asyncio.Future[dict[str, Any]] | None = None
-        self._body_is_late = body_is_late
-
-    def receive(self) -> "asyncio.Future[dict[str, Any]]":
-        assert self.body is None, "asked twice"
-        self.body = asyncio.get_running_loop().create_future()
-        if not self._body_is_late:
-            self.bring_body()
-        return self.body
-
-    def bring_body(self) -> None:
-        assert self.body is not None
-        self.body.set_result({"type": "http.request", "body": b"{}", "more_body": False})
-
-    def send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
-
-    @property
-    def headers(self) -> dict[bytes, bytes]:
-        return dict(self.sent[0]["headers"])
-
-
-class Watcher:
-    """A request as Granian hands it over."""
-
-    def __init__(self, path: str = RELAY, method: str = "POST", *, body_is_late: bool = False) -> None:
-        self.scope: dict[str, Any] = {"path": path, "method": method, "headers": [(b"host", b"node.example")]}
-        self.proto = Protocol(body_is_late=body_is_late)
-        self.task: asyncio.Task[None] | None = None
-
-    def taskref(self, task: asyncio.Task[None]) -> None:
-        self.task = task
-
-    @property
-    def refused(self) -> bool:
-        return [message.get("status") for message in self.proto.sent] == [503, None]
-
-
-class Door:
-    """An intake with a clock that is set, and requests that end when they are told."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.store: tuple[int, int] = (0, 0)
-        self.admission = Admission()
-        self.asked = 0
-        self.intake = Intake(self.admission, self.store_load, lambda: self.now)
-        self.end = asyncio.Event()
-        self.begun: list[Watcher] = []
-        self.schedule: Schedule = self.intake.scheduler(asyncio.get_running_loop(), copy_context(), self.serve)
-
-    def store_load(self) -> tuple[int, int]:
-        self.asked += 1
-        return self.store
-
-    async def serve(self, watcher: Watcher) -> None:
-        self.begun.append(watcher)
-        await self.end.wait()
-
-    def come(
-        self, count: int = 1, path: str = RELAY, *, client: str = EAGER, body_is_late: bool = False
-    ) -> list[Watcher]:
-        watchers = [Watcher(path, body_is_late=body_is_late) for _ in range(count)]
-        for watcher in watchers:
-            watcher.scope["client"] = client
-            self.schedule(watcher)
-        return watchers
-
-    def knows_clients(self) -> None:
-        """Have it tell clients apart, as a web process does."""
-        self.intake.client_of = itemgetter("client")
-
-    def overload(self, limit: int) -> None:
-        """Have the admission find that delay stays, and set its limit."""
-        self.admission.observe(0.0, 1.0, 10 * MAX_NORMAL_REQUESTS)
-        self.admission.observe(INTERVAL_SECONDS, 1.0, 10 * MAX_NORMAL_REQUESTS)
-        self.admission.limit = limit
-
-
-@pytest.fixture
-async def door() -> AsyncGenerator[Door]:
-    """An intake whose requests all end with the test."""
-    opened = Door()
-    yield opened
-    opened.end.set()
-    opened.store = (0, 0)
-    await eventually(lambda: all(watcher.task is not None and watcher.task.done() for watcher in opened.begun))
 
 
 async def test_a_request_is_served_and_counts_until_it_ends(door: Door) -> None:
@@ -250,80 +151,6 @@ async def test_during_overload_queued_requests_that_waited_too_long_are_refused_
     assert all(watcher.refused for watcher in waiting)
     assert door.begun == []
     assert door.admission.refused_late == 3
-
-
-def refused(watchers: list[Watcher]) -> list[bool]:
-    return [watcher.refused for watcher in watchers]
-
-
-async def test_beyond_the_limit_each_site_has_its_share(door: Door) -> None:
-    door.knows_clients()
-    door.overload(limit=4)
-    assert refused(door.come(6)) == [False] * 4 + [True] * 2
-    assert refused(door.come(3, client=MODEST)) == [False, False, True]  # 4 among two
-    assert refused(door.come(1, client="203.0.113.9")) == [False]
-    assert refused(door.come(1, client="203.0.113.10")) == [False]
-    assert refused(door.come(1, client="203.0.113.11")) == [False]  # 4 among four, and with it among five: nothing
-    assert refused(door.come(1, client="203.0.113.12")) == [True]
-
-
-async def test_the_clients_of_a_network_have_one_share(door: Door) -> None:
-    door.knows_clients()
-    door.overload(limit=2)
-    door.come(2)
-    assert refused(door.come(1, client="2001:db8:1:1::/64")) == [False]
-    assert refused(door.come(1, client="2001:db8:1:2::/64")) == [True]
-    assert refused(door.come(1, client="2001:db8:2:1::/64")) == [False]
-
-
-async def test_a_share_is_free_again_when_its_requests_have_ended(door: Door) -> None:
-    door.knows_clients()
-    door.overload(limit=4)
-    door.come(4)
-    two = door.come(2, client=MODEST)
-    assert refused(door.come(1, client=MODEST)) == [True]
-    await eventually(lambda: len(door.begun) == 6)
-    door.end.set()
-    await eventually(lambda: all(watcher.task is not None and watcher.task.done() for watcher in two))
-    door.end.clear()
-    assert refused(door.come(4)) == [False] * 4
-    assert refused(door.come(3, client=MODEST)) == [False, False, True]
-
-
-async def test_who_is_within_its_share_is_not_refused_for_having_waited(door: Door) -> None:
-    door.knows_clients()
-    door.overload(limit=5)
-    eager = door.come(6)
-    modest = door.come(2, client=MODEST)
-    assert refused(eager) == [False] * 5 + [True]
-    assert refused(modest) == [False] * 2
-    door.now += 2 * MAX_QUEUE_SECONDS
-    await eventually(lambda: len(door.begun) == 4)
-    assert refused(eager) == [True] * 3 + [False] * 2 + [True]  # until it is within its share
-    assert refused(modest) == [False] * 2
-    assert (door.admission.refused_early, door.admission.refused_late) == (1, 3)
-
-
-async def test_who_came_before_the_overload_has_its_share_as_well(door: Door) -> None:
-    door.knows_clients()
-    eager, modest = door.come(4), door.come(1, client=MODEST)
-    door.overload(limit=4)
-    assert refused(door.come(5)) == [False] * 4 + [True]
-    door.now += 2 * MAX_QUEUE_SECONDS
-    await eventually(lambda: len(door.begun) == 3)
-    assert refused(eager) == [True] * 4
-    assert refused(modest) == [False]
-    assert door.admission.refused_late == 6
-
-
-async def test_where_more_sites_came_than_can_be_served_all_that_waited_too_long_are_refused(door: Door) -> None:
-    door.knows_clients()
-    waiting = [door.come(1, client=f"203.0.113.{number}")[0] for number in range(5)]
-    door.overload(limit=4)
-    door.come(1)
-    assert door.come(5)[-1].refused
-    door.now += 2 * MAX_QUEUE_SECONDS
-    await eventually(lambda: all(refused(waiting)))
 
 
 async def test_a_burst_is_served_whole_newest_first_once_it_is_late(door: Door) -> None:

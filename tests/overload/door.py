@@ -1,0 +1,100 @@
+"""An intake without Granian: requests come, are held as long as a test wants, and what is sent back is kept."""
+
+import asyncio
+from contextvars import copy_context
+from operator import itemgetter
+from typing import Any
+
+from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, Admission
+from node.overload.intake import Intake, Schedule
+
+RELAY = "/api/v1/relay"
+EAGER, MODEST = "203.0.113.7", "203.0.113.8"
+
+
+class Protocol:
+    """Granian's side of one request: what was sent, in effect at once."""
+
+    def __init__(self, *, body_is_late: bool) -> None:
+        self.sent: list[dict[str, Any]] = []
+        self.body: asyncio.Future[dict[str, Any]] | None = None
+        self._body_is_late = body_is_late
+
+    def receive(self) -> "asyncio.Future[dict[str, Any]]":
+        assert self.body is None, "asked twice"
+        self.body = asyncio.get_running_loop().create_future()
+        if not self._body_is_late:
+            self.bring_body()
+        return self.body
+
+    def bring_body(self) -> None:
+        assert self.body is not None
+        self.body.set_result({"type": "http.request", "body": b"{}", "more_body": False})
+
+    def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+
+    @property
+    def headers(self) -> dict[bytes, bytes]:
+        return dict(self.sent[0]["headers"])
+
+
+class Watcher:
+    """A request as Granian hands it over."""
+
+    def __init__(self, path: str = RELAY, method: str = "POST", *, body_is_late: bool = False) -> None:
+        self.scope: dict[str, Any] = {"path": path, "method": method, "headers": [(b"host", b"node.example")]}
+        self.proto = Protocol(body_is_late=body_is_late)
+        self.task: asyncio.Task[None] | None = None
+
+    def taskref(self, task: asyncio.Task[None]) -> None:
+        self.task = task
+
+    @property
+    def refused(self) -> bool:
+        return [message.get("status") for message in self.proto.sent] == [503, None]
+
+
+class Door:
+    """An intake with a clock that is set, and requests that end when they are told."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.store: tuple[int, int] = (0, 0)
+        self.admission = Admission()
+        self.asked = 0
+        self.intake = Intake(self.admission, self.store_load, lambda: self.now)
+        self.end = asyncio.Event()
+        self.begun: list[Watcher] = []
+        self.schedule: Schedule = self.intake.scheduler(asyncio.get_running_loop(), copy_context(), self.serve)
+
+    def store_load(self) -> tuple[int, int]:
+        self.asked += 1
+        return self.store
+
+    async def serve(self, watcher: Watcher) -> None:
+        self.begun.append(watcher)
+        await self.end.wait()
+
+    def come(
+        self, count: int = 1, path: str = RELAY, *, client: str = EAGER, body_is_late: bool = False
+    ) -> list[Watcher]:
+        watchers = [Watcher(path, body_is_late=body_is_late) for _ in range(count)]
+        for watcher in watchers:
+            watcher.scope["client"] = client
+            self.schedule(watcher)
+        return watchers
+
+    def knows_clients(self) -> None:
+        """Have it tell clients apart, as a web process does."""
+        self.intake.client_of = itemgetter("client")
+
+    def overload(self, limit: int) -> None:
+        """Have the admission find that delay stays, and set its limit."""
+        self.admission.observe(0.0, 1.0, 10 * MAX_NORMAL_REQUESTS)
+        self.admission.observe(INTERVAL_SECONDS, 1.0, 10 * MAX_NORMAL_REQUESTS)
+        self.admission.limit = limit
+
+
+def refused(watchers: list[Watcher]) -> list[bool]:
+    return [watcher.refused for watcher in watchers]

@@ -1,0 +1,75 @@
+"""Under overload sites share the limit: who sends hundreds of requests at a time is refused, and not the others."""
+
+from node.overload.admission import MAX_QUEUE_SECONDS
+from tests.overload.door import MODEST, Door, refused
+from tests.support.servers import eventually
+
+
+async def test_beyond_the_limit_each_site_has_its_share(door: Door) -> None:
+    door.knows_clients()
+    door.overload(limit=4)
+    assert refused(door.come(6)) == [False] * 4 + [True] * 2
+    assert refused(door.come(3, client=MODEST)) == [False, False, True]  # 4 among two
+    assert refused(door.come(1, client="203.0.113.9")) == [False]
+    assert refused(door.come(1, client="203.0.113.10")) == [False]
+    assert refused(door.come(1, client="203.0.113.11")) == [False]  # 4 among four, and with it among five: nothing
+    assert refused(door.come(1, client="203.0.113.12")) == [True]
+
+
+async def test_the_clients_of_a_network_have_one_share(door: Door) -> None:
+    door.knows_clients()
+    door.overload(limit=2)
+    door.come(2)
+    assert refused(door.come(1, client="2001:db8:1:1::/64")) == [False]
+    assert refused(door.come(1, client="2001:db8:1:2::/64")) == [True]
+    assert refused(door.come(1, client="2001:db8:2:1::/64")) == [False]
+
+
+async def test_a_share_is_free_again_when_its_requests_have_ended(door: Door) -> None:
+    door.knows_clients()
+    door.overload(limit=4)
+    door.come(4)
+    two = door.come(2, client=MODEST)
+    assert refused(door.come(1, client=MODEST)) == [True]
+    await eventually(lambda: len(door.begun) == 6)
+    door.end.set()
+    await eventually(lambda: all(watcher.task is not None and watcher.task.done() for watcher in two))
+    door.end.clear()
+    assert refused(door.come(4)) == [False] * 4
+    assert refused(door.come(3, client=MODEST)) == [False, False, True]
+
+
+async def test_who_is_within_its_share_is_not_refused_for_having_waited(door: Door) -> None:
+    door.knows_clients()
+    door.overload(limit=5)
+    eager = door.come(6)
+    modest = door.come(2, client=MODEST)
+    assert refused(eager) == [False] * 5 + [True]
+    assert refused(modest) == [False] * 2
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: len(door.begun) == 4)
+    assert refused(eager) == [True] * 3 + [False] * 2 + [True]  # until it is within its share
+    assert refused(modest) == [False] * 2
+    assert (door.admission.refused_early, door.admission.refused_late) == (1, 3)
+
+
+async def test_who_came_before_the_overload_has_its_share_as_well(door: Door) -> None:
+    door.knows_clients()
+    eager, modest = door.come(4), door.come(1, client=MODEST)
+    door.overload(limit=4)
+    assert refused(door.come(5)) == [False] * 4 + [True]
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: len(door.begun) == 3)
+    assert refused(eager) == [True] * 4
+    assert refused(modest) == [False]
+    assert door.admission.refused_late == 6
+
+
+async def test_where_more_sites_came_than_can_be_served_all_that_waited_too_long_are_refused(door: Door) -> None:
+    door.knows_clients()
+    waiting = [door.come(1, client=f"203.0.113.{number}")[0] for number in range(5)]
+    door.overload(limit=4)
+    door.come(1)
+    assert door.come(5)[-1].refused
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: all(refused(waiting)))
