@@ -65,6 +65,7 @@ class Indexer:
         self._corpus = store.corpus
         self._embedder = embedder
         self._leased: Leased | None = None
+        self._leasing: asyncio.Task[None] | None = None
         self.text_only = False
         """Whether this worker has no model and will have none."""
 
@@ -118,7 +119,10 @@ class Indexer:
         versions = [version for version in both if version and is_made_by(model, version)]
         if not versions and (not self.text_only or await self._store.embeds_queries()):
             return False  # another worker makes the vectors, or this one will
-        self._leased = leased = await self._store.queue.lease(LEASED_AT_ONCE)
+        # Not cancelled with the round: what Redis has leased by then must be known, to be given back.
+        self._leasing = asyncio.create_task(self._lease())
+        await asyncio.shield(self._leasing)
+        leased = self._leased
         if leased is None:
             return False
         begun, works = await self._begin([Place.named(name) for name in leased.names])
@@ -129,6 +133,9 @@ class Indexer:
         await self._store.queue.done(leased, leased.names[:begun])
         self._leased = None
         return True
+
+    async def _lease(self) -> None:
+        self._leased = await self._store.queue.lease(LEASED_AT_ONCE)
 
     async def _begin(self, places: Sequence[Place]) -> tuple[int, dict[str, EntityWork]]:
         """How many of the places, from the first, one round has time for; and what is to be done, by entity."""
@@ -220,6 +227,8 @@ class Indexer:
             )
 
     async def _return_unfinished(self) -> None:
+        if self._leasing:
+            await asyncio.wait([self._leasing])
         if self._leased:
             await self._store.queue.give_back(self._leased, self._leased.names)
             self._leased = None
