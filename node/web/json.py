@@ -174,6 +174,7 @@ def _holds_any(kind: Any) -> bool:
 
 
 def _has_raw(kind: msgspec.inspect.Type) -> bool:
+    """Whether a part of the type is Raw. (Any stands only for a result_schema, which has 16 KiB at most.)"""
     match kind:
         case msgspec.inspect.RawType():
             return True

@@ -28,9 +28,7 @@ MANY = ArtifactQuotas(client=1000, number=0, share=100, always=2**30, total=2**4
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    clock = Clock()
-    clock.advance(-(clock.time() % 1))  # a whole second, so that milliseconds are exact
-    with clock.installed():
+    with Clock.at_a_whole_second() as clock:
         yield clock
 
 

@@ -34,9 +34,7 @@ HALF_A_MILLISECOND = 0.0005
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    clock = Clock()
-    clock.advance(-(clock.time() % 1))  # a whole second, so that milliseconds are exact
-    with clock.installed():
+    with Clock.at_a_whole_second() as clock:
         yield clock
 
 

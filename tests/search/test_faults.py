@@ -12,6 +12,8 @@ import pytest_asyncio
 
 from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
+from node.search.indexing.indexer import Indexer
+from node.search.indexing.queue import Leased, Queue
 from node.store import StoreUnavailable
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
@@ -184,6 +186,37 @@ async def test_a_worker_that_never_answers_costs_the_meaning_and_not_the_search(
         found = await board.find("sourdough schedule")
     assert found.mode == "text"
     assert [hit.thread_id for hit in found.hits] == [thread]
+
+
+@pytest.mark.parametrize("search_redis", [WITH_ENGINE], indirect=True)
+async def test_what_redis_has_leased_when_a_worker_is_told_to_stop_is_given_back(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The reply is on its way, and comes when the worker looks after what it has left."""
+    leased_from: list[Queue] = []
+    is_leased, is_looked_after = asyncio.Event(), asyncio.Event()
+    lease, return_unfinished = Queue.lease, getattr(Indexer, "_return_unfinished")  # noqa: B009 - private
+
+    async def lease_late(queue: Queue, most: int) -> Leased | None:
+        leased = await lease(queue, most)
+        if leased:
+            leased_from.append(queue)
+            is_leased.set()
+            await is_looked_after.wait()
+        return leased
+
+    async def look_after(indexer: Indexer) -> None:
+        if getattr(indexer, "_store").queue in leased_from:  # noqa: B009 - private; other indexers look as well
+            is_looked_after.set()
+        await return_unfinished(indexer)
+
+    monkeypatch.setattr(Queue, "lease", lease_late)
+    monkeypatch.setattr(Indexer, "_return_unfinished", look_after)
+    await board.post(*BREAD, noted=False)
+    async with board.worker():
+        await is_leased.wait()
+        assert await board.is_leased()
+    assert not await board.is_leased()
 
 
 async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_begun(

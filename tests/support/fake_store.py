@@ -98,6 +98,15 @@ class Clock:
     def advance(self, seconds: float) -> None:
         self._ahead += seconds
 
+    @classmethod
+    @contextmanager
+    def at_a_whole_second(cls) -> Generator["Clock"]:
+        """A clock on a whole second, so that milliseconds are exact, installed until the end of the block."""
+        clock = cls()
+        clock.advance(-(clock.time() % 1))
+        with clock.installed():
+            yield clock
+
     @contextmanager
     def installed(self) -> Generator[None]:
         """Have fakeredis use it for TIME and for the TTL of keys, until the end of the block."""
