@@ -8,7 +8,7 @@ from node.board.model import Reply, ThreadStatus
 from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk
+from node.store.bulk import bulk, bulk_reachable
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
 from node.store.limits import Rate, Taken
@@ -300,7 +300,8 @@ class BoardStore:
             [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
         )
         thread_ids = [name.decode() for name in cast("list[bytes]", names)]
-        rows = await self._store.reachable(("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids)
+        reading = (("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids)
+        rows = await bulk_reachable(self._store, reading)
         known = [pair for pair in zip(thread_ids, rows, strict=True) if not isinstance(pair[1], StoreUnavailable)]
         named = status.encode()
         threads = [row for row in cast("list[Row]", known) if has_status(row, named)]

@@ -145,7 +145,7 @@ class Corpus(NamedTuple):
         return posts, closed
 
     async def read_reachable(self, places: Sequence[Place]) -> tuple[dict[Place, Post], dict[str, str], set[str]]:
-        """`read_posts`, and which of the entities cannot be read. Raises StoreUnavailable if none can."""
+        """`read_posts`, and which of the entities cannot be read. Raises StoreUnavailable if no server is there."""
         posts: dict[Place, Post] = {}
         closed: dict[str, str] = {}
         unreachable: set[str] = set()

@@ -7,7 +7,7 @@ a whole partition, or many entities, therefore goes through here instead of `Sto
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar, cast
 
-from node.store.errors import StoreUnavailable
+from node.store.errors import StoreBusy, StoreUnavailable
 from node.store.keys import Key
 from node.store.link import RedisReply
 from node.store.scripts import Arg
@@ -27,8 +27,16 @@ async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisRep
 
 
 async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
-    """`store.reachable` for any number of commands. Raises StoreUnavailable, CommandFailed."""
-    return await _reachable_at_a_time(store, store.reachable, commands)
+    """`store.reachable` for any number of commands.
+
+    Raises StoreUnavailable only if no other server is there either: that the few that were wanted are all out of reach
+    is no reason to refuse a page. Raises StoreBusy, CommandFailed.
+    """
+    replies = await _reachable_at_a_time(store, store.reachable, commands)
+    failure = _failure_of_all(replies)
+    if failure and (isinstance(failure, StoreBusy) or store.serving_partition() is None):
+        raise failure
+    return replies
 
 
 async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
@@ -37,8 +45,11 @@ async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
 
 
 async def bulk_steps_reachable(store: Store, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
-    """`store.run_reachable` for any number of steps. Raises StoreUnavailable, CommandFailed."""
-    return await _reachable_at_a_time(store, store.run_reachable, steps)
+    """`store.run_reachable` for any number of steps. Raises StoreUnavailable if none ran, CommandFailed."""
+    replies = await _reachable_at_a_time(store, store.run_reachable, steps)
+    if failure := _failure_of_all(replies):
+        raise failure
+    return replies
 
 
 def reached(wanted: Iterable[T], replies: Iterable[RedisReply | StoreUnavailable]) -> list[tuple[T, RedisReply]]:
@@ -68,11 +79,13 @@ async def _reachable_at_a_time(
         except StoreUnavailable as failure:  # all of these are out of reach; the next ones may not be
             return [failure] * len(wanted)
 
-    replies = await _some_at_a_time(store, attempted, many)
+    return await _some_at_a_time(store, attempted, many)
+
+
+def _failure_of_all(replies: Sequence[RedisReply | StoreUnavailable]) -> StoreUnavailable | None:
+    """The first failure if there is nothing else."""
     failures = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
-    if failures and len(failures) == len(replies):
-        raise failures[0]
-    return replies
+    return failures[0] if failures and len(failures) == len(replies) else None
 
 
 async def _some_at_a_time(

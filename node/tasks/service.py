@@ -157,7 +157,7 @@ class Tasks:
     async def on_offer(self, task_ids: Sequence[str]) -> dict[str, Task]:
         """Those of the contracts that are offered and can be read, as lists show them.
 
-        Raises StoreUnavailable if none can be read.
+        Raises StoreUnavailable if no server is there.
         """
         rows = await self._store.listed_reachable(task_ids)
         return {task_id: self._listing.record(task_id, row) for task_id, row in rows.items() if row.is_in("offered")}

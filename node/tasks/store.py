@@ -234,7 +234,7 @@ class TaskStore:
         return [rows[task_id] for task_id in task_ids]
 
     async def listed_reachable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What lists show of those contracts that can be read now. Raises StoreUnavailable if none can."""
+        """What lists show of those contracts that can be read now. Raises StoreUnavailable if no server is there."""
         with suppress(StoreUnavailable):
             return dict(zip(task_ids, await self.listed(task_ids), strict=True))
         found = await bulk_reachable(self._store, (("HEXISTS", keys.task(each), "kind") for each in task_ids))

@@ -57,11 +57,12 @@ async def listed(node: NodeUnderTest) -> str:
 async def test_what_the_other_primaries_keep_is_served(lenient_cluster: Cluster, search_redis: RedisServer) -> None:
     settings = unlimited(lenient_cluster.url, search_url=search_redis.url, store_timeout=5.0)
     async with running(settings) as node:
-        ids: set[str] = set()
+        threads: list[str] = []
         for number in range(THREADS):
             posted = await node.client.post("/api/v1/board", json={"title": f"Topic {number}", "body": BODY})
-            ids.add(posted.json()["id"])
-            await node.store.command("ZADD", keys.OPEN_THREADS, number, posted.json()["id"])
+            threads.append(posted.json()["id"])
+            await node.store.command("ZADD", keys.OPEN_THREADS, number, threads[-1])
+        ids = set(threads)
         whole = (await node.client.get(PAGE)).json()
         assert (len(whole["threads"]), "incomplete" in whole) == (THREADS, False)
         found = (await node.client.post(SEARCH, json=QUERY)).json()
@@ -96,6 +97,10 @@ async def test_what_the_other_primaries_keep_is_served(lenient_cluster: Cluster,
         found = (await node.client.post(SEARCH, json=QUERY)).json()
         assert {hit["thread_id"] for hit in found["hits"]} == ids - lost
         assert found["incomplete"] is True
+        for number, thread in enumerate(threads):
+            only = await node.client.post(SEARCH, json={"query": f"Topic {number}", "threshold": 0.9})
+            assert [hit["thread_id"] for hit in only.json()["hits"]] == [thread] * (thread not in lost)
+            assert ("incomplete" in only.json()) is (thread in lost)
         for path, body in NEW:
             made = [(await node.client.post(path, json=body)).status_code for _ in range(12)]
             assert made == [201] * 12, f"{path}: what is new goes where it can be kept"
@@ -166,3 +171,33 @@ async def test_contracts_that_can_be_read_are_listed_found_and_claimed(lenient_c
             assert claim.status_code == 200, claim.text
             claimed.add(claim.json()["id"])
         assert claimed == ids - lost
+
+
+async def test_an_offer_that_cannot_be_read_keeps_nobody_from_others(lenient_cluster: Cluster) -> None:
+    async with running(unlimited(lenient_cluster.url, store_timeout=5.0)) as node:
+        offer, claim = {"publisher_id": "p", "title": "Translate a memo"}, {"assignee_id": "a"}
+        offered = f"{TASKS}?wait=0"
+        kept = {lenient_cluster.primary_of(slot_of(each)) for each in (keys.OFFERS, keys.tasks_with("offered"))}
+        victim = next(server for server in lenient_cluster.servers[:3] if server not in kept)
+        unreadable = ""
+        start = (await node.client.get(offered)).json()["next_since"]
+        while not unreadable:
+            made = (await node.client.post(TASKS, json=offer)).json()["id"]
+            if lenient_cluster.primary_of(slot_of(tag(partition_of_id(made)))) is victim:
+                unreadable = made
+            else:
+                assert (await node.client.post(f"{TASKS}/{made}/claim", json=claim)).status_code == 200
+        await asyncio.to_thread(lenient_cluster.lose, victim)
+        pages: list[httpx2.Response] = []
+
+        async def is_incomplete() -> bool:
+            pages.append(await node.client.get(offered))
+            return pages[-1].status_code == 200 and "incomplete" in pages[-1].json()
+
+        await until(is_incomplete)
+        assert pages[-1].json()["tasks"] == []
+        since = (await node.client.get(f"{offered}&since={start}")).json()
+        assert (since["tasks"], since["incomplete"]) == ([], True)
+        assert (await node.client.post(f"{TASKS}/claim-next", json=claim)).status_code == 204
+        made = (await node.client.post(TASKS, json=offer)).json()["id"]
+        assert (await node.client.post(f"{TASKS}/claim-next", json=claim | {"wait": 5})).json()["id"] == made

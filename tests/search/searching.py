@@ -132,7 +132,8 @@ class SearchableBoard:
 
     async def is_leased(self) -> bool:
         """Whether some worker has a thread to itself."""
-        return bool(await self.store.command("ZRANGE", BOARD_KEYS.pending, 1, "+inf", "BYSCORE"))
+        queues = (BOARD_KEYS.pending, BOARD_KEYS.backlog)
+        return any(await self.store.commands([("ZRANGE", queue, 1, "+inf", "BYSCORE") for queue in queues]))
 
     async def expire_leases(self) -> None:
         """Make due what a dead worker had taken, as a minute without it would."""
