@@ -9,8 +9,8 @@ import msgspec
 from bench.result import Results, Row
 from bench.scenarios import (
     agents,
-    board,
     claim,
+    costs,
     follow,
     growth,
     held,
@@ -99,10 +99,10 @@ def _point(scenario: str, name: str) -> Callable[[Results], float | None]:
 
 
 def _cost(scenario: str, what: str) -> Callable[[Results], float | None]:
-    """CPU of the web process for an operation, over that for an acknowledgement on the board's node."""
+    """CPU of the web process for an operation, over that for an acknowledgement."""
 
     def measured(results: Results) -> float | None:
-        return _over(results.row(scenario, NODE, what), results.row("board", NODE, board.ACK), "web_cpu_us")
+        return _over(results.row(scenario, NODE, what), results.row("costs", NODE, costs.ACK), "web_cpu_us")
 
     return measured
 
@@ -216,9 +216,12 @@ GOALS: tuple[Goal, ...] = (
     *(
         Goal(f"{what}: CPU of one web process", "at most", bound, "times", _cost(scenario, row), "a relay ack")
         for what, bound, scenario, row in (
-            ("board post", 1.6, "board", board.POST),
-            ("list of 20 threads", 1.1, "board", board.LIST),
+            ("board post", 1.6, "costs", costs.POST),
+            ("list of 20 threads", 1.1, "costs", costs.THREAD_LIST),
+            ("list of 20 offered contracts", 1.1, "costs", costs.OFFER_LIST),
             ("list of 20 agents", 1.1, "agents", agents.PAGE),
+            ("claim", 1.6, "costs", costs.CLAIM),
+            ("poll with nothing new", 0.7, "costs", costs.POLL),
         )
     ),
     *(
@@ -230,6 +233,7 @@ GOALS: tuple[Goal, ...] = (
     Goal("search among agents: answered by meaning", "at least", 99, "%", _point("agents", agents.ANSWERED)),
     Goal("search: recall@10 of hnsw", "at least", 0.95, "", _point("search", search.RECALL), "exact order"),
     Goal("a new thread is found by meaning", "under", 2, "s", _point("search", search.FRESH.format(mode="meaning"))),
+    Goal("worker: first search by meaning after its start", "at most", 2, "s", _point("search", search.READY)),
     Goal("relay ack with 10⁶ entities: CPU of web and Redis", "at most", 1.2, "times", _grown, "10⁴ entities"),
     Goal("web process: first answer after its start", "under", 1, "s", _point("relay", relay.START)),
     Goal("web process: peak memory under load", "under", 100, "MB", _web_peak),
