@@ -325,7 +325,8 @@ class TaskStore:
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.place([(task_id, row)])
             return
-        commands, told = changes_of([(task_id, row)])
+        # Nothing changes a contract that is over, except that it is removed.
+        commands, told = changes_of([(task_id, row)], none_in=OVER if row.is_contract else ())
         for wanted in (*commands, *told):
             self._store.send(wanted)
 

@@ -13,7 +13,7 @@ import msgspec
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
 from node.tasks.clock import JUDGED, at_time, next_change
-from node.tasks.model import NO_RESULT, PLAIN_STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
+from node.tasks.model import NO_RESULT, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (
     b"kind",
@@ -96,9 +96,10 @@ class StoredTask(msgspec.Struct, frozen=True):
         """Whether it is a contract of that status."""
         return self.fields.get(b"status") == status.encode() and self.is_contract
 
-    def may_have_been(self, status: TaskStatus) -> bool:
-        """Whether it may have had that status before; only a contract with `more` has others than the plain ones."""
-        return not self.is_contract or status in PLAIN_STATUSES or b"more" in self.fields
+    @property
+    def statuses(self) -> tuple[TaskStatus, ...]:
+        """Those that it may have or have had; only a contract with `more` has others than the plain ones."""
+        return PLAIN_STATUSES if self.is_contract and b"more" not in self.fields else STATUSES
 
     @property
     def created_at(self) -> int:
@@ -190,6 +191,8 @@ def _result(fields: Fields) -> msgspec.Raw:
 def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:
     """What is shown only of a contract that was offered with more than SPEC asks for, or that failed."""
     shown: dict[str, Any] = {}
+    if b"more" not in fields:
+        return shown
     if skills := fields.get(b"skills"):
         shown["skills"] = msgspec.json.decode(skills, type=list[str])
     if most := fields.get(b"max_attempts"):
