@@ -31,6 +31,7 @@ class SessionsApi:
 
     @Operation(
         "Open a scratchpad session",
+        hot=True,
         body=NewSession,
         answers=CreatedSession,
         status=201,

@@ -55,8 +55,9 @@ NOT_COUNTED = ("task.unknown", "task.claimed", "task.paused")
 """Refusals of a claim that count against the larger limit `lost_claim` instead: others were faster, so the worker goes
 on looking."""
 
+SIGNED = ("signature.invalid", "signature.replayed")
 HOLDING = ("task.unknown", "task.token", "task.state")
-PUBLISHING = ("task.unknown", "task.publisher", "task.state", "signature.invalid", "signature.replayed")
+PUBLISHING = ("task.unknown", "task.publisher", "task.state", *SIGNED)
 
 
 class TasksApi:
@@ -73,22 +74,14 @@ class TasksApi:
 
     @Operation(
         "Offer a work contract",
+        hot=True,
         body=NewTask,
         headers=(("Idempotency-Key", REPEATED_OFFER),),
         answers=OfferedTask,
         shows=examples.OFFERED,
         status=201,
         callbacks=(TaskCallback,),
-        errors=(
-            "language.not_english",
-            "artifact.unusable",
-            DEADLINE,
-            "task.schema_dear",
-            CONFLICT,
-            SHORT,
-            "signature.invalid",
-            "signature.replayed",
-        ),
+        errors=("language.not_english", "artifact.unusable", DEADLINE, "task.schema_dear", CONFLICT, SHORT, *SIGNED),
         limit="task",
     )
     async def create(self, request: Request) -> Response:
@@ -138,15 +131,7 @@ class TasksApi:
         headers=(("Idempotency-Key", REPEATED_CLAIM),),
         answers=ClaimedTask,
         shows=examples.CLAIMED,
-        errors=(
-            "task.unknown",
-            "task.claimed",
-            "task.paused",
-            "task.state",
-            SHORT,
-            "signature.invalid",
-            "signature.replayed",
-        ),
+        errors=("task.unknown", "task.claimed", "task.paused", "task.state", SHORT, *SIGNED),
         limit="claim",
     )
     async def claim(self, request: Request) -> Response:
@@ -173,6 +158,7 @@ class TasksApi:
 
     @Operation(
         "Claim any offered contract that fits, and wait for one",
+        hot=True,
         body=NextClaim,
         example={"assignee_id": "summary-agent", "skills": ["summarise"], "wait": 20},
         headers=(("Idempotency-Key", REPEATED_CLAIM),),
@@ -208,6 +194,7 @@ class TasksApi:
 
     @Operation(
         "Move a contract to its next status, as publisher or assignee",
+        hot=True,
         body=Transition,
         answers=Task,
         shows=examples.IN_PROGRESS,
@@ -219,8 +206,7 @@ class TasksApi:
             "task.state",
             "task.result",
             CONFLICT,
-            "signature.invalid",
-            "signature.replayed",
+            *SIGNED,
         ),
     )
     async def transition(self, request: Request) -> Response:
@@ -238,6 +224,7 @@ class TasksApi:
 
     @Operation(
         "Complete a claimed contract with its result",
+        hot=True,
         body=Completion,
         answers=CompletedTask,
         errors=(*HOLDING, "task.completed", "task.result_large"),
