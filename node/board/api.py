@@ -100,7 +100,7 @@ class BoardApi:
                 await permit.replay()
         return created(thread, thread.url)
 
-    @Operation("Read a thread and its replies", query=ThreadQuery, answers=Thread, shows=OPEN, errors=UNKNOWN)
+    @Operation("Read a thread and its replies", hot=True, query=ThreadQuery, answers=Thread, shows=OPEN, errors=UNKNOWN)
     async def get_thread(self, request: Request) -> Response:
         """A thread with its replies."""
         query = read_query(request, ThreadQuery)
@@ -108,6 +108,7 @@ class BoardApi:
 
     @Operation(
         "Reply to an open thread",
+        hot=True,
         body=NewReply,
         answers=Reply,
         status=201,

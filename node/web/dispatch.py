@@ -1,7 +1,7 @@
 """The way of a request to what answers it: a refusal, a mounted application, a hot route, or the router.
 
-Hot routes (relay, session lines, inboxes, lists, searches, claims, message:send, MCP) are called directly, all others
-through Litestar's router. Their answers have the same headers and the same errors (DESIGN 6).
+Hot routes (those that agents call all the time) are called directly, all others through Litestar's router. All answers
+have the same headers and the same errors (DESIGN 6).
 """
 
 import os
@@ -18,6 +18,7 @@ from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
 from node.web.errors import CLOSE
 from node.web.handling import counted
+from node.web.hot_routes import HotRoutes
 from node.web.http import ASGIApp, Receive, Request, Response, Scope, Send, receive_all
 from node.web.origin import PREFLIGHT, Origins
 from node.web.paths import Paths
@@ -47,9 +48,8 @@ _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
 class Node(Protocol):
     """What the composition root has put together.
 
-    `hot` routes have a constant path, or one of the forms `/api/v1/<name>/{id}/<name>` and
-    `/api/v1/<name>/{id}/<name>/{id}/<name>`. `mounted` applications answer everything below a path by themselves, and
-    `router` answers what is neither. `drain` announces that the process will stop; `release` answers the requests that
+    `mounted` applications answer everything below a path by themselves, and `router` answers what is neither that nor
+    `hot`. `drain` announces that the process will stop; `release` answers the requests that
     wait for a change.
     """
 
@@ -76,21 +76,7 @@ class Dispatcher:
     """Serves the requests of one process."""
 
     def __init__(self, node: Node, addresses: ClientAddress) -> None:
-        self._hot_by_path = {(route.method, route.path.encode()): route for route in node.hot if "{" not in route.path}
-        self._hot_by_names: dict[tuple[str, str, str], tuple[str, Route]] = {}
-        """Those at `/api/v1/<name>/{id}/<name>`, by method and the two names; with the name of their parameter."""
-        self._hot_by_three: dict[tuple[str, str, str, str], tuple[str, str, Route]] = {}
-        """Those at `/api/v1/<name>/{id}/<name>/{id}/<name>`, likewise."""
-        for route in node.hot:
-            if "{" in route.path:
-                match route.path.split("/"):
-                    case ["", "api", "v1", things, parameter, last] if parameter.startswith("{"):
-                        self._hot_by_names[route.method, things, last] = parameter.strip("{}"), route
-                    case ["", "api", "v1", things, one, parts, other, last] if one[0] == other[0] == "{":
-                        named = one.strip("{}"), other.strip("{}")
-                        self._hot_by_three[route.method, things, parts, last] = (*named, route)
-                    case _:
-                        raise ValueError(f"{route.path} cannot be hot: it has none of the forms of hot routes")
+        self._hot = HotRoutes(node.hot, node.paths.constant)
         self._mounted = node.mounted
         self._mount_prefixes = tuple(map(str.encode, node.mounted))
         self._router = node.router
@@ -129,7 +115,7 @@ class Dispatcher:
             answering = self._refuse(request, Refused("host.invalid"), send)
         elif len(raw) > LONGEST_PATH:
             answering = self._refuse(request, Refused("path.long"), send)
-        elif (route := self._hot_route(request, raw)) is not None:
+        elif (route := self._hot.find(request, raw)) is not None:
             response = await counted(route, request)
             if isinstance(response, Streaming):
                 await self._responder.stream(request, response, send)
@@ -206,22 +192,6 @@ class Dispatcher:
             await self._responder.respond(request, Response(308, b"", (location,)), send)
         else:
             await self._refuse(request, Refused("path.spelling"), send)
-
-    def _hot_route(self, request: Request, raw: bytes) -> Route | None:
-        route = self._hot_by_path.get((request.method, raw))
-        if route is None and raw.startswith(b"/api/v1/") and len(raw) == len(request.path):  # no escape in it
-            steps = request.path.split("/")
-            if len(steps) == 6:  # "", api, v1, sessions, <id>, messages
-                found = self._hot_by_names.get((request.method, steps[3], steps[5]))
-                if found is not None:
-                    name, route = found
-                    request.params = {name: steps[4]}
-            elif len(steps) == 8:  # "", api, v1, inboxes, <address>, messages, <id>, settle
-                three = self._hot_by_three.get((request.method, steps[3], steps[5], steps[7]))
-                if three is not None:
-                    one, other, route = three
-                    request.params = {one: steps[4], other: steps[6]}
-        return route
 
 
 def _may_lack_host(request: Request) -> bool:

@@ -18,6 +18,8 @@ class Paths:
         for route in routes:
             self._operations.setdefault(route.path, {})[route.method] = route
         self._patterns = [(_steps(path), path) for path in self._operations if "{" in path]
+        self.constant = frozenset(path.encode() for path in self._operations if "{" not in path)
+        """Paths without a parameter."""
 
     def allowed(self, path: str) -> str:
         """The methods of a path, as in `Allow`."""

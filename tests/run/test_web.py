@@ -22,8 +22,13 @@ HOT = (
     ("POST", "/api/v1/sessions/0193/messages"),
     ("GET", "/api/v1/sessions/0193/messages"),
     ("GET", "/api/v1/board"),
+    ("GET", "/api/v1/board/threads/0193"),
+    ("POST", "/api/v1/board/threads/0193/replies"),
     ("GET", "/api/v1/tasks"),
+    ("POST", "/api/v1/tasks"),
+    ("POST", "/api/v1/tasks/claim-next"),
     ("POST", "/api/v1/tasks/0193/claim"),
+    ("POST", "/api/v1/tasks/0193/complete"),
     ("POST", "/api/v1/message:send"),
     ("POST", "/api/v1/mcp"),
     ("OPTIONS", "/api/v1/mcp"),
@@ -67,7 +72,7 @@ async def test_a_node_that_cannot_be_put_together_leaves_nothing_running(
     await eventually(lambda: asyncio.all_tasks() == {asyncio.current_task()})
 
 
-@pytest.mark.parametrize("path", ["/api/v1/tasks/{id}", "/api/v1/relay/{reference_id}", "/tasks/{id}/claim"])
+@pytest.mark.parametrize("path", ["/tasks/{id}/claim", "/{path}"])
 def test_a_hot_route_that_could_not_be_found_is_refused_at_start(path: str) -> None:
     """The router would answer it, more slowly, and nobody would notice."""
 
