@@ -51,9 +51,9 @@ def work(partition: int, kind: str, client: str) -> Key:
     return Key(f"work:{_TAGS[partition]}:{kind}:{client}")
 
 
-def copies(partition: int, payload: str) -> Key:
+def copies(partition: int, payload_digest: str) -> Key:
     """When one client sent one relay payload last, and the time before (ms). TTL: 60 s."""
-    return Key(f"copies:{_TAGS[partition]}:{payload}")
+    return Key(f"copies:{_TAGS[partition]}:{payload_digest}")
 
 
 def idempotency(partition: int, scope: str) -> Key:
