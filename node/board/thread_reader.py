@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast
 
 from node.board.record import hidden_in
+from node.search.corpus import UNREACHABLE
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 from node.store.decoding import fields_of
@@ -43,13 +44,13 @@ class ThreadReader:
             ],
         )
         own = {
-            thread_id: ["unreachable", "", "", ""] if isinstance(reply, StoreUnavailable) else _texts(reply)
+            thread_id: [UNREACHABLE, "", "", ""] if isinstance(reply, StoreUnavailable) else _texts(reply)
             for thread_id, reply in zip(threads, found, strict=False)
         }
         bodies: dict[tuple[str, int], str] = {}
         for place, reply in zip(replies, found[len(threads) :], strict=True):
             if isinstance(reply, StoreUnavailable):
-                own[place[0]] = ["unreachable", "", "", ""]
+                own[place[0]] = [UNREACHABLE, "", "", ""]
             else:
                 for _, body in _replies(reply):
                     bodies[place] = body

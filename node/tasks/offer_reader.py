@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast
 
+from node.search.corpus import UNREACHABLE
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 from node.tasks.model import STATUSES
@@ -65,7 +66,7 @@ class OfferReader:
 
 def _post(reply: RedisReply | StoreUnavailable, seq: int) -> tuple[str, str, str]:
     if isinstance(reply, StoreUnavailable):
-        return "unreachable", "", ""
+        return UNREACHABLE, "", ""
     kind, status, title, text = cast("list[bytes | None]", reply)
     return _status(kind, status), "" if seq else (title or b"").decode(), "" if seq else (text or b"").decode()
 

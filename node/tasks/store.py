@@ -1,35 +1,32 @@
 """Work contracts in Redis: a hash for each, in the partition of its id, and a list for each status.
 
 Some time after a contract is over, one compressed string takes the place of its hash (`compaction`); nobody who reads
-or acts through this module can tell. The lists span all partitions, so they are projections: updated right after a
+(`reader`) or acts on contracts can tell. The lists span all partitions, so they are projections: updated right after a
 contract has changed, and put right by the worker and by any reader that finds them behind.
 """
 
 from asyncio import gather
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import cast
 
 from node.common.refusal import Refused
-from node.store import RedisReply, Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk, bulk_reachable, bulk_steps
-from node.store.decoding import code_of, fields_named, fields_of, flat_of
+from node.store import RedisReply, Store, ids, keys
+from node.store.bulk import bulk, bulk_steps
+from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
-from node.store.long_poll import wait_for_change
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Step
 from node.tasks import steps
-from node.tasks.clock import JUDGED
 from node.tasks.compaction import pack
 from node.tasks.lists import changes_of
 from node.tasks.model import OVER
-from node.tasks.packed import PackedContracts
+from node.tasks.reader import TaskReader
 from node.tasks.replies import known, row_of
 from node.tasks.rights import Actor, Claim
-from node.tasks.view import BASE, LISTED, StoredTask, offered_names
+from node.tasks.view import StoredTask, offered_names
 
 COPIED = (
     b"kind",
@@ -53,14 +50,12 @@ COPY_MS = 10_000
 """How long a copy of the COPIED fields is kept: longer than any call to Redis takes."""
 
 
-class TaskStore:
-    """Creates, changes, reads and lists contracts."""
+class TaskStore(TaskReader):
+    """Creates, changes and lists contracts, and reads them."""
 
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
-        self._store = store
+        super().__init__(store)
         self._idempotency_ms = idempotency_ttl * 1000
-        self.compacted = PackedContracts(store).read
-        """Fields of contracts that are compacted, by id."""
 
     async def create(
         self,
@@ -220,59 +215,6 @@ class TaskStore:
         Raises StoreUnavailable if none can.
         """
         return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
-
-    async def read(self, task_id: str, names: Sequence[bytes] = ()) -> StoredTask:
-        """These fields of a contract, or all; none for an unknown id. Raises StoreUnavailable."""
-        (row,) = await self.read_all([task_id], names)
-        return row
-
-    async def listed(self, task_ids: Sequence[str]) -> list[StoredTask]:
-        """What lists show of contracts. Raises StoreUnavailable."""
-        rows = dict(zip(task_ids, await self.read_all(task_ids, BASE), strict=True))
-        more = [task_id for task_id, row in rows.items() if b"more" in row.fields]
-        rows |= dict(zip(more, await self.read_all(more, LISTED), strict=True))
-        return [rows[task_id] for task_id in task_ids]
-
-    async def listed_reachable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What lists show of those contracts that can be read now. Raises StoreUnavailable if no server is there."""
-        with suppress(StoreUnavailable):
-            return dict(zip(task_ids, await self.listed(task_ids), strict=True))
-        found = await bulk_reachable(self._store, (("HEXISTS", keys.task(each), "kind") for each in task_ids))
-        there = [each for each, reply in zip(task_ids, found, strict=True) if not isinstance(reply, StoreUnavailable)]
-        return dict(zip(there, await self.listed(there), strict=True))
-
-    async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
-        """These fields of contracts, or all: a result may have a megabyte, so whoever does not show it names fields.
-
-        `names` with the status must have all fields that it is judged by, too. Raises StoreUnavailable.
-        """
-        reading = (steps.task_read(task=keys.task(each), names=names) for each in task_ids)
-        replies = cast("list[tuple[int, list[bytes | None]]]", await bulk_steps(self._store, reading))
-        rows = {
-            task_id: StoredTask.of(now, fields_named(names, values) if names else fields_of(values))
-            for task_id, (now, values) in zip(task_ids, replies, strict=True)
-        }
-        compacted = await self.compacted([task_id for task_id, row in rows.items() if not row.fields], names)
-        rows |= {task_id: StoredTask(rows[task_id].now, fields) for task_id, fields in compacted.items()}
-        return [rows[task_id] for task_id in task_ids]
-
-    async def wait(
-        self, task_id: str, seconds: float, is_new: Callable[[StoredTask], bool], names: Sequence[bytes] = ()
-    ) -> StoredTask:
-        """These fields of a contract, or all, as soon as it is new, or once the time is over.
-
-        Only what it is judged by is read at each change, and the rest once. Raises StoreUnavailable.
-        """
-        if seconds > 0:
-            await wait_for_change(
-                self._store.wakeups,
-                keys.task(task_id),
-                seconds,
-                lambda: self.read(task_id, JUDGED),
-                is_new,
-                lasts=lambda row: row.lasts,
-            )
-        return await self.read(task_id, names)
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
         """When contracts ended (ms); None for one that is not over, or compacted already. Raises StoreUnavailable."""
