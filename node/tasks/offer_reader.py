@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast
 
-from node.search.corpus import UNREACHABLE
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 from node.tasks.model import STATUSES
@@ -66,7 +65,7 @@ class OfferReader:
 
 def _post(reply: RedisReply | StoreUnavailable, seq: int) -> tuple[str, str, str]:
     if isinstance(reply, StoreUnavailable):
-        return UNREACHABLE, "", ""
+        return "unreachable", "", ""
     kind, status, title, text = cast("list[bytes | None]", reply)
     return _status(kind, status), "" if seq else (title or b"").decode(), "" if seq else (text or b"").decode()
 

@@ -21,8 +21,8 @@ from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Step
 from node.tasks import steps
 from node.tasks.compaction import pack
-from node.tasks.lists import changes_of
-from node.tasks.model import OVER
+from node.tasks.model import OVER, STATUSES
+from node.tasks.offers import announcement_of
 from node.tasks.reader import TaskReader
 from node.tasks.replies import known, row_of
 from node.tasks.rights import Actor, Claim
@@ -158,14 +158,14 @@ class TaskStore(TaskReader):
         UncheckedResult for a result that must have a shape, unless it `is_checked`.
         """
         step = partial(steps.task_complete, result=result, checked=int(is_checked))
-        return await self._change_claim(step, task_id, claim)
+        return await self._as_holder(step, task_id, claim)
 
     async def fail(self, task_id: str, claim: Claim, reason: bytes, *, retryable: bool) -> StoredTask:
         """End an attempt without a result. Raises Refused `task.unknown`, `task.token`, `task.state`,
         StoreUnavailable.
         """
         step = partial(steps.task_fail, reason=reason, retryable=int(retryable))
-        return await self._change_claim(step, task_id, claim)
+        return await self._as_holder(step, task_id, claim)
 
     async def retry(self, task_id: str, actor: Actor) -> StoredTask:
         """Give a contract that failed one more attempt.
@@ -192,11 +192,11 @@ class TaskStore(TaskReader):
         """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`,
         StoreUnavailable.
         """
-        return await self._change_claim(steps.task_extend, task_id, claim)
+        return await self._as_holder(steps.task_extend, task_id, claim)
 
     async def release(self, task_id: str, claim: Claim) -> StoredTask:
         """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
-        return await self._change_claim(steps.task_release, task_id, claim)
+        return await self._as_holder(steps.task_release, task_id, claim)
 
     async def lapse(self, task_ids: Sequence[str]) -> list[str]:
         """Write down what time has changed about contracts; returns the status of each afterwards.
@@ -256,7 +256,7 @@ class TaskStore(TaskReader):
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
             task_ids = [task_id for task_id, _ in rows]
             rows = list(zip(task_ids, await self.listed(task_ids), strict=True))
-        commands, told = changes_of(rows)
+        commands, told = _changes_of_lists(rows)
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
@@ -267,7 +267,7 @@ class TaskStore(TaskReader):
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.place([(task_id, row)])
             return
-        commands, told = changes_of([(task_id, row)])
+        commands, told = _changes_of_lists([(task_id, row)])
         for wanted in (*commands, *told):
             self._store.send(wanted)
 
@@ -288,7 +288,7 @@ class TaskStore(TaskReader):
         )
         return row
 
-    async def _change_claim(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
+    async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
         row, _ = await self._run(
             task_id,
             lambda task: step(
@@ -324,6 +324,19 @@ class TaskStore(TaskReader):
         if fields is None:
             raise Refused("task.unknown")
         return StoredTask(0, fields), replayed
+
+
+def _changes_of_lists(rows: Sequence[tuple[str, StoredTask]]) -> tuple[list[list[str | int]], list[Step]]:
+    """The commands that list contracts under their status and nowhere else, and the steps that announce offers."""
+    commands: list[list[str | int]] = []
+    for name in STATUSES:
+        here = [part for task_id, row in rows if row.is_in(name) for part in (row.created_at, task_id)]
+        elsewhere = [task_id for task_id, row in rows if row.may_have_been(name) and not row.is_in(name)]
+        if here:
+            commands.append(["ZADD", keys.tasks_with(name), *here])
+        if elsewhere:
+            commands.append(["ZREM", keys.tasks_with(name), *elsewhere])
+    return commands, [step for task_id, row in rows if (step := announcement_of(task_id, row))]
 
 
 def _leases(task_id: str) -> Key:
