@@ -100,6 +100,8 @@ class TaskStore(TaskReader):
             case _:
                 return task_id, *row_of(reply, asked_at)
 
+    # The worker's steps.
+
     async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
         """Claim a contract: the contract, and whether the same `request` had claimed it before.
 
@@ -120,6 +122,34 @@ class TaskStore(TaskReader):
                 replay_ttl=replay_ttl(replay_id),
             ),
         )
+
+    async def extend(self, task_id: str, claim: Claim) -> StoredTask:
+        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`,
+        StoreUnavailable.
+        """
+        return await self._as_holder(steps.task_extend, task_id, claim)
+
+    async def release(self, task_id: str, claim: Claim) -> StoredTask:
+        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
+        return await self._as_holder(steps.task_release, task_id, claim)
+
+    async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
+        """Complete a contract, or submit its result; done before with the same bytes, it stays as it is.
+
+        Raises Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable, and
+        UncheckedResult for a result that must have a shape, unless it `is_checked`.
+        """
+        step = partial(steps.task_complete, result=result, checked=int(is_checked))
+        return await self._as_holder(step, task_id, claim)
+
+    async def fail(self, task_id: str, claim: Claim, reason: bytes, *, retryable: bool) -> StoredTask:
+        """End an attempt without a result. Raises Refused `task.unknown`, `task.token`, `task.state`,
+        StoreUnavailable.
+        """
+        step = partial(steps.task_fail, reason=reason, retryable=int(retryable))
+        return await self._as_holder(step, task_id, claim)
+
+    # A step of either side (SPEC 3.1).
 
     async def transition(
         self, task_id: str, actor: Actor, target: str, idempotency: IdempotencyKey | None
@@ -151,21 +181,14 @@ class TaskStore(TaskReader):
             ),
         )
 
-    async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
-        """Complete a contract, or submit its result; done before with the same bytes, it stays as it is.
+    # The publisher's steps.
 
-        Raises Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable, and
-        UncheckedResult for a result that must have a shape, unless it `is_checked`.
-        """
-        step = partial(steps.task_complete, result=result, checked=int(is_checked))
-        return await self._as_holder(step, task_id, claim)
+    async def review(self, task_id: str, actor: Actor, reason: str = "") -> StoredTask:
+        """Accept a submitted result, or reject it for a `reason`.
 
-    async def fail(self, task_id: str, claim: Claim, reason: bytes, *, retryable: bool) -> StoredTask:
-        """End an attempt without a result. Raises Refused `task.unknown`, `task.token`, `task.state`,
-        StoreUnavailable.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
         """
-        step = partial(steps.task_fail, reason=reason, retryable=int(retryable))
-        return await self._as_holder(step, task_id, claim)
+        return await self._as_publisher(partial(steps.task_review, reason=reason), task_id, actor)
 
     async def retry(self, task_id: str, actor: Actor) -> StoredTask:
         """Give a contract that failed one more attempt.
@@ -175,28 +198,20 @@ class TaskStore(TaskReader):
         """
         return await self._as_publisher(steps.task_retry, task_id, actor)
 
-    async def review(self, task_id: str, actor: Actor, reason: str = "") -> StoredTask:
-        """Accept a submitted result, or reject it for a `reason`.
-
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
-        """
-        return await self._as_publisher(partial(steps.task_review, reason=reason), task_id, actor)
-
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
         """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`,
         StoreUnavailable.
         """
         return await self._as_publisher(steps.task_cancel, task_id, actor)
 
-    async def extend(self, task_id: str, claim: Claim) -> StoredTask:
-        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`,
-        StoreUnavailable.
-        """
-        return await self._as_holder(steps.task_extend, task_id, claim)
+    # What time brings.
 
-    async def release(self, task_id: str, claim: Claim) -> StoredTask:
-        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
-        return await self._as_holder(steps.task_release, task_id, claim)
+    async def due(self, limit: int) -> list[str]:
+        """Contracts that time has changed, up to `limit` from each partition that can be read.
+
+        Raises StoreUnavailable if none can.
+        """
+        return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
     async def lapse(self, task_ids: Sequence[str]) -> list[str]:
         """Write down what time has changed about contracts; returns the status of each afterwards.
@@ -208,13 +223,6 @@ class TaskStore(TaskReader):
             for each in task_ids
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
-
-    async def due(self, limit: int) -> list[str]:
-        """Contracts that time has changed, up to `limit` from each partition that can be read.
-
-        Raises StoreUnavailable if none can.
-        """
-        return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
         """When contracts ended (ms); None for one that is not over, or compacted already. Raises StoreUnavailable."""
@@ -246,6 +254,8 @@ class TaskStore(TaskReader):
         )
         replies = await bulk_steps(self._store, removing)
         return [task_id for task_id, reply in zip(task_ids, replies, strict=True) if code_of(reply) == "forgotten"]
+
+    # The lists.
 
     async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
         """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
