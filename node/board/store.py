@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Any, Literal, cast
 
 from node.board.model import Reply, ThreadStatus
@@ -21,6 +22,10 @@ LISTS: dict[ThreadStatus, Key] = {
     "closed": keys.CLOSED_THREADS,
     "hidden": keys.HIDDEN_THREADS,
 }
+
+LATE_SECONDS = 0.05
+"""Threads that were read longer ago than this are read again before they are listed. Usually they are listed within a
+few milliseconds."""
 
 REFUSALS = {
     b"unknown": "thread.unknown",
@@ -318,10 +323,16 @@ class BoardStore:
         return [thread for row in rows if (thread := thread_of(*row))], total, is_incomplete
 
     async def project(self, thread_ids: Sequence[str]) -> None:
-        """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable."""
-        rows = await self._store.commands(
-            ("HMGET", keys.thread(each), "status", "created_at", "last_reply_at") for each in thread_ids
-        )
+        """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable.
+
+        A process that was held up since it read the threads reads them again: others may have changed and listed them
+        meanwhile.
+        """
+        reading = [("HMGET", keys.thread(each), "status", "created_at", "last_reply_at") for each in thread_ids]
+        asked_at = monotonic()
+        rows = await self._store.commands(reading)
+        if monotonic() - asked_at > LATE_SECONDS:
+            rows = await self._store.commands(reading)
         found = cast("list[tuple[bytes | None, bytes | None, bytes | None]]", rows)
         threads = [(thread_id, *row) for thread_id, row in zip(thread_ids, found, strict=True)]
         changes: list[list[str | bytes]] = []

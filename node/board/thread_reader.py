@@ -30,36 +30,38 @@ class ThreadReader:
         """
         replies = [place for place in places if place[1]]
         with_text = {thread_id for thread_id, seq in places if not seq}
-        threads = list({thread_id: None for thread_id, _ in places})
+        thread_ids = list({thread_id: None for thread_id, _ in places})
         texts = ("title", "body")
         found = await bulk_reachable(
             self._store,
             [
                 *(
                     ("HMGET", keys.thread(each), "status", "hidden_replies", *(texts if each in with_text else ()))
-                    for each in threads
+                    for each in thread_ids
                 ),
                 *(("XRANGE", keys.replies(each), f"0-{seq}", f"0-{seq}") for each, seq in replies),
             ],
         )
-        own = {
+        threads = {
             thread_id: ["unreachable", "", "", ""] if isinstance(reply, StoreUnavailable) else _texts(reply)
-            for thread_id, reply in zip(threads, found, strict=False)
+            for thread_id, reply in zip(thread_ids, found, strict=False)
         }
         bodies: dict[tuple[str, int], str] = {}
-        for place, reply in zip(replies, found[len(threads) :], strict=True):
+        for place, reply in zip(replies, found[len(thread_ids) :], strict=True):
             if isinstance(reply, StoreUnavailable):
-                own[place[0]] = ["unreachable", "", "", ""]
+                threads[place[0]] = ["unreachable", "", "", ""]
             else:
                 for _, body in _replies(reply):
                     bodies[place] = body
-        return [
-            (status, "", "" if f",{seq}," in hidden else bodies.get((thread_id, seq), ""))
-            if seq
-            else (status, texts[0], texts[1])
-            for thread_id, seq in places
-            for status, hidden, *texts in [own[thread_id]]
-        ]
+        posts: list[tuple[str, str, str]] = []
+        for thread_id, seq in places:
+            status, hidden, *own = threads[thread_id]
+            if not seq:
+                title, body = own
+            else:
+                title, body = "", "" if f",{seq}," in hidden else bodies.get((thread_id, seq), "")
+            posts.append((status, title, body))
+        return posts
 
     async def newest_replies(self, thread_id: str, most: int) -> list[tuple[int, str]]:
         """Numbers and bodies of a thread's newest replies, oldest first, without those that are hidden.

@@ -2,5 +2,5 @@
 
 from contextvars import ContextVar
 
-REQUEST: ContextVar[str] = ContextVar("request_id", default="")
+REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 """Set for each request; cheaper than structlog's context variables."""

@@ -2,7 +2,7 @@
 
 A line says what happened to which id, never what somebody wrote: no payload, title, body or token is a field of a
 line, tracebacks come without the values of variables and without what an exception quotes, and long text is cut.
-Lines that belong to a request have its id, from `REQUEST`.
+Lines that belong to a request have its id, from `REQUEST_ID`.
 """
 
 import logging
@@ -19,7 +19,7 @@ from structlog.tracebacks import ExceptionDictTransformer
 from structlog.typing import EventDict, Processor
 
 from node import VERSION
-from node.common.request_id import REQUEST
+from node.common.request_id import REQUEST_ID
 
 MAX_TEXT = 500
 """Characters of one text in a line, beyond which it is cut: a library's message may quote its input."""
@@ -32,7 +32,7 @@ QUOTED = re.compile(r"""(?<!\w)(['"]).+?\1(?!\w)""", re.DOTALL)
 
 def add_request(_logger: object, _method: str, event: EventDict) -> EventDict:
     """A processor that adds the id of the request that a line belongs to."""
-    request_id = REQUEST.get()
+    request_id = REQUEST_ID.get()
     if request_id:
         event.setdefault("request_id", request_id)
     return event

@@ -101,8 +101,8 @@ class Relay:
             kept = self._targets.kept(payload.callback_url, rate.client)
             fields += [part for pair in kept.items() for part in pair]
         # A text and JSON of the same bytes are two payloads.
-        sent = ids.digest(f"{'json' if payload.is_json else 'text'}:{rate.client}", payload.canonical)
-        message_id, replayed = await self._store.accept(rate, sent, idempotency, ttl_ms, fields)
+        payload_digest = ids.digest(f"{'json' if payload.is_json else 'text'}:{rate.client}", payload.canonical)
+        message_id, replayed = await self._store.accept(rate, payload_digest, idempotency, ttl_ms, fields)
         if message_id is None:
             return None, False
         url = self._threads + message_id if payload.public else msgspec.UNSET

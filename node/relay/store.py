@@ -54,12 +54,17 @@ class RelayStore:
         self._idempotency_ms = idempotency_ttl * 1000
 
     async def accept(
-        self, rate: Rate, payload: str, idempotency: IdempotencyKey | None, ttl_ms: int, fields: Sequence[str | bytes]
+        self,
+        rate: Rate,
+        payload_digest: str,
+        idempotency: IdempotencyKey | None,
+        ttl_ms: int,
+        fields: Sequence[str | bytes],
     ) -> tuple[str | None, bool]:
         """Keep one message in the client's partition: its id, None for a loop, and whether it was kept before.
 
-        `payload` is a digest of what was sent; `ttl_ms` 0 makes it a board thread. Raises Refused `limit.exceeded`,
-        `idempotency.conflict`, StoreUnavailable.
+        The third message of a client with the same `payload_digest` within a minute is a loop; `ttl_ms` 0 makes it a
+        board thread. Raises Refused `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
         """
         client = rate.client
         partition = ids.home_of(client)
@@ -68,7 +73,7 @@ class RelayStore:
         reply: Any = await self._store.run(
             relay_accept(
                 rate=keys.rate(partition, "relay", client),
-                copies=keys.copies(partition, payload),
+                copies=keys.copies(partition, payload_digest),
                 idem=keys.idempotency(partition, idempotency.scope) if idempotency else entity,
                 entity=entity,
                 events=keys.events(partition),

@@ -14,9 +14,6 @@ from node.tasks.model import OVER
 from node.tasks.retention import TaskRetention
 from node.tasks.store import TaskStore
 
-AT_ONCE = 1e-9
-"""Days, for entries that are not to be kept at all: 0 would keep them for ever."""
-
 UNCLAIMED_OR_OVER = ("offered", "failed", *OVER)
 
 
@@ -41,11 +38,17 @@ def retention_of(settings: Settings, store: Store) -> Retention:
         *(Rule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNCLAIMED_OR_OVER),
     ]
     partitions = range(ids.PARTITIONS)
-    trims = [
-        Trim(keys.AUDIT, settings.audit_retention_days),
-        *(Trim(keys.feedback(each), settings.feedback_retention_days) for each in partitions),
-        *(Trim(keys.posters(each), settings.provenance_days or AT_ONCE, sorted_set=True) for each in partitions),
-        *(Trim(keys.reports(each), REPORT_MS / DAY_MS, sorted_set=True) for each in partitions),
-        *(Trim(keys.callbacks_dead(each), settings.dead_callback_retention_days) for each in partitions),
+    streams = [
+        (keys.AUDIT, settings.audit_retention_days),
+        *((keys.feedback(each), settings.feedback_retention_days) for each in partitions),
+        *((keys.callbacks_dead(each), settings.dead_callback_retention_days) for each in partitions),
     ]
-    return Retention(store, rules, trims)
+    sorted_sets = [
+        *((keys.posters(each), settings.provenance_days) for each in partitions),  # with 0 days, none is kept
+        *((keys.reports(each), REPORT_MS / DAY_MS) for each in partitions),
+    ]
+    trims = [
+        *(Trim(key, days) for key, days in streams if days),  # with 0 days, all are kept
+        *(Trim(key, days, sorted_set=True) for key, days in sorted_sets),
+    ]
+    return Retention(store, [rule for rule in rules if rule.days], trims)

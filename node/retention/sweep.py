@@ -64,8 +64,8 @@ class Retention:
 
     def __init__(self, store: Store, rules: Sequence[Rule], trims: Sequence[Trim]) -> None:
         self._store = store
-        self._cursors = [(rule, TimeCursor(store, rule.listed)) for rule in rules if rule.days]
-        self._trims = [trim for trim in trims if trim.days]
+        self._cursors = [(rule, TimeCursor(store, rule.listed)) for rule in rules]
+        self._trims = trims
         self._restarted = time.monotonic()
         self._trimmed = float("-inf")
 

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from operator import itemgetter
 
 from node.text.terms import stem
 
@@ -171,29 +172,31 @@ def _shown(line: str, start: int, end: int) -> str:
     # More tokens than a snippet can have; the first and the last may be parts of one.
     around = max(0, start - 2 * SNIPPET_CHARACTERS), end + 2 * SNIPPET_CHARACTERS
     tokens = [match.span() for match in _TOKEN.finditer(line, *around)]
-    begins = [token[0] for token in tokens]
-    first = bisect_right(begins, start) - 1
-    last = max(first, bisect_right(begins, max(start, end - 1)) - 1)
+    first, last = _token_at(tokens, start), _token_at(tokens, max(start, end - 1))
     room = SNIPPET_CHARACTERS - 2 * len(CUT)
-    if tokens[last][1] - tokens[first][0] > room:  # a token without spaces that is longer than a snippet
+    spare = room - (tokens[last][1] - tokens[first][0])
+    if spare < 0:  # a token without spaces that is longer than a snippet
         return f"{line[start : start + room].rstrip()}{CUT}"
-    # At most a third of the room that is left goes to what stands before: a reader wants to know how it goes on.
-    before = tokens[first][0] - max(0, room - (tokens[last][1] - tokens[first][0])) // 3
-    first = _beginning(line, tokens, begins, first, before)
+    # At most a third of the spare room goes to what stands before: a reader wants to know how it goes on.
+    first = _beginning(line, tokens, first, tokens[first][0] - spare // 3)
     while last + 1 < len(tokens) and tokens[last + 1][1] - tokens[first][0] <= room:
         last += 1
-    while first > 0 and last + 1 == len(tokens) and tokens[last][1] - tokens[first - 1][0] <= room:
-        first -= 1
+    if last + 1 == len(tokens):  # the text ends here, so the rest of the room is for what stands before
+        while first > 0 and tokens[last][1] - tokens[first - 1][0] <= room:
+            first -= 1
     begin, finish = tokens[first][0], tokens[last][1]
     return f"{CUT if begin else ''}{line[begin:finish]}{CUT if finish < len(line) else ''}"
 
 
-def _beginning(line: str, tokens: Sequence[tuple[int, int]], begins: Sequence[int], first: int, before: int) -> int:
-    """The token to begin with: the first of a sentence not earlier than `before`, else the one at `before`."""
-    earliest = min(first, bisect_right(begins, max(0, before - 1)))
-    if before <= 0:
+def _token_at(tokens: Sequence[tuple[int, int]], character: int) -> int:
+    """The last of the tokens that begin at or before a character."""
+    return bisect_right(tokens, character, key=itemgetter(0)) - 1
+
+
+def _beginning(line: str, tokens: Sequence[tuple[int, int]], first: int, earliest: int) -> int:
+    """The token to begin with, `first` or one before it but none before the character `earliest`: the first that begins
+    a sentence, or else the first of all."""
+    if earliest <= 0:
         return 0
-    for place in range(earliest, first + 1):
-        if line[tokens[place - 1][1] - 1] in _ENDS:
-            return place
-    return earliest
+    candidates = range(min(first, _token_at(tokens, earliest - 1) + 1), first + 1)
+    return next((each for each in candidates if line[tokens[each - 1][1] - 1] in _ENDS), candidates[0])

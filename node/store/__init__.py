@@ -9,8 +9,9 @@ from node.store.cluster import ClusterStore
 from node.store.errors import CommandFailed, OutcomeUnknown, StoreUnavailable
 from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
+from node.store.single import SingleStore
 from node.store.wakeups import Listener, WakeUps
-from node.store.wire import SingleStore, Store
+from node.store.wire import Store
 
 __all__ = [
     "Arg",

@@ -24,7 +24,7 @@ from node.store.link import NotReady, RedisReply, consult
 from node.store.scripts import Arg
 from node.store.slots import SLOTS, read_map, read_redirect, slot_of
 from node.store.wakeups import WakeUps
-from node.store.wire import Store, error_code, meaning, replies
+from node.store.wire import Store, error_code, meaning
 
 MAP_SECONDS = 0.2
 """Least time between two reads of the map, which would otherwise flood a cluster in trouble."""
@@ -67,12 +67,6 @@ class ClusterStore(Store):
         self._task = self._loop.create_task(self._keep_map())
         self.wakeups = WakeUps(self._publisher_of, self._access, timeout, self.stats, self._is_stale.set)
         self._is_stale.set()
-
-    async def everywhere(self, *args: Arg) -> list[RedisReply]:
-        connections = self._connections()
-        calls = [self._call(None, (), args, 0) for _ in connections]
-        under_way = [link.submit(call) for link, call in zip(connections, calls, strict=True)]
-        return replies(await asyncio.gather(*under_way), calls[0])
 
     async def slot_map(self) -> list[tuple[range, ServerAddress]]:
         """The map that the first member to answer gives; empty if none answers."""

@@ -101,8 +101,6 @@ class Pipeline(Call, kw_only=True):
 
     commands: Sequence[Sequence[Arg]]
     replies: list[Any] = []
-    has_failed: bool = False
-    """Whether one of the replies is an error."""
 
     @property
     def replies_due(self) -> int:  # type: ignore[override]
@@ -113,8 +111,6 @@ class Pipeline(Call, kw_only=True):
 
     def take(self, reply: RedisReply | ReplyError) -> None:
         self.replies.append(reply)
-        if isinstance(reply, ReplyError):
-            self.has_failed = True
         if len(self.replies) == len(self.commands):
             self.settle(self.replies)
 

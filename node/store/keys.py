@@ -51,9 +51,9 @@ def work(partition: int, kind: str, client: str) -> Key:
     return Key(f"work:{_TAGS[partition]}:{kind}:{client}")
 
 
-def copies(partition: int, payload: str) -> Key:
+def copies(partition: int, payload_digest: str) -> Key:
     """When one client sent one relay payload last, and the time before (ms). TTL: 60 s."""
-    return Key(f"copies:{_TAGS[partition]}:{payload}")
+    return Key(f"copies:{_TAGS[partition]}:{payload_digest}")
 
 
 def idempotency(partition: int, scope: str) -> Key:
@@ -79,7 +79,9 @@ def relay(message_id: str) -> Key:
 
 
 def thread(thread_id: str) -> Key:
-    """A board thread. Kept until an operator purges it."""
+    """A board thread. Kept until it is removed by an operator, or for its age (RELAY_THREAD_RETENTION_DAYS,
+    RELAY_RELAY_RETENTION_DAYS).
+    """
     return _of("thread", thread_id)
 
 
@@ -89,7 +91,9 @@ def replies(thread_id: str) -> Key:
 
 
 def task(task_id: str) -> Key:
-    """A work contract or an A2A message task. Kept: a contract is never hard-deleted (SPEC 3.1)."""
+    """A work contract, kept unless RELAY_TASK_RETENTION_DAYS is set (SPEC 3.1); or an A2A message task. TTL of that:
+    RELAY_MESSAGE_RETENTION_DAYS.
+    """
     return _of("task", task_id)
 
 

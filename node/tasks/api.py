@@ -55,8 +55,8 @@ NOT_COUNTED = ("task.unknown", "task.claimed", "task.paused")
 """Refusals of a claim that count against the larger limit `lost_claim` instead: others were faster, so the worker goes
 on looking."""
 
-SIGNED = ("signature.invalid", "signature.replayed")
 HOLDING = ("task.unknown", "task.token", "task.state")
+SIGNED = ("signature.invalid", "signature.replayed")
 PUBLISHING = ("task.unknown", "task.publisher", "task.state", *SIGNED)
 
 
@@ -123,6 +123,8 @@ class TasksApi:
         """A contract, with its result once it is completed."""
         query = read_query(request, TaskQuery)
         return json_response(await request.while_waiting(query.wait, self._tasks.get(request.params["id"], query)))
+
+    # The worker's steps.
 
     @Operation(
         "Claim an offered contract: the first claimer wins",
@@ -193,34 +195,28 @@ class TasksApi:
         return json_response(task) if task else Response(204, b"", ())
 
     @Operation(
-        "Move a contract to its next status, as publisher or assignee",
-        hot=True,
-        body=Transition,
+        "Start the lease of a claim again",
+        body=Holding,
         answers=Task,
-        shows=examples.IN_PROGRESS,
-        errors=(
-            "task.unknown",
-            "task.actor",
-            "task.token",
-            "task.proof",
-            "task.state",
-            "task.result",
-            CONFLICT,
-            *SIGNED,
-        ),
+        shows=examples.CLAIMED,
+        errors=HOLDING,
+        limit="lease",
     )
-    async def transition(self, request: Request) -> Response:
-        """Move a contract to its next status."""
-        task_id = request.params["id"]
-        move = await read_json(request, Transition)
-        signed = await self._signatures.of(request, ())
-        body = await request.body()
-        idempotency = idempotency_key(request, f"transition:{task_id}", body)
-        await self._limiter.charge(request, "step", len(body))
-        task, replayed = await self._tasks.transition(task_id, move, signed, idempotency)
-        if replayed:
-            mark_replayed(request)
-        return json_response(task)
+    async def extend(self, request: Request) -> Response:
+        """Start the lease of a claim again."""
+        return await self._as_holder(request, self._tasks.extend)
+
+    @Operation(
+        "Give a claim up: the contract is on offer again",
+        body=Holding,
+        answers=Task,
+        shows=examples.RELEASED,
+        errors=HOLDING,
+        limit="lease",
+    )
+    async def release(self, request: Request) -> Response:
+        """Give a claim up: the contract is on offer again."""
+        return await self._as_holder(request, self._tasks.release)
 
     @Operation(
         "Complete a claimed contract with its result",
@@ -257,27 +253,39 @@ class TasksApi:
         await self._limiter.charge(request, "step", len(await request.body()))
         return json_response(await self._tasks.fail(request.params["id"], failed))
 
-    @Operation(
-        "Call a contract off, with the publisher_token or the signing key",
-        body=Cancellation,
-        answers=Task,
-        shows=examples.CANCELED,
-        errors=PUBLISHING,
-    )
-    async def cancel(self, request: Request) -> Response:
-        """Call a contract off; a request signed with the key of the offer needs no body."""
-        return await self._as_publisher(request, self._tasks.cancel)
+    # A step of either side (SPEC 3.1).
 
     @Operation(
-        "Give a contract that failed one more attempt, as its publisher",
-        body=Cancellation,
+        "Move a contract to its next status, as publisher or assignee",
+        hot=True,
+        body=Transition,
         answers=Task,
-        shows=examples.RELEASED,
-        errors=(*PUBLISHING, "task.over"),
+        shows=examples.IN_PROGRESS,
+        errors=(
+            "task.unknown",
+            "task.actor",
+            "task.token",
+            "task.proof",
+            "task.state",
+            "task.result",
+            CONFLICT,
+            *SIGNED,
+        ),
     )
-    async def retry(self, request: Request) -> Response:
-        """Give a contract that failed one more attempt."""
-        return await self._as_publisher(request, self._tasks.retry)
+    async def transition(self, request: Request) -> Response:
+        """Move a contract to its next status."""
+        task_id = request.params["id"]
+        move = await read_json(request, Transition)
+        signed = await self._signatures.of(request, ())
+        body = await request.body()
+        idempotency = idempotency_key(request, f"transition:{task_id}", body)
+        await self._limiter.charge(request, "step", len(body))
+        task, replayed = await self._tasks.transition(task_id, move, signed, idempotency)
+        if replayed:
+            mark_replayed(request)
+        return json_response(task)
+
+    # The publisher's steps.
 
     @Operation(
         "Accept a submitted result, as publisher",
@@ -310,6 +318,35 @@ class TasksApi:
             await permit.charge("step", len(await request.body()))
             return json_response(await self._tasks.reject(request.params["id"], rejection, signed))
 
+    @Operation(
+        "Give a contract that failed one more attempt, as its publisher",
+        body=Cancellation,
+        answers=Task,
+        shows=examples.RELEASED,
+        errors=(*PUBLISHING, "task.over"),
+    )
+    async def retry(self, request: Request) -> Response:
+        """Give a contract that failed one more attempt."""
+        return await self._as_publisher(request, self._tasks.retry)
+
+    @Operation(
+        "Call a contract off, with the publisher_token or the signing key",
+        body=Cancellation,
+        answers=Task,
+        shows=examples.CANCELED,
+        errors=PUBLISHING,
+    )
+    async def cancel(self, request: Request) -> Response:
+        """Call a contract off; a request signed with the key of the offer needs no body."""
+        return await self._as_publisher(request, self._tasks.cancel)
+
+    async def _as_holder(self, request: Request, act: Callable[[str, Holding], Awaitable[Task]]) -> Response:
+        """Run a step of whoever holds the claim. It is counted, because it could otherwise be repeated without end."""
+        async with self._limiter.permit(request, "lease") as permit:
+            holding = await read_json(request, Holding)
+            await permit.count()
+            return json_response(await act(request.params["id"], holding))
+
     async def _as_publisher(
         self, request: Request, act: Callable[[str, Cancellation, Signed | None], Awaitable[Task]]
     ) -> Response:
@@ -320,37 +357,6 @@ class TasksApi:
         proof = decode(body, Cancellation, request.notes) if body else Cancellation()
         signed = await self._signatures.of(request, ())
         return json_response(await act(request.params["id"], proof, signed))
-
-    @Operation(
-        "Start the lease of a claim again",
-        body=Holding,
-        answers=Task,
-        shows=examples.CLAIMED,
-        errors=HOLDING,
-        limit="lease",
-    )
-    async def extend(self, request: Request) -> Response:
-        """Start the lease of a claim again."""
-        return await self._as_holder(request, self._tasks.extend)
-
-    @Operation(
-        "Give a claim up: the contract is on offer again",
-        body=Holding,
-        answers=Task,
-        shows=examples.RELEASED,
-        errors=HOLDING,
-        limit="lease",
-    )
-    async def release(self, request: Request) -> Response:
-        """Give a claim up: the contract is on offer again."""
-        return await self._as_holder(request, self._tasks.release)
-
-    async def _as_holder(self, request: Request, act: Callable[[str, Holding], Awaitable[Task]]) -> Response:
-        """Run a step of whoever holds the claim. It is counted, because it could otherwise be repeated without end."""
-        async with self._limiter.permit(request, "lease") as permit:
-            holding = await read_json(request, Holding)
-            await permit.count()
-            return json_response(await act(request.params["id"], holding))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.3; those that SPEC does not name are in DESIGN 8."""

@@ -8,6 +8,7 @@ own script decides who claims it.
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
@@ -27,6 +28,13 @@ HANDED_SECONDS = 5.0
 
 IDLE_SECONDS = 5.0
 """How long the feed is read on when nobody waits: a worker that polls is back within that time."""
+
+COMPARED_AT_ONCE = 10_000
+"""Comparisons of an offer with a waiting worker that are made in one go, in some 2 ms."""
+
+REST = 2.0
+"""Pause after them, in multiples of what they took: they take a third of the process at most, however many offers there
+are that fit none of however many workers."""
 
 LISTEN_SECONDS = 2.0
 """How long the first read of the feed may take; Redis is faster unless it is out of reach."""
@@ -77,12 +85,16 @@ class Matching:
         self._waiters: dict[Waiter, None] = {}
         """In the order in which they came."""
         self._known: dict[str, tuple[Offer, float]] = {}
-        """Offers that fitted nobody so far, and when they came (loop time)."""
+        """Offers that nobody has been handed, and when they came (loop time)."""
+        self._new: deque[Offer] = deque()
+        """Those of them that are still to be compared with the workers that wait. All others fit nobody who waits: who
+        comes is served from all that are known."""
         self._handed: dict[str, float] = {}
         """When an offer was handed to a worker (loop time)."""
         self._seen_at = float("-inf")
         """Loop time of the last view of the list."""
         self._looking: asyncio.Task[None] | None = None
+        self._comparing: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._listens = asyncio.Event()
 
@@ -119,7 +131,7 @@ class Matching:
 
     async def close(self) -> None:
         """End what runs for those who wait."""
-        for task in (self._reading, self._looking):
+        for task in (self._reading, self._looking, self._comparing):
             if task:
                 task.cancel()
                 await asyncio.wait((task,))
@@ -131,16 +143,37 @@ class Matching:
         if offer:
             self._hand(offer, waiter)
 
-    def _offered(self, offer: Offer) -> None:
-        """Hand an offer, even one handed out before, to whoever has waited longest of those it fits; else keep it."""
-        self._handed.pop(offer.id, None)
+    def _offered(self, *offers: Offer) -> None:
+        """Make offers known, even ones handed out before, and have each handed to whoever it fits."""
+        for offer in offers:
+            self._handed.pop(offer.id, None)
+            if len(self._known) >= MOST_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[offer.id] = offer, asyncio.get_running_loop().time()
+        if self._waiters:
+            self._new.extendleft(reversed(offers))  # what has just come does not wait for a long list
+            if self._comparing is None or self._comparing.done():
+                self._comparing = asyncio.create_task(self._compare_new())
+
+    async def _compare_new(self) -> None:
+        """Compare the new offers with those who wait, some at a time."""
+        loop = asyncio.get_running_loop()
+        began, compared = loop.time(), 0
+        while self._new:
+            offer = self._new.popleft()
+            if offer.id in self._known:
+                self._compare(offer)
+                compared += len(self._waiters)
+            if compared >= COMPARED_AT_ONCE:
+                await asyncio.sleep(REST * (loop.time() - began))
+                began, compared = loop.time(), 0
+
+    def _compare(self, offer: Offer) -> None:
+        """Hand an offer to whoever has waited longest of those it fits, if there is anybody."""
         for waiter in self._waiters:
             if waiter.offer is None and waiter.wanted.fits(offer):
                 self._hand(offer, waiter)
                 return
-        if len(self._known) >= MOST_KNOWN:
-            del self._known[next(iter(self._known))]
-        self._known[offer.id] = offer, asyncio.get_running_loop().time()
 
     def _hand(self, offer: Offer, waiter: Waiter) -> None:
         self._known.pop(offer.id, None)
@@ -172,12 +205,12 @@ class Matching:
         offers = [offer for page, _ in pages for offer in page]
         random.shuffle(offers)  # otherwise all processes would try the same ones first
         found = {offer.id: offer for offer in offers if offer.id not in self._handed}
+        new = [offer for name, offer in found.items() if name not in self._known]
         # What the feed brought meanwhile may not be in the pages that were read before.
-        found |= {offer.id: offer for offer, came_at in self._known.values() if came_at >= now}
-        self._known = {}
+        self._known = {name: known for name, known in self._known.items() if name in found or known[1] >= now}
+        self._new = deque(offer for offer in self._new if offer.id in self._known)
         self._seen_at = asyncio.get_running_loop().time()
-        for offer in found.values():
-            self._offered(offer)
+        self._offered(*new)
 
     async def _read(self) -> None:
         """Follow the feed for as long as anybody waits, and a little longer."""
@@ -197,11 +230,12 @@ class Matching:
                     except StoreUnavailable:
                         await asyncio.sleep(RETRY_SECONDS)
                         continue
-                    for entry, offer in entries:
-                        last = entry
-                        self._offered(offer)
+                    if entries:
+                        last = entries[-1][0]
+                        self._offered(*(offer for _, offer in entries))
                     if len(entries) < PAGE:
                         await listener.next(IDLE_SECONDS)
         finally:
             self._listens.clear()
             self._known, self._seen_at = {}, float("-inf")
+            self._new.clear()

@@ -10,7 +10,7 @@ from node.store.keys import OFFERS
 from node.store.long_poll import wait_for_change
 from node.tasks.model import TaskPageQuery
 from node.tasks.offers import PAGE, Offer, OfferFeed
-from node.tasks.store import TaskStore
+from node.tasks.reader import TaskReader
 from node.tasks.view import StoredTask
 
 FILTERED = 1000
@@ -38,9 +38,9 @@ class OfferRows(NamedTuple):
 class OfferList:
     """Answers GET /api/v1/tasks?status=offered when it has a filter, `since` or `wait`."""
 
-    def __init__(self, feed: OfferFeed, store: TaskStore) -> None:
+    def __init__(self, feed: OfferFeed, contracts: TaskReader) -> None:
         self._feed = feed
-        self._store = store
+        self._contracts = contracts
         self._looks = SharedReads(self._look)
         self._tails = SharedReads(feed.tail)
         self._rests_until = 0.0
@@ -96,7 +96,7 @@ class OfferList:
 
     async def _offered(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], bool]:
         """Those of the contracts that are on offer, and whether some could not be read."""
-        rows = await self._store.listed_reachable(task_ids) if task_ids else {}
+        rows = await self._contracts.listed_reachable(task_ids) if task_ids else {}
         offered = {task_id: row for task_id, row in rows.items() if row.is_contract and row.status == "offered"}
         return offered, len(rows) < len(set(task_ids))
 

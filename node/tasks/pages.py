@@ -4,13 +4,14 @@ A list spans all partitions, so where a part of the store is out of reach, a pag
 """
 
 from asyncio import gather
+from time import monotonic
 from typing import NamedTuple, cast
 
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import fields_named
 from node.tasks.offers import START, OfferFeed
-from node.tasks.store import TaskStore
+from node.tasks.reader import TaskReader
 from node.tasks.view import BASE, LISTED, StoredTask
 
 
@@ -29,7 +30,7 @@ class ListedTasks(NamedTuple):
 class TaskPages:
     """Reads pages."""
 
-    def __init__(self, store: Store, contracts: TaskStore) -> None:
+    def __init__(self, store: Store, contracts: TaskReader) -> None:
         self._store = store
         self._contracts = contracts
         self._feed = OfferFeed(store)
@@ -43,9 +44,10 @@ class TaskPages:
             [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
         )
         names = [name.decode() for name in cast("list[bytes]", found)]
+        asked_at = monotonic()
         hashes = await bulk_reachable(self._store, (("HMGET", keys.task(name), *BASE) for name in names))
         rows = {
-            name: StoredTask(0, fields_named(BASE, cast("list[bytes | None]", values)))
+            name: StoredTask(0, fields_named(BASE, cast("list[bytes | None]", values)), asked_at)
             for name, values in zip(names, hashes, strict=True)
             if not isinstance(values, StoreUnavailable)
         }
@@ -57,5 +59,5 @@ class TaskPages:
                 self._contracts.read_all(leased, LISTED), self._contracts.compacted(lacking, LISTED)
             )
             rows |= dict(zip(leased, judged, strict=True))
-            rows |= {name: StoredTask(0, fields) for name, fields in compacted.items()}
+            rows |= {name: StoredTask(0, fields, asked_at) for name, fields in compacted.items()}
         return ListedTasks(rows, cast("int", total), since, len(rows) < len(names))

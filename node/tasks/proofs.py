@@ -10,16 +10,16 @@ from node.common.refusal import Refused
 from node.sign.signed import Signed
 from node.store import ids
 from node.tasks.model import Cancellation, Transition
+from node.tasks.reader import TaskReader
 from node.tasks.replies import known
 from node.tasks.rights import Actor, Claim, ContractTokens, actor_name
-from node.tasks.store import TaskStore
 
 
 class Proofs:
     """Finds out who acts from what a request presents."""
 
-    def __init__(self, store: TaskStore, tokens: ContractTokens) -> None:
-        self._store = store
+    def __init__(self, contracts: TaskReader, tokens: ContractTokens) -> None:
+        self._contracts = contracts
         self._tokens = tokens
 
     async def publisher(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Actor:
@@ -57,7 +57,7 @@ class Proofs:
         Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
         """
         require_id(task_id)
-        row = known(await self._store.read(task_id, (b"kind", b"signer")))
+        row = known(await self._contracts.read(task_id, (b"kind", b"signer")))
         if publisher_token is None and not signer:
             raise Refused("callbacks.proof")
         is_signer = bool(signer) and row.fields.get(b"signer") == signer.encode()
@@ -67,7 +67,7 @@ class Proofs:
     async def require_known(self, task_id: str) -> None:
         """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
         require_id(task_id)
-        known(await self._store.read(task_id, (b"kind",)))
+        known(await self._contracts.read(task_id, (b"kind",)))
 
     async def _shows(self, task_id: str, publisher_token: str | None, code: str) -> bool:
         """Whether the publisher_token was shown. A wrong one is refused with `code`, not taken for none."""

@@ -115,6 +115,8 @@ class Tasks:
         token = self._tokens.publisher_token(task_id)
         return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), replayed
 
+    # Reading.
+
     async def get(self, task_id: str, query: TaskQuery | None = None, *, with_result: bool = True) -> Task:
         """A contract, after waiting for another status if asked to.
 
@@ -134,17 +136,6 @@ class Tasks:
         """A contract as lists show it. Raises Refused `task.unknown`, StoreUnavailable."""
         require_id(task_id)
         return self._listing.record(task_id, known(await self._store.read(task_id, LISTED)))
-
-    async def require_known(self, task_id: str) -> None:
-        """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
-        await self._proofs.require_known(task_id)
-
-    async def changes(self, task_id: str) -> ChangeLog:
-        """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`,
-        StoreUnavailable.
-        """
-        require_id(task_id)
-        return ChangeLog.of(known(await self._store.read(task_id, (b"kind", b"changes"))).fields)
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
         """Contracts as lists show them; None for an id of none. Raises StoreUnavailable."""
@@ -169,6 +160,19 @@ class Tasks:
     async def page_json(self, query: TaskPageQuery) -> bytes:
         """`page` as JSON; reads are shared, and rows that have not changed are not encoded again."""
         return await self._listing.page_json(query)
+
+    async def changes(self, task_id: str) -> ChangeLog:
+        """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`,
+        StoreUnavailable.
+        """
+        require_id(task_id)
+        return ChangeLog.of(known(await self._store.read(task_id, (b"kind", b"changes"))).fields)
+
+    async def require_known(self, task_id: str) -> None:
+        """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
+        await self._proofs.require_known(task_id)
+
+    # The worker's steps.
 
     async def claim(
         self, task_id: str, new: NewClaim, signed: Signed | None, idempotency: IdempotencyKey | None
@@ -199,17 +203,18 @@ class Tasks:
         """Whether the last claim of a contract is that of the request. Raises StoreUnavailable."""
         return (await self._store.read(task_id, JUDGED)).fields.get(b"claim") == request.encode()
 
-    async def transition(
-        self, task_id: str, move: Transition, signed: Signed | None, idempotency: IdempotencyKey | None
-    ) -> tuple[Task, bool]:
-        """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
+    async def extend(self, task_id: str, holding: Holding) -> Task:
+        """Start the lease of a claim again.
 
-        Raises Invalid, Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
-        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
         """
-        actor = await self._proofs.actor(task_id, move, signed)
-        row, replayed = await self._store.transition(task_id, actor, move.status or "", idempotency)
-        return await self._changed(task_id, row), replayed
+        claim = await self._proofs.claim_of(task_id, holding.claim_token)
+        return self._task(task_id, await self._store.extend(task_id, claim))
+
+    async def release(self, task_id: str, holding: Holding) -> Task:
+        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
+        claim = await self._proofs.claim_of(task_id, holding.claim_token)
+        return await self._changed(task_id, await self._store.release(task_id, claim))
 
     async def complete(
         self, task_id: str, completion: Completion, charge: Callable[[int], None] = lambda _: None
@@ -244,14 +249,6 @@ class Tasks:
             return CompletedTask(True, task_id, "submitted", handed_in - claimed, None)
         return CompletedTask(True, task_id, "completed", handed_in - claimed, timestamp(handed_in))
 
-    async def _complete(self, task_id: str, claim: Claim, result: bytes) -> StoredTask:
-        """The contract after its completion, once its result is known to have the shape that was asked for."""
-        try:
-            return await self._store.complete(task_id, claim, result)
-        except UncheckedResult as unchecked:
-            require_shape(unchecked.schema, result)
-            return await self._store.complete(task_id, claim, result, is_checked=True)
-
     async def fail(self, task_id: str, failed: FailedAttempt) -> Task:
         """End an attempt without a result: the contract is offered again, or has failed.
 
@@ -265,14 +262,21 @@ class Tasks:
         row = await self._store.fail(task_id, claim, reason, retryable=failed.retryable)
         return await self._changed(task_id, row)
 
-    async def retry(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
-        """Give a contract that failed one more attempt, for whoever proves to be its publisher.
+    # A step of either side (SPEC 3.1).
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`,
-        StoreUnavailable.
+    async def transition(
+        self, task_id: str, move: Transition, signed: Signed | None, idempotency: IdempotencyKey | None
+    ) -> tuple[Task, bool]:
+        """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
+
+        Raises Invalid, Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
+        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        actor = await self._proofs.publisher(task_id, proof, signed)
-        return await self._changed(task_id, await self._store.retry(task_id, actor))
+        actor = await self._proofs.actor(task_id, move, signed)
+        row, replayed = await self._store.transition(task_id, actor, move.status or "", idempotency)
+        return await self._changed(task_id, row), replayed
+
+    # The publisher's steps.
 
     async def accept(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
         """Accept a submitted result, for whoever proves to be the contract's publisher.
@@ -292,6 +296,15 @@ class Tasks:
         actor = await self._proofs.publisher(task_id, rejection, signed)
         return await self._changed(task_id, await self._store.review(task_id, actor, reason))
 
+    async def retry(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
+        """Give a contract that failed one more attempt, for whoever proves to be its publisher.
+
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`,
+        StoreUnavailable.
+        """
+        actor = await self._proofs.publisher(task_id, proof, signed)
+        return await self._changed(task_id, await self._store.retry(task_id, actor))
+
     async def cancel(self, task_id: str, cancellation: Cancellation, signed: Signed | None) -> Task:
         """Call a contract off, for whoever proves to be its publisher.
 
@@ -299,6 +312,15 @@ class Tasks:
         """
         actor = await self._proofs.publisher(task_id, cancellation, signed)
         return await self._changed(task_id, await self._store.cancel(task_id, actor))
+
+    async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
+        """Raise unless the publisher_token or the key of the offer is shown.
+
+        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
+        """
+        await self._proofs.require_publisher(task_id, publisher_token, signer)
+
+    # The operator's.
 
     async def call_off(self, task_id: str) -> Task:
         """Call a contract off as the operator. Raises Refused `task.unknown`, `task.state`, StoreUnavailable."""
@@ -313,25 +335,7 @@ class Tasks:
         await self._list(task_id, StoredTask(0, {}))
         return task
 
-    async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
-        """Raise unless the publisher_token or the key of the offer is shown.
-
-        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
-        """
-        await self._proofs.require_publisher(task_id, publisher_token, signer)
-
-    async def extend(self, task_id: str, holding: Holding) -> Task:
-        """Start the lease of a claim again.
-
-        Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
-        """
-        claim = await self._proofs.claim_of(task_id, holding.claim_token)
-        return self._task(task_id, await self._store.extend(task_id, claim))
-
-    async def release(self, task_id: str, holding: Holding) -> Task:
-        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
-        claim = await self._proofs.claim_of(task_id, holding.claim_token)
-        return await self._changed(task_id, await self._store.release(task_id, claim))
+    # The background worker's.
 
     async def project(self, *task_ids: str) -> None:
         """Put contracts into the lists their status asks for; the worker does so for every task event.
@@ -351,6 +355,14 @@ class Tasks:
         await self._store.lapse(due)
         await self.project(*due)
         return len(due)
+
+    async def _complete(self, task_id: str, claim: Claim, result: bytes) -> StoredTask:
+        """The contract after its completion, once its result is known to have the shape that was asked for."""
+        try:
+            return await self._store.complete(task_id, claim, result)
+        except UncheckedResult as unchecked:
+            require_shape(unchecked.schema, result)
+            return await self._store.complete(task_id, claim, result, is_checked=True)
 
     async def _changed(self, task_id: str, row: StoredTask) -> Task:
         """The contract after a step, put into its list."""

@@ -1,35 +1,33 @@
 """Work contracts in Redis: a hash for each, in the partition of its id, and a list for each status.
 
 Some time after a contract is over, one compressed string takes the place of its hash (`compaction`); nobody who reads
-or acts through this module can tell. The lists span all partitions, so they are projections: updated right after a
+(`reader`) or acts on contracts can tell. The lists span all partitions, so they are projections: updated right after a
 contract has changed, and put right by the worker and by any reader that finds them behind.
 """
 
 from asyncio import gather
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import cast
 
 from node.common.refusal import Refused
-from node.store import RedisReply, Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk, bulk_reachable, bulk_steps
-from node.store.decoding import code_of, fields_named, fields_of, flat_of
+from node.store import RedisReply, Store, ids, keys
+from node.store.bulk import bulk, bulk_steps
+from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
-from node.store.long_poll import wait_for_change
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Step
 from node.tasks import steps
-from node.tasks.clock import JUDGED
 from node.tasks.compaction import pack
-from node.tasks.lists import changes_of
-from node.tasks.model import OVER
-from node.tasks.packed import PackedContracts
+from node.tasks.model import OVER, TaskStatus
+from node.tasks.offers import announcement_of
+from node.tasks.reader import TaskReader
 from node.tasks.replies import known, row_of
 from node.tasks.rights import Actor, Claim
-from node.tasks.view import BASE, LISTED, StoredTask, offered_names
+from node.tasks.view import StoredTask, offered_names
 
 COPIED = (
     b"kind",
@@ -53,14 +51,12 @@ COPY_MS = 10_000
 """How long a copy of the COPIED fields is kept: longer than any call to Redis takes."""
 
 
-class TaskStore:
-    """Creates, changes, reads and lists contracts."""
+class TaskStore(TaskReader):
+    """Creates, changes and lists contracts, and reads them."""
 
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
-        self._store = store
+        super().__init__(store)
         self._idempotency_ms = idempotency_ttl * 1000
-        self.compacted = PackedContracts(store).read
-        """Fields of contracts that are compacted, by id."""
 
     async def create(
         self,
@@ -105,6 +101,8 @@ class TaskStore:
             case _:
                 return task_id, *row_of(reply, asked_at)
 
+    # The worker's steps.
+
     async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
         """Claim a contract: the contract, and whether the same `request` had claimed it before.
 
@@ -125,6 +123,34 @@ class TaskStore:
                 replay_ttl=replay_ttl(replay_id),
             ),
         )
+
+    async def extend(self, task_id: str, claim: Claim) -> StoredTask:
+        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`,
+        StoreUnavailable.
+        """
+        return await self._as_holder(steps.task_extend, task_id, claim)
+
+    async def release(self, task_id: str, claim: Claim) -> StoredTask:
+        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
+        return await self._as_holder(steps.task_release, task_id, claim)
+
+    async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
+        """Complete a contract, or submit its result; done before with the same bytes, it stays as it is.
+
+        Raises Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable, and
+        UncheckedResult for a result that must have a shape, unless it `is_checked`.
+        """
+        step = partial(steps.task_complete, result=result, checked=int(is_checked))
+        return await self._as_holder(step, task_id, claim)
+
+    async def fail(self, task_id: str, claim: Claim, reason: bytes, *, retryable: bool) -> StoredTask:
+        """End an attempt without a result. Raises Refused `task.unknown`, `task.token`, `task.state`,
+        StoreUnavailable.
+        """
+        step = partial(steps.task_fail, reason=reason, retryable=int(retryable))
+        return await self._as_holder(step, task_id, claim)
+
+    # A step of either side (SPEC 3.1).
 
     async def transition(
         self, task_id: str, actor: Actor, target: str, idempotency: IdempotencyKey | None
@@ -156,21 +182,14 @@ class TaskStore:
             ),
         )
 
-    async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
-        """Complete a contract, or submit its result; done before with the same bytes, it stays as it is.
+    # The publisher's steps.
 
-        Raises Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, StoreUnavailable, and
-        UncheckedResult for a result that must have a shape, unless it `is_checked`.
-        """
-        step = partial(steps.task_complete, result=result, checked=int(is_checked))
-        return await self._change_claim(step, task_id, claim)
+    async def review(self, task_id: str, actor: Actor, reason: str = "") -> StoredTask:
+        """Accept a submitted result, or reject it for a `reason`.
 
-    async def fail(self, task_id: str, claim: Claim, reason: bytes, *, retryable: bool) -> StoredTask:
-        """End an attempt without a result. Raises Refused `task.unknown`, `task.token`, `task.state`,
-        StoreUnavailable.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
         """
-        step = partial(steps.task_fail, reason=reason, retryable=int(retryable))
-        return await self._change_claim(step, task_id, claim)
+        return await self._as_publisher(partial(steps.task_review, reason=reason), task_id, actor)
 
     async def retry(self, task_id: str, actor: Actor) -> StoredTask:
         """Give a contract that failed one more attempt.
@@ -180,28 +199,20 @@ class TaskStore:
         """
         return await self._as_publisher(steps.task_retry, task_id, actor)
 
-    async def review(self, task_id: str, actor: Actor, reason: str = "") -> StoredTask:
-        """Accept a submitted result, or reject it for a `reason`.
-
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
-        """
-        return await self._as_publisher(partial(steps.task_review, reason=reason), task_id, actor)
-
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
         """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`,
         StoreUnavailable.
         """
         return await self._as_publisher(steps.task_cancel, task_id, actor)
 
-    async def extend(self, task_id: str, claim: Claim) -> StoredTask:
-        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`,
-        StoreUnavailable.
-        """
-        return await self._change_claim(steps.task_extend, task_id, claim)
+    # What time brings.
 
-    async def release(self, task_id: str, claim: Claim) -> StoredTask:
-        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
-        return await self._change_claim(steps.task_release, task_id, claim)
+    async def due(self, limit: int) -> list[str]:
+        """Contracts that time has changed, up to `limit` from each partition that can be read.
+
+        Raises StoreUnavailable if none can.
+        """
+        return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
     async def lapse(self, task_ids: Sequence[str]) -> list[str]:
         """Write down what time has changed about contracts; returns the status of each afterwards.
@@ -213,66 +224,6 @@ class TaskStore:
             for each in task_ids
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
-
-    async def due(self, limit: int) -> list[str]:
-        """Contracts that time has changed, up to `limit` from each partition that can be read.
-
-        Raises StoreUnavailable if none can.
-        """
-        return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
-
-    async def read(self, task_id: str, names: Sequence[bytes] = ()) -> StoredTask:
-        """These fields of a contract, or all; none for an unknown id. Raises StoreUnavailable."""
-        (row,) = await self.read_all([task_id], names)
-        return row
-
-    async def listed(self, task_ids: Sequence[str]) -> list[StoredTask]:
-        """What lists show of contracts. Raises StoreUnavailable."""
-        rows = dict(zip(task_ids, await self.read_all(task_ids, BASE), strict=True))
-        more = [task_id for task_id, row in rows.items() if b"more" in row.fields]
-        rows |= dict(zip(more, await self.read_all(more, LISTED), strict=True))
-        return [rows[task_id] for task_id in task_ids]
-
-    async def listed_reachable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What lists show of those contracts that can be read now. Raises StoreUnavailable if no server is there."""
-        with suppress(StoreUnavailable):
-            return dict(zip(task_ids, await self.listed(task_ids), strict=True))
-        found = await bulk_reachable(self._store, (("HEXISTS", keys.task(each), "kind") for each in task_ids))
-        there = [each for each, reply in zip(task_ids, found, strict=True) if not isinstance(reply, StoreUnavailable)]
-        return dict(zip(there, await self.listed(there), strict=True))
-
-    async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
-        """These fields of contracts, or all: a result may have a megabyte, so whoever does not show it names fields.
-
-        `names` with the status must have all fields that it is judged by, too. Raises StoreUnavailable.
-        """
-        reading = (steps.task_read(task=keys.task(each), names=names) for each in task_ids)
-        replies = cast("list[tuple[int, list[bytes | None]]]", await bulk_steps(self._store, reading))
-        rows = {
-            task_id: StoredTask.of(now, fields_named(names, values) if names else fields_of(values))
-            for task_id, (now, values) in zip(task_ids, replies, strict=True)
-        }
-        compacted = await self.compacted([task_id for task_id, row in rows.items() if not row.fields], names)
-        rows |= {task_id: StoredTask(rows[task_id].now, fields) for task_id, fields in compacted.items()}
-        return [rows[task_id] for task_id in task_ids]
-
-    async def wait(
-        self, task_id: str, seconds: float, is_new: Callable[[StoredTask], bool], names: Sequence[bytes] = ()
-    ) -> StoredTask:
-        """These fields of a contract, or all, as soon as it is new, or once the time is over.
-
-        Only what it is judged by is read at each change, and the rest once. Raises StoreUnavailable.
-        """
-        if seconds > 0:
-            await wait_for_change(
-                self._store.wakeups,
-                keys.task(task_id),
-                seconds,
-                lambda: self.read(task_id, JUDGED),
-                is_new,
-                lasts=lambda row: row.lasts,
-            )
-        return await self.read(task_id, names)
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
         """When contracts ended (ms); None for one that is not over, or compacted already. Raises StoreUnavailable."""
@@ -305,6 +256,8 @@ class TaskStore:
         replies = await bulk_steps(self._store, removing)
         return [task_id for task_id, reply in zip(task_ids, replies, strict=True) if code_of(reply) == "forgotten"]
 
+    # The lists.
+
     async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
         """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
 
@@ -314,7 +267,7 @@ class TaskStore:
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
             task_ids = [task_id for task_id, _ in rows]
             rows = list(zip(task_ids, await self.listed(task_ids), strict=True))
-        commands, told = changes_of(rows)
+        commands, told = _changes_of_lists(rows)
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
@@ -326,7 +279,7 @@ class TaskStore:
             await self.place([(task_id, row)])
             return
         # Nothing changes a contract that is over, except that it is removed.
-        commands, told = changes_of([(task_id, row)], none_in=OVER if row.is_contract else ())
+        commands, told = _changes_of_lists([(task_id, row)], none_in=OVER if row.is_contract else ())
         for wanted in (*commands, *told):
             self._store.send(wanted)
 
@@ -347,7 +300,7 @@ class TaskStore:
         )
         return row
 
-    async def _change_claim(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
+    async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
         row, _ = await self._run(
             task_id,
             lambda task: step(
@@ -383,6 +336,27 @@ class TaskStore:
         if fields is None:
             raise Refused("task.unknown")
         return StoredTask(0, fields), replayed
+
+
+def _changes_of_lists(
+    rows: Sequence[tuple[str, StoredTask]], none_in: Sequence[TaskStatus] = ()
+) -> tuple[list[list[str | int]], list[Step]]:
+    """The commands that list contracts under their status and nowhere else, and the steps that announce offers.
+
+    `none_in`: statuses that none of the contracts has been listed under before.
+    """
+    here: dict[TaskStatus, list[str | int]] = defaultdict(list)
+    elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
+    for task_id, row in rows:
+        listed = row.status if row.is_contract else None
+        if listed:
+            here[listed] += (row.created_at, task_id)
+        for status in row.statuses:
+            if status != listed and status not in none_in:
+                elsewhere[status].append(task_id)
+    commands: list[list[str | int]] = [["ZADD", keys.tasks_with(status), *parts] for status, parts in here.items()]
+    commands += [["ZREM", keys.tasks_with(status), *task_ids] for status, task_ids in elsewhere.items()]
+    return commands, [step for task_id, row in rows if (step := announcement_of(task_id, row))]
 
 
 def _leases(task_id: str) -> Key:

@@ -72,15 +72,15 @@ class StoredTask(msgspec.Struct, frozen=True):
     """Before it was read (monotonic seconds); infinite where that does not matter."""
 
     @classmethod
-    def of(cls, now: int, fields: Fields) -> "StoredTask":
+    def of(cls, now: int, fields: Fields, asked_at: float) -> "StoredTask":
         """From what is stored, which may lag behind."""
-        return cls(now, at_time(fields, now))
+        return cls(now, at_time(fields, now), asked_at)
 
     def as_offered(self, given: Iterable[str]) -> "StoredTask":
         """As it was when it was offered: with the given fields of the offer, and its proof."""
         names = {b"kind", *OFFERED, *map(str.encode, given)}
         kept = {name: value for name, value in self.fields.items() if name in names}
-        return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"})
+        return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"}, self.asked_at)
 
     @property
     def is_contract(self) -> bool:

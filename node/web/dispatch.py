@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from node.common import counters
 from node.common.refusal import Refused
-from node.common.request_id import REQUEST
+from node.common.request_id import REQUEST_ID
 from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
 from node.web.errors import CLOSE
@@ -95,7 +95,7 @@ class Dispatcher:
     async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
-        REQUEST.set(request_id)
+        REQUEST_ID.set(request_id)
         client = self._addresses.of(scope)
         request = Request(scope, receive, client, request_id, self._deadlines, RequestTurn(self._turns, client))
         if (refused := self._refusal(request)) is not None and request.path not in HEALTH:

@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from node.board.model import NewThread, Reply, ThreadQuery
-from node.board.store import BoardStore, StoredThread
+from node.board.store import LISTS, BoardStore, StoredThread
 from node.config import Limit, Limits
 from node.sign.signed import Signed
-from node.store import OutcomeUnknown, StoreUnavailable, keys
+from node.store import OutcomeUnknown, Store, StoreUnavailable, keys
 from tests.board.board_on import board_on
+from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest, until
 
 BOARD = "/api/v1/board"
@@ -246,6 +247,22 @@ async def test_an_unsigned_thread_cannot_be_closed_by_clients(node: NodeUnderTes
 async def test_the_eleventh_thread_in_a_minute_is_refused(node: NodeUnderTest) -> None:
     codes = [(await node.client.post(BOARD, json=QUESTION)).status_code for _ in range(11)]
     assert codes == [201] * 10 + [429]
+
+
+async def test_a_worker_that_was_held_up_lists_a_thread_as_it_is_by_then(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that was opened again meanwhile used to be in the list of closed ones until its next reply."""
+    monkeypatch.setattr("node.board.store.LATE_SECONDS", 0.0)
+    thread, store = (await posted(node))["id"], BoardStore(node.store, 60)
+    await store.close(thread)
+
+    async def open_again() -> None:
+        await store.close(thread, "open")
+        await store.project([thread])
+
+    await BoardStore(cast("Store", Interrupted(node.store, open_again)), 60).project([thread])
+    assert [await node.store.command("ZSCORE", each, thread) is None for each in LISTS.values()] == [False, True, True]
 
 
 async def test_a_list_that_was_read_before_shows_what_has_changed_since(node: NodeUnderTest) -> None:

@@ -171,7 +171,7 @@ async def test_a_redis_that_comes_back_without_its_query_engine_is_searched_in_m
 
 async def test_without_redis_a_search_is_refused(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "redis") as server:
-        async with searchable(server.url) as board:
+        async with searchable(server.url, timeout=1.0) as board:
             await board.post(*BREAD)
             server.kill()
             with pytest.raises(StoreUnavailable):

@@ -310,6 +310,8 @@ class Late(OfferFeed):
 async def test_the_list_is_read_once_the_feed_is_followed(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     """Also when nobody had waited for a while, and the feed is followed anew."""
     monkeypatch.setattr("node.tasks.matching.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("node.store.wakeups.IDLE_ROUNDS", 0)
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.05)
     tasks, _, _ = process(node.store)
     matching = Matching(Late(node.store, tasks))
     claims = ClaimsOfAny(node.store, tasks, matching, search_on(node.store, tasks), 3600)

@@ -92,6 +92,20 @@ async def test_who_was_held_up_lists_a_contract_as_it_is_by_then(
     assert await places(node, task["id"]) == ["offered"]
 
 
+async def test_a_worker_that_was_held_up_lists_a_contract_as_it_is_by_then(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it read before it was held up used to count: the released contract was then listed as claimed for ever."""
+    monkeypatch.setattr("node.tasks.store.LATE_SECONDS", 0.0)
+    task, held_up = await claimed(node), HeldUp(node.store)
+    projecting = asyncio.create_task(tasks_on(node.store, through=held_up).project(task["id"]))
+    await held_up.stands_still.wait()
+    await tasks_on(node.store).release(task["id"], Holding(task["claim_token"]))
+    held_up.goes_on.set()
+    await projecting
+    assert await places(node, task["id"]) == ["offered"]
+
+
 async def test_a_contract_keeps_its_place_in_the_list_through_a_claim(node: NodeUnderTest) -> None:
     first, second = await offered(node), await offered(node)
     tasks = tasks_on(node.store)

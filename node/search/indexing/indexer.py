@@ -7,7 +7,7 @@ state.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import structlog
@@ -39,8 +39,8 @@ class EntityWork:
     """What is to be done for one entity in one round."""
 
     def __init__(self) -> None:
-        self.passages: dict[str, Passage] = {}
-        """The passages that need vectors, by name."""
+        self.texts: dict[str, str] = {}
+        """The passages that need vectors: their texts by their names."""
         self.whole = False
         """Whether these are all passages of the entity: vectors of others are removed."""
         self.changed: set[int] = set()
@@ -51,8 +51,8 @@ class EntityWork:
         if self.whole and seq != EVERY:
             return
         if seq == EVERY:
-            self.whole, self.passages, self.changed = True, {}, set()
-        self.passages |= {passage.name: passage for passage in passages}
+            self.whole, self.texts, self.changed = True, {}, set()
+        self.texts |= {passage.name: passage.text for passage in passages}
         self.changed.add(seq)
 
 
@@ -76,16 +76,11 @@ class Indexer:
         """
         sites = self._corpus.places(events)
         posts, closed = await self._corpus.read_posts([place for place in sites if place.seq != EVERY])
-        # A passage is no longer than PASSAGE_CHARACTERS, so this is about how many there are.
-        weighed = [
-            (sites[place], place.name, 1 + len(post.text) // PASSAGE_CHARACTERS) for place, post in posts.items()
-        ]
+        weighed = [(sites[place], place.name, _weight([post])) for place, post in posts.items()]
         for place in sites.keys() - posts.keys():
             if place.seq == EVERY:
-                every = await self._put_anew(place.entity_id)
-                if every:
-                    weight = sum(1 + len(post.text) // PASSAGE_CHARACTERS for post in every)
-                    weighed.append((sites[place], place.name, weight))
+                if every := await self._put_anew(place.entity_id):
+                    weighed.append((sites[place], place.name, _weight(every)))
                 else:
                     closed[place.entity_id] = ""
         if weighed:
@@ -173,41 +168,44 @@ class Indexer:
         had = dict(zip(works, await self._documents.passages(version.name, list(works)), strict=True))
         if self._corpus.returning:
             await self._documents.bring_back(version.name, [(each, name) for each in works for name in had[each]])
-        there = await self._documents.with_vector(
-            version.name,
-            {
-                (each, name): passage.text
-                for each, work in works.items()
-                for name, passage in work.passages.items()
-                if name in had[each]
-            },
-        )
-        lacking: dict[tuple[str, str], str] = {}
-        gone: dict[str, set[str]] = {}
-        for entity_id, work in works.items():
-            others = set[str]() if work.whole else had[entity_id] | await self._newer(entity_id, work)
-            wanted = kept(others | work.passages.keys())
-            for name, passage in work.passages.items():
-                if name in wanted and (entity_id, name) not in there:
-                    lacking[entity_id, name] = passage.text
-            gone[entity_id] = had[entity_id] - wanted
-            work.changed |= {place_of(name)[0] for name in gone[entity_id]}
+        wanted = {each: await self._wanted(each, work, had[each]) for each, work in works.items()}
+        gone = {each: had[each] - wanted[each] for each in works}
+        for each, work in works.items():
+            work.changed |= {place_of(name)[0] for name in gone[each]}
         await self._documents.remove_vectors(version.name, gone)
+        texts = {
+            (each, name): text
+            for each, work in works.items()
+            for name, text in work.texts.items()
+            if name in wanted[each]
+        }
+        named = {(each, name): text for (each, name), text in texts.items() if name in had[each]}
+        there = await self._documents.with_vector(version.name, named)
+        lacking = {passage: text for passage, text in texts.items() if passage not in there}
+        changing = {(each, name): text for (each, name), text in lacking.items() if works[each].whole}
+        await self._documents.put_vectors(version, await self._vectors(version, current, lacking), changing)
+
+    async def _wanted(self, entity_id: str, work: EntityWork, had: set[str]) -> set[str]:
+        """Names of the passages of an entity that are to have a vector. Those of later replies count whether or not
+        they have one yet: an older reply for which they leave no room would soon lose its vectors again."""
+        if work.whole:
+            return kept(work.texts)
+        replies = work.changed - {OWN}
+        newer = await self._documents.newer(entity_id, min(replies)) if replies else set[str]()
+        return kept(work.texts.keys() | had | newer)
+
+    async def _vectors(
+        self, version: IndexVersion, current: IndexVersion, texts: Mapping[tuple[str, str], str]
+    ) -> dict[tuple[str, str], bytes]:
+        """Vectors of passages: those of the version in use where it has them, and otherwise the model's."""
         vectors: dict[tuple[str, str], bytes] = {}
         if version.name != current.name and version.epoch == current.epoch:
-            found = await self._documents.vectors(current.name, list(lacking))
+            found = await self._documents.vectors(current.name, list(texts))
             vectors = {each: converted(raw, current.scalar, version.scalar) for each, raw in found.items()}
-        unknown = [passage for passage in lacking if passage not in vectors]
-        made = await self._embedder.passages([lacking[passage] for passage in unknown])
+        unknown = [each for each in texts if each not in vectors]
+        made = await self._embedder.passages([texts[each] for each in unknown])
         packed = (converted(vector, "float32", version.scalar) for vector in made)
-        changing = {each: text for each, text in lacking.items() if works[each[0]].whole}
-        await self._documents.put_vectors(version, vectors | dict(zip(unknown, packed, strict=True)), changing)
-
-    async def _newer(self, entity_id: str, work: EntityWork) -> set[str]:
-        """Names of the passages of later replies. An older reply for which these leave no room is not embedded: its
-        vectors would soon be removed again."""
-        replies = work.changed - {OWN}
-        return await self._documents.newer(entity_id, min(replies)) if replies else set()
+        return vectors | dict(zip(unknown, packed, strict=True))
 
     async def _finish(self, works: dict[str, EntityWork]) -> None:
         """Remove what was made for entities that are no longer open, and publish the rest."""
@@ -232,3 +230,8 @@ class Indexer:
         if self._leased:
             await self._store.queue.give_back(self._leased, self._leased.names)
             self._leased = None
+
+
+def _weight(posts: Iterable[Post]) -> int:
+    """About how many passages posts have: none is longer than PASSAGE_CHARACTERS."""
+    return sum(1 + len(post.text) // PASSAGE_CHARACTERS for post in posts)

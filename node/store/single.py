@@ -1,0 +1,54 @@
+"""A single Redis server, which has all keys."""
+
+from collections.abc import Mapping, Sequence
+
+from node.store.address import Location
+from node.store.connection import Call, Connection
+from node.store.link import RedisReply
+from node.store.scripts import Arg
+from node.store.wakeups import WakeUps
+from node.store.wire import FinalResult, Store, error_code, meaning
+
+
+class SingleStore(Store):
+    """One server, and one connection for all calls."""
+
+    def __init__(self, location: Location, *, timeout: float, max_in_flight: int) -> None:
+        super().__init__(timeout, max_in_flight)
+        (server,) = location.servers
+        self._connection = Connection(server, location.access, timeout, self.stats)
+        self._everything = (0, self._connection)
+        self.wakeups = WakeUps(lambda _: server, location.access, timeout, self.stats)
+
+    async def close(self) -> None:
+        await self.wakeups.close()
+        await self._connection.close()
+
+    async def ready(self) -> bool:
+        await self._connection.tried()
+        return self.connected
+
+    @property
+    def connected(self) -> bool:
+        return self._connection.connected
+
+    def _connections(self) -> Sequence[Connection]:
+        return (self._connection,)
+
+    def _route(self, key: Arg) -> tuple[int, Connection]:
+        return self._everything
+
+    def _places(
+        self, wanted: Sequence[Sequence[Arg]], results: list[FinalResult]
+    ) -> Mapping[Connection, Sequence[int]]:
+        return {self._connection: range(len(wanted))} if wanted else {}
+
+    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
+        if call.script and error_code(outcome) == "NOSCRIPT":
+            answer = await connection.load(call.script, call.deadline) or await connection.submit(self._anew(call))
+            if not isinstance(answer, Exception):
+                return answer
+            outcome = answer
+        if error_code(outcome) in ("READONLY", "MASTERDOWN"):
+            connection.drop()  # the host name may lead to the new primary by now
+        raise meaning(outcome, call)
