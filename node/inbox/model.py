@@ -1,4 +1,4 @@
-"""What inboxes take and show over HTTP (NETWORK 1)."""
+"""What inboxes take and show over HTTP, and, at the end, what the A2A agents in front of them are given (NETWORK 1)."""
 
 from typing import Annotated, Literal
 
@@ -334,7 +334,7 @@ class Turn(msgspec.Struct, frozen=True):
     task: str = ""
     """The id of the first message; empty if this is the first."""
     before: str = ""
-    """The id of the last one before this."""
+    """The id of the last one before this, which asked for it; empty if this is the first."""
     context: str = ""
     context_name: str = ""
     """What the context is called in a key."""

@@ -4,6 +4,7 @@ A hash lives until its owner has not been there for INBOX_LIFE_MS. Nothing of an
 of its last message if a key can open it anew, and the receipts that senders still may read.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -12,6 +13,7 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.inbox import steps
+from node.inbox.rights import Owner
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
@@ -91,34 +93,31 @@ class InboxStore:
 
     async def open(
         self,
-        address: str,
-        proof: str,
-        epoch: str,
+        owner: Owner,
         fields: Mapping[str, str],
         *,
         rotate: bool,
         place: Quota,
-        replay_id: str,
         idempotency: IdempotencyKey | None,
     ) -> Opening:
-        """Open the inbox or renew it, with `epoch` if that is to change; a new one has its `place` in a quota.
+        """Open the inbox, with its `place` in a quota, or renew it, with a new epoch if `rotate`.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        partition = ids.partition_of(address)
-        inbox = keys.inbox(address)
+        address = owner.address
+        partition, inbox = ids.partition_of(address), keys.inbox(address)
         reply = await self._store.run(
             steps.inbox_open(
                 inbox=inbox,
                 last_seq=keys.inbox_last_seq(address),
                 idem=record_key(idempotency, partition, inbox),
-                replay=replay_key(replay_id, partition, inbox),
+                replay=replay_key(owner.replay_id, partition, inbox),
                 digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(replay_id),
-                proof=proof,
+                replay_ttl=replay_ttl(owner.replay_id),
+                proof=owner.proven_by,
                 address=address,
-                epoch=epoch,
+                epoch=secrets.token_hex(8),
                 rotate=int(rotate),
                 life=INBOX_LIFE_MS,
                 kept=last_seq_kept(address),
@@ -174,11 +173,12 @@ class InboxStore:
             case _:
                 raise refused(reply)
 
-    async def close(self, address: str, proof: str, replay_id: str = "") -> None:
+    async def close(self, owner: Owner) -> None:
         """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`, StoreUnavailable.
         """
+        address = owner.address
         partition, inbox = ids.partition_of(address), keys.inbox(address)
         reply = await self._store.run(
             steps.inbox_close(
@@ -187,12 +187,12 @@ class InboxStore:
                 messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 push_ends=keys.inbox_push_ends(partition),
-                replay=replay_key(replay_id, partition, inbox),
+                replay=replay_key(owner.replay_id, partition, inbox),
                 agents=keys.agents_of(address),
                 due=keys.agents_due(partition),
                 events=keys.events(partition),
-                proof=proof,
-                replay_ttl=replay_ttl(replay_id),
+                proof=owner.proven_by,
+                replay_ttl=replay_ttl(owner.replay_id),
                 kept=last_seq_kept(address),
                 address=address,
             )

@@ -3,8 +3,9 @@
 import msgspec
 
 from node.common.timestamps import timestamp
-from node.inbox.message_store import HeldMessage, StoredReceipt
+from node.inbox.message_store import HeldMessage
 from node.inbox.model import Answer, InboxContent, InboxMessage, LastSeen, Receipt
+from node.inbox.receipt_store import StoredReceipt
 from node.inbox.store import StoredInbox
 from node.store.decoding import text
 from node.store.limits import DAY_MS

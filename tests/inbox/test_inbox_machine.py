@@ -21,10 +21,9 @@ from node.inbox.model import (
     SentInboxMessage,
     Settlement,
 )
+from node.inbox.receipt_store import ReceiptStore
 from node.inbox.service import Inboxes
 from node.inbox.store import INBOX_LIFE_MS, QUOTA, InboxStore
-from node.inbox.task_store import InboxTaskStore
-from node.inbox.tasks import InboxTasks
 from node.store import ids, keys
 from node.store.idempotency import bound_key
 from node.store.limits import LimitStore
@@ -79,9 +78,9 @@ class InboxMachine(StoreMachine):
         message_store.MAX_HELD_EACH = MOST_EACH
         self._limits = LimitStore(self.store)
         inboxes = InboxStore(self.store, self._limits, REMEMBERED)
-        held = InboxMessageStore(self.store, inboxes, REMEMBERED)
-        tasks = InboxTasks(InboxTaskStore(self.store, held), held, Tokens(SECRET))
-        self._inboxes = Inboxes(inboxes, held, tasks, given, Tokens(SECRET), TargetPolicy(given))
+        receipts = ReceiptStore(self.store)
+        held = InboxMessageStore(self.store, inboxes, receipts, REMEMBERED)
+        self._inboxes = Inboxes(inboxes, held, receipts, given, Tokens(SECRET), TargetPolicy(given))
         self._opening = 0
         self._ends = 0
         """When the inbox ends if its owner stays away."""
