@@ -91,13 +91,13 @@ class Inboxes:
         return "" if proof.is_empty else self.proven(proof).address
 
     async def open(
-        self, client: str, place: str, wanted: NewInbox, proof: InboxProof, idempotency: IdempotencyKey | None
+        self, client: str, place: str | None, wanted: NewInbox, proof: InboxProof, idempotency: IdempotencyKey | None
     ) -> tuple[OpenedInbox, Opening]:
         """Open an inbox for a client, or renew the one of which the request shows token or signature.
 
-        `place` is the place of a new one among those that the client may have, empty if they are not counted. Raises
-        Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `idempotency.short`,
-        `signature.replayed`, StoreUnavailable.
+        `place` is the place of a new one among those that the client may have, empty if they are not counted; None for
+        a renewal (`is_renewal`). Raises Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`,
+        `idempotency.short`, `signature.replayed`, StoreUnavailable.
         """
         if proof.is_empty:
             owner = Owner(self._store.new_address(idempotency.partition if idempotency else None), UNPROVEN)
@@ -109,7 +109,11 @@ class Inboxes:
         elif wanted.callback_url is not msgspec.UNSET:
             fields |= await self._targets.accept(wanted.callback_url, client)
         opening = await self._store.open(
-            owner, fields, rotate=wanted.rotate, place=Quota(QUOTA, client, place), idempotency=idempotency
+            owner,
+            fields,
+            rotate=wanted.rotate,
+            place=None if place is None else Quota(QUOTA, client, place),
+            idempotency=idempotency,
         )
         if opening.replayed_at and idempotency:
             idempotency.check_token(*opening.replayed_at)

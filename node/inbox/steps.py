@@ -25,6 +25,7 @@ def inbox_open(
     step: int,
     client: str,
     place: str,
+    renews: int,
     fields: Rest,
 ) -> None:
     """Open an inbox, or renew it."""

@@ -97,11 +97,12 @@ class InboxStore:
         fields: Mapping[str, str],
         *,
         rotate: bool,
-        place: Quota,
+        place: Quota | None,
         idempotency: IdempotencyKey | None,
     ) -> Opening:
         """Open the inbox, with its `place` in a quota, or renew it, with a new epoch if `rotate`.
 
+        Without a place it is renewed only: one that was closed a moment ago stays so, or no quota would count it.
         Raises Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
         address = owner.address
@@ -122,8 +123,9 @@ class InboxStore:
                 life=INBOX_LIFE_MS,
                 kept=last_seq_kept(address),
                 step=DAY_MS,
-                client=place.client,
-                place=place.name,
+                client=place.client if place else "",
+                place=place.name if place else "",
+                renews=int(place is None),
                 fields=flat_of(fields),
             )
         )
