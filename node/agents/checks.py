@@ -30,13 +30,14 @@ from node.store.partition_schedule import PartitionSchedule, run_due
 log = structlog.get_logger()
 
 POLL_SECONDS = 5.0
-"""Between two reads of a partition for what other processes have put there."""
+"""Pause between two reads of a partition for what other processes have put there."""
 
 MAX_UNDER_WAY = 500
 """Entries that this process checks at the same time. Most of them wait for their turn (`node.callbacks.places`)."""
 
 INBOX_PAUSE_MS = 3600_000
-"""Between two looks at when the owner of an inbox was there. They cost no request, so they are more frequent."""
+"""Pause between two looks at when the owner of an inbox was last there. They cost no request, so it is shorter than
+that between probes."""
 
 JITTER = 0.1
 """Share by which a pause is lengthened or shortened, so that agents listed together are not probed together."""

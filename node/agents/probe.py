@@ -30,7 +30,8 @@ TURN_SECONDS = 10.0
 """How long a request waits for its turn; after that the agent is probed later."""
 
 PROBE_SECONDS = 45.0
-"""For a whole probe. Later the entry is due again, should its worker have died (`store.HIDDEN_MS`)."""
+"""Time limit of a whole probe: shorter than the time after which the entry is due again, should its worker have died
+(`store.HIDDEN_MS`)."""
 
 GATES = (401, 402, 403, 407)
 """Statuses by which an agent asks for credentials or for payment."""

@@ -50,13 +50,13 @@ CALM = 7
 """Consecutive probes without news after which a day is added to the time until the next."""
 
 LONGEST_PAUSE_DAYS = 3
-"""Between two probes."""
+"""The most days between two probes."""
 
 HIDES_MS = 7 * DAY_MS
 """An agent unreachable for this long is no longer shown (NETWORK 2)."""
 
 AGAIN_MS = 30 * 60_000
-"""Until the next try, if an agent could not be probed because its host or network was called too often."""
+"""Pause before the next try if an agent could not be probed because its host or network was called too often."""
 
 INBOX_CLOSED = ""
 """In place of what proves an owner: there is no inbox at the address any more."""

@@ -22,10 +22,10 @@ READ_AT_ONCE = 100
 """Events read together."""
 
 POLL_SECONDS = 5.0
-"""Between two reads without a wake-up, in case one was lost."""
+"""The longest time between two reads without a wake-up, in case one was lost."""
 
 RETRY_SECONDS = 0.5
-"""Between two reads while Redis is out of reach."""
+"""Pause between two reads while Redis is out of reach."""
 
 KEPT_BYTES = 4 * 1024 * 1024
 """Size of the events kept for followers that are behind, and for new ones, besides the last that were read."""
@@ -62,7 +62,7 @@ class Follower:
         self._broadcast = broadcast
         self._after = after
         self._number = 0
-        """Of the next frame to look at."""
+        """Number of the next frame to look at."""
         self._types = types
         self._news: asyncio.Future[None] | None = None
         """Resolved when there is something for `next`; None while nobody waits."""
@@ -139,7 +139,7 @@ class Broadcast:
         self._followers: set[Follower] = set()
         self._frames: deque[Frame] = deque()
         self._first_number = 0
-        """Of the frames that are kept; frames are numbered from 0."""
+        """Number of the oldest frame that is kept; frames are numbered from 0."""
         self._floor: Position = START
         """All events after it are among the frames."""
         self._position: Position = START
@@ -149,9 +149,9 @@ class Broadcast:
         self._batch_after: Position = START
         """Where the last batch began."""
         self._batch_number = 0
-        """Of its first frame."""
+        """Number of its first frame."""
         self._shared: dict[frozenset[str], Frames] = {}
-        """Its frames, by the types that followers want; while they are told."""
+        """Its frames by the types that followers want, kept while they are told."""
         self._reading: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
 

@@ -38,10 +38,10 @@ SEEN_STEP_MS = 60_000
 """Least time between two updates of when an owner was last there, so that most polls only read."""
 
 RETRY_SECONDS = 0.5
-"""Until a receipt that could not be read is read again, for a sender who waits."""
+"""Pause before a receipt that could not be read is read again, for a sender who waits."""
 
 MAX_CONTEXT_TASKS = 100
-"""Tasks that a context lists."""
+"""Tasks that a context lists; the oldest leave it."""
 
 NO_TURN = Turn()
 """The turn of a message that belongs to no task."""

@@ -24,7 +24,8 @@ INBOX_LIFE_MS = 30 * DAY_MS
 """Life of an inbox after its owner last read or renewed it."""
 
 LAST_SEQ_KEPT_MS = 365 * DAY_MS
-"""How long a key that opens its inbox anew goes on counting messages where it stopped; that keeps 100 bytes."""
+"""How long the number of the last message outlives an inbox that its key can open anew, so that counting goes on where
+it stopped. It takes 100 bytes."""
 
 MAX_HELD = 256
 """Unsettled messages of one inbox."""
