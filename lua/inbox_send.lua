@@ -36,7 +36,7 @@
 -- ARGV[20] most_tasks  of a context; the oldest leave it
 -- Returns {'sent', allowed, remaining, reset_ms, seq, expires_at}
 --       | {'replayed', …, '<id>@<seq>@<expires_at>@<sent_at>', now}
---       | {'full', …, milliseconds until the oldest expires} | {'limited'|'conflict'|'signature'|'policy', …}
+--       | {'full', …, milliseconds until there may be room} | {'limited'|'conflict'|'signature'|'policy', …}
 --       | {'turn', …}: the owner has asked nothing, or that is answered | {'gone'}: not counted
 -- Slot    partition of the address
 -- include now

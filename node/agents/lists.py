@@ -7,7 +7,7 @@ from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS
 from node.store import Store, ids, keys
-from node.store.bulk import bulk, reached
+from node.store.bulk import bulk, bulk_steps_reachable, reached
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 
@@ -89,19 +89,20 @@ class AgentLists:
             "ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE
         )
         names = [name.decode() for name in cast("list[bytes]", due)]
-        replies = await self._store.run_reachable(
+        expiring = [
             agent_expire(agent=keys.agent(each), events=keys.events(ids.partition_of_id(each)), agent_id=each)
             for each in names
-        )
-        return [name for name, _ in reached(names, replies)]
+        ]
+        return [name for name, _ in reached(names, await bulk_steps_reachable(self._store, expiring))]
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
         """Listed entries by liveness; how many checks are due; how many seconds ago the last one ended."""
         now = await self.now()
         counts = await self._store.commands([("ZCARD", keys.agents_with(each)) for each in LIVENESS])
         # What is under way is due again in less than that, should its worker die.
-        due = await self._store.commands(
-            ("ZCOUNT", keys.agents_due(partition), "-inf", now + HIDDEN_MS) for partition in range(ids.PARTITIONS)
+        due = await bulk(
+            self._store,
+            [("ZCOUNT", keys.agents_due(partition), "-inf", now + HIDDEN_MS) for partition in range(ids.PARTITIONS)],
         )
         last = cast("bytes | None", await self._store.command("GET", keys.LAST_CHECK))
         by_liveness = dict(zip(LIVENESS, cast("list[int]", counts), strict=True))

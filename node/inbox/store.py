@@ -15,6 +15,7 @@ from node.common.refusal import Refused
 from node.inbox import steps
 from node.inbox.rights import Owner
 from node.store import Store, StoreUnavailable, ids, keys
+from node.store.bulk import bulk
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, LimitStore, Quota
@@ -202,10 +203,11 @@ class InboxStore:
         )
         match cast("list[Any]", reply):
             case [b"closed", client, place, ended]:
-                channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
-                with suppress(StoreUnavailable):  # the place counts until its time is over, and a wait until its own
-                    await self._store.commands(("SPUBLISH", channel, "expired") for channel in channels)
+                with suppress(StoreUnavailable):  # the place counts until its time is over
                     await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
+                channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
+                with suppress(StoreUnavailable):  # who waits for a receipt waits until its time is over
+                    await bulk(self._store, [("SPUBLISH", channel, "expired") for channel in channels])
             case _:
                 raise refused(reply)
 
