@@ -24,6 +24,7 @@
 -- include now
 -- include once
 -- include remember
+-- include enlist
 -- include announce
 local before, original = once(idem, digest)
 if before == 'replayed' then
@@ -42,14 +43,8 @@ redis.call('ZREMRANGEBYSCORE', listed, '-inf', at)
 if not redis.call('ZSCORE', listed, agent_id) and redis.call('ZCARD', listed) >= tonumber(most) then return {'full'} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, agent_id, 'NX', 'PX', replay_ttl) then return {'signature'} end
 
-local ends_at = at + life
-redis.call('HSETNX', agent, 'listed_at', at)
-if redis.call('HEXISTS', agent, 'shown') == 0 then redis.call('HDEL', agent, 'liveness', 'doubt', 'since') end
-redis.call('HSET', agent, 'status', 'listed', 'shown', 1, 'ends_at', ends_at, unpack(ARGV, 11))
-redis.call('PEXPIREAT', agent, ends_at + spare)
-redis.call('ZADD', listed, ends_at, agent_id)
-redis.call('PEXPIREAT', listed, ends_at)
-redis.call('ZADD', due, at, agent_id)
+local ends_at = enlist(agent, listed, due, agent_id, at, life, spare)
+redis.call('HSET', agent, unpack(ARGV, 11))
 announce(events, 'agent.listed', agent_id, 'site', site, 'client', client)
 remember(idem, digest, idem_ttl, string.format('%s@%.0f', agent_id, ends_at))
 return {'listed', ends_at}

@@ -4,7 +4,7 @@
 -- nothing changes. An agent that is unreachable for long is hidden, and shown again when that changes. A changed card
 -- replaces the one before, unless somebody has posted the agent meanwhile.
 -- KEYS[1] agent   agent:{p}:<id>
--- KEYS[2] listed  agents-of:{p}:<address or host>; any key of the slot if there is no entry
+-- KEYS[2] listed  agents-of:{p}:<address or host>
 -- KEYS[3] due     agents-due:{p}
 -- KEYS[4] events  events:{p}
 -- ARGV[1] agent_id

@@ -17,6 +17,7 @@
 -- Returns {'listed', ends_at} | {'stays'} | {'rejected'} | {'stale'}: checked by another worker, or gone meanwhile
 -- Slot    partition of the host
 -- include now
+-- include enlist
 -- include announce
 -- include unlist
 local status, posting, ends, by = unpack(redis.call('HMGET', agent, 'status', 'posted', 'ends_at', 'by'))
@@ -24,14 +25,8 @@ if status ~= 'checking' or posting ~= posted then return {'stale'} end
 
 local at = now()
 if verdict == 'listed' then
-  local ends_at = at + life
-  redis.call('HSETNX', agent, 'listed_at', at)
-  if redis.call('HEXISTS', agent, 'shown') == 0 then redis.call('HDEL', agent, 'liveness', 'doubt', 'since') end
-  redis.call('HSET', agent, 'status', 'listed', 'shown', 1, 'ends_at', ends_at, 'checked_at', at, unpack(ARGV, 9))
-  redis.call('PEXPIREAT', agent, ends_at + spare)
-  redis.call('ZADD', listed, ends_at, agent_id)
-  redis.call('PEXPIREAT', listed, ends_at)
-  redis.call('ZADD', due, at, agent_id)
+  local ends_at = enlist(agent, listed, due, agent_id, at, life, spare)
+  redis.call('HSET', agent, 'checked_at', at, unpack(ARGV, 9))
   announce(events, 'agent.listed', agent_id, 'site', string.sub(by, 1, 16))
   redis.call('SPUBLISH', agent, 'listed')
   return {'listed', ends_at}

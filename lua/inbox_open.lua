@@ -16,7 +16,8 @@
 -- ARGV[10] step    milliseconds by which its place in the quota may outlive it
 -- ARGV[11] client  in whose quota a new one has its place
 -- ARGV[12] place   the name of that place; empty = it is not counted
--- ARGV[13...] fields  name, value, ...
+-- ARGV[13] renews  1 = it was there a moment ago, so that no place was taken for it: it is not opened
+-- ARGV[14...] fields  name, value, ...
 -- Returns {'opened'|'renewed', epoch, ends_at, client, place, until}: the last three as of `inbox_stay`
 --       | {'replayed', '<opened|renewed>@<address>@<epoch>@<time, ms>', now}
 --       | {'conflict'} | {'gone'} | {'token'} | {'signature'}: that signature was used before
@@ -30,7 +31,7 @@ if before == 'replayed' then return {before, original, now()} end
 if before then return {before} end
 
 local current = redis.call('HGET', inbox, 'epoch')
-if not current and proof ~= '' and proof ~= '*' then return {'gone'} end
+if not current and (renews == '1' or (proof ~= '' and proof ~= '*')) then return {'gone'} end
 if current and proof ~= '*' and proof ~= current then return {'token'} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, address, 'NX', 'PX', replay_ttl) then return {'signature'} end
 
@@ -45,8 +46,8 @@ elseif rotate == '1' then
   current = epoch
   redis.call('SPUBLISH', inbox, 'rotated')
 end
-redis.call('HSET', inbox, 'epoch', current, unpack(ARGV, 13))
-if kind == 'opened' or #ARGV >= 13 then redis.call('HSET', inbox, 'changed', at) end
+redis.call('HSET', inbox, 'epoch', current, unpack(ARGV, 14))
+if kind == 'opened' or #ARGV >= 14 then redis.call('HSET', inbox, 'changed', at) end
 local ends_at, holder, held, held_until = stay(inbox, last_seq, life, kept, step, at)
 remember(idem, digest, idem_ttl, string.format('%s@%s@%s@%.0f', kind, address, current, at))
 return {kind, current, ends_at, holder, held, held_until}

@@ -9,11 +9,11 @@
 -- KEYS[7] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[8] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
 -- KEYS[9] events   events:{p}
--- KEYS[10] task    the receipt of the first message of its task; any key of the slot when it is of none
--- KEYS[11] asked   the receipt of the message whose question it answers; any key of the slot if it answers none
--- KEYS[12] context  inbox-context:{p}:<address>:<name>; any key of the slot when it is of no task
--- KEYS[13] pushes  inbox-push:{p}:<address>:<task>; any key of the slot unless it goes on with a task
--- KEYS[14] push_ends  inbox-push-ends:{p}
+-- KEYS[10] push_ends  inbox-push-ends:{p}
+-- KEYS[11] task    the receipt of the first message of its task; any key of the slot, as below, if it is of none
+-- KEYS[12] context  inbox-context:{p}:<address>:<name>
+-- KEYS[13] asked   the receipt of the message whose question it answers; any key of the slot if it begins its task
+-- KEYS[14] pushes  inbox-push:{p}:<address>:<task>; any key of the slot if it begins its task
 -- ARGV[1] count    the limit; 0 = none
 -- ARGV[2] window   its milliseconds
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
@@ -30,20 +30,20 @@
 -- ARGV[14] most_bytes  their bytes
 -- ARGV[15] most_each  those of one sender
 -- ARGV[16] text    what the owner reads
--- ARGV[17] task_id  empty = it is of no task; its own id = it begins one
+-- ARGV[17] task_id  the id of the first message of its task, which may be this one; empty = it is of no task
 -- ARGV[18] context_id  as the sender knows it
 -- ARGV[19] said    the message as its sender reads it
 -- ARGV[20] most_tasks  of a context; the oldest leave it
 -- Returns {'sent', allowed, remaining, reset_ms, seq, expires_at}
 --       | {'replayed', …, '<id>@<seq>@<expires_at>@<sent_at>', now}
---       | {'full', …, milliseconds until the oldest expires} | {'limited'|'conflict'|'signature'|'policy', …}
+--       | {'full', …, milliseconds until there may be room} | {'limited'|'conflict'|'signature'|'policy', …}
 --       | {'turn', …}: the owner has asked nothing, or that is answered | {'gone'}: not counted
 -- Slot    partition of the address
 -- include now
 -- include take
 -- include once
 -- include remember
--- include held
+-- include make_room
 -- include announce
 -- include tell_push
 local opening, ends_at, ttl, policy, contacts, callback =
@@ -52,43 +52,25 @@ if not opening then return {'gone'} end
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
-
 local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original, at} end
+
 local is_contact = signer ~= '' and string.find(' ' .. (contacts or '') .. ' ', ' ' .. signer .. ' ', 1, true)
 if (policy == 'signed' and signer == '') or (policy == 'contacts' and not is_contact) then
   return {'policy', allowed, remaining, reset}
 end
-local turns, pushed = id, false
+local earlier, pushed -- the messages of its task so far; whether push notifications follow them
 if task_id ~= '' and task_id ~= id then
+  earlier, pushed = unpack(redis.call('HMGET', task, 'turns', 'pushed'))
   local status, following = unpack(redis.call('HMGET', asked, 'status', 'following'))
-  local earlier, follows = unpack(redis.call('HMGET', task, 'turns', 'pushed'))
-  if status ~= 'input_required' or following or not earlier then return {'turn', allowed, remaining, reset} end
-  turns, pushed = earlier .. ' ' .. id, follows
+  if not earlier or status ~= 'input_required' or following then return {'turn', allowed, remaining, reset} end
 end
-
-for _, place in ipairs(redis.call('ZRANGEBYSCORE', ends, '-inf', at)) do
-  redis.call('XDEL', messages, '0-' .. string.match(place, '^%d+'))
-end
-redis.call('ZREMRANGEBYSCORE', ends, '-inf', at)
-local unsettled, bytes, own, first = held(ends, at), #text, 0, nil
-for _, message in ipairs(unsettled) do
-  bytes = bytes + message.size
-  if message.sender == sender then
-    own = own + 1
-    local expires = tonumber(redis.call('ZSCORE', ends, message.place))
-    first = math.min(first or expires, expires)
-  end
-end
-if own < tonumber(most_each) then first = nil end
-if not first and (#unsettled >= tonumber(most) or bytes > tonumber(most_bytes)) then
-  first = tonumber(redis.call('ZRANGE', ends, 0, 0, 'WITHSCORES')[2])
-end
-if first then return {'full', allowed, remaining, reset, first - at} end
-
+local full_until = make_room(messages, ends, at, #text, sender, most, most_bytes, most_each)
+if full_until then return {'full', allowed, remaining, reset, full_until - at} end
 if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
   return {'signature', allowed, remaining, reset}
 end
+
 local seq = redis.call('INCR', last_seq)
 local expires = math.min(at + math.min(ttl or usual, lasts), ends_at)
 local place = table.concat({seq, id, #text, sender, 'q'}, ' ')
@@ -100,25 +82,27 @@ redis.call('PEXPIREAT', ends, last)
 redis.call('HSET', receipt, 'status', 'queued', 'seq', seq, 'sent_at', at, 'expires_at', expires, 'opening', opening,
   'place', place)
 redis.call('PEXPIREAT', receipt, expires + keep)
+
 if task_id ~= '' then
   redis.call('HSET', receipt, 'task', task_id, 'context', context_id, 'said', said)
-  redis.call('HSET', task, 'turns', turns)
+  redis.call('HSET', task, 'turns', earlier and earlier .. ' ' .. id or id)
   redis.call('ZADD', context, at, task_id)
   redis.call('ZREMRANGEBYRANK', context, 0, -1 - most_tasks)
   for _, kept in ipairs({task, context}) do
     redis.call('PEXPIREAT', kept, math.max(expires + keep, redis.call('PEXPIRETIME', kept)))
   end
-  if turns ~= id then
-    redis.call('HSET', asked, 'following', id)
-    redis.call('SPUBLISH', asked, 'following')
-  end
-  if pushed then
-    redis.call('HSET', receipt, 'pushed', 1)
-    redis.call('ZADD', push_ends, expires, address .. ' ' .. id)
-    redis.call('PEXPIREAT', pushes, expires + keep)
-    tell_push(events, push_ends, address, id, 'queued')
-  end
 end
+if earlier then
+  redis.call('HSET', asked, 'following', id)
+  redis.call('SPUBLISH', asked, 'following')
+end
+if pushed then
+  redis.call('HSET', receipt, 'pushed', 1)
+  redis.call('ZADD', push_ends, expires, address .. ' ' .. id)
+  redis.call('PEXPIREAT', pushes, expires + keep)
+  tell_push(events, push_ends, address, id, 'queued')
+end
+
 remember(idem, digest, idem_ttl, string.format('%s@%.0f@%.0f@%.0f', id, seq, expires, at))
 announce(events, 'inbox.message', address, 'message', id, 'seq', seq, 'callback', callback or '')
 redis.call('SPUBLISH', inbox, seq)

@@ -1,14 +1,11 @@
--- held(ends, at) -> {{seq, id, size, sender, is_new, place}, ...}
--- The unsettled messages of an inbox that have not expired at the time `at` (ms), in no order. Their number is bounded
--- (`inbox_send`), and so is the time that this takes: some 0.3 ms. Reads that are not limited use `weigh`, which takes a
--- quarter of that.
+-- held(ends, at) -> {{seq, id}, ...}
+-- The unsettled messages of an inbox that have not expired at the time `at` (ms), the first to expire first. Their
+-- number is bounded (`make_room`).
 local function held(ends, at)
   local messages = {}
   for _, place in ipairs(redis.call('ZRANGEBYSCORE', ends, '(' .. at, '+inf')) do
-    local seq, id, size, sender, flag = string.match(place, '^(%d+) (%S+) (%d+) (%S+) (%S)$')
-    table.insert(messages, {
-      seq = tonumber(seq), id = id, size = tonumber(size), sender = sender, is_new = flag == 'q', place = place,
-    })
+    local seq, id = string.match(place, '^(%d+) (%S+)')
+    table.insert(messages, {seq = tonumber(seq), id = id})
   end
   return messages
 end

@@ -17,7 +17,7 @@ from node.text.lines import require_english, require_line, require_name, require
 from node.text.readable import readable
 
 MAX_INTERFACES = 20
-"""Interfaces of a card that are looked at."""
+"""Interfaces of a card that are looked at; further ones are passed over."""
 
 BINDING_LENGTH = 50
 

@@ -15,8 +15,9 @@ import structlog
 
 from node.agents.entry import StoredAgent
 from node.agents.fetch import CardFetcher
+from node.agents.findings import Probe
 from node.agents.lists import AgentLists
-from node.agents.probe import Probe, Prober
+from node.agents.probe import Prober
 from node.agents.store import INBOX_CLOSED, AgentStore
 from node.callbacks.fair import FairCaller
 from node.callbacks.target import Policy
@@ -29,13 +30,14 @@ from node.store.partition_schedule import PartitionSchedule, run_due
 log = structlog.get_logger()
 
 POLL_SECONDS = 5.0
-"""Between two reads of a partition for what other processes have put there."""
+"""Pause between two reads of a partition for what other processes have put there."""
 
 MAX_UNDER_WAY = 500
 """Entries that this process checks at the same time. Most of them wait for their turn (`node.callbacks.places`)."""
 
 INBOX_PAUSE_MS = 3600_000
-"""Between two looks at when the owner of an inbox was there. They cost no request, so they are more frequent."""
+"""Pause between two looks at when the owner of an inbox was last there. They cost no request, so it is shorter than
+that between probes."""
 
 JITTER = 0.1
 """Share by which a pause is lengthened or shortened, so that agents listed together are not probed together."""
@@ -86,7 +88,7 @@ class AgentChecks:
         try:
             [agent] = await self._entries.read([agent_id])
             if agent is None:
-                await self._entries.probed(agent_id, "", "", day=DAY_MS, is_certain=True)  # takes it off the schedule
+                await self._entries.unschedule(agent_id)
                 return
             outcome = await (self._fetch(agent) if agent.status == "checking" else self._probe(agent))
             self.outcomes[outcome] += 1
@@ -98,8 +100,7 @@ class AgentChecks:
 
     async def _fetch(self, agent: StoredAgent) -> str:
         found = await self._fetcher.fetch(agent.posted_url, agent.publisher)
-        kept = {"given": agent.posted_url, "proof": agent.proof, "address": agent.address, "by": agent.publisher}
-        found = msgspec.structs.replace(found, fields={**kept, **found.fields})
+        found = msgspec.structs.replace(found, fields={**agent.of_posting, **found.fields})
         outcome = await self._entries.settle(agent, found, _jittered(DAY_MS))
         await self._lists.project([agent.id])  # its event does so too, a moment later than whoever waits looks there
         return outcome
@@ -109,17 +110,8 @@ class AgentChecks:
             with suppress(Refused):  # its inbox was opened again by its key, or the entry was removed
                 await self._entries.remove(agent.id, agent.address, INBOX_CLOSED, "")
             return "gone"
-        is_remote = agent.proof == "domain"
-        probe = await self._prober.probe(agent) if is_remote else Probe(agent.liveness)
-        await self._entries.probed(
-            agent.id,
-            agent.address,
-            probe.found,
-            day=_jittered(DAY_MS if is_remote else INBOX_PAUSE_MS),
-            is_certain=not is_remote,
-            posted=agent.posted_at,
-            card=probe.card,
-        )
+        probe = await self._prober.probe(agent) if agent.is_remote else Probe(agent.liveness)
+        await self._entries.probed(agent, probe, _jittered(DAY_MS if agent.is_remote else INBOX_PAUSE_MS))
         return probe.found or "later"
 
     async def _note_check(self, *, only_first: bool = False) -> None:

@@ -7,11 +7,41 @@ from typing import cast
 import msgspec
 
 from node.agents.model import AgentProof, EntryStatus, ListedCard, Liveness
+from node.callbacks.owners import publisher_of, site_part
 from node.store import ids
 from node.store.limits import DAY_MS
 
 PRESENT_MS = 7 * DAY_MS
 """An agent whose inbox was not read for longer is `unreachable`."""
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that is to be listed by the card that its owner has posted."""
+
+    id: str
+    address: str
+    proof: AgentProof
+    proven_by: str
+    """What the script compares with the inbox of the address (`lua/agent_list.lua`)."""
+    replay_id: str
+    """The same for every use of the signature that the request has; empty if it has none."""
+    client: str
+    card: ListedCard
+
+    @property
+    def site(self) -> str:
+        """The site of its client."""
+        return site_part(publisher_of(self.client))
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What is kept of it."""
+        return {
+            "card": msgspec.json.encode(self.card).decode(),
+            "proof": self.proof,
+            "address": self.address,
+            "by": publisher_of(self.client),
+        }
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -71,9 +101,24 @@ class StoredAgent(msgspec.Struct, frozen=True):
     """Whether it has an inbox that is open."""
 
     @property
+    def is_remote(self) -> bool:
+        """Whether it is called at its host, not through an inbox."""
+        return self.proof == "domain"
+
+    @property
+    def of_posting(self) -> dict[str, str]:
+        """The fields that say which URL was posted, and by whom."""
+        return posting_fields(self.posted_url, self.address, self.publisher)
+
+    @property
     def of_card(self) -> dict[str, str]:
         """The fields that were taken from its card."""
         return card_fields(self.card, self.card_url, self.url, self.binding, self.version) if self.card else {}
+
+
+def posting_fields(url: str, host: str, publisher: str) -> dict[str, str]:
+    """The fields of an entry that are known of a posted URL before its card is."""
+    return {"given": url, "proof": "domain", "address": host, "by": publisher}
 
 
 def card_fields(card: ListedCard, card_url: str, url: str, binding: str, version: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import msgspec
 
 from node.agents.card import FetchedCard, endpoint_of, readable_card
 from node.agents.entry import card_fields
-from node.agents.store import CheckResult
+from node.agents.findings import CheckResult
 from node.callbacks.attempt import Later
 from node.callbacks.call import CallAnswer, CallResult
 from node.callbacks.fair import FairCaller

@@ -1,13 +1,13 @@
 """The lists of the directory over all partitions: projections of the entries, which a worker can make again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS
 from node.store import Store, ids, keys
-from node.store.bulk import bulk, reached
+from node.store.bulk import bulk, bulk_steps_reachable, reached
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 
@@ -16,6 +16,13 @@ REMOVED_KEPT_MS = 7 * DAY_MS
 
 ENDS_AT_ONCE = 100
 """Entries that one sweep looks at."""
+
+
+LISTED_BY = ("listed_at", "ends_at", "shown", "liveness")
+"""Fields of an entry that say in which lists it is."""
+
+Row = tuple[bytes | None, bytes | None, bytes | None, bytes | None]
+"""Their values."""
 
 
 class AgentLists:
@@ -33,15 +40,27 @@ class AgentLists:
         return [name.decode() for name in cast("list[bytes]", names)], cast("int", total)
 
     async def project(self, agent_ids: Sequence[str]) -> None:
-        """Put entries into the lists, and take those that have ended or are hidden off them."""
-        if not agent_ids:
-            return
-        wanted = ("listed_at", "ends_at", "shown", "liveness")
-        rows = await bulk(self._store, [("HMGET", keys.agent(each), *wanted) for each in agent_ids])
+        """Put entries into the lists, and take those that have ended or are hidden off them.
+
+        Several processes do so at the same time. Each looks afterwards whether the entries are still as it has read
+        them, so that none of them leaves in the lists what another has put right meanwhile.
+        """
+        rows = await self._rows(agent_ids)
+        while rows:
+            await self._place(rows)
+            read = await self._rows(rows)
+            rows = {agent_id: row for agent_id, row in read.items() if row != rows[agent_id]}
+
+    async def _rows(self, agent_ids: Iterable[str]) -> dict[str, Row]:
+        """The fields of entries by which they are listed."""
+        names = list(agent_ids)
+        rows = await bulk(self._store, [("HMGET", keys.agent(each), *LISTED_BY) for each in names])
+        return dict(zip(names, cast("list[Row]", rows), strict=True))
+
+    async def _place(self, rows: Mapping[str, Row]) -> None:
         now = await self.now()
         commands: list[list[Any]] = []
-        for agent_id, row in zip(agent_ids, cast("list[list[bytes | None]]", rows), strict=True):
-            listed_at, ends_at, shown, known = row
+        for agent_id, (listed_at, ends_at, shown, known) in rows.items():
             liveness = known.decode() if known and shown else "unknown"
             commands += [
                 ["ZREM", keys.agents_with(each), agent_id] for each in LIVENESS if each != liveness or not shown
@@ -70,19 +89,20 @@ class AgentLists:
             "ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE
         )
         names = [name.decode() for name in cast("list[bytes]", due)]
-        replies = await self._store.run_reachable(
+        expiring = [
             agent_expire(agent=keys.agent(each), events=keys.events(ids.partition_of_id(each)), agent_id=each)
             for each in names
-        )
-        return [name for name, _ in reached(names, replies)]
+        ]
+        return [name for name, _ in reached(names, await bulk_steps_reachable(self._store, expiring))]
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
         """Listed entries by liveness; how many checks are due; how many seconds ago the last one ended."""
         now = await self.now()
         counts = await self._store.commands([("ZCARD", keys.agents_with(each)) for each in LIVENESS])
         # What is under way is due again in less than that, should its worker die.
-        due = await self._store.commands(
-            ("ZCOUNT", keys.agents_due(partition), "-inf", now + HIDDEN_MS) for partition in range(ids.PARTITIONS)
+        due = await bulk(
+            self._store,
+            [("ZCOUNT", keys.agents_due(partition), "-inf", now + HIDDEN_MS) for partition in range(ids.PARTITIONS)],
         )
         last = cast("bytes | None", await self._store.command("GET", keys.LAST_CHECK))
         by_liveness = dict(zip(LIVENESS, cast("list[int]", counts), strict=True))

@@ -11,7 +11,7 @@ host says today, since a host proves no more than that. What a key or an inbox p
 from asyncio import get_running_loop, timeout
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import json
@@ -20,21 +20,18 @@ from msgspec.structs import replace
 from node.agents.card import A2A_HTTP, A2A_RPC, MCP
 from node.agents.entry import StoredAgent
 from node.agents.fetch import MISSING, CardFetcher
-from node.agents.model import Liveness
-from node.agents.store import CheckResult
+from node.agents.findings import CheckResult, Finding, Probe
 from node.callbacks.attempt import Later
 from node.callbacks.call import CallAnswer, CallResult, Headers
 from node.callbacks.fair import FairCaller
 from node.callbacks.target import Target, TargetRefused, parse
 
-Finding = Liveness | Literal["gone", ""]
-"""`gone`: its card answers 404 or 410. Empty: it could not be probed now."""
-
 TURN_SECONDS = 10.0
 """How long a request waits for its turn; after that the agent is probed later."""
 
 PROBE_SECONDS = 45.0
-"""For a whole probe. Later the entry is due again, should its worker have died (`store.HIDDEN_MS`)."""
+"""Time limit of a whole probe: shorter than the time after which the entry is due again, should its worker have died
+(`store.HIDDEN_MS`)."""
 
 GATES = (401, 402, 403, 407)
 """Statuses by which an agent asks for credentials or for payment."""
@@ -50,14 +47,6 @@ MCP_VERSION = "2025-06-18"
 JSON_BODY = (b"Content-Type", b"application/json")
 
 
-class Probe(msgspec.Struct, frozen=True):
-    """What a probe has found."""
-
-    found: Finding
-    card: CheckResult | None = None
-    """What became of the card; its fields if they have changed. None if it could not be read."""
-
-
 class Prober:
     """Probes agents on behalf of those who have listed them."""
 
@@ -71,7 +60,7 @@ class Prober:
             async with timeout(PROBE_SECONDS):
                 return await self._probe(agent)
         except TimeoutError:  # its turns did not come: each request has a time of its own, which is shorter
-            return Probe("")
+            return Probe(None)
         except TargetRefused:  # the operator's settings have changed
             return Probe("unreachable")
 
@@ -79,7 +68,7 @@ class Prober:
         target = parse(agent.card_url, self._calls.policy)
         fetched = await self._fetcher.get(target, agent.publisher, get_running_loop().time() + TURN_SECONDS)
         if isinstance(fetched, Later):
-            return Probe("")
+            return Probe(None)
         if not isinstance(fetched, CallAnswer):
             return Probe("unreachable")
         if fetched.status in MISSING:
@@ -93,14 +82,17 @@ class Prober:
         there = replace(agent, url=fields["url"], binding=fields["binding"], version=fields["version"])
         return Probe(await self.call(there), card)
 
-    async def call(self, agent: StoredAgent) -> Finding:
-        """What the endpoint of an agent answers to what it must refuse. Raises StoreUnavailable."""
+    async def call(self, agent: StoredAgent) -> Finding | None:
+        """What the endpoint of an agent answers to what it must refuse; None if it cannot be called now.
+
+        Raises StoreUnavailable.
+        """
         try:
             return await self._call(agent)
         except TargetRefused:  # the operator's settings have changed, or its URL is too long for what is put behind it
             return "unreachable"
 
-    async def _call(self, agent: StoredAgent) -> Finding:
+    async def _call(self, agent: StoredAgent) -> Finding | None:
         endpoint = parse(agent.url, self._calls.policy)
         version = [(b"A2A-Version", agent.version.encode())] if agent.version else []
         is_old = agent.version.startswith("0.")
@@ -139,10 +131,10 @@ class Prober:
         return await self._calls.call_in_turn(target, request, by, get_running_loop().time() + TURN_SECONDS)
 
 
-def judged(binding: str, answer: CallResult) -> Finding:
-    """What an answer to a probe says of the agent."""
+def judged(binding: str, answer: CallResult) -> Finding | None:
+    """What an answer to a probe says of the agent; None if it says nothing."""
     if isinstance(answer, Later) or (isinstance(answer, CallAnswer) and answer.status == HTTPStatus.TOO_MANY_REQUESTS):
-        return ""
+        return None
     if not isinstance(answer, CallAnswer) or answer.status in DOWN:
         return "unreachable"
     if answer.status in GATES:

@@ -7,13 +7,13 @@ from typing import cast
 import msgspec
 
 from node.agents.card import readable_card
-from node.agents.entry import AgentRow, StoredAgent, id_of, stored_agent
+from node.agents.entry import AgentRow, Listing, StoredAgent, id_of, posting_fields, stored_agent
 from node.agents.fetch import card_places
 from node.agents.hits import AgentHits, AgentSearchQuery
 from node.agents.lists import AgentLists
 from node.agents.model import Agent, AgentPage, AgentPageQuery, ListedCard, RemovedAgent, SubmittedAgent
 from node.agents.store import AgentStore
-from node.callbacks.owners import publisher_of, site_part
+from node.callbacks.owners import publisher_of
 from node.callbacks.policy import TargetPolicy
 from node.callbacks.target import Target
 from node.common.prepared_rows import PreparedRows
@@ -53,7 +53,7 @@ class Agents:
 
     def named(self, proof: InboxProof) -> str:
         """The address that a request proves. Raises Refused `inbox.proof`, `inbox.token`."""
-        return self._inboxes.proven(proof)[0]
+        return self._inboxes.proven(proof).address
 
     async def register(
         self, client: str, card: ListedCard, proof: InboxProof, idempotency: IdempotencyKey | None
@@ -64,28 +64,20 @@ class Agents:
         Raises Invalid, Refused `inbox.proof`, `inbox.token`, `inbox.unknown`, `agents.host_full`,
         `language.not_english`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        address, proven_by = self._inboxes.proven(proof)
+        owner = self._inboxes.proven(proof)
         kept = readable_card(card)
-        agent_id = id_of(address, kept.name)
-        by = publisher_of(client)
-        fields = {
-            "card": msgspec.json.encode(kept).decode(),
-            "proof": "inbox" if proof.token is not None else "key",
-            "address": address,
-            "by": by,
-        }
-        ends_at, replayed = await self._store.put(
-            address,
-            proven_by,
-            fields,
-            agent_id=agent_id,
+        listing = Listing(
+            id=id_of(owner.address, kept.name),
+            address=owner.address,
+            proof="inbox" if proof.token is not None else "key",
+            proven_by=owner.proven_by,
+            replay_id=owner.replay_id,
             client=client,
-            site=site_part(by),
-            replay_id=proof.replay_id,
-            idempotency=idempotency,
+            card=kept,
         )
-        await self._project_now(agent_id)
-        return SubmittedAgent(agent_id, "listed", None, timestamp(ends_at)), replayed
+        ends_at, replayed = await self._store.put(listing, idempotency)
+        await self._project_now(listing.id)
+        return SubmittedAgent(listing.id, "listed", None, timestamp(ends_at)), replayed
 
     async def require_room(self, address: str, name: str) -> None:
         """Raise Refused `agents.host_full` if the address has no place for an agent of that name. StoreUnavailable."""
@@ -108,7 +100,7 @@ class Agents:
         """
         # An agent that is posted by its URL and by that of its card is the same.
         agent_id = id_of(target.host, card_places(target)[-1].url)
-        fields = {"given": target.url, "proof": "domain", "address": target.host, "by": publisher_of(client)}
+        fields = posting_fields(target.url, target.host, publisher_of(client))
         replayed = await self._store.submit(
             target.host, fields, agent_id=agent_id, client=client, idempotency=idempotency
         )
@@ -152,10 +144,10 @@ class Agents:
         Raises Refused `agent.unknown`, `inbox.proof`, `inbox.token`, `signature.replayed`, StoreUnavailable.
         """
         agent = await self.get(agent_id)
-        address, proven_by = self._inboxes.proven(proof)
-        if address != agent.address:
+        owner = self._inboxes.proven(proof)
+        if owner.address != agent.address:
             raise Refused("inbox.token")
-        await self._remove(agent_id, address, proven_by, proof.replay_id)
+        await self._remove(agent_id, owner.address, owner.proven_by, owner.replay_id)
         return RemovedAgent(agent_id)
 
     async def end(self, agent_id: str) -> Agent:
@@ -215,8 +207,10 @@ class Agents:
     def _agent(self, stored: StoredAgent) -> Agent:
         card = stored.card
         inbox = stored.address if stored.has_inbox else None
-        a2a_url = self._inboxes.a2a_url(inbox) if inbox else None
-        is_remote = stored.proof == "domain"
+        url, card_url, binding = stored.url, stored.card_url, stored.binding
+        if inbox:
+            url = self._inboxes.a2a_url(inbox)
+            card_url, binding = f"{url}/.well-known/agent-card.json", "HTTP+JSON"
         reason = stored.reason
         if stored.status == "listed" and not stored.is_shown:
             reason = "not shown to others, as it was unreachable for 7 days; post it again when it is back"
@@ -227,9 +221,9 @@ class Agents:
             name=card.name if card else None,
             description=card.description if card else None,
             skills=card.skills if card else [],
-            url=(stored.url or None) if is_remote else a2a_url,
-            card_url=(stored.card_url or None) if is_remote else a2a_url and f"{a2a_url}/.well-known/agent-card.json",
-            binding=(stored.binding or None) if is_remote else a2a_url and "HTTP+JSON",
+            url=url or None,
+            card_url=card_url or None,
+            binding=binding or None,
             proof=stored.proof,
             address=stored.address,
             inbox=inbox,

@@ -91,6 +91,11 @@ def agent_probed(
 
 
 @step
+def agent_undue(*, agent: Key, due: Key, agent_id: str) -> None:
+    """Take an agent that is gone off the schedule of checks."""
+
+
+@step
 def agent_remove(
     *,
     agent: Key,

@@ -5,12 +5,11 @@ agent again renews its entry. Lists over all partitions are in `lists.py`.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
-import msgspec
-
-from node.agents.entry import AgentRow, StoredAgent, stored_agent
-from node.agents.steps import agent_list, agent_probed, agent_remove, agent_settle, agent_submit
+from node.agents.entry import AgentRow, Listing, StoredAgent, stored_agent
+from node.agents.findings import CheckResult, Probe
+from node.agents.steps import agent_list, agent_probed, agent_remove, agent_settle, agent_submit, agent_undue
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.bulk import bulk_reachable
@@ -51,13 +50,13 @@ CALM = 7
 """Consecutive probes without news after which a day is added to the time until the next."""
 
 LONGEST_PAUSE_DAYS = 3
-"""Between two probes."""
+"""The most days between two probes."""
 
 HIDES_MS = 7 * DAY_MS
 """An agent unreachable for this long is no longer shown (NETWORK 2)."""
 
 AGAIN_MS = 30 * 60_000
-"""Until the next try, if an agent could not be probed because its host or network was called too often."""
+"""Pause before the next try if an agent could not be probed because its host or network was called too often."""
 
 INBOX_CLOSED = ""
 """In place of what proves an owner: there is no inbox at the address any more."""
@@ -73,17 +72,6 @@ REFUSALS = {
 """Codes for what the scripts refuse."""
 
 
-class CheckResult(msgspec.Struct, frozen=True):
-    """What the check of a posted URL found: an agent, or why there is none."""
-
-    reason: str = ""
-    """Empty if there is one."""
-    is_gone: bool = False
-    """Whether its card answers 404 or 410."""
-    fields: Mapping[str, str] = {}
-    """Of the entry."""
-
-
 class AgentStore:
     """Lists, reads, checks and removes entries. Every method raises StoreUnavailable."""
 
@@ -91,50 +79,40 @@ class AgentStore:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
 
-    async def put(
-        self,
-        address: str,
-        proven_by: str,
-        fields: Mapping[str, str],
-        *,
-        agent_id: str,
-        client: str,
-        site: str,
-        replay_id: str,
-        idempotency: IdempotencyKey | None,
-    ) -> tuple[int, bool]:
+    async def put(self, listing: Listing, idempotency: IdempotencyKey | None) -> tuple[int, bool]:
         """List an agent or renew its entry: when it ends (ms), and whether it is an earlier request, answered again.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `agents.host_full`, `idempotency.conflict`, `signature.replayed`.
         """
-        partition = ids.partition_of(address)
-        agent = keys.agent(agent_id)
+        partition = ids.partition_of(listing.address)
+        agent = keys.agent(listing.id)
         reply = await self._store.run(
             agent_list(
                 agent=agent,
-                listed=keys.agents_of(address),
-                inbox=keys.inbox(address),
+                listed=keys.agents_of(listing.address),
+                inbox=keys.inbox(listing.address),
                 due=keys.agents_due(partition),
                 idem=record_key(idempotency, partition, agent),
-                replay=replay_key(replay_id, partition, agent),
+                replay=replay_key(listing.replay_id, partition, agent),
                 events=keys.events(partition),
                 digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(replay_id),
-                proof=proven_by,
-                agent_id=agent_id,
+                replay_ttl=replay_ttl(listing.replay_id),
+                proof=listing.proven_by,
+                agent_id=listing.id,
                 life=AGENT_LIFE_MS,
                 spare=SPARE_MS,
                 most=MAX_ENTRIES,
-                site=site,
-                client=client,
-                fields=flat_of(fields),
+                site=listing.site,
+                client=listing.client,
+                fields=flat_of(listing.fields),
             )
         )
-        word, *ends_at = cast("list[Any]", reply)
-        if word in REFUSALS:
-            raise Refused(REFUSALS[word])
-        return ends_at[0], word == b"replayed"
+        match reply:
+            case [b"listed" | b"replayed" as word, int(ends_at)]:
+                return ends_at, word == b"replayed"
+            case _:
+                raise _refused(reply)
 
     async def has_room(self, address: str, agent_id: str) -> bool:
         """Whether an address has this entry, or room for one more; those that have ended do not count."""
@@ -169,10 +147,11 @@ class AgentStore:
                 fields=flat_of(fields),
             )
         )
-        [word] = cast("list[bytes]", reply)
-        if word in REFUSALS:
-            raise Refused(REFUSALS[word])
-        return word == b"replayed"
+        match reply:
+            case [b"checking" | b"replayed" as word]:
+                return word == b"replayed"
+            case _:
+                raise _refused(reply)
 
     async def take(self, partitions: Sequence[int]) -> dict[int, TakenNames]:
         """Ids of entries to be checked, for this worker alone; partitions that are out of reach are left for later.
@@ -207,45 +186,42 @@ class AgentStore:
         )
         return code_of(reply)
 
-    async def probed(
-        self,
-        agent_id: str,
-        address: str,
-        found: str,
-        *,
-        day: int,
-        is_certain: bool,
-        posted: int = 0,
-        card: CheckResult | None = None,
-    ) -> str:
+    async def unschedule(self, agent_id: str) -> None:
+        """Take an entry that is gone off the schedule of checks, unless there is one again."""
+        due = keys.agents_due(ids.partition_of_id(agent_id))
+        await self._store.run(agent_undue(agent=keys.agent(agent_id), due=due, agent_id=agent_id))
+
+    async def probed(self, agent: StoredAgent, probe: Probe, day: int) -> str:
         """Record what a probe found, and plan the next one in a `day` (ms) or more.
 
-        `is_certain`: it was read from a record, so once is enough. `card`: what became of the card of the posting at
-        `posted` (ms), if it could be read; with fields if it has changed. Returns the liveness if that is known now,
-        else `later`, `removed`, `unknown` or `asked`.
+        Returns the liveness of the agent, or `later`, `removed`, `unknown` or `asked` as in `lua/agent_probed.lua`.
         """
-        partition = ids.partition_of_id(agent_id)
+        partition = ids.partition_of(agent.address)
+        card = probe.card
         reply = await self._store.run(
             agent_probed(
-                agent=keys.agent(agent_id),
-                listed=keys.agents_of(address) if address else keys.agent(agent_id),
+                agent=keys.agent(agent.id),
+                listed=keys.agents_of(agent.address),
                 due=keys.agents_due(partition),
                 events=keys.events(partition),
-                agent_id=agent_id,
-                found=found,
-                tolerated=1 if is_certain else PROBES_TO_CHANGE,
+                agent_id=agent.id,
+                found=probe.found or "",
+                tolerated=PROBES_TO_CHANGE if agent.is_remote else 1,  # what a record says needs no confirmation
                 day=day,
                 calm=CALM,
                 longest=LONGEST_PAUSE_DAYS * day,
                 again=AGAIN_MS,
                 hides=HIDES_MS,
-                posted=posted,
+                posted=agent.posted_at,
                 reason=card.reason if card else "*",
                 fields=flat_of(card.fields) if card else [],
             )
         )
-        word, *rest = cast("list[Any]", reply)
-        return cast("bytes", rest[0] if rest else word).decode()
+        match reply:
+            case [b"probed", bytes(liveness), int()]:
+                return liveness.decode()
+            case _:
+                return code_of(reply)
 
     async def read(self, agent_ids: Sequence[str]) -> list[StoredAgent | None]:
         """Entries, with what their inboxes say; None where there is none."""
@@ -284,7 +260,10 @@ class AgentStore:
         )
 
     async def remove(self, agent_id: str, address: str, proven_by: str, replay_id: str) -> None:
-        """Remove an entry. Raises Refused `agent.unknown`, `inbox.token`, `signature.replayed`."""
+        """Remove an entry, for who is `proven_by` what the script compares with the inbox (`lua/agent_remove.lua`).
+
+        Raises Refused `agent.unknown`, `inbox.token`, `signature.replayed`.
+        """
         partition = ids.partition_of(address)
         agent = keys.agent(agent_id)
         reply = await self._store.run(
@@ -300,9 +279,13 @@ class AgentStore:
                 agent_id=agent_id,
             )
         )
-        [word, *_] = cast("list[bytes]", reply)
-        if word != b"removed":
-            raise Refused(REFUSALS[word])
+        if reply != [b"removed"]:
+            raise _refused(reply)
+
+
+def _refused(reply: object) -> Refused:
+    """The refusal in a script's reply."""
+    return Refused(REFUSALS[cast("list[bytes]", reply)[0]])
 
 
 def _inbox_of(fields: Mapping[bytes, bytes] | StoreUnavailable) -> str:

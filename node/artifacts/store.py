@@ -20,7 +20,7 @@ from node.store import Store, ids, keys
 from node.store.decoding import flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
-from node.store.limits import DAY_MS, Rate, Taken
+from node.store.limits import DAY_MS, Rate, counted
 from node.store.long_poll import wait_for_change
 from node.store.steps import Key, Rest, Step, step
 
@@ -198,9 +198,8 @@ class ArtifactStore:
                 fields=flat_of(fields),
             )
         )
-        kind, allowed, remaining, reset_ms, *rest = cast("list[Any]", reply)
-        rate.settle(Taken.of(allowed, remaining, reset_ms))
-        match kind, rest:
+        kind, outcome = counted(rate, reply)
+        match kind, outcome:
             case b"registered", [now, row]:
                 counters.ARTIFACTS["registered"] += 1
                 stored, replayed = StoredArtifact.of(artifact_id, now, row), False

@@ -12,7 +12,7 @@ from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
-from node.store.limits import Rate, Taken
+from node.store.limits import Rate, counted
 from node.store.long_poll import wait_for_next
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Rest, step
@@ -166,10 +166,8 @@ class BoardStore:
                 fields=flat_of(fields),
             )
         )
-        kind, *counts = cast("list[Any]", reply)
-        if counts:  # a reply to an unknown thread is not counted
-            rate.settle(Taken.of(*counts[:3]))
-        match kind, counts[3:]:
+        kind, outcome = counted(rate, reply)
+        match kind, outcome:
             case b"added", [seq, created_at]:
                 return reply_id, seq, created_at, False
             case b"replayed", [seq, created_at, original]:

@@ -6,6 +6,7 @@ woken. Followers are told some at a time, and other requests are served in betwe
 """
 
 import asyncio
+import math
 from asyncio import sleep
 from collections import Counter, deque
 from collections.abc import Callable
@@ -21,10 +22,10 @@ READ_AT_ONCE = 100
 """Events read together."""
 
 POLL_SECONDS = 5.0
-"""Between two reads without a wake-up, in case one was lost."""
+"""The longest time between two reads without a wake-up, in case one was lost."""
 
 RETRY_SECONDS = 0.5
-"""Between two reads while Redis is out of reach."""
+"""Pause between two reads while Redis is out of reach."""
 
 KEPT_BYTES = 4 * 1024 * 1024
 """Size of the events kept for followers that are behind, and for new ones, besides the last that were read."""
@@ -33,16 +34,17 @@ MAX_BEHIND_BYTES = 256 * 1024
 """A follower with this much left to read is dropped: it is too slow, and all of that would have to be kept for it."""
 
 REST = 4.0
-"""After sending events, a broadcast rests for this many times as long as that took, so that its followers take a fifth
-of a process, however many they are. What happens meanwhile is sent to each of them together."""
+"""How long a broadcast rests after telling its followers of events, as a multiple of the time that took, so that they
+take a fifth of a process, however many they are. What happens meanwhile is sent to each of them together."""
 
 TOLD_AT_ONCE = 100
 """Followers told before other work has its turn: sending to them takes about a millisecond."""
 
 SELDOM_SECONDS = 0.25
-"""Events that come at least this long after the ones before are sent to all followers without a rest, so that they hear
-them soonest. Where events come thick and fast there is a rest after every TOLD_AT_ONCE followers; otherwise the threads
-that write to sockets would have all the processors for as long as it takes to write to thousands."""
+"""Events that come at least this long after the ones before reach all followers without a rest in between, so that they
+hear them soonest. Where events come faster there is a rest after every TOLD_AT_ONCE followers, and none for fewer;
+otherwise the threads that write to sockets would have all the processors for as long as it takes to write to thousands.
+"""
 
 MAX_SHARED = 8
 """Selections of types for which the pieces of a batch are kept until all followers have it. The bound keeps many
@@ -60,7 +62,7 @@ class Follower:
         self._broadcast = broadcast
         self._after = after
         self._number = 0
-        """Of the next frame to look at."""
+        """Number of the next frame to look at."""
         self._types = types
         self._news: asyncio.Future[None] | None = None
         """Resolved when there is something for `next`; None while nobody waits."""
@@ -94,9 +96,11 @@ class Follower:
 
     def tell(self, types: set[str]) -> None:
         """There are events of these types. Drops the follower if it has fallen too far behind."""
-        if self._news is None:
+        if self._news is None:  # its task is busy: it is sending, or about to wait again
             self._drop_if_too_slow()
-        elif not (self._news.done() or self._types.isdisjoint(types) or (self._hear and self._hear_next(self._hear))):
+        elif self._news.done() or self._types.isdisjoint(types):
+            return
+        elif self._hear is None or not self._hear_next(self._hear):
             self._wake()
 
     def end(self) -> None:
@@ -135,7 +139,7 @@ class Broadcast:
         self._followers: set[Follower] = set()
         self._frames: deque[Frame] = deque()
         self._first_number = 0
-        """Of the frames that are kept; frames are numbered from 0."""
+        """Number of the oldest frame that is kept; frames are numbered from 0."""
         self._floor: Position = START
         """All events after it are among the frames."""
         self._position: Position = START
@@ -145,9 +149,9 @@ class Broadcast:
         self._batch_after: Position = START
         """Where the last batch began."""
         self._batch_number = 0
-        """Of its first frame."""
+        """Number of its first frame."""
         self._shared: dict[frozenset[str], Frames] = {}
-        """Its frames, by the types that followers want; while they are told."""
+        """Its frames by the types that followers want, kept while they are told."""
         self._reading: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
 
@@ -162,7 +166,7 @@ class Broadcast:
         """A follower of what comes after a position; None if the events between that and now must be read first."""
         if self._reading is None:
             self._floor = self._position = after
-            self._reading = asyncio.create_task(self._read())
+            self._reading = asyncio.create_task(self._run())
         elif after < self._floor:
             return None
         follower = Follower(self, after, types)
@@ -204,27 +208,11 @@ class Broadcast:
         place = number - self._first_number
         return self._bytes - self._frames[place - 1].end if 0 < place <= len(self._frames) else self._bytes
 
-    async def _read(self) -> None:
-        loop = asyncio.get_running_loop()
-        ended = -SELDOM_SECONDS
+    async def _run(self) -> None:
+        """Read for the followers until the last one has left, or there is nothing to follow any more."""
         try:
             with await self._wakeups.listen(self._source.channel) as self._listener:
-                while self._followers:
-                    self._listener.forget()
-                    try:
-                        batch = await self._source.read(self._position, READ_AT_ONCE, self._source.types)
-                    except StoreUnavailable:
-                        await sleep(RETRY_SECONDS)
-                        continue
-                    began = loop.time()
-                    rest = REST if began - ended < SELDOM_SECONDS else 0.0
-                    await self._publish(batch, rest)
-                    if batch.events:
-                        if not rest:
-                            await sleep(REST * (loop.time() - began))
-                        ended = loop.time()
-                    if not batch.has_more:
-                        await self._listener.next(POLL_SECONDS)
+                await self._read(self._listener)
         except (Refused, CursorTooOld):
             pass  # the entity is gone, or this process was cut off for so long that its followers must start again
         finally:
@@ -236,8 +224,26 @@ class Broadcast:
             self._bytes = 0
             self.end()
 
-    async def _publish(self, batch: Batch, rest: float) -> None:
-        """Send a batch to all followers, resting `rest` times as long as each TOLD_AT_ONCE of them took."""
+    async def _read(self, listener: Listener) -> None:
+        told_at = -math.inf
+        loop = asyncio.get_running_loop()
+        while self._followers:
+            listener.forget()
+            try:
+                batch = await self._source.read(self._position, READ_AT_ONCE, self._source.types)
+            except StoreUnavailable:
+                await sleep(RETRY_SECONDS)
+                continue
+            is_seldom = loop.time() - told_at >= SELDOM_SECONDS
+            self._keep(batch)
+            if batch.events:
+                await self._tell({event.type for event in batch.events}, is_seldom=is_seldom)
+                told_at = loop.time()
+            if not batch.has_more:
+                await listener.next(POLL_SECONDS)
+
+    def _keep(self, batch: Batch) -> None:
+        """Add the events of a batch to those in memory, and drop the oldest if they are too many."""
         # Before the new ones are added: a whole batch stays until those who wait for it have it, however large it is.
         while self._frames and self._bytes - self._frames[0].end >= KEPT_BYTES:
             self._floor = self._frames.popleft().position
@@ -248,15 +254,19 @@ class Broadcast:
             self._frames.append(frame := Frame(self._source.name, event, self._bytes))
             self._bytes = frame.end
         self._position = batch.position
-        types = {event.type for event in batch.events}
+
+    async def _tell(self, types: set[str], *, is_seldom: bool) -> None:
+        """Tell all followers that there are events of these types, and rest: after the last, or in between."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        for number, follower in enumerate(list(self._followers) if types else (), 1):
+        all_began = began = loop.time()
+        for number, follower in enumerate(list(self._followers), 1):
             follower.tell(types)
             if number % TOLD_AT_ONCE == 0:
-                await sleep(rest * (loop.time() - began))
+                await sleep(0 if is_seldom else REST * (loop.time() - began))
                 began = loop.time()
         self._shared.clear()
+        if is_seldom:
+            await sleep(REST * (loop.time() - all_began))
 
 
 class Broadcasts:

@@ -8,6 +8,7 @@ from node.common.timestamps import timestamp
 from node.feedback.model import Report
 from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, Store, ids, keys
+from node.store.bulk import bulk
 from node.store.decoding import entry_id, fields_of, text
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import Rate, Taken
@@ -81,7 +82,7 @@ class FeedbackStore:
 
     async def reports(self) -> AsyncIterator[Report]:
         """All reports that are kept, newest first. Raises StoreUnavailable."""
-        pages = await self._store.commands(_newest(partition, "+") for partition in range(ids.PARTITIONS))
+        pages = await bulk(self._store, [_newest(partition, "+") for partition in range(ids.PARTITIONS)])
         waiting = {partition: page for partition, page in enumerate(map(_entries, pages)) if page}
         while waiting:
             partition = max(waiting, key=lambda partition: entry_id(waiting[partition][-1][0]))

@@ -76,10 +76,9 @@ class InboxApi:
             proof = await self._proof(request)
             named = self._inboxes.named(proof)
             idempotency = idempotency_key(request, f"inbox:{named}", body)
-            card = wanted.card or None
-            if card:
-                await self._judge(request, named, card)
-            place = ""
+            if wanted.card:
+                await self._judge(request, named, wanted.card)
+            place = None
             if await self._inboxes.is_renewal(proof):
                 await permit.count()
             else:
@@ -90,11 +89,8 @@ class InboxApi:
                 await permit.replay()
             elif not opening.is_new:
                 await permit.release()
-            if card:
-                is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `proven`
-                owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
-                with after_write("the inbox is open"):
-                    await self._listing.enter(permit.client, card, owner)
+            if wanted.card:
+                await self._enter(permit.client, wanted.card, proof, opened)
         return _private(created(opened, opened.url) if opening.is_new else json_response(opened))
 
     @Operation(
@@ -243,6 +239,13 @@ class InboxApi:
             await permit.count()
             await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
             await self._listing.judge(address, card)
+
+    async def _enter(self, client: str, card: InboxCard, proof: InboxProof, opened: OpenedInbox) -> None:
+        """List the card of an inbox that is open now, for its owner: by the key that has signed, or by its token."""
+        is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `proven`
+        owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
+        with after_write("the inbox is open"):
+            await self._listing.enter(client, card, owner)
 
     async def _proof(self, request: Request) -> InboxProof:
         return await proof_of(request, self._signatures)

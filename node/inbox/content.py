@@ -26,7 +26,7 @@ from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
 KEY_BYTES = 32
-"""Of an X25519 public key."""
+"""Size of an X25519 public key."""
 
 
 def inbox_fields(wanted: NewInbox) -> dict[str, str]:

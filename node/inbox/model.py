@@ -1,4 +1,4 @@
-"""What inboxes take and show over HTTP (NETWORK 1)."""
+"""What inboxes take and show over HTTP, and, at the end, what the A2A agents in front of them are given (NETWORK 1)."""
 
 from typing import Annotated, Literal
 
@@ -6,13 +6,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 END = "$(?!\\n)"
-"""The end of a text. Without the second half, Python takes a line feed for it."""
+"""Matches the end of a text; `$` alone would also match before a line feed at the end."""
 
 LABEL_LENGTH = 120
 DESCRIPTION_LENGTH = 2000
 MAX_CONTACTS = 100
 CARD_BYTES = 16 * 1024
-"""Of the JSON of an agent card's name, description and skills."""
+"""Most bytes of the JSON of an agent card's name, description and skills."""
 BODY_BYTES = 16 * 1024
 """UTF-8 bytes of a message or a reply."""
 CIPHERTEXT_LENGTH = 24 * 1024
@@ -26,7 +26,7 @@ MONTH = 2_592_000  # seconds
 USUAL_LIFE_SECONDS = 604_800
 """Life of a message in an inbox that says nothing about it: 7 days."""
 MAX_PUSH_CONFIGS = 4
-"""Of one task. Each makes the node send what changes."""
+"""Push notification configs of one task. The node sends each change to all of them."""
 
 Policy = Literal["open", "signed", "contacts"]
 InboxMessageStatus = Literal["queued", "read", "done", "refused", "input_required", "expired", "withdrawn"]
@@ -334,7 +334,7 @@ class Turn(msgspec.Struct, frozen=True):
     task: str = ""
     """The id of the first message; empty if this is the first."""
     before: str = ""
-    """The id of the last one before this."""
+    """The id of the last one before this, which asked for it; empty if this is the first."""
     context: str = ""
     context_name: str = ""
     """What the context is called in a key."""
@@ -371,12 +371,12 @@ class InboxTask(msgspec.Struct, frozen=True):
 
     @property
     def changed(self) -> tuple[int, str]:
-        """When it last changed (ms), and its id: its place among others."""
+        """Its place among others: when it last changed (ms), and its id."""
         return self.last.at, self.id
 
     @property
     def stands(self) -> tuple[str, str]:
-        """Changes whenever the task does."""
+        """Where it stands: its last message and the status of that. It differs after every change of the task."""
         return self.last.id, self.last.status
 
 

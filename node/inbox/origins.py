@@ -1,4 +1,4 @@
-"""Whom inboxes, and the messages that they hold, came from: for the operator alone."""
+"""Which clients and keys inboxes, and the messages that they hold, came from: for the operator alone."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import cast
@@ -19,7 +19,7 @@ class _Signed(msgspec.Struct):
 
 
 def sender_name(address: str, client: str) -> str:
-    """A client by the name that it has in one inbox alone."""
+    """The name of a client within one inbox; in every other one it has another."""
     return ids.digest(address, client)[:16]
 
 

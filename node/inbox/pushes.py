@@ -6,7 +6,7 @@ from node.inbox.push_store import PushStore
 from node.inbox.tasks import InboxTasks
 
 TRIES = 3
-"""To add a config to a task that gets another message meanwhile."""
+"""Attempts to add a config to a task that gets another message meanwhile."""
 
 
 class InboxPushes:

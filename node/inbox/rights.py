@@ -4,10 +4,25 @@ An inbox_token names its address and epoch, so that the script that uses it can 
 receipt_token is for one message.
 """
 
+import msgspec
+
 from node.common.tokens import Tokens
 
 BY_KEY = "*"
 """In place of an epoch, for a request signed by the key of the address. No epoch has this name."""
+
+UNPROVEN = ""
+"""In place of an epoch, for an address that was made just now."""
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The owner of an inbox, as far as a request proves it. The script that acts on the inbox has the last word."""
+
+    address: str
+    proven_by: str
+    """The epoch of the token that was shown, which a script compares with that of the inbox; or BY_KEY."""
+    replay_id: str = ""
+    """The same for every use of the signature that is good for one write; empty if there is none."""
 
 
 class InboxTokens:

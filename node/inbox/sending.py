@@ -23,6 +23,11 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     turn: Turn | None
     """Its place in a task, if it belongs to one."""
 
+    @property
+    def task_id(self) -> str:
+        """The id of the first message of its task, which may be this one; empty if it belongs to none."""
+        return (self.turn.task or self.id) if self.turn else ""
+
     @classmethod
     def of(
         cls,

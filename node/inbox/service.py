@@ -1,6 +1,5 @@
 """The rules of inboxes: who may open, write to, read and settle what (NETWORK 1)."""
 
-import secrets
 from typing import cast
 
 import msgspec
@@ -11,7 +10,7 @@ from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.inbox.content import inbox_fields, reply_fields
-from node.inbox.message_store import InboxMessageStore, Sent, StoredReceipt
+from node.inbox.message_store import InboxMessageStore, Sent
 from node.inbox.model import (
     Answer,
     CardSkill,
@@ -34,7 +33,8 @@ from node.inbox.model import (
     Settlement,
 )
 from node.inbox.pushes import InboxPushes
-from node.inbox.rights import BY_KEY, InboxTokens
+from node.inbox.receipt_store import ReceiptStore, StoredReceipt
+from node.inbox.rights import BY_KEY, UNPROVEN, InboxTokens, Owner
 from node.inbox.sending import Sending
 from node.inbox.store import CARD, INBOX_LIFE_MS, QUOTA, InboxStore, Opening
 from node.inbox.tasks import InboxTasks
@@ -53,68 +53,66 @@ class Inboxes:
         self,
         store: InboxStore,
         messages: InboxMessageStore,
-        tasks: InboxTasks,
+        receipts: ReceiptStore,
         settings: Settings,
         tokens: Tokens,
         targets: TargetPolicy,
     ) -> None:
         self._store = store
         self._messages = messages
+        self._receipts = receipts
         self._tokens = InboxTokens(tokens)
         self._targets = targets
-        self.tasks = tasks
-        """Messages that make up A2A tasks."""
         self._base = f"{settings.public_url}/api/v1/inboxes/"
 
     async def is_renewal(self, proof: InboxProof) -> bool:
         """Whether a request to open an inbox is about one that is there, or was. Raises StoreUnavailable."""
         return proof.token is not None or (bool(proof.signer) and await self._store.exists(proof.signer))
 
-    def proven(self, proof: InboxProof) -> tuple[str, str]:
-        """The address that a request proves, and how: BY_KEY, or the epoch of a token, which a script compares.
+    def proven(self, proof: InboxProof) -> Owner:
+        """The owner that a request proves; a token that is shown counts, not the signature beside it.
 
         Raises Refused `inbox.proof` if it proves none, `inbox.token`.
         """
         if proof.is_empty:
             raise Refused("inbox.proof")
-        owner = self._tokens.owner_of(proof.token)
-        if proof.token is not None and owner is None:
+        if proof.token is None:
+            return Owner(proof.signer, BY_KEY, proof.replay_id)
+        named = self._tokens.owner_of(proof.token)
+        if named is None:
             raise Refused("inbox.token")
-        return owner or (proof.signer, BY_KEY)
+        return Owner(*named, proof.replay_id)
 
     def named(self, proof: InboxProof) -> str:
         """The address that a request to open an inbox is about; empty for one that is yet to be made.
 
         Raises Refused `inbox.token`.
         """
-        return "" if proof.is_empty else self.proven(proof)[0]
+        return "" if proof.is_empty else self.proven(proof).address
 
     async def open(
-        self, client: str, place: str, wanted: NewInbox, proof: InboxProof, idempotency: IdempotencyKey | None
+        self, client: str, place: str | None, wanted: NewInbox, proof: InboxProof, idempotency: IdempotencyKey | None
     ) -> tuple[OpenedInbox, Opening]:
         """Open an inbox for a client, or renew the one of which the request shows token or signature.
 
-        `place` is the place of a new one among those that the client may have, empty if they are not counted. Raises
-        Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `idempotency.short`,
-        `signature.replayed`, StoreUnavailable.
+        `place` is the place of a new one among those that the client may have, empty if they are not counted; None for
+        a renewal (`is_renewal`). Raises Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`,
+        `idempotency.short`, `signature.replayed`, StoreUnavailable.
         """
         if proof.is_empty:
-            address, proven_by = self._store.new_address(idempotency.partition if idempotency else None), ""
+            owner = Owner(self._store.new_address(idempotency.partition if idempotency else None), UNPROVEN)
         else:
-            address, proven_by = self.proven(proof)
+            owner = self.proven(proof)
         fields = inbox_fields(wanted)
         if wanted.callback_url is None:
             fields["callback_url"] = ""
         elif wanted.callback_url is not msgspec.UNSET:
             fields |= await self._targets.accept(wanted.callback_url, client)
         opening = await self._store.open(
-            address,
-            proven_by,
-            secrets.token_hex(8),
+            owner,
             fields,
             rotate=wanted.rotate,
-            place=Quota(QUOTA, client, place),
-            replay_id=proof.replay_id,
+            place=None if place is None else Quota(QUOTA, client, place),
             idempotency=idempotency,
         )
         if opening.replayed_at and idempotency:
@@ -169,7 +167,7 @@ class Inboxes:
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `signature.replayed`, StoreUnavailable.
         """
-        await self._store.close(address, await self._owner(address, proof), proof.replay_id)
+        await self._store.close(await self._owner(address, proof))
         return ClosedInbox(address)
 
     async def usage(self, address: str) -> InboxUsage:
@@ -182,7 +180,7 @@ class Inboxes:
     async def end(self, address: str) -> InboxUsage:
         """Close an inbox for the operator: how much it held. Raises Refused `inbox.unknown`, StoreUnavailable."""
         usage = await self.usage(address)
-        await self._store.close(address, BY_KEY)
+        await self._store.close(Owner(address, BY_KEY))
         return usage
 
     async def take_out(self, address: str, message_id: str) -> None:
@@ -220,8 +218,8 @@ class Inboxes:
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
-        proven_by = await self._owner(address, proof)
-        page = await self._messages.read_waiting(address, proven_by, query.since_seq, query.limit, query.wait)
+        owner = await self._owner(address, proof)
+        page = await self._messages.read_waiting(owner, query.since_seq, query.limit, query.wait)
         # A reader that is ahead of the inbox has seen messages that a failover lost; it goes on from the present end.
         seen = page.messages[-1].seq if page.messages else min(query.since_seq, page.last_seq)
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
@@ -234,8 +232,8 @@ class Inboxes:
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
-        proven_by = await self._owner(address, proof)
-        await self._messages.read(address, proven_by, 0, 0)  # the script knows a token that was rotated
+        owner = await self._owner(address, proof)
+        await self._messages.read(owner, 0, 0)  # the script knows a token that was rotated
 
     async def settle(self, address: str, message_id: str, settlement: Settlement, proof: InboxProof) -> SettledMessage:
         """Settle a message. Idempotent for the same settlement.
@@ -244,19 +242,18 @@ class Inboxes:
         StoreUnavailable.
         """
         fields = reply_fields(settlement)
-        proven_by = await self._owner(address, proof)
+        owner = await self._owner(address, proof)
         _require_message(message_id)
-        status = settlement.status
-        seq, settled_at = await self._messages.settle(address, message_id, proven_by, status, fields)
-        return SettledMessage(message_id, seq, status, timestamp(settled_at))
+        seq, settled_at = await self._messages.settle(owner, message_id, settlement.status, fields)
+        return SettledMessage(message_id, seq, settlement.status, timestamp(settled_at))
 
     async def settle_through(self, address: str, through: int, proof: InboxProof) -> SettledThrough:
         """Settle all messages up to a number as done.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
-        proven_by = await self._owner(address, proof)
-        return SettledThrough(through, await self._messages.settle_through(address, proven_by, through))
+        owner = await self._owner(address, proof)
+        return SettledThrough(through, await self._messages.settle_through(owner, through))
 
     async def receipt(self, address: str, message_id: str, query: ReceiptQuery, proof: InboxProof) -> Receipt:
         """What became of a message, for its sender or the owner; waiting for another status if asked to.
@@ -275,10 +272,10 @@ class Inboxes:
             known = known or (found.status if found else None)
             return found is None or found.is_over or found.status != known
 
-        found = await self._messages.wait(address, message_id, query.wait, is_new)
+        found = await self._receipts.wait(address, message_id, query.wait, is_new)
         if found is None:
             raise Refused("receipt.unknown")
-        if owner not in (None, BY_KEY, found.epoch):
+        if owner and owner.proven_by not in (BY_KEY, found.epoch):
             raise Refused("inbox.token")
         return receipt_of(message_id, found)
 
@@ -297,18 +294,18 @@ class Inboxes:
         seq, settled_at = await self._messages.withdraw(address, message_id)
         return SettledMessage(message_id, seq, "withdrawn", timestamp(settled_at))
 
-    async def _owner(self, address: str, proof: InboxProof) -> str:
-        """How the owner is proven: BY_KEY, or the epoch of a token, which the script compares.
+    async def _owner(self, address: str, proof: InboxProof) -> Owner:
+        """The owner of this inbox, by either of what a request may show.
 
         Raises Refused `inbox.unknown`, `inbox.proof` if nothing is shown, `inbox.token` if it is wrong,
         StoreUnavailable.
         """
         _require_address(address)
         if proof.signer == address:
-            return BY_KEY
-        owner = self._tokens.owner_of(proof.token)
-        if owner and owner[0] == address:
-            return owner[1]
+            return Owner(address, BY_KEY, proof.replay_id)
+        named, epoch = self._tokens.owner_of(proof.token) or ("", "")
+        if named == address:
+            return Owner(address, epoch, proof.replay_id)
         if not await self._store.exists(address):
             raise Refused("inbox.unknown")
         raise Refused("inbox.token" if proof.token is not None or proof.signer else "inbox.proof")

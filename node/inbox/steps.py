@@ -25,6 +25,7 @@ def inbox_open(
     step: int,
     client: str,
     place: str,
+    renews: int,
     fields: Rest,
 ) -> None:
     """Open an inbox, or renew it."""
@@ -72,11 +73,11 @@ def inbox_send(
     idem: Key,
     replay: Key,
     events: Key,
-    task: Key,
-    asked: Key,
-    context: Key,
-    pushes: Key,
     push_ends: Key,
+    task: Key,
+    context: Key,
+    asked: Key,
+    pushes: Key,
     count: int,
     window: int,
     digest: str,

@@ -4,6 +4,7 @@ A hash lives until its owner has not been there for INBOX_LIFE_MS. Nothing of an
 of its last message if a key can open it anew, and the receipts that senders still may read.
 """
 
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
@@ -12,7 +13,9 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.inbox import steps
+from node.inbox.rights import Owner
 from node.store import Store, StoreUnavailable, ids, keys
+from node.store.bulk import bulk
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS, LimitStore, Quota
@@ -22,7 +25,8 @@ INBOX_LIFE_MS = 30 * DAY_MS
 """Life of an inbox after its owner last read or renewed it."""
 
 LAST_SEQ_KEPT_MS = 365 * DAY_MS
-"""How long a key that opens its inbox anew goes on counting messages where it stopped; that keeps 100 bytes."""
+"""How long the number of the last message outlives an inbox that its key can open anew, so that counting goes on where
+it stopped. It takes 100 bytes."""
 
 MAX_HELD = 256
 """Unsettled messages of one inbox."""
@@ -91,40 +95,39 @@ class InboxStore:
 
     async def open(
         self,
-        address: str,
-        proof: str,
-        epoch: str,
+        owner: Owner,
         fields: Mapping[str, str],
         *,
         rotate: bool,
-        place: Quota,
-        replay_id: str,
+        place: Quota | None,
         idempotency: IdempotencyKey | None,
     ) -> Opening:
-        """Open the inbox or renew it, with `epoch` if that is to change; a new one has its `place` in a quota.
+        """Open the inbox, with its `place` in a quota, or renew it, with a new epoch if `rotate`.
 
+        Without a place it is renewed only: one that was closed a moment ago stays so, or no quota would count it.
         Raises Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        partition = ids.partition_of(address)
-        inbox = keys.inbox(address)
+        address = owner.address
+        partition, inbox = ids.partition_of(address), keys.inbox(address)
         reply = await self._store.run(
             steps.inbox_open(
                 inbox=inbox,
                 last_seq=keys.inbox_last_seq(address),
                 idem=record_key(idempotency, partition, inbox),
-                replay=replay_key(replay_id, partition, inbox),
+                replay=replay_key(owner.replay_id, partition, inbox),
                 digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(replay_id),
-                proof=proof,
+                replay_ttl=replay_ttl(owner.replay_id),
+                proof=owner.proven_by,
                 address=address,
-                epoch=epoch,
+                epoch=secrets.token_hex(8),
                 rotate=int(rotate),
                 life=INBOX_LIFE_MS,
                 kept=last_seq_kept(address),
                 step=DAY_MS,
-                client=place.client,
-                place=place.name,
+                client=place.client if place else "",
+                place=place.name if place else "",
+                renews=int(place is None),
                 fields=flat_of(fields),
             )
         )
@@ -174,11 +177,12 @@ class InboxStore:
             case _:
                 raise refused(reply)
 
-    async def close(self, address: str, proof: str, replay_id: str = "") -> None:
+    async def close(self, owner: Owner) -> None:
         """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`, StoreUnavailable.
         """
+        address = owner.address
         partition, inbox = ids.partition_of(address), keys.inbox(address)
         reply = await self._store.run(
             steps.inbox_close(
@@ -187,22 +191,23 @@ class InboxStore:
                 messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 push_ends=keys.inbox_push_ends(partition),
-                replay=replay_key(replay_id, partition, inbox),
+                replay=replay_key(owner.replay_id, partition, inbox),
                 agents=keys.agents_of(address),
                 due=keys.agents_due(partition),
                 events=keys.events(partition),
-                proof=proof,
-                replay_ttl=replay_ttl(replay_id),
+                proof=owner.proven_by,
+                replay_ttl=replay_ttl(owner.replay_id),
                 kept=last_seq_kept(address),
                 address=address,
             )
         )
         match cast("list[Any]", reply):
             case [b"closed", client, place, ended]:
-                channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
-                with suppress(StoreUnavailable):  # the place counts until its time is over, and a wait until its own
-                    await self._store.commands(("SPUBLISH", channel, "expired") for channel in channels)
+                with suppress(StoreUnavailable):  # the place counts until its time is over
                     await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
+                channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
+                with suppress(StoreUnavailable):  # who waits for a receipt waits until its time is over
+                    await bulk(self._store, [("SPUBLISH", channel, "expired") for channel in channels])
             case _:
                 raise refused(reply)
 

@@ -9,14 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from node.common.refusal import Refused
-from node.inbox import steps
-from node.inbox.message_store import InboxMessageStore, StoredReceipt
 from node.inbox.model import InboxTask, InboxTurn
+from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.store import Store, keys
-from node.store.bulk import bulk, bulk_steps
+from node.store.bulk import bulk
 from node.store.decoding import text
 from node.store.long_poll import wait_for_change
-from node.store.steps import Step
 
 STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at")
 """Fields of a receipt that say how its message stands, without what anybody said."""
@@ -25,9 +23,9 @@ STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled
 class InboxTaskStore:
     """Reads tasks, and waits for what becomes of them."""
 
-    def __init__(self, store: Store, messages: InboxMessageStore) -> None:
+    def __init__(self, store: Store, receipts: ReceiptStore) -> None:
         self._store = store
-        self._messages = messages
+        self._receipts = receipts
 
     @property
     def may_wait(self) -> bool:
@@ -36,20 +34,24 @@ class InboxTaskStore:
 
     async def read(self, address: str, task_id: str, most: int | None = None) -> InboxTask | None:
         """A task with its last `most` messages, or all; None if none began with that one. Raises StoreUnavailable."""
-        first = await self._messages.receipt(address, task_id)
+        first = await self._receipts.read(address, task_id)
         if first is None or first.fields.get(b"task") != task_id.encode():
             return None
         others = first.fields[b"turns"].decode().split()[1:]
         wanted = others if most is None else others[-max(most, 1) :]
-        replies = await bulk_steps(self._store, [_reading(address, each) for each in wanted])
+        receipts = await self._receipts.read_many(address, wanted)
         found = [(task_id, first)] if most is None or not others or most > len(others) else []
-        found += [
-            (each, read) for each, reply in zip(wanted, replies, strict=True) if (read := StoredReceipt.of(reply))
-        ]
+        found += [(each, receipt) for each, receipt in zip(wanted, receipts, strict=True) if receipt]
         if others and (not found or found[-1][0] != others[-1]):
             return None
         turns = [_turn(each, read) for each, read in found]
         return InboxTask(task_id, first.fields[b"context"].decode(), turns, found[-1][1].lasts)
+
+    async def of_message(self, address: str, message_id: str) -> InboxTask | None:
+        """The task that a message is of; None if it is of none, or its time is over. Raises StoreUnavailable."""
+        receipt = await self._receipts.read(address, message_id)
+        named = receipt.fields.get(b"task") if receipt else None
+        return await self.read(address, named.decode()) if named else None
 
     async def heads(self, address: str, task_ids: Sequence[str]) -> list[InboxTask]:
         """How those of the tasks that are there stand, without what anybody said. Raises StoreUnavailable."""
@@ -64,9 +66,9 @@ class InboxTaskStore:
 
     async def _standing(self, address: str, message_ids: Sequence[str]) -> dict[str, StoredReceipt]:
         """How messages of tasks stand, by their ids; those of none are left out."""
-        replies = await bulk_steps(self._store, [_reading(address, each, STANDING) for each in message_ids])
-        found = {each: StoredReceipt.of(reply) for each, reply in zip(message_ids, replies, strict=True)}
-        return {each: receipt for each, receipt in found.items() if receipt and b"task" in receipt.fields}
+        receipts = await self._receipts.read_many(address, message_ids, STANDING)
+        found = zip(message_ids, receipts, strict=True)
+        return {each: receipt for each, receipt in found if receipt and b"task" in receipt.fields}
 
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask | None], bool]
@@ -91,11 +93,6 @@ class InboxTaskStore:
         if not is_open:
             raise Refused("inbox.unknown")
         return [each.decode() for each in cast("list[bytes]", found)]
-
-
-def _reading(address: str, message_id: str, names: Sequence[str] = ()) -> Step:
-    receipt = keys.inbox_receipt(address, message_id)
-    return steps.inbox_receipt(inbox=keys.inbox(address), receipt=receipt, names=names)
 
 
 def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:

@@ -71,9 +71,7 @@ class InboxTasks:
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
         """The task that a message is of; None if it is of none, or its time is over. Raises StoreUnavailable."""
-        receipt = await self._messages.receipt(address, message_id)
-        named = receipt.fields.get(b"task") if receipt else None
-        return await self._store.read(address, named.decode()) if named else None
+        return await self._store.of_message(address, message_id)
 
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask], bool]

@@ -3,15 +3,16 @@
 import msgspec
 
 from node.common.timestamps import timestamp
-from node.inbox.message_store import HeldMessage, StoredReceipt
+from node.inbox.message_store import HeldMessage
 from node.inbox.model import Answer, InboxContent, InboxMessage, LastSeen, Receipt
+from node.inbox.receipt_store import StoredReceipt
 from node.inbox.store import StoredInbox
 from node.store.decoding import text
 from node.store.limits import DAY_MS
 
 HOUR_MS = 3600_000
 SEEN: tuple[tuple[int, LastSeen], ...] = ((HOUR_MS, "hour"), (DAY_MS, "day"), (7 * DAY_MS, "week"))
-"""What others learn of when the owner of an inbox was last there: within how many milliseconds."""
+"""How others are told when the owner of an inbox was last there: the word for within so many milliseconds."""
 
 
 def receipt_of(message_id: str, stored: StoredReceipt) -> Receipt:

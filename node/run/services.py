@@ -30,6 +30,7 @@ from node.feedback.store import FeedbackStore
 from node.inbox.message_store import InboxMessageStore
 from node.inbox.origins import InboxOrigins
 from node.inbox.push_store import PushStore
+from node.inbox.receipt_store import ReceiptStore
 from node.inbox.service import Inboxes, InboxPushes, InboxTasks
 from node.inbox.store import InboxStore
 from node.inbox.task_store import InboxTaskStore
@@ -114,9 +115,10 @@ class Services:
         lines = SessionStore(store, idempotency_ttl, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)
         inboxes = InboxStore(store, LimitStore(store), idempotency_ttl)
-        held = InboxMessageStore(store, inboxes, idempotency_ttl)
-        tasks = InboxTasks(InboxTaskStore(store, held), held, tokens)
-        self.inboxes = Inboxes(inboxes, held, tasks, settings, tokens, targets)
+        receipts = ReceiptStore(store)
+        held = InboxMessageStore(store, inboxes, receipts, idempotency_ttl)
+        tasks = InboxTasks(InboxTaskStore(store, receipts), held, tokens)
+        self.inboxes = Inboxes(inboxes, held, receipts, settings, tokens, targets)
         self.inbox_origins = InboxOrigins(store)
         self.inbox_agents = InboxAgents(tasks, settings)
         self.pushes = InboxPushes(PushStore(store), tasks)

@@ -13,7 +13,7 @@ from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import fields_of, flat_of, text
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
-from node.store.limits import Quota, Rate, Taken
+from node.store.limits import Quota, Rate, counted
 from node.store.long_poll import wait_for_next
 from node.store.steps import Key, Rest, step
 
@@ -149,12 +149,10 @@ class SessionStore:
                 fields=fields,
             )
         )
-        kind, *counts = cast("list[Any]", reply)
-        if counts:  # a request to a session that is gone is not counted
-            rate.settle(Taken.of(*counts[:3]))
+        kind, outcome = counted(rate, reply)
         if kind in REFUSALS:
             raise Refused(REFUSALS[kind])
-        seq, received_at = counts[3:]
+        seq, received_at = outcome
         return seq, received_at, kind == b"replayed"
 
     async def poll(self, session_id: str, since_seq: int, limit: int) -> LinePage | None:

@@ -92,6 +92,18 @@ class Rate(Protocol):
         ...
 
 
+def counted(rate: Rate, reply: object) -> tuple[bytes, list[Any]]:
+    """Settle how a script has counted a request: the word of its reply, and what follows the counts.
+
+    A reply of a word alone says that the entity is not there; such a request is not counted. Raises Refused
+    `limit.exceeded`.
+    """
+    word, *counts = cast("list[Any]", reply)
+    if counts:
+        rate.settle(Taken.of(*counts[:3]))
+    return word, counts[3:]
+
+
 class Quota(NamedTuple):
     """A place among the things of a kind that a client may have at a time. It expires, or is released."""
 

@@ -7,10 +7,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from node.agents.entry import StoredAgent, id_of
+from node.agents.entry import AgentRow, StoredAgent, id_of, stored_agent
+from node.agents.findings import CheckResult, Finding, Probe
 from node.agents.lists import AgentLists
 from node.agents.model import LIVENESS, Liveness
-from node.agents.store import AGAIN_MS, CALM, LONGEST_PAUSE_DAYS, AgentStore, CheckResult
+from node.agents.store import AGAIN_MS, CALM, LONGEST_PAUSE_DAYS, AgentStore
 from node.callbacks.owners import publisher_of
 from node.store import ids, keys
 from node.store.limits import DAY_MS
@@ -88,12 +89,13 @@ class EntryMachine(StoreMachine):
             assert self.run_step(self._entries.settle(entry, late, DAY_MS)) == "stale"
         return outcome
 
-    def _probed(self, found: str, card: CheckResult | None = None, before: int = 0) -> str:
+    def _probed(self, found: Finding | None, card: CheckResult | None = None, before: int = 0) -> str:
         """`before`: how much later the agent was posted than the one that was probed."""
-        entry = self._entry()
-        posted = entry.posted_at - before if entry else 0
-        probed = self._entries.probed(self._id, HOST, found, day=DAY_MS, is_certain=False, posted=posted, card=card)
-        return self.run_step(probed)
+        entry = self._entry() or stored_agent(
+            self._id, AgentRow.of({b"address": HOST.encode(), b"proof": b"domain"}, None)
+        )
+        probed = msgspec.structs.replace(entry, posted_at=entry.posted_at - before)
+        return self.run_step(self._entries.probed(probed, Probe(found, card), DAY_MS))
 
     def _note(self, found: Liveness, *, has_changed: bool = False, is_elsewhere: bool = False) -> None:
         """What a probe has found."""
@@ -181,7 +183,7 @@ class EntryMachine(StoreMachine):
     @precondition(lambda self: self.status == "listed")
     @rule()
     def a_probe_cannot_be_made(self) -> None:
-        assert self._probed("") == "later"
+        assert self._probed(None) == "later"
         assert self._due_in() == AGAIN_MS
 
     @precondition(lambda self: self.status == "listed")
@@ -204,10 +206,16 @@ class EntryMachine(StoreMachine):
         assert self._probed(found) == "asked"
 
     @precondition(lambda self: self.status in ("", "rejected"))
-    @rule(found=st.sampled_from(("", "open", "gone")))
-    def a_probe_ends_of_what_is_not_listed_any_more(self, found: str) -> None:
+    @rule(found=st.sampled_from((None, "open", "gone")))
+    def a_probe_ends_of_what_is_not_listed_any_more(self, found: Finding | None) -> None:
         assert self._probed(found) == "unknown"
         assert self._due_in() is None
+
+    @rule()
+    def a_worker_has_found_no_entry_a_moment_ago(self) -> None:
+        due = self._due_in()
+        self.run_step(self._entries.unschedule(self._id))
+        assert self._due_in() == (due if self.status else None)
 
     @rule(seconds=st.sampled_from((MINUTE, 10 * MINUTE, DAY, WEEK, LIFE)))
     def wait(self, seconds: int) -> None:

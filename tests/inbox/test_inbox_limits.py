@@ -1,5 +1,6 @@
 """What one client may do with inboxes in a minute, and how many it may have (NETWORK 1)."""
 
+from node.config import Limit, Limits
 from tests.inbox.calls import (
     INBOXES,
     UNKNOWN_ADDRESS,
@@ -60,4 +61,18 @@ async def test_an_address_has_a_number_of_inboxes_and_can_renew_them(
         assert renewed.status_code == 200
         assert (await send_signed(node, signed("POST", INBOXES, {"label": "y"}))).status_code == 200
         await closed(node, first)
+        await opened(node)
+
+
+async def test_a_full_inbox_that_is_closed_frees_its_place_where_few_calls_may_be_under_way(
+    empty_redis: RedisServer | Cluster,
+) -> None:
+    free = Limit(0, 1)
+    limits = Limits(inbox_send=free, inbox_sender=free)
+    async with running(settings_for(empty_redis.url, max_in_flight=32, client_inboxes=1, limits=limits)) as node:
+        inbox = await opened(node)
+        for client in (node.client_at("198.51.100.1"), node.client_at("198.51.100.2")):
+            for _ in range(32):
+                await sent(node, inbox, client)
+        assert (await closed(node, inbox)).status_code == 200
         await opened(node)

@@ -21,10 +21,9 @@ from node.inbox.model import (
     SentInboxMessage,
     Settlement,
 )
+from node.inbox.receipt_store import ReceiptStore
 from node.inbox.service import Inboxes
 from node.inbox.store import INBOX_LIFE_MS, QUOTA, InboxStore
-from node.inbox.task_store import InboxTaskStore
-from node.inbox.tasks import InboxTasks
 from node.store import ids, keys
 from node.store.idempotency import bound_key
 from node.store.limits import LimitStore
@@ -79,9 +78,9 @@ class InboxMachine(StoreMachine):
         message_store.MAX_HELD_EACH = MOST_EACH
         self._limits = LimitStore(self.store)
         inboxes = InboxStore(self.store, self._limits, REMEMBERED)
-        held = InboxMessageStore(self.store, inboxes, REMEMBERED)
-        tasks = InboxTasks(InboxTaskStore(self.store, held), held, Tokens(SECRET))
-        self._inboxes = Inboxes(inboxes, held, tasks, given, Tokens(SECRET), TargetPolicy(given))
+        receipts = ReceiptStore(self.store)
+        held = InboxMessageStore(self.store, inboxes, receipts, REMEMBERED)
+        self._inboxes = Inboxes(inboxes, held, receipts, given, Tokens(SECRET), TargetPolicy(given))
         self._opening = 0
         self._ends = 0
         """When the inbox ends if its owner stays away."""
@@ -117,8 +116,10 @@ class InboxMachine(StoreMachine):
             self._prolong()
 
     def _prolong(self) -> None:
+        has_moved = self._ends < self.now + MONTH
         self._ends = self.now + MONTH
-        if self._places[-1] < self._ends:
+        # A place that ends with the inbox to the second ends before it: the store's clock goes on a little further.
+        if has_moved and self._places[-1] <= self._ends:
             self._places[-1] = self._ends + DAY
 
     @initialize()
@@ -127,7 +128,7 @@ class InboxMachine(StoreMachine):
 
     @rule(rotate=st.booleans())
     def open(self, rotate: bool) -> None:
-        place = "" if self._is_open else self._place()
+        place = None if self._is_open else self._place()
         opened, opening = self.run_step(
             self._inboxes.open(OWNER, place, NewInbox(ttl_seconds=TTL, rotate=rotate), BY_KEY, None)
         )

@@ -18,10 +18,9 @@ from node.inbox.model import (
     SentInboxMessage,
     Settlement,
 )
+from node.inbox.receipt_store import ReceiptStore
 from node.inbox.service import Inboxes
 from node.inbox.store import InboxStore
-from node.inbox.task_store import InboxTaskStore
-from node.inbox.tasks import InboxTasks
 from node.store.limits import LimitStore
 from tests.inbox.calls import ADDRESS
 from tests.support.fake_store import Clock, FakeStore
@@ -41,9 +40,9 @@ def clock() -> Iterator[Clock]:
 async def test_a_message_is_held_until_the_millisecond_in_which_it_expires_and_not_in_it(clock: Clock) -> None:
     store, given, tokens = FakeStore(), Settings(secret=SECRET, base_url="http://node.example"), Tokens(SECRET)
     stored = InboxStore(store, LimitStore(store), 60)
-    messages = InboxMessageStore(store, stored, 60)
-    tasks = InboxTasks(InboxTaskStore(store, messages), messages, tokens)
-    inboxes = Inboxes(stored, messages, tasks, given, tokens, TargetPolicy(given))
+    receipts = ReceiptStore(store)
+    messages = InboxMessageStore(store, stored, receipts, 60)
+    inboxes = Inboxes(stored, messages, receipts, given, tokens, TargetPolicy(given))
     await inboxes.open("203.0.113.9", "", NewInbox(), OWNER, None)
 
     async def sent(seconds: int) -> SentInboxMessage:

@@ -4,11 +4,25 @@ from collections.abc import Iterable
 
 import pytest
 
+from node.inbox.model import InboxProof
+from node.inbox.service import Inboxes
 from node.inbox.steps import inbox_mark
 from node.store import RedisReply, Store, ids, keys
 from node.store.bulk import bulk_steps
 from node.store.steps import Step
-from tests.inbox.calls import INBOXES, bearer, code, members, opened, path_of, read, sent
+from tests.inbox.calls import (
+    ADDRESS,
+    INBOXES,
+    bearer,
+    code,
+    members,
+    opened,
+    path_of,
+    read,
+    send_signed,
+    sent,
+    signed,
+)
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -28,6 +42,26 @@ async def test_who_loses_the_right_to_settle_while_settling_is_told_so(
     through = await node.client.post(path_of(inbox, "/settle"), json={"through_seq": 1}, headers=owner)
     assert code(through) == (403, "inbox.token")
     assert (await read(node, inbox))["waiting"] == 1
+
+
+async def test_an_inbox_that_is_closed_while_its_key_renews_it_is_not_opened_without_a_place_in_the_quota(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = signed("POST", INBOXES)
+    assert (await send_signed(node, opening)).status_code == 201
+    is_renewal = Inboxes.is_renewal
+
+    async def closed_after(self: Inboxes, proof: InboxProof) -> bool:
+        monkeypatch.undo()
+        was_there = await is_renewal(self, proof)
+        await send_signed(node, signed("DELETE", f"{INBOXES}/{ADDRESS}"))
+        return was_there
+
+    monkeypatch.setattr(Inboxes, "is_renewal", closed_after)
+    assert code(await send_signed(node, signed("POST", INBOXES))) == (404, "inbox.unknown")
+    assert (await send_signed(node, signed("POST", INBOXES))).status_code == 201
+    (place,) = await node.names("held:*:inbox:203.0.113.7")
+    assert len(await members(node, place)) == 1
 
 
 async def test_a_message_that_expires_while_it_is_read_is_not_marked_after_its_end(node: NodeUnderTest) -> None:

@@ -171,7 +171,9 @@ async def agents(node: NodeUnderTest) -> None:
     await call(node, "POST", "/api/v1/agents", {"url": "http://127.0.0.1:1/"})
     await node.store.command("HSET", keys.agent(listed[0]["id"]), "ends_at", 1)
     await node.store.command("ZADD", keys.AGENT_ENDS, 1, listed[0]["id"])
-    await call(node, "DELETE", f"/api/v1/agents/{listed[1]['id']}", authorization=owner)
+    removed = listed[1]["id"]
+    await call(node, "DELETE", f"/api/v1/agents/{removed}", authorization=owner)
+    await node.store.command("ZADD", keys.agents_due(ids.partition_of_id(removed)), 1, removed)
 
 
 async def inboxes(node: NodeUnderTest) -> None:

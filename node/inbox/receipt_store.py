@@ -1,0 +1,85 @@
+"""The receipts of messages in Redis: hashes that say what became of each, and outlive both message and inbox."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from node.inbox.model import InboxMessageStatus
+from node.inbox.steps import inbox_receipt
+from node.store import Store, keys
+from node.store.bulk import bulk_steps
+from node.store.decoding import fields_of
+from node.store.long_poll import wait_for_change
+from node.store.steps import Step
+
+
+class StoredReceipt(msgspec.Struct, frozen=True):
+    """The receipt of a message at the time `now` (ms), or at the time its inbox was closed with it."""
+
+    now: int
+    epoch: str
+    """Of the inbox; empty if it is closed."""
+    is_held: bool
+    fields: Mapping[bytes, bytes]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is settled or has expired, and so stays as it is."""
+        return not self.is_held
+
+    @property
+    def status(self) -> InboxMessageStatus:
+        """Its status; `expired` once it is neither held nor settled."""
+        is_kept = self.is_held or b"settled_at" in self.fields
+        return cast("InboxMessageStatus", self.fields[b"status"].decode()) if is_kept else "expired"
+
+    @property
+    def lasts(self) -> float:
+        """Seconds until it expires, if nothing is done."""
+        return (int(self.fields[b"expires_at"]) - self.now + 1) / 1000 if self.is_held else math.inf
+
+
+class ReceiptStore:
+    """Reads receipts, and waits for what becomes of their messages. Every method raises StoreUnavailable."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def read(self, address: str, message_id: str) -> StoredReceipt | None:
+        """What became of a message; None if there is none of that id, or its time is over."""
+        return _receipt(await self._store.run(_reading(address, message_id, ())))
+
+    async def read_many(
+        self, address: str, message_ids: Sequence[str], names: Sequence[str] = ()
+    ) -> list[StoredReceipt | None]:
+        """Any number of receipts, with the fields of these names only if there are any."""
+        replies = await bulk_steps(self._store, [_reading(address, each, names) for each in message_ids])
+        return [_receipt(reply) for reply in replies]
+
+    async def wait(
+        self, address: str, message_id: str, seconds: float, is_new: Callable[[StoredReceipt | None], bool]
+    ) -> StoredReceipt | None:
+        """`read`, once it is new, or after `seconds`."""
+        return await wait_for_change(
+            self._store.wakeups,
+            keys.inbox_receipt(address, message_id),
+            seconds,
+            lambda: self.read(address, message_id),
+            is_new,
+            lasts=lambda found: found.lasts if found else math.inf,
+        )
+
+
+def _reading(address: str, message_id: str, names: Sequence[str]) -> Step:
+    receipt = keys.inbox_receipt(address, message_id)
+    return inbox_receipt(inbox=keys.inbox(address), receipt=receipt, names=names)
+
+
+def _receipt(reply: object) -> StoredReceipt | None:
+    match cast("list[Any]", reply):
+        case [b"receipt", now, epoch, is_held, flat]:
+            return StoredReceipt(now, epoch.decode(), bool(is_held), fields_of(flat))
+        case _:
+            return None

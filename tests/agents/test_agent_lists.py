@@ -1,0 +1,44 @@
+"""The lists of the directory, which several processes derive from the entries at the same time (NETWORK 2)."""
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from node.agents.lists import AgentLists
+from node.store import Arg, RedisReply, Store, connect, ids, keys
+from node.store.bulk import bulk
+from tests.agents.calls import card_of
+from tests.inbox.calls import bearer, opened
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import Cluster, RedisServer
+
+
+async def test_a_projection_that_read_an_entry_before_it_changed_does_not_undo_the_one_after(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = await opened(node)
+    posted = {"card": card_of("Report desk")}
+    agent = (await node.client.post("/api/v1/agents", json=posted, headers=bearer(inbox["inbox_token"]))).json()
+    lists = AgentLists(node.store)
+
+    async def changed_after(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply]:
+        monkeypatch.undo()
+        rows = await bulk(store, commands)
+        await node.store.command("HSET", keys.agent(agent["id"]), "liveness", "open")
+        await lists.project([agent["id"]])
+        return rows
+
+    monkeypatch.setattr("node.agents.lists.bulk", changed_after)
+    await lists.project([agent["id"]])
+    assert await lists.newest(10, 0, "open") == ([agent["id"]], 1)
+    assert await lists.newest(10, 0, "unknown") == ([], 0)
+
+
+async def test_what_has_ended_is_swept_where_few_calls_may_be_under_way(empty_redis: RedisServer | Cluster) -> None:
+    ended = sorted(ids.new_id() for _ in range(40))
+    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=32)
+    for each in ended:
+        await store.command("ZADD", keys.AGENT_ENDS, 1, each)
+    assert sorted(await AgentLists(store).sweep()) == ended
+    assert (await AgentLists(store).figures())[1] == 0
+    await store.close()
