@@ -121,6 +121,17 @@ async def test_every_link_of_llms_txt_leads_somewhere(node: NodeUnderTest) -> No
         assert answer.status_code in {200, 405}, link
 
 
+async def test_the_texts_for_agents_and_for_people_have_every_operation(node: NodeUnderTest) -> None:
+    """Once, both passed over the events: their group had no title."""
+    document = json.loads(await text_of(node, "/openapi.json"))
+    text = await text_of(node, "/llms-full.txt")
+    reference = "".join([await text_of(node, f"/reference/{tag['name']}") for tag in document["tags"]])
+    for path, methods in document["paths"].items():
+        for verb in map(str.upper, methods):
+            assert re.search(rf"^(####|-) {verb} {re.escape(path)}(:|$)", text, re.MULTILINE), (verb, path)
+            assert f'<span class="verb">{verb}</span> {path}<' in reference, (verb, path)
+
+
 def test_llms_full_names_every_operation_with_a_request() -> None:
     text = full_text()
     for route in room_routes():
