@@ -359,6 +359,12 @@ async def test_every_link_of_the_fixed_pages_leads_somewhere(node: NodeUnderTest
         assert (await node.client.get(target)).status_code == 200, target
 
 
+async def test_the_reference_shows_code_as_code(node: NodeUnderTest) -> None:
+    """Once, it showed the backticks around it."""
+    assert "`" not in (await node.client.get("/reference")).text
+    assert "<code>now</code>" in (await node.client.get("/reference/events")).text
+
+
 async def test_a_reference_link_from_the_overview_has_its_anchor(node: NodeUnderTest) -> None:
     overview = await shown(node, "/reference")
     for link in overview.links():
