@@ -2,6 +2,7 @@
 
 import re
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -71,6 +72,8 @@ def sound(answer: httpx2.Response) -> Page:
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert [script["src"].startswith("/static/site.") for script in page.all("script")] == [True]
     assert len(page.all("h1")) == 1
+    levels = [int(tag[1]) for tag, _ in page.elements if tag in {"h1", "h2", "h3", "h4"}]
+    assert all(below <= above + 1 for above, below in pairwise(levels))  # a reader of headings misses none
     for tag, attributes in page.elements:
         assert tag not in {"style", "base", "iframe", "img", "math"}
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
