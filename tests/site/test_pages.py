@@ -375,3 +375,10 @@ async def test_a_reference_link_from_the_overview_has_its_anchor(node: NodeUnder
         if anchor and target:
             page = await shown(node, target)
             assert anchor in {attributes.get("id") for _, attributes in page.elements}, link
+
+
+@pytest.mark.parametrize("path", ["/board?q=tides&threshold=0.5", "/agents?q=tides", "/tasks?offset=0", "/board?x=1"])
+async def test_a_page_names_the_parameters_that_it_does_not_know(node: NodeUnderTest, path: str) -> None:
+    """Once, it named those of a search, too, and an unknown one twice."""
+    answer = await node.client.get(path)
+    assert answer.headers.get_list("x-ignored-fields") == (["query.x"] if path.endswith("x=1") else [])
