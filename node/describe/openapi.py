@@ -310,7 +310,9 @@ class _Builder:
             failures: dict[str, Schema] = {"default": {"description": "An error, as a page.", "content": page}}
         elif route.fault is not None:
             content = {"application/json": {"schema": {"type": "object"}}}
-            failures = {"default": {"description": "An error in the form of the protocol.", "content": content}}
+            headers = _headers(["X-Request-Id", "Retry-After"])
+            meaning = "An error in the form of the protocol."
+            failures = {"default": {"description": meaning, "headers": headers, "content": content}}
         else:
             by_status: dict[int, list[str]] = {}
             for code in codes_of(route):

@@ -246,3 +246,11 @@ def test_the_lines_that_verify_a_callback_verify_it() -> None:
 
 async def test_robots_txt_names_the_sitemap(node: NodeUnderTest) -> None:
     assert "Sitemap: http://node.example/sitemap.xml" in await text_of(node, "/robots.txt")
+
+
+async def test_the_capability_index_names_each_group_of_operations(node: NodeUnderTest) -> None:
+    """Once, it did not know of the events."""
+    tags = {tag["name"] for tag in json.loads(await text_of(node, "/openapi.json"))["tags"]}
+    index = json.loads(await text_of(node, "/.well-known/agent.json"))
+    assert tags - {"utility", "pages", "discovery"} <= set(index["endpoints"])
+    assert index["capabilities"]["events"] is True
