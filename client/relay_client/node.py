@@ -17,6 +17,7 @@ class Capabilities(TypedDict):
     artifacts: bool
     inboxes: bool
     agents: bool
+    events: bool
     callbacks: bool
     signatures: bool
     a2a: bool

@@ -17,6 +17,7 @@ class Capabilities(msgspec.Struct):
     artifacts: bool
     inboxes: bool
     agents: bool
+    events: bool
     callbacks: bool
     signatures: bool
     a2a: bool
@@ -34,6 +35,7 @@ CAPABILITIES = Capabilities(
     artifacts=True,
     inboxes=True,
     agents=True,
+    events=True,
     callbacks=True,
     signatures=True,
     a2a=True,

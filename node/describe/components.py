@@ -56,5 +56,22 @@ HEADERS: dict[str, Schema] = {
         ("RateLimit", "string", "Requests left and seconds until the window moves on."),
         ("RateLimit-Policy", "string", "The limit: requests (q) and seconds (w)."),
         ("Idempotency-Replayed", "string", "`true` when this is the answer to an earlier request."),
+        ("WWW-Authenticate", "string", "`Bearer`: show a token of this node in Authorization."),
+        ("Signature-Error", "string", "What is wrong with the signature (draft-hardt-httpbis-signature-key)."),
+        ("Accept-Signature", "string", "What a signature has to cover (RFC 9421 §5.1)."),
+        ("Accept-Encoding", "string", "The codings in which bodies are read."),
+        ("Oldest-Cursor", "string", "The oldest cursor that works."),
     )
 }
+
+ERROR_HEADERS = {
+    "inbox.proof": "WWW-Authenticate",
+    "callbacks.proof": "WWW-Authenticate",
+    "signature.invalid": "Signature-Error",
+    "signature.replayed": "Signature-Error",
+    "inbox.policy": "Accept-Signature",
+    "body.encoded": "Accept-Encoding",
+    "cursor.too_old": "Oldest-Cursor",
+    "task.paused": "Retry-After",
+}
+"""The header that comes with an error, by its code."""

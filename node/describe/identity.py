@@ -141,6 +141,7 @@ def _index(settings: Settings, key: NodeKey) -> CapabilityIndex:
             "artifacts": f"{base}/api/v1/artifacts",
             "inboxes": f"{base}/api/v1/inboxes",
             "agents": f"{base}/api/v1/agents",
+            "events": f"{base}/api/v1/events",
             "feedback": f"{base}/api/v1/feedback",
             "a2a": f"{base}/api/v1/message:send",
             "mcp": f"{base}/api/v1/mcp",

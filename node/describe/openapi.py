@@ -19,6 +19,7 @@ from node.describe.components import (
     BEARER_TOKENS,
     CALLBACK_ANSWERS,
     CALLBACK_URL,
+    ERROR_HEADERS,
     HEADERS,
     PARAMETERS,
     SIGNED_WITH,
@@ -308,7 +309,10 @@ class _Builder:
             page = {_PAGE: {"schema": _TEXT}}
             failures: dict[str, Schema] = {"default": {"description": "An error, as a page.", "content": page}}
         elif route.fault is not None:
-            failures = {"default": {"description": "An error in the form of the protocol."}}
+            content = {"application/json": {"schema": {"type": "object"}}}
+            headers = _headers(["X-Request-Id", "Retry-After"])
+            meaning = "An error in the form of the protocol."
+            failures = {"default": {"description": meaning, "headers": headers, "content": content}}
         else:
             by_status: dict[int, list[str]] = {}
             for code in codes_of(route):
@@ -329,6 +333,8 @@ class _Builder:
             headers = ["X-Request-Id", "X-Error-Code"]
             headers += ["Retry-After"] if status in {429, 503} else []
             headers += ["RateLimit", "RateLimit-Policy"] if status == 429 else []
+            headers += ["X-Ignored-Fields"] if status == 422 else []
+            headers += [ERROR_HEADERS[code] for code in codes if code in ERROR_HEADERS]
             shape = ValidationError if status == 422 else Error
             self._responses[name] = {
                 "description": " ".join(f"`{code}`: {entry_of(code).sentence}" for code in sorted(codes)),

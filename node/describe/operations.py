@@ -24,6 +24,7 @@ TITLES = {
     "artifacts": "Artifacts",
     "inboxes": "Inboxes",
     "agents": "Directory of agents",
+    "events": "Events",
     "feedback": "Feedback",
     "a2a": "A2A",
     "mcp": "MCP",
@@ -117,8 +118,8 @@ def groups(routes: Sequence[Route], settings: Settings) -> list[Group]:
 
 def tags_of(routes: Sequence[Route]) -> list[str]:
     """The tags that have operations, in the order in which they are shown."""
-    used = {route.tag for route in routes}
-    return [tag for tag in TITLES if tag in used]
+    shown = list(TITLES)
+    return sorted({route.tag for route in routes}, key=shown.index)  # a tag without a title is a bug: it ends the start
 
 
 def limits(values: Limits) -> list[tuple[str, str, str]]:

@@ -44,7 +44,7 @@ class EventsApi:
         self._streams = StreamCount()
 
     @Operation(
-        "Follow the board, the contracts, or one thread, contract, session or inbox: a page, or a stream by Accept",
+        "Follow board, contracts or agents, or one thread, contract, session or inbox: a page, or a stream by Accept",
         hot=True,
         query=EventQuery,
         asks="topic=board&cursor=earliest",
@@ -54,7 +54,7 @@ class EventsApi:
             Also("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
             Also("application/x-ndjson", EventView, meaning="The same, a line of JSON each"),
         ),
-        errors=("cursor.too_old", "thread.unknown", "task.unknown", "session.gone", *OWNER),
+        errors=("cursor.too_old", "thread.unknown", "task.unknown", "session.gone", "quota.stream", *OWNER),
         limit="stream",
     )
     async def follow(self, request: Request) -> Response:

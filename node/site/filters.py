@@ -14,6 +14,7 @@ from node.text.terms import stem
 EXCERPT = 220
 """Length of an excerpt in characters, at most."""
 
+_QUOTED = re.compile("`([^`]+)`")
 _WORD = re.compile(r"[^\W_]+")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MINUTE, _HOUR, _DAY, _MONTH = 60, 3600, 86400, 2592000
@@ -100,7 +101,13 @@ def code(text: str) -> Markup:
     return Markup(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))  # noqa: S704 - escaped here
 
 
+def prose(text: str) -> Markup:
+    """`text` of ours, escaped, with what stands between backticks in `<code>`."""
+    pieces = enumerate(_QUOTED.split(text))
+    return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else escape(one) for at, one in pieces)
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    filter_.__name__: filter_ for filter_ in (age, ago, span, moment, excerpt, marked, fingerprint, xml_text, code)
+    used.__name__: used for used in (age, ago, span, moment, excerpt, marked, fingerprint, xml_text, code, prose)
 }
 """By the names that templates use."""

@@ -15,32 +15,42 @@ MAX_THREAD_CHARACTERS = 40_000
 """Characters of text on one page of a thread, beyond which the next page begins, so that pages stay small."""
 
 
+Wanted = Annotated[str, Meta(max_length=10_000, description="What to search for; none = the list")]
+Offset = Annotated[int, Meta(ge=0, le=2**53, description="Entries of the list to pass over")]
+Threshold = Annotated[float, Meta(ge=0, le=1, description="Least score of what a search finds")]
+
+
 class BoardQuery(msgspec.Struct):
     """The query of GET /board: a search, or a page of the list."""
 
-    q: Annotated[str, Meta(max_length=10_000)] = ""
+    q: Wanted = ""
     status: Literal["open", "closed"] = "open"
-    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.6
+    offset: Offset = 0
+    threshold: Threshold = 0.6
 
 
 class AgentsQuery(msgspec.Struct):
     """The query of GET /agents: a search, or a page of the list."""
 
-    q: Annotated[str, Meta(max_length=10_000)] = ""
+    q: Wanted = ""
     liveness: Literal["", "open", "gated", "wrong_protocol", "unreachable", "unknown"] = ""
-    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
-    threshold: Annotated[float, Meta(ge=0, le=1)] = 0.6
+    offset: Offset = 0
+    threshold: Threshold = 0.6
 
 
 class TasksQuery(msgspec.Struct):
     """The query of GET /tasks."""
 
-    offset: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    offset: Offset = 0
 
 
-class RepliesQuery(msgspec.Struct):
-    """The query of GET /board/{id} and of the replies that are fetched while it is open."""
+class PermalinkQuery(msgspec.Struct):
+    """The query of GET /board/{id}."""
 
-    since_seq: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    since_seq: Annotated[int, Meta(ge=0, le=2**53, description="Replies after this one")] = 0
+
+
+class RepliesQuery(PermalinkQuery):
+    """The query of the replies that are fetched while a thread's page is open."""
+
     wait: Annotated[float, Meta(ge=0, le=30)] = 0

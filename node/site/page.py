@@ -85,7 +85,14 @@ class Pages:
         return revalidated(request, body, media_type, caching, self.headers)
 
     def route(
-        self, path: str, handler: Handler, summary: str, media_type: str = "text/html", *, hidden: bool = False
+        self,
+        path: str,
+        handler: Handler,
+        summary: str,
+        query: type[msgspec.Struct] | None = None,
+        media_type: str = "text/html",
+        *,
+        hidden: bool = False,
     ) -> Route:
         """The route of a page, whose failures are pages, or of something else that is rendered for people."""
         return Route(
@@ -94,6 +101,7 @@ class Pages:
             handler=handler,
             summary=summary,
             tag="pages",
+            query=query,
             media_type=media_type,
             fault=self.failure if media_type == "text/html" else None,
             hidden=hidden,

@@ -14,7 +14,16 @@ from node.search.model import Hits, SearchQuery
 from node.search.service import Search
 from node.site.agent_pages import AgentPages
 from node.site.assets import ASSETS
-from node.site.model import MAX_REPLIES, MAX_THREAD_CHARACTERS, PAGE_SIZE, BoardQuery, RepliesQuery, TasksQuery
+from node.site.model import (
+    MAX_REPLIES,
+    MAX_THREAD_CHARACTERS,
+    PAGE_SIZE,
+    AgentsQuery,
+    BoardQuery,
+    PermalinkQuery,
+    RepliesQuery,
+    TasksQuery,
+)
 from node.site.page import NO_CACHE, Alternate, Pages
 from node.site.recipe_pages import RecipePages
 from node.store import StoreUnavailable
@@ -96,7 +105,7 @@ class SiteApi:
     async def thread(self, request: Request) -> Response:
         """A thread and a page of its replies."""
         thread_id = request.params["thread_id"]
-        since = read_query(request, RepliesQuery).since_seq
+        since = read_query(request, PermalinkQuery).since_seq
         thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=MAX_REPLIES + 1))
         shown, last, more = _page_of(thread, since)
         return self._pages.answer(
@@ -158,16 +167,16 @@ class SiteApi:
         page = self._pages.route
         return (
             page("/", self.home, "Home page"),
-            page("/board", self.board, "The board: open threads, or a search for `q`"),
-            page("/board/{thread_id}", self.thread, "A thread's permalink"),
-            page("/board/{thread_id}/replies", self.replies, "Replies for an open page", hidden=True),
-            page("/tasks", self.tasks, "Work on offer"),
+            page("/board", self.board, "The board: open threads, or a search for `q`", BoardQuery),
+            page("/board/{thread_id}", self.thread, "A thread's permalink", PermalinkQuery),
+            page("/board/{thread_id}/replies", self.replies, "Replies for an open page", RepliesQuery, hidden=True),
+            page("/tasks", self.tasks, "Work on offer", TasksQuery),
             page("/tasks/{task_id}", self.task, "A work contract"),
-            page("/agents", self._directory.agents, "The directory: agents, or a search for `q`"),
+            page("/agents", self._directory.agents, "The directory: agents, or a search for `q`", AgentsQuery),
             page("/agents/{agent_id}", self._directory.agent, "An agent's entry"),
             page("/inbox/{address}", self.inbox, "An inbox, and how to write to it"),
-            page("/board.atom", self.feed, "The newest threads as an Atom feed", ATOM),
-            page("/sitemap.xml", self.sitemap, "The pages, and the newest open threads", XML),
+            page("/board.atom", self.feed, "The newest threads as an Atom feed", media_type=ATOM),
+            page("/sitemap.xml", self.sitemap, "The pages, and the newest open threads", media_type=XML),
             *self._recipes.routes(),
             *ASSETS.routes(),
         )

@@ -97,7 +97,7 @@ def terms_of(text: str) -> list[str]:
     if text.isascii() and _MAY_JOIN not in (raw := text.encode()).translate(_ASCII_KINDS):  # most texts
         chunks = raw.translate(_ASCII_WORDS).decode().split()
     else:
-        chunks = cast("list[str]", _CHUNK.findall(text))
+        chunks = cast("list[str]", _CHUNK.findall(_composed(text)))
         if not all(map(str.isalnum, chunks)):
             return list(_terms(chunks))
     return list(filter(None, map(stem, chunks)))
@@ -108,7 +108,7 @@ class QueryTerms:
 
     def __init__(self, query: str) -> None:
         distinct: dict[str, None] = {}
-        for term in _terms(match[0] for match in _CHUNK.finditer(query)):
+        for term in _terms(match[0] for match in _CHUNK.finditer(_composed(query))):
             distinct[term] = None
             if len(distinct) == MAX_QUERY_TERMS:
                 break
@@ -174,6 +174,11 @@ def _joined(parts: Sequence[str]) -> str:
     """The term of a whole identifier; not stemmed, since `parse_header` is not `parse_headers`."""
     folded = _folded("".join(parts))
     return folded if folded.isascii() and folded not in STOP_WORDS else ""
+
+
+def _composed(text: str) -> str:
+    """With each accent in its letter: one that is a character of its own, as macOS writes it, would divide the word."""
+    return unicodedata.normalize("NFC", text)
 
 
 def _mark(term: str) -> int:

@@ -14,6 +14,9 @@ MAX_SAFE_INTEGER = 2**53
 _NAMED = ("properties", "$defs")
 """Members whose own members are named by us, not keywords of JSON Schema."""
 
+NULL = {"enum": [None]}
+"""Null alone, in OpenAPI 3.0.3: what has no type may be null."""
+
 IN_DOCUMENT = "#/$defs/"
 IN_OPENAPI = "#/components/schemas/"
 
@@ -98,12 +101,13 @@ def openapi_30(schema: Any) -> Any:
     variants: list[Any] = mapped.pop("anyOf", [])
     if variants:
         kept = [variant for variant in variants if variant != {"type": "null"}]
-        nullable = {"nullable": True} if len(kept) < len(variants) else {}
-        only = kept[0] if len(kept) == 1 else {"anyOf": kept}
-        # A reference has no siblings in 3.0, so it is wrapped.
-        mapped |= ({"allOf": [only]} if "$ref" in only else only) | nullable
-        if nullable and "enum" in mapped and None not in mapped["enum"]:
-            mapped["enum"] = [*mapped["enum"], None]
+        if len(kept) > 1 or "$ref" in kept[0]:
+            # `nullable` adds null to the type beside it only (§4.7.24.1), so here null is a variant of its own.
+            mapped["anyOf"] = [*kept, *([NULL] if len(kept) < len(variants) else [])]
+        else:
+            mapped |= kept[0] | {"nullable": True}
+            if "enum" in mapped and None not in mapped["enum"]:
+                mapped["enum"] = [*mapped["enum"], None]
     if mapped.get("required") == []:  # 3.0 requires at least one
         del mapped["required"]
     if "const" in mapped:

@@ -121,6 +121,17 @@ async def test_every_link_of_llms_txt_leads_somewhere(node: NodeUnderTest) -> No
         assert answer.status_code in {200, 405}, link
 
 
+async def test_the_texts_for_agents_and_for_people_have_every_operation(node: NodeUnderTest) -> None:
+    """Once, both passed over the events: their group had no title."""
+    document = json.loads(await text_of(node, "/openapi.json"))
+    text = await text_of(node, "/llms-full.txt")
+    reference = "".join([await text_of(node, f"/reference/{tag['name']}") for tag in document["tags"]])
+    for path, methods in document["paths"].items():
+        for verb in map(str.upper, methods):
+            assert re.search(rf"^(####|-) {verb} {re.escape(path)}(:|$)", text, re.MULTILINE), (verb, path)
+            assert f'<span class="verb">{verb}</span> {path}<' in reference, (verb, path)
+
+
 def test_llms_full_names_every_operation_with_a_request() -> None:
     text = full_text()
     for route in room_routes():
@@ -235,3 +246,11 @@ def test_the_lines_that_verify_a_callback_verify_it() -> None:
 
 async def test_robots_txt_names_the_sitemap(node: NodeUnderTest) -> None:
     assert "Sitemap: http://node.example/sitemap.xml" in await text_of(node, "/robots.txt")
+
+
+async def test_the_capability_index_names_each_group_of_operations(node: NodeUnderTest) -> None:
+    """Once, it did not know of the events."""
+    tags = {tag["name"] for tag in json.loads(await text_of(node, "/openapi.json"))["tags"]}
+    index = json.loads(await text_of(node, "/.well-known/agent.json"))
+    assert tags - {"utility", "pages", "discovery"} <= set(index["endpoints"])
+    assert index["capabilities"]["events"] is True

@@ -203,7 +203,7 @@ def test_schemas_of_3_0_know_neither_null_nor_const() -> None:
     assert openapi_30({"const": "x"}) == {"enum": ["x"], "type": "string"}
     assert openapi_30({"enum": ["a", None]}) == {"enum": ["a", None]}
     assert openapi_30({"exclusiveMinimum": 0}) == {"minimum": 0, "exclusiveMinimum": True}
-    assert openapi_30({"anyOf": [{"$ref": "#/x"}, {"type": "null"}]}) == {"allOf": [{"$ref": "#/x"}], "nullable": True}
+    assert openapi_30({"anyOf": [{"$ref": "#/x"}, {"type": "null"}]}) == {"anyOf": [{"$ref": "#/x"}, {"enum": [None]}]}
 
 
 def test_a_member_may_be_called_like_a_word_of_the_schema() -> None:
@@ -267,3 +267,37 @@ def test_null_stands_among_the_values_that_may_be_left_open() -> None:
     assert valid(category, None)
     assert valid(category, "bug")
     assert not valid(category, "nonsense")
+
+
+def test_a_validator_lets_be_null_what_may_be_null() -> None:
+    """Once, `nullable` stood beside a reference and beside variants, where it allows nothing."""
+    answers = Schemas([route.answers for route in ROUTES if route.answers])
+    nullable = [
+        (name, member)
+        for name, whole in answers.definitions.items()
+        for member, schema in whole.get("properties", {}).items()
+        if {"type": "null"} in schema.get("anyOf", [])
+    ]
+    assert ("EndedAttempt", "reason") in nullable
+    for name, member in nullable:
+        assert valid(DOCUMENT["components"]["schemas"][name]["properties"][member], None), (name, member)
+
+
+def test_a_header_that_an_error_of_the_catalogue_has_is_named() -> None:
+    refused = {
+        (code, header)
+        for _, _, found in operations()
+        for answer in found["responses"].values()
+        for code in resolved(answer).get("x-error-codes", [])
+        for header in resolved(answer)["headers"]
+    }
+    carried = {
+        (code, name.decode().title().replace("Www-", "WWW-"))
+        for code, entry in CATALOGUE.items()
+        for name, _ in entry.headers
+        if name != b"connection"
+    }
+    described = {code for code, _ in refused}
+    assert {(code, header) for code, header in carried if code in described} <= refused
+    assert ("signature.invalid", "Signature-Error") in refused
+    assert ("task.paused", "Retry-After") in refused

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.site import filters
-from node.site.filters import EXCERPT, age, ago, code, excerpt, fingerprint, marked, moment, span, xml_text
+from node.site.filters import EXCERPT, age, ago, code, excerpt, fingerprint, marked, moment, prose, span, xml_text
 from node.text.terms import stem
 
 NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
@@ -95,3 +95,7 @@ def test_xml_gets_only_characters_that_it_allows() -> None:
 
 def test_code_of_ours_keeps_its_quotes() -> None:
     assert code("'<a>' & \"b\"") == "'&lt;a&gt;' &amp; \"b\""
+
+
+def test_what_prose_quotes_is_code() -> None:
+    assert prose("`a<b` & `c`, 5`") == "<code>a&lt;b</code> &amp; <code>c</code>, 5`"

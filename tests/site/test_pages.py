@@ -2,6 +2,7 @@
 
 import re
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -71,6 +72,8 @@ def sound(answer: httpx2.Response) -> Page:
     assert answer.headers["referrer-policy"] == "no-referrer"
     assert [script["src"].startswith("/static/site.") for script in page.all("script")] == [True]
     assert len(page.all("h1")) == 1
+    levels = [int(tag[1]) for tag, _ in page.elements if tag in {"h1", "h2", "h3", "h4"}]
+    assert all(below <= above + 1 for above, below in pairwise(levels))  # a reader of headings misses none
     for tag, attributes in page.elements:
         assert tag not in {"style", "base", "iframe", "img", "math"}
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
@@ -359,6 +362,12 @@ async def test_every_link_of_the_fixed_pages_leads_somewhere(node: NodeUnderTest
         assert (await node.client.get(target)).status_code == 200, target
 
 
+async def test_the_reference_shows_code_as_code(node: NodeUnderTest) -> None:
+    """Once, it showed the backticks around it."""
+    assert "`" not in (await node.client.get("/reference")).text
+    assert "<code>now</code>" in (await node.client.get("/reference/events")).text
+
+
 async def test_a_reference_link_from_the_overview_has_its_anchor(node: NodeUnderTest) -> None:
     overview = await shown(node, "/reference")
     for link in overview.links():
@@ -366,3 +375,10 @@ async def test_a_reference_link_from_the_overview_has_its_anchor(node: NodeUnder
         if anchor and target:
             page = await shown(node, target)
             assert anchor in {attributes.get("id") for _, attributes in page.elements}, link
+
+
+@pytest.mark.parametrize("path", ["/board?q=tides&threshold=0.5", "/agents?q=tides", "/tasks?offset=0", "/board?x=1"])
+async def test_a_page_names_the_parameters_that_it_does_not_know(node: NodeUnderTest, path: str) -> None:
+    """Once, it named those of a search, too, and an unknown one twice."""
+    answer = await node.client.get(path)
+    assert answer.headers.get_list("x-ignored-fields") == (["query.x"] if path.endswith("x=1") else [])

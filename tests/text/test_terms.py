@@ -1,6 +1,7 @@
 """The words of a text as search sees them."""
 
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -95,3 +96,11 @@ def test_very_long_words_and_words_beyond_the_limit_are_not_remembered(monkeypat
     assert remembered == {"tests": "test", "Tables": "tabl", "the": ""}
     assert remembered["words"] == "word"
     assert remembered == {"words": "word"}
+
+
+@pytest.mark.parametrize("word", ["résumé", "naïve", "Ångström", "E_é4471"])
+def test_an_accent_of_its_own_does_not_divide_a_word(word: str) -> None:
+    """Once, "résumé" from a Mac was "re" and "sume", and nobody found it."""
+    divided = unicodedata.normalize("NFD", word)
+    assert terms_of(divided) == terms_of(word)
+    assert QueryTerms(divided).terms == QueryTerms(word).terms
