@@ -4,13 +4,16 @@ It holds no contents: whoever reads an event reads the entity itself, as everybo
 operator has hidden since is not shown, and an event takes some 100 bytes whatever it is about.
 """
 
+import asyncio
+import math
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
 from node.events.source import START, CursorTooOld, Position
-from node.store import Store, keys
+from node.store import Store, ids, keys
+from node.store.bulk import bulk_reachable, reached
 from node.store.decoding import entry_id, fields_of
 from node.store.outbox import Event
 from node.store.steps import Key, Rest, step
@@ -25,8 +28,8 @@ TYPES = {"reply.posted": "reply.added", "task.rejected": "task.in_progress"} | {
 }
 """The public kinds of events in the outboxes, and the types that clients know them by."""
 
-COPIED_AT_ONCE = 200
-"""Entries of an outbox that are copied together."""
+READ_EACH = 16
+"""Entries of each outbox that are read at once. All that are copied together take Redis some 2 ms at most."""
 
 SLACK = 256
 """Entries that the feed may have beyond its length, so that it is not trimmed for each one. Trimming this many takes
@@ -35,11 +38,19 @@ Redis less than a millisecond."""
 Entries = list[tuple[bytes, list[bytes]]]
 
 
+class Copied(NamedTuple):
+    """How far an outbox is copied by a step."""
+
+    partition: int
+    first: str
+    """Where its last copy ended, as far as this process knows; empty for the beginning."""
+    last: str
+    """Where this one ends."""
+
+
 @step
-def feed_append(
-    *, feed: Key, marks: Key, partition: int, first: str, last: str, most: int, slack: int, entries: Rest
-) -> None:
-    """Events of one outbox, copied once."""
+def feed_append(*, feed: Key, marks: Key, most: int, slack: int, outboxes: int, parts: Rest) -> None:
+    """Events of some outboxes, copied once."""
 
 
 class FeedEntry(msgspec.Struct, frozen=True):
@@ -55,51 +66,83 @@ class FeedEntry(msgspec.Struct, frozen=True):
 
 
 class FeedCopier:
-    """A worker's part in the feed: the handler of a group of readers of the outboxes."""
+    """A worker's part in the feed: the handler of a group of readers of the outboxes.
+
+    Whichever outbox it is called for, it copies from all of them what happened until then, in the order of time. So the
+    feed is in that order, as far as the clocks of a cluster's servers agree, although the outboxes are read one by one.
+    """
 
     def __init__(self, store: Store, most: int) -> None:
         """`most`: entries that the feed keeps."""
         self._store = store
         self._most = most
+        self._turn = asyncio.Lock()
         self._marks: dict[int, str] = {}
         """Where the copies of each outbox ended, as far as this process knows."""
 
     async def handle(self, events: Sequence[Event]) -> None:
-        """Copy the outbox of a partition up to these events. Raises StoreUnavailable."""
+        """Copy until these events, which are of one outbox. Raises StoreUnavailable."""
         if not any(event.kind in TYPES for event in events):
             return
-        partition, until = events[0].partition, max((event.id for event in events), key=entry_id)
-        mark = self._marks.get(partition, "")
-        # What lies between has not been trimmed: this group has acknowledged none of it.
-        while not mark or entry_id(mark) < entry_id(until):
-            found = cast(
-                "Entries",
-                await self._store.command(
-                    *("XRANGE", keys.events(partition), f"({mark}" if mark else "-", until),
-                    *("COUNT", COPIED_AT_ONCE),
-                ),
+        partition, until = events[0].partition, max(entry_id(event.id) for event in events)
+        async with self._turn:
+            if not self._marks:
+                self._marks = await self._known_marks()
+            while entry_id(self._marks.get(partition) or "0-0") < until and await self._copy(until[0]):
+                pass
+
+    async def _known_marks(self) -> dict[int, str]:
+        found = fields_of(cast("list[bytes]", await self._store.command("HGETALL", keys.FEED_MARKS)))
+        return {int(name): mark.decode() for name, mark in found.items() if name.isdigit()}
+
+    async def _copy(self, until: int) -> bool:
+        """Copy some of what happened until that time (ms). Returns whether there was anything.
+
+        All that happened before is there to be read: the time is that of an event which has been read already. What was
+        not copied has not been trimmed, since this group has not acknowledged it.
+        """
+        found = await self._read(until)
+        # Of an outbox that has more, nothing is known beyond what was read of it.
+        ends = [entry_id(entries[-1][0]) for entries in found.values() if len(entries) == READ_EACH]
+        end = min(ends, default=(until, math.inf))
+        copied: dict[int, Copied] = {}
+        merged: list[tuple[tuple[int, int], int, list[bytes]]] = []
+        for partition, entries in found.items():
+            for entry, flat in entries:
+                if (place := entry_id(entry)) <= end:
+                    merged.append((place, partition, flat))
+                    copied[partition] = Copied(partition, self._marks.get(partition, ""), entry.decode())
+        if not merged:
+            return False
+        parts: list[str | bytes | int] = [part for each in copied.values() for part in each]
+        for place, _, flat in sorted(merged):
+            parts += _copy(place[0], flat)
+        reply = await self._store.run(
+            feed_append(
+                feed=keys.FEED,
+                marks=keys.FEED_MARKS,
+                most=self._most,
+                slack=SLACK,
+                outboxes=len(copied),
+                parts=parts,
             )
-            if not found:
-                return
-            last = found[-1][0].decode()
-            reply = await self._store.run(
-                feed_append(
-                    feed=keys.FEED,
-                    marks=keys.FEED_MARKS,
-                    partition=partition,
-                    first=mark,
-                    last=last,
-                    most=self._most,
-                    slack=SLACK,
-                    entries=[part for entry, flat in found for part in _copy(entry, flat)],
-                )
-            )
-            match reply:
-                case [b"moved", bytes(moved)]:  # another worker has copied, or this one before it was restarted
-                    mark = moved.decode()
-                case _:
-                    mark = last
-            self._marks[partition] = mark
+        )
+        if reply == [b"moved"]:  # another worker has copied, or this one before it was restarted
+            self._marks = await self._known_marks()
+        else:
+            self._marks |= {partition: each.last for partition, each in copied.items()}
+        return True
+
+    async def _read(self, until: int) -> dict[int, Entries]:
+        """What follows the marks in each outbox that can be read, until that time (ms)."""
+        partitions = range(ids.PARTITIONS)
+        starts = [f"({mark}" if (mark := self._marks.get(each)) else "-" for each in partitions]
+        reading = [
+            ("XRANGE", keys.events(partition), start, until, "COUNT", READ_EACH)
+            for partition, start in zip(partitions, starts, strict=True)
+        ]
+        found = reached(partitions, await bulk_reachable(self._store, reading))
+        return {partition: cast("Entries", entries) for partition, entries in found}
 
 
 class FeedStore:
@@ -139,11 +182,11 @@ class FeedStore:
             raise CursorTooOld(newest)
 
 
-def _copy(entry: bytes, flat: list[bytes]) -> tuple[str | bytes | int, ...]:
-    """The entry of the feed for an entry of an outbox; nothing for one that is not public."""
+def _copy(at: int, flat: list[bytes]) -> tuple[str | bytes | int, ...]:
+    """The entry of the feed for an event of that time (ms); nothing for one that is not public."""
     fields = fields_of(flat)
     kind = TYPES.get(fields[b"type"].decode())
-    return (kind, fields[b"id"], fields.get(b"seq", b"0"), entry_id(entry)[0]) if kind else ()
+    return (kind, fields[b"id"], fields.get(b"seq", b"0"), at) if kind else ()
 
 
 def _entry(entry: bytes, flat: list[bytes]) -> FeedEntry:

@@ -84,7 +84,7 @@ async def test_a_page_waits_for_the_next_event_of_the_types_that_it_wants(node: 
         waiting = asyncio.create_task(page(node, "board", types="reply.added", wait=20))
         await node.listened_to(keys.FEED)
         await post(node, "/api/v1/board", ENGLISH)
-        await all_events(node, "board", 2)  # events of two threads come in any order
+        await all_events(node, "board", 2)
         await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
         got = await waiting
     assert [event["type"] for event in got["events"]] == ["reply.added"]
