@@ -8,7 +8,7 @@ a JSON payload are prose is decided in `payload`. The gate is synchronous, takes
 
 from node.common.counters import VERDICTS
 from node.text import sampling
-from node.text.lexicon import lexicon
+from node.text.lexicon import foreign_words
 from node.text.sampling import SAMPLES, excerpt_of, samples_of
 from node.text.scripts import share_of_others
 from node.text.verdict import (
@@ -21,6 +21,7 @@ from node.text.verdict import (
     size_of,
 )
 from node.text.windows import WINDOW_CHARACTERS, clean, windows
+from node.text.word_evidence import MIN_PART_LETTERS
 
 FOREIGN_WINDOWS_SHARE = 0.20
 """A text fails if this share of its words is in failing windows: more than a quotation."""
@@ -49,7 +50,7 @@ def preload(secret: str = "") -> None:
     Processes with the same `secret` give the same verdict on every text.
     """
     sampling.use_secret(secret)
-    lexicon()
+    foreign_words(MIN_PART_LETTERS)
     detector()
 
 

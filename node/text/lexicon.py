@@ -29,6 +29,12 @@ def lexicon() -> dict[str, int]:
         return {word: POINTS[kind] for word, kind in entries if _can_be_token(word)}
 
 
+@cache
+def foreign_words(min_letters: int) -> frozenset[str]:
+    """The frequent words of other languages with so many letters, as a set, which is quick to ask about many words."""
+    return frozenset(word for word, points in lexicon().items() if points == FOREIGN and len(word) >= min_letters)
+
+
 def _can_be_token(word: str) -> bool:
     """Whether the tokenizer can produce this word: letters, with apostrophes inside only."""
     return len(word) > 1 and word[0] != "'" != word[-1] and word.replace("'", "").isalpha()

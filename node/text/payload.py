@@ -53,7 +53,9 @@ LABELS = frozenset(_LABEL_KEYS.split())
 """Keys whose values name something. Such a value is not judged unless it is long enough to be prose."""
 MAX_LABEL_CHARACTERS = 80
 MAX_LABEL_SPACES = 2
-"""Spaces in a label, unless it is written as long names and addresses are, with a capital in each word."""
+"""Spaces in a label, unless it is written as long names and addresses are (`_is_written_as_name`)."""
+MAX_PARTICLE_LETTERS = 3
+"""Letters of a word that a name has without a capital (`de la`, `von der`, `ul.`)."""
 LABEL_KEY_CHARACTERS = 24
 """Characters at the end of a key that are compared with LABELS; more than the longest of these has."""
 
@@ -200,10 +202,19 @@ def _stride(container: Sized) -> int:
 def _is_label(key: str, value: str) -> bool:
     """Whether the last word of the key says that the value names something (`agent`, `user_id`, `displayName`), and the
     value is short enough."""
-    if len(value) > MAX_LABEL_CHARACTERS or (value.count(" ") > MAX_LABEL_SPACES and not value.istitle()):
+    if len(value) > MAX_LABEL_CHARACTERS:
+        return False
+    if value.count(" ") > MAX_LABEL_SPACES and not value.istitle() and not _is_written_as_name(value):
         return False
     name = key[-LABEL_KEY_CHARACTERS:]
     return name.lower() in LABELS or name[len(name.rstrip(_LOWER).rstrip(ascii_uppercase)) :].lower() in LABELS
+
+
+def _is_written_as_name(value: str) -> bool:
+    """Whether at least two words of three begin with a capital or digit, and the others are short (`Via del Corso`)."""
+    words = value.split()
+    small = [word for word in words if not (word[0].isupper() or word[0].isdigit())]
+    return 3 * len(small) <= len(words) and all(len(word.rstrip(".,")) <= MAX_PARTICLE_LETTERS for word in small)
 
 
 def _parsed(text: str) -> object:

@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import chain, pairwise
 from typing import NamedTuple, cast
 
-from node.text.lexicon import ENGLISH, FOREIGN, lexicon
+from node.text.lexicon import ENGLISH, FOREIGN, foreign_words, lexicon
 
 UNKNOWN_ACCENTED = -4.0
 UNKNOWN_ACCENTED_NAME = -2.5
@@ -38,6 +38,12 @@ MAX_SHORT_ACRONYMS = 3
 ACRONYMS_RATIO = 2
 """How many acronyms that are also words of another language (`MIT`, `USA`) there may be for each English word."""
 
+MIN_FOREIGN_PARTS = 2
+"""Parts of identifiers that make a window without words foreign, if they are known words of another language and fewer
+parts are English."""
+MIN_PART_LETTERS = 3
+"""Shorter parts are also codes (`de`, `en`)."""
+
 MAX_TOKENS = 8_192
 """Tokens that are remembered, 5 MB at most; when there are more, all are forgotten."""
 
@@ -62,8 +68,8 @@ _STOPS = ".,;:!?"
 _LETTERS = r"(?:[^\W\d_]|['\u0300-\u036f])+"
 _JOINT = re.compile(r"[-–—…/|]|\.{2,}")
 _CHAIN = re.compile(rf"{_LETTERS}(?:(?:{_JOINT.pattern}){_LETTERS})*")
-_IDENTIFIER = re.compile(r"[^\W\d_]+(?:[_.:-][^\W\d_]+)+")
-_IDENTIFIER_JOINT = re.compile(r"[_.:-]")
+_PART_JOINTS = bytes.maketrans(b"_.,:;-=|()[]{}<>+*", b" " * 18)
+_NO_NAME = re.compile(r"[\d/@]")
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
 _CODE_SIGNS = rb"{}[]<>=;_|\$#*+()"
 _SEQUENCE = re.compile("[ACDEFGHIKLMNPQRSTVWY]{15,}|(?i:[ACGTUN]{10,})")
@@ -227,10 +233,11 @@ def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[f
     words: list[str] = []
     points: list[float] = []
     if len(token) > 1:
+        is_option = token.startswith("--")  # of a command; one dash may also begin an item of a list
         for word in _words_of(token):
             lower = word.lower()
             point = _points(word, lower, known)
-            if point:
+            if point and not (is_option and word not in known and lower not in known):
                 words.append(word if point == FOREIGN else lower)
                 points.append(point)
     return words, points
@@ -336,14 +343,15 @@ def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], 
 
 
 def _weigh_identifiers(tokens: list[str], known: dict[str, int]) -> Evidence:
-    """The evidence of a window without words: foreign parts of identifiers count (`hola_mundo`)."""
-    parts: list[str] = []
-    for token in tokens:
-        name = token.strip(_OUTER)
-        if _IDENTIFIER.fullmatch(name):
-            parts += _IDENTIFIER_JOINT.split(name.lower())
-    found = [known.get(part) for part in parts]
-    foreign = found.count(FOREIGN)
-    if foreign >= 2 and foreign > found.count(ENGLISH):
-        return Evidence(parts, FOREIGN, True)
+    """The evidence of a window without words: words of another language count in identifiers and in lists without
+    spaces, too (`hola_mundo`, `ich,auch,nicht`); not in hashes, paths, links and addresses."""
+    names = [token for token in tokens if len(token) > MIN_PART_LETTERS and not _NO_NAME.search(token)]
+    if names:
+        parts = " ".join(names).lower().encode().translate(_PART_JOINTS).decode().split()
+        if not foreign_words(MIN_PART_LETTERS).isdisjoint(parts):
+            parts = [part for part in parts if len(part) >= MIN_PART_LETTERS]
+            found = [*map(known.get, parts)]
+            foreign = found.count(FOREIGN)
+            if foreign >= MIN_FOREIGN_PARTS and foreign > found.count(ENGLISH):
+                return Evidence(parts, FOREIGN, True)
     return Evidence([], 0, False)

@@ -162,7 +162,9 @@ def test_long_chinese_text_without_spaces_fails() -> None:
 
 def test_foreign_words_joined_as_identifiers_fail() -> None:
     assert not is_english("hola_mundo")
+    assert not is_english("ich,komme,nicht,morgen")
     assert is_english("hello_world")
+    assert is_english("stdin,stdout,stderr")
     assert is_english("user_id.created_at")
 
 

@@ -61,7 +61,15 @@ def test_a_label_inside_a_word_or_before_another_word_is_no_label(key: str) -> N
 
 
 @pytest.mark.parametrize(
-    "value", ["Ulica Marszałkowska 104, 00-017 Warszawa", "Émilie Le Sauvage De La Tour", "Na Letné 416, Mladá Vožice"]
+    "value",
+    [
+        "Ulica Marszałkowska 104, 00-017 Warszawa",
+        "Émilie Le Sauvage De La Tour",
+        "Na Letné 416, Mladá Vožice",
+        "Calle de Alcalá 42, 28014 Madrid, Spain",
+        "ul. Marszałkowska 84/92, 00-514 Warszawa",
+        "Rue de la Loi 200, 1049 Bruxelles, Belgium",
+    ],
 )
 def test_a_long_label_is_written_with_capitals(value: str) -> None:
     assert payload_is_english({"customer": {"address": value}})
@@ -71,6 +79,8 @@ def test_a_long_label_is_written_with_capitals(value: str) -> None:
 
 def test_a_long_text_under_a_label_is_judged() -> None:
     assert not payload_is_english({"name": FOREIGN})
+    assert not payload_is_english({"name": "Das ist mein neues Haus"})
+    assert not payload_is_english({"name": "Das ist ein Haus am See"})
     assert not payload_is_english({"name": "bonjourlemonde-" * 6 + "voilà merci danke"})
 
 

@@ -151,3 +151,16 @@ def test_quoted_lines_are_set_apart(text: str, apart: tuple[str, str]) -> None:
 
 def test_names_of_languages_are_listed_in_the_case_in_which_they_are_looked_up() -> None:
     assert {name.casefold() for name in LANGUAGES} == LANGUAGES
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "Lionel Messi, Kylian Mbappé, Erling Haaland",
+        "Rue de la Loi 200, 1049 Bruxelles, Belgium",
+        "Eliud Kipchoge, Tamirat Tola, Bashir Abdi",
+    ],
+)
+def test_names_and_addresses_pass_in_quotation_marks_as_the_documents_advise(names: str) -> None:
+    assert not is_english(names)
+    assert is_english(f'Please send the report to "{names}" before noon.')

@@ -180,6 +180,32 @@ def test_foreign_identifiers_count_only_where_nothing_is_a_word() -> None:
     assert weigh("hello_mundo").words == []
 
 
+@pytest.mark.parametrize("text", ["ich,auch,nicht,morgen", "nie;wiem;jak;to;jest", "x=hola y=mundo", "hola() mundo()"])
+def test_foreign_words_count_however_they_are_joined(text: str) -> None:
+    assert weigh(text).has_foreign
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "de,en,es,da",
+        "7ich,8auch,9nicht",
+        "https://example.org/ich-auch-nicht",
+        "ich.auch.nicht@example.org",
+        "nicht_ok",
+    ],
+)
+def test_codes_links_and_single_words_in_identifiers_are_not_held_against_a_text(text: str) -> None:
+    assert weigh(text).words == []
+
+
+def test_an_option_of_a_command_is_only_counted_if_it_is_a_known_word() -> None:
+    assert weigh("gpg --recv-xyzzyq").words == weigh("gpg --recv").words
+    assert points("tar --extract") == points("tar extract") == 2 * ENGLISH
+    assert weigh("tar --hola").has_foreign
+    assert points("tar -xyzzyq") == ENGLISH + UNKNOWN
+
+
 def test_every_key_of_the_lexicon_can_be_asked_for() -> None:
     assert len(lexicon()) > 86_000
     assert all([each.lower() for each in weigh(word).words] == [word.lower()] for word in list(lexicon())[::500])
