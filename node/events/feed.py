@@ -38,8 +38,8 @@ Redis less than a millisecond."""
 Entries = list[tuple[bytes, list[bytes]]]
 
 
-class Copied(NamedTuple):
-    """How far an outbox is copied by a step."""
+class CopiedPart(NamedTuple):
+    """The part of an outbox that a step copies."""
 
     partition: int
     first: str
@@ -105,13 +105,13 @@ class FeedCopier:
         # Of an outbox that has more, nothing is known beyond what was read of it.
         ends = [entry_id(entries[-1][0]) for entries in found.values() if len(entries) == READ_EACH]
         end = min(ends, default=(until, math.inf))
-        copied: dict[int, Copied] = {}
+        copied: dict[int, CopiedPart] = {}
         merged: list[tuple[tuple[int, int], int, list[bytes]]] = []
         for partition, entries in found.items():
             for entry, flat in entries:
                 if (place := entry_id(entry)) <= end:
                     merged.append((place, partition, flat))
-                    copied[partition] = Copied(partition, self._marks.get(partition, ""), entry.decode())
+                    copied[partition] = CopiedPart(partition, self._marks.get(partition, ""), entry.decode())
         if not merged:
             return False
         parts: list[str | bytes | int] = [part for each in copied.values() for part in each]
