@@ -257,7 +257,7 @@ def test_check_looks_at_every_primary_of_a_cluster(
         assert all(any(f"(127.0.0.1:{primary.port})" in line for line in poor) for primary in primaries)
         monkeypatch.setenv("RELAY_REDIS_URL", f"redis://127.0.0.1:{cluster.servers[0].port}")
         assert main(["check"]) == 1
-        assert "this server is one of a cluster: write redis+cluster://" in _findings(capsys)["cluster"]
+        assert "this Redis is a member of a cluster: write redis+cluster://" in _findings(capsys)["Redis"]
 
 
 def test_check_wants_a_replica_where_a_replica_is_promised(

@@ -44,8 +44,9 @@ class Patience:
 
     deadline: float = 90.0
     """Seconds for all tries together, on top of the `wait` asked of the node; it covers a limit's minute."""
-    tries: int = 3
-    """How many tries may fail. One that the node puts off, by 429 and `Retry-After`, does not count."""
+    tries: int = 7
+    """How many tries may fail. One that the node puts off, by 429 and `Retry-After`, does not count. The pauses between
+    seven add up to at least 5 seconds, and 8 on average, in which a node restarts."""
 
     def __post_init__(self) -> None:
         """Raise UsageError for a patience with which nothing could be tried."""

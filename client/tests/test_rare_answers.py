@@ -71,6 +71,7 @@ def test_an_upload_that_is_refused_at_once_is_not_taken_for_done() -> None:
 
 
 LATER = Answer(429, {"retry-after": "7"}, b"")
+TRIES = 3
 BROKEN = Answer(500, {}, b"")
 LED = Answer(307, {"location": "http://s3.example/1"}, b"")
 BYTES = Answer(200, {}, DATA)
@@ -98,8 +99,8 @@ def test_a_download_is_tried_again_as_calls_are(clock: Clock) -> None:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        ([LOST] * 3, Unreachable),
-        ([BROKEN] * 3, Unavailable),
+        ([LOST] * TRIES, Unreachable),
+        ([BROKEN] * TRIES, Unavailable),
         ([Answer(507, {}, b"")], Unavailable),
         ([Answer(403, {}, b"")], Refused),
         ([Answer(429, {"retry-after": "120"}, b"")], Limited),
@@ -108,7 +109,7 @@ def test_a_download_is_tried_again_as_calls_are(clock: Clock) -> None:
 def test_an_upload_is_tried_no_more_often_than_calls_are(
     clock: Clock, answers: list[Answer | NoAnswer], expected: type[Exception]
 ) -> None:
-    with Relay(NODE, transport=Prepared(REGISTERED, *answers)) as relay, pytest.raises(expected):
+    with Relay(NODE, transport=Prepared(REGISTERED, *answers), tries=TRIES) as relay, pytest.raises(expected):
         relay.artifacts.upload(DATA, "desk")
 
 

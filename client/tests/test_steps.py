@@ -43,8 +43,22 @@ def test_what_the_node_puts_off_is_no_failure() -> None:
         assert isinstance(steps.send(LIMITED), Sleep)
 
 
-def test_the_third_failure_is_the_last() -> None:
-    steps = carrier().carry(Tasks.get.call("1"), PATIENCE)
+def test_a_call_outlasts_the_restart_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if every pause is as short as chance can make it."""
+    monkeypatch.setattr("random.uniform", min)
+    steps = carrier().carry(Messages.send.call("Hello"), PATIENCE)
+    paused = 0.0
+    with pytest.raises(Unreachable):
+        while True:
+            assert isinstance(next(steps), Send)
+            pause = steps.throw(NoAnswer("refused", unsent=True))
+            assert isinstance(pause, Sleep)
+            paused += pause.seconds
+    assert paused > 5
+
+
+def test_the_last_failure_is_raised() -> None:
+    steps = carrier().carry(Tasks.get.call("1"), Patience(tries=3))
     for _ in range(2):
         assert isinstance(next(steps), Send)
         assert isinstance(steps.throw(NoAnswer("reset", unsent=False)), Sleep)

@@ -125,12 +125,7 @@ def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Fin
         yield Finding("missing", "Redis version", f"{name} is too old: {OLDEST_SERVER}.0 or later is needed")
     else:
         yield Finding("ok", "Redis version", name)
-    if info.get("cluster_enabled") and not where:
-        yield Finding(
-            "missing", "cluster", "this server is one of a cluster: write redis+cluster:// in RELAY_REDIS_URL"
-        )
-    else:
-        yield Finding("ok", "cluster", f"yes{suffix}" if where else "no: one server")
+    yield Finding("ok", "cluster", f"yes{suffix}" if where else "no: one server")
     yield _try(server, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
     try:
         setting: dict[str, str] = {name: server.config_get(name)[name] for name in SETTINGS}

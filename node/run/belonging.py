@@ -7,6 +7,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+import msgspec
 import structlog
 
 from node.config import ConfigError, Settings
@@ -51,16 +52,17 @@ async def schema_of(settings: Settings) -> str:
 
 
 async def trouble(url: str, timeout: float, otherwise: str) -> str:
-    """Why a Redis does not serve, in the words of each server that the URL names: wrong credentials, for instance.
+    """Why a Redis does not serve, for each server that the URL names: wrong credentials, for instance, or a replica.
 
     `otherwise`: what to return if one of them does serve. `timeout`: seconds for each server.
     """
     location = locate(url)
+    access = msgspec.structs.replace(location.access, writes=not location.cluster)
     question = ("CLUSTER", "SLOTS") if location.cluster else ("PING",)
     said: list[str] = []
     for server in location.servers:
         try:
-            answer = await consult(server, location.access, timeout, *question)
+            answer = await consult(server, access, timeout, *question)
         except (OSError, UnicodeError, NotReady) as error:
             said.append(f"{server}: {str(error) or type(error).__name__}")
         else:

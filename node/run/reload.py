@@ -33,16 +33,20 @@ def hold_back() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
 
 
-def on_hangup(settings: Settings, take: Callable[[Settings], None], *, logs: bool = True) -> None:
+def on_hangup(
+    settings: Settings, take: Callable[[Settings], None], *, end: Callable[[], None] | None = None, logs: bool = True
+) -> None:
     """At each SIGHUP, call `take` with the settings that are in force from then on.
 
-    `logs` as in `Reloading.read`. Needs a running event loop. Does nothing outside the main thread, where signals
-    cannot be handled.
+    `end`: what to call instead if the terminal of this process is gone. `logs` as in `Reloading.read`. Needs a
+    running event loop. Does nothing outside the main thread, where signals cannot be handled.
     """
-    state = Reloading(settings)
+    state, terminal = Reloading(settings), Terminal()
 
     def reload() -> None:
-        if changed := state.read(logs=logs):
+        if end and terminal.is_gone():
+            end()
+        elif changed := state.read(logs=logs):
             take(changed)
 
     with suppress(NotImplementedError, ValueError, RuntimeError):

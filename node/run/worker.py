@@ -77,7 +77,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             deliverer.change(policy_of(changed))
             checks.change(policy_of(changed))
 
-        on_hangup(settings, take)
+        on_hangup(settings, take, end=stop.set)
         handlers: dict[str, Handler] = {
             "lists": Projections(services, checks).handle,
             "index": search.handle,

@@ -34,6 +34,8 @@ class Access(msgspec.Struct, frozen=True):
     password: str = ""
     database: int = 0
     tls: ssl.SSLContext | None = None
+    writes: bool = False
+    """Whether a replica will not do. In a cluster it is the map that names the primaries."""
 
     @property
     def login(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from node import VERSION
 from node.config import ConfigError
 from node.store import keys
 from node.store.errors import CommandFailed, StoreUnavailable
+from node.store.single import SingleStore
 from node.store.steps import Key, step
 from node.store.wire import Store
 
@@ -43,6 +44,7 @@ async def identify(store: Store, secret: str) -> None:
 
     Raises ConfigError if this process must not work on that Redis, or cannot, and StoreUnavailable.
     """
+    await _refuse_lone_member(store)
     mine = fingerprint(secret)
     asking = node_identify(identity=keys.IDENTITY, schema=SCHEMA, oldest=OLDEST, secret=mine, version=VERSION)
     try:
@@ -88,7 +90,21 @@ async def look(store: Store, secret: str) -> str:
 
     Raises ConfigError, StoreUnavailable.
     """
+    await _refuse_lone_member(store)
     known = cast("list[bytes | None]", await store.command("HMGET", keys.IDENTITY, "schema", "secret"))
     schema, whose = ((text or b"").decode() for text in known)
     judge(schema, whose, fingerprint(secret))
     return schema
+
+
+async def _refuse_lone_member(store: Store) -> None:
+    """Raise ConfigError if a URL for a single server leads to a member of a cluster, which has some of the keys only.
+
+    A server whose user may not ask is taken for a single one. Raises StoreUnavailable.
+    """
+    if not isinstance(store, SingleStore):
+        return
+    with suppress(CommandFailed):
+        facts = cast("bytes", await store.command("INFO", "cluster"))
+        if b"cluster_enabled:1" in facts:
+            raise ConfigError("this Redis is a member of a cluster: write redis+cluster:// in RELAY_REDIS_URL")

@@ -42,7 +42,7 @@ WRITE_BUFFER_BYTES = 256 * 1024
 
 
 class NotReady(Exception):
-    """The server was reached and does not serve: it is loading its data, or refuses our credentials."""
+    """The server was reached and does not serve: it is loading its data, refuses our credentials, or is a replica."""
 
 
 class Stats(msgspec.Struct):
@@ -157,6 +157,8 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
             for error in await link.ask(*_introduction(access)):
                 if isinstance(error, ReplyError):
                     raise NotReady(str(error))
+            if access.writes and (primary := _primary_of(*await link.ask(("INFO", "replication")))):
+                raise NotReady(f"it is a replica of {primary}, which takes no writes")
             undo.pop_all()
     return link
 
@@ -164,6 +166,13 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
 def _introduction(access: Access) -> list[tuple[Arg, ...]]:
     select = ("SELECT", access.database) if access.database else ()
     return [command for command in (access.login, select, ("PING",)) if command]
+
+
+def _primary_of(info: RedisReply | ReplyError) -> str:
+    """Whose replica a server is; empty if it is a primary, or if its user may not ask."""
+    text = info.decode() if isinstance(info, bytes) else ""
+    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    return f"{facts['master_host']}:{facts['master_port']}" if facts.get("role") == "slave" else ""
 
 
 class ReconnectingLink(ABC):

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from node.store.address import Location
 from node.store.connection import Call, Connection
 from node.store.link import RedisReply
@@ -16,7 +18,8 @@ class SingleStore(Store):
     def __init__(self, location: Location, *, timeout: float, max_in_flight: int) -> None:
         super().__init__(timeout, max_in_flight)
         (server,) = location.servers
-        self._connection = Connection(server, location.access, timeout, self.stats)
+        access = msgspec.structs.replace(location.access, writes=True)
+        self._connection = Connection(server, access, timeout, self.stats)
         self._everything = (0, self._connection)
         self.wakeups = WakeUps(lambda _: server, location.access, timeout, self.stats)
 

@@ -34,6 +34,13 @@ async def test_a_server_outside_a_cluster_is_reported_with_each_other_named_memb
     assert second == f"{here}: ERR This instance has cluster support disabled"
 
 
+async def test_a_replica_is_reported(server: RedisServer) -> None:
+    server.do("REPLICAOF", "127.0.0.1", 1)
+    said = await trouble(f"redis://127.0.0.1:{server.port}", TIMEOUT, UNKNOWN)
+    server.do("REPLICAOF", "NO", "ONE")
+    assert said == f"127.0.0.1:{server.port}: it is a replica of 127.0.0.1:1, which takes no writes"
+
+
 async def test_if_a_server_serves_the_reason_known_before_is_returned(server: RedisServer, tmp_path: Path) -> None:
     assert await trouble(f"redis://relay:right@127.0.0.1:{server.port}", TIMEOUT, UNKNOWN) == UNKNOWN
     with RedisServer(tmp_path / "member", "--cluster-enabled", "yes", port=free_port()) as member:

@@ -8,7 +8,7 @@ import pty
 import re
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -20,7 +20,7 @@ from node.config import Networks, Proxies, Settings, load
 from node.observe.log import configure
 from node.run.reload import InForce, Reloading
 from tests.support.nodes import NodeProcess
-from tests.support.servers import free_port, until
+from tests.support.servers import RedisServer, free_port, until
 
 
 def works(ask: Callable[[], object]) -> Callable[[], bool]:
@@ -144,20 +144,34 @@ def test_a_web_process_by_itself_reloads_too(written: Path) -> None:
 
 def test_a_node_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
     """A hang-up is SIGHUP, too, and nobody would notice a node that went on. Lost log lines change no status."""
-    port = free_port()
+    environment = {"RELAY_DATA_DIR": str(tmp_path), "RELAY_PORT": str(free_port())}
+    environment["RELAY_REDIS_URL"] = "redis://127.0.0.1:1"
+    small_node = ("-m", "tests.support.small_node", "serve")
+    assert status_after_the_terminal_is_gone(small_node, environment, b"child started") == 0
+
+
+def test_a_worker_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        environment = {"RELAY_DATA_DIR": str(tmp_path / "data"), "RELAY_REDIS_URL": server.url}
+        # Its subscriptions come after everything that it does with signals.
+        assert status_after_the_terminal_is_gone(("-m", "node", "worker"), environment, b"serverfeed") == 0
+
+
+def status_after_the_terminal_is_gone(command: Sequence[str], environment: Mapping[str, str], begun: bytes) -> int:
+    """How a process ends that had a terminal until it wrote `begun`."""
     child, terminal = pty.fork()
     if child == 0:
         os.environ.pop("PYTHONUNBUFFERED", None)  # with it, no log line waits in a buffer that can no longer be written
-        os.environ.update(RELAY_DATA_DIR=str(tmp_path), RELAY_PORT=str(port), RELAY_REDIS_URL="redis://127.0.0.1:1")
-        os.execv(sys.executable, (sys.executable, "-m", "tests.support.small_node", "serve"))
+        os.environ.update(environment)
+        os.execv(sys.executable, (sys.executable, *command))
     try:
         shown = b""
-        while b'"ready"' not in shown and b"child started" not in shown:
+        while begun not in shown:
             shown += os.read(terminal, 4096)
     finally:
         os.close(terminal)
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+    return os.waitstatus_to_exitcode(status)
 
 
 def test_what_is_taken_over_and_what_waits(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:

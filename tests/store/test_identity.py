@@ -17,7 +17,7 @@ from node.store import identity, keys
 from node.store.identity import OLDEST, SCHEMA, fingerprint, identify
 from tests.support.node_under_test import SECRET, NodeUnderTest
 from tests.support.nodes import NodeProcess
-from tests.support.servers import Cluster, RedisServer
+from tests.support.servers import Cluster, RedisServer, free_port, until
 
 OTHER_SECRET = "Zx9Qw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiR="
 FIRST_VERSION: dict[str, Any] = json.loads(Path(__file__).with_name("written_by_1_0_0.json").read_text())
@@ -119,6 +119,16 @@ def test_a_redis_that_comes_later_is_looked_at_then(command: str, tmp_path: Path
         server.start()
         assert part.wait() == USAGE_ERROR
         assert "written by newer versions" in part.words()
+
+
+def test_a_node_that_is_given_one_member_of_a_cluster_does_not_start(tmp_path: Path) -> None:
+    member = RedisServer(tmp_path / "redis", "--cluster-enabled", "yes", port=free_port())
+    with member, NodeProcess(tmp_path / "data") as node:
+        member.do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
+        until(lambda: "cluster_state:ok" in str(member.do("CLUSTER", "INFO")), "the cluster is whole")
+        node.start(RELAY_REDIS_URL=member.url)
+        assert node.wait() == USAGE_ERROR
+        assert "this Redis is a member of a cluster: write redis+cluster://" in node.words()
 
 
 @pytest.mark.parametrize("command", [["check"], ["admin", "status"]], ids=" ".join)

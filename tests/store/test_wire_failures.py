@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from node.store import CommandFailed, OutcomeUnknown, RedisReply, Store, StoreUnavailable, link
 from node.store.address import Access, ServerAddress
@@ -309,6 +310,23 @@ async def test_a_primary_that_became_a_replica_is_dialled_anew(redis_server: Red
     redis_server.do("REPLICAOF", "NO", "ONE")
     assert await served(store) == b"served"
     assert store.stats.reconnects == 1
+
+
+async def test_a_server_that_stays_a_replica_is_out_of_reach_for_that_reason(
+    redis_server: RedisServer, store: Store
+) -> None:
+    await store.command("SET", "key", "value")
+    redis_server.do("REPLICAOF", "127.0.0.1", 1)
+    with capture_logs() as logs:
+        with pytest.raises(StoreUnavailable, match="replica"):
+            await store.command("SET", "key", "other")
+        await eventually(lambda: any(entry["event"] == "redis out of reach" for entry in logs))
+        assert not store.connected
+        with pytest.raises(StoreUnavailable, match=r"it is a replica of 127\.0\.0\.1:1, which takes no writes"):
+            await store.command("GET", "key")
+    redis_server.do("REPLICAOF", "NO", "ONE")
+    assert await served(store) == b"served"
+    assert sum(entry["event"] == "redis out of reach" for entry in logs) == 1
 
 
 async def test_a_server_that_is_loading_its_data_counts_as_out_of_reach(tmp_path: Path, open_store: Opener) -> None:

@@ -11,6 +11,9 @@ from relay_client.carrier import Signer
 from relay_client.client import Relay
 from relay_client.errors import UsageError
 
+TRIES = 3
+"""Fewer than a program's: somebody may be waiting at a terminal to hear that the node is not there."""
+
 
 class Commands(Protocol):
     """Where commands are added; argparse has no public name for it."""
@@ -48,7 +51,7 @@ def group(commands: Commands, name: str, help: str) -> Commands:  # noqa: A002
 
 def connected(given: Namespace) -> Relay:
     """A client of the node that was named."""
-    return Relay(given.node, deadline=given.timeout, signer=signer(given))
+    return Relay(given.node, deadline=given.timeout, tries=TRIES, signer=signer(given))
 
 
 def signer(given: Namespace) -> Signer | None:
