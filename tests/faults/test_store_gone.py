@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import httpx2
 import pytest
 import pytest_asyncio
 
 from node.config import Limit, Limits
-from node.store import StoreUnavailable
+from node.store import StoreUnavailable, keys
 from tests.agents.calls import SUMMARISE
-from tests.inbox.calls import INBOXES, Json, opened, path_of, read
+from tests.inbox.calls import INBOXES, Json, opened, path_of
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer, eventually
 
@@ -104,10 +105,11 @@ async def test_a_waiting_sender_is_not_told_that_nothing_was_sent_when_redis_die
             for path, body in (("/messages?wait=30", {"body": "Hello"}), ("/a2a/message:send", A2A_MESSAGE))
         ]
 
-        async def are_held() -> bool:
-            return (await read(node, inbox, since_seq=2))["waiting"] == 2
+        async def do_both_wait() -> bool:
+            receipts = keys.inbox_receipt(inbox["address"], "*")
+            return len(cast("list[bytes]", await node.store.command("PUBSUB", "SHARDCHANNELS", receipts))) == 2
 
-        await until(are_held)
+        await until(do_both_wait)
         own_redis.kill()
     sent, task = [await each for each in sending]  # the node has stopped, and has answered those who waited
     assert (sent.status_code, sent.json()["status"]) == (201, "queued")
