@@ -162,7 +162,7 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             if thread.signature is not None:
                 msgspec.json.decode(thread.signature)
         case "task":
-            row = StoredTask(0, named)
+            row = StoredTask(0, named | {b"more": b"1"})  # so that all of it is looked at
             if row.status not in STATUSES or not row.is_contract:
                 raise ValueError("no contract of a known status")
             msgspec.json.decode(msgspec.json.encode(task_of(record.id, "", row)))
