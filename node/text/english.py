@@ -6,6 +6,8 @@ short English. A long text is judged by samples at places that its author cannot
 a JSON payload are prose is decided in `payload`. The gate is synchronous, takes microseconds, and never raises.
 """
 
+from itertools import chain
+
 from node.common.counters import VERDICTS
 from node.text import sampling
 from node.text.lexicon import foreign_words
@@ -13,6 +15,7 @@ from node.text.sampling import SAMPLES, excerpt_of, samples_of
 from node.text.scripts import share_of_others
 from node.text.verdict import (
     SURE,
+    LanguageVerdict,
     detector,
     is_clear_around_quotations,
     is_foreign,
@@ -80,11 +83,19 @@ def _window_passes(window: str) -> bool:
 
 def _windows_pass(all_windows: list[str]) -> bool:
     """The verdict on several windows. Asks cld3 only as long as its answer could change the verdict."""
+    judged: list[LanguageVerdict] = []
+    for window in all_windows:
+        margin, _, foreign = judgement = judge_window(window)
+        judged.append(judgement)
+        if margin < SURE or foreign:
+            break
+    else:
+        return True  # as most English texts
     failing = total = 0.0
     undecided: list[tuple[float, list[str]]] = []
     left = sum(map(len, all_windows))
-    for window in all_windows:
-        margin, words, foreign = judge_window(window)
+    following = map(judge_window, all_windows[len(judged) :])
+    for window, (margin, words, foreign) in zip(all_windows, chain(judged, following), strict=True):
         size = size_of(words)
         total += size + foreign
         failing += foreign
