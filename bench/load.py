@@ -93,7 +93,7 @@ async def open_loop(
     waiting: deque[Call] = deque()
     idle = pool.idle
     over = asyncio.get_running_loop().create_future()
-    start = now() + HEAD_START_NS
+    start = 0
 
     def settle(call: Call, status: int, body: bytes) -> None:
         _count(observed, call, status, body)
@@ -127,13 +127,15 @@ async def open_loop(
             settle(waiting.popleft(), TIMED_OUT, b"")
 
     pool.done, pool.ready = settle, ready
-    with _watched(pool, observed, over, each_second, expire), Ticker(start, schedule.tick, send_due):
+    with _watched(pool, observed, over, each_second, expire):
+        start = now() + HEAD_START_NS
         limit = HEAD_START_NS / SECOND + schedule.count / schedule.rate + drain
-        try:
-            await asyncio.wait_for(over, limit)
-        except TimeoutError:
-            for call in (*waiting, *pool.calls):
-                _count(observed, call, UNANSWERED, b"")
+        with Ticker(start, schedule.tick, send_due):
+            try:
+                await asyncio.wait_for(over, limit)
+            except TimeoutError:
+                for call in (*waiting, *pool.calls):
+                    _count(observed, call, UNANSWERED, b"")
         observed.seconds = (now() - start) / SECOND
     return observed
 
@@ -144,8 +146,7 @@ async def closed_loop(
     """Keep every connection of the pool busy for `seconds`, or until `count` requests have been sent."""
     observed = Observed()
     over = asyncio.get_running_loop().create_future()
-    start = now()
-    end = start + round(seconds * SECOND)
+    end = 0
 
     def send(connection: Connection) -> None:
         at = now()
@@ -164,6 +165,8 @@ async def closed_loop(
 
     pool.done, pool.ready = settle, send
     with _watched(pool, observed, over, each_second, _no_queue):
+        start = now()
+        end = start + round(seconds * SECOND)
         idle = list(pool.idle)
         pool.idle.clear()
         for connection in idle:
