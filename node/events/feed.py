@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from node.events.source import START, CursorTooOld, Position
-from node.store import Store, ids, keys
+from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_reachable, reached
 from node.store.decoding import entry_id, fields_of
 from node.store.outbox import Event
@@ -28,8 +28,8 @@ TYPES = {"reply.posted": "reply.added", "task.rejected": "task.in_progress"} | {
 }
 """The public kinds of events in the outboxes, and the types that clients know them by."""
 
-READ_EACH = 16
-"""Entries of each outbox that are read at once. All that are copied together take Redis some 2 ms at most."""
+READ_EACH = 8
+"""Entries of each outbox that are read at once. All 512 that may be copied together take Redis some 2 ms."""
 
 SLACK = 256
 """Entries that the feed may have beyond its length, so that it is not trimmed for each one. Trimming this many takes
@@ -88,33 +88,38 @@ class FeedCopier:
         async with self._turn:
             if not self._marks:
                 self._marks = await self._known_marks()
-            while entry_id(self._marks.get(partition) or "0-0") < until and await self._copy(until[0]):
+            while entry_id(self._marks.get(partition) or "0-0") < until and await self._copy(partition, until[0]):
                 pass
 
     async def _known_marks(self) -> dict[int, str]:
         found = fields_of(cast("list[bytes]", await self._store.command("HGETALL", keys.FEED_MARKS)))
         return {int(name): mark.decode() for name, mark in found.items() if name.isdigit()}
 
-    async def _copy(self, until: int) -> bool:
+    async def _copy(self, partition: int, until: int) -> bool:
         """Copy some of what happened until that time (ms). Returns whether there was anything.
+
+        Raises StoreUnavailable also if only the outbox of that partition cannot be read: its events would otherwise be
+        acknowledged, and then trimmed, without having been copied.
 
         All that happened before is there to be read: the time is that of an event which has been read already. What was
         not copied has not been trimmed, since this group has not acknowledged it.
         """
         found = await self._read(until)
+        if partition not in found:
+            raise StoreUnavailable("the outbox cannot be read")
         # Of an outbox that has more, nothing is known beyond what was read of it.
         ends = [entry_id(entries[-1][0]) for entries in found.values() if len(entries) == READ_EACH]
         end = min(ends, default=(until, math.inf))
         copied: dict[int, CopiedPart] = {}
         merged: list[tuple[tuple[int, int], int, list[bytes]]] = []
-        for partition, entries in found.items():
+        for each, entries in found.items():
             for entry, flat in entries:
                 if (place := entry_id(entry)) <= end:
-                    merged.append((place, partition, flat))
-                    copied[partition] = CopiedPart(partition, self._marks.get(partition, ""), entry.decode())
+                    merged.append((place, each, flat))
+                    copied[each] = CopiedPart(each, self._marks.get(each, ""), entry.decode())
         if not merged:
             return False
-        parts: list[str | bytes | int] = [part for each in copied.values() for part in each]
+        parts: list[str | bytes | int] = [part for outbox in copied.values() for part in outbox]
         for place, _, flat in sorted(merged):
             parts += _copy(place[0], flat)
         reply = await self._store.run(
@@ -130,7 +135,7 @@ class FeedCopier:
         if reply == [b"moved"]:  # another worker has copied, or this one before it was restarted
             self._marks = await self._known_marks()
         else:
-            self._marks |= {partition: each.last for partition, each in copied.items()}
+            self._marks |= {outbox.partition: outbox.last for outbox in copied.values()}
         return True
 
     async def _read(self, until: int) -> dict[int, Entries]:

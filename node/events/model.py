@@ -32,7 +32,7 @@ class EventView(msgspec.Struct):
 
 
 class EventPage(msgspec.Struct):
-    """Events after a cursor, in the order of the feed: that of time for one thread, contract, session or inbox."""
+    """Events after a cursor, the oldest first."""
 
     events: list[EventView]
     cursor: Annotated[str, Meta(description="Ask for what follows with this", examples=["ZmVlZC4x"])]

@@ -5,11 +5,16 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
+from node.events.feed import FeedCopier, FeedStore
+from node.events.source import START
 from node.retention.sweep import Retention, Rule, Trim
 from node.sign.node_key import NodeKey
 from node.store import StoreUnavailable, keys
-from node.store.ids import partition_of_id
+from node.store.ids import new_id, partition_of_id
 from node.store.keys import PARTITIONS, tag
+from node.store.outbox import Event
 from node.store.slots import slot_of
 from tests.callbacks.receiver import Receiver
 from tests.faults.writers import unlimited
@@ -81,3 +86,25 @@ async def _lose_one(cluster: Cluster, entities: Collection[str]) -> set[str]:
     assert lost < set(entities)
     await asyncio.to_thread(cluster.lose, victim)
     return lost
+
+
+async def test_the_feed_goes_on_and_no_event_that_cannot_be_read_is_taken_for_copied(
+    lenient_cluster: Cluster, open_store: Opener
+) -> None:
+    store = await open_store(lenient_cluster.url, timeout=5.0)
+    feed = lenient_cluster.primary_of(slot_of(keys.FEED))
+    victim = next(server for server in lenient_cluster.servers[:3] if server is not feed)
+    homes = {partition: lenient_cluster.primary_of(slot_of(tag(partition))) for partition in range(PARTITIONS)}
+    events: dict[bool, Event] = {}
+    for is_lost in (True, False):
+        partition = next(each for each, home in homes.items() if (home is victim) is is_lost)
+        entity = new_id(partition)
+        entry = await store.command("XADD", keys.events(partition), "*", "type", "thread.posted", "id", entity)
+        assert isinstance(entry, bytes)
+        events[is_lost] = Event(entry.decode(), partition, "thread.posted", entity, {})
+    await asyncio.to_thread(lenient_cluster.lose, victim)
+    copier = FeedCopier(store, 1000)
+    with pytest.raises(StoreUnavailable):
+        await copier.handle([events[True]])
+    await copier.handle([events[False]])
+    assert [entry.entity for entry in await FeedStore(store).read(START, 10)] == [events[False].entity]
