@@ -4,6 +4,8 @@ from typing import Literal, TypeVar
 
 import msgspec
 
+from node.web.json import MAX_DEPTH, is_too_deep
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -69,7 +71,7 @@ def split(body: bytes) -> bytes | list[Raw]:
         return body
     try:
         return _members.decode(_text(body))
-    except (ValueError, RecursionError):
+    except ValueError:
         raise RpcError(PARSE_ERROR, "Parse error") from None
 
 
@@ -79,7 +81,7 @@ def read(body: bytes) -> RpcRequest:
         message = _message.decode(_text(body))
     except msgspec.ValidationError:
         raise RpcError(INVALID_REQUEST, "Invalid Request") from None
-    except (ValueError, RecursionError):
+    except ValueError:
         raise RpcError(PARSE_ERROR, "Parse error") from None
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
         raise RpcError(INVALID_REQUEST, "Invalid Request")
@@ -109,8 +111,12 @@ def read_params(decoder: msgspec.json.Decoder[T], params: Raw) -> T:
 
 
 def _text(body: bytes) -> str:
-    """The body as text. Raises UnicodeDecodeError; typed decoding alone would skip the bytes of unknown members."""
-    return str(body, "utf-8")
+    """The body as text. Raises RpcError for one that is nested too deep, and UnicodeDecodeError: typed decoding alone
+    would skip the bytes of unknown members."""
+    raw = bytes(body)  # a member of a batch is Raw
+    if is_too_deep(raw):
+        raise RpcError(PARSE_ERROR, f"Parse error: nested more than {MAX_DEPTH} levels deep")
+    return raw.decode()
 
 
 def reply(request_id: int | str, result: bytes) -> bytes:
