@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
+from node.web.handling import Handle
 from node.web.http import AGE_GROUP, JSON_TYPE, Disconnected, Header, Request, Response
 from node.web.route import Route
-from node.web.router import Handle
 
 
 class OperationRequest(Request):

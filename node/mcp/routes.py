@@ -14,10 +14,10 @@ from node.mcp.stream_calls import StreamCalls
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.tools import TOOLS
 from node.store import Store
+from node.web.handling import Handle
 from node.web.limits import Limiter
 from node.web.origin import Origins
 from node.web.route import Route
-from node.web.router import Handle
 from node.web.throughput import Throughput
 
 

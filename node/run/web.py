@@ -60,13 +60,13 @@ from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
 from node.web.errors import HELP
 from node.web.front import Front
-from node.web.handling import counted, handle
+from node.web.handling import handle
 from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
 from node.web.limits import Limiter, PermitOf, Quotas
 from node.web.origin import CORS_OPEN, VARY, Origins
 from node.web.paths import Paths
 from node.web.route import Route
-from node.web.router import router
+from node.web.router import Router
 from node.web.signature import Signatures
 from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
@@ -141,9 +141,7 @@ class WebNode:
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if route.hot]
         self.paths = Paths(self.routes, settings.public_path)
-        # Litestar answers OPTIONS by itself and takes no other handler for it.
-        routed = [route for route in served if route.method != "OPTIONS"]
-        self.router = router(routed, counted, self.paths, Pages(settings).missing)
+        self.router = Router(served, self.paths, Pages(settings).missing)
         figures = of_web(self.routes, store, self._services.events.followers)
         works["metrics"] = Meter(settings, "web", store, figures).run
         self.intake = intake.Intake(

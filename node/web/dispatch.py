@@ -24,7 +24,7 @@ from node.web.origin import PREFLIGHT, Origins
 from node.web.paths import Paths
 from node.web.responder import Responder, without_body
 from node.web.route import Route
-from node.web.streams import Streaming
+from node.web.router import Router
 from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
 
@@ -64,7 +64,7 @@ class Node(Protocol):
     @property
     def throughput(self) -> Throughput: ...
     @property
-    def router(self) -> ASGIApp: ...
+    def router(self) -> Router: ...
 
     def refuses(self, client: str) -> bool: ...
     def drain(self) -> None: ...
@@ -117,24 +117,22 @@ class Dispatcher:
             answering = self._refuse(request, Refused("path.long"), send)
         elif (route := self._hot.find(request, raw)) is not None:
             response = await counted(route, request)
-            if isinstance(response, Streaming):
-                await self._responder.stream(request, response, send)
-            elif response is not None:
-                await self._responder.respond(request, response, send)
+            if response is not None:
+                await self._responder.answer(request, response, send)
             return
         else:
-            answering = self._unless_hot(request, raw, receive, send)
+            answering = self._unless_hot(request, raw, send)
         await self._in_turn(request, answering, send)
 
-    async def _unless_hot(self, request: Request, raw: bytes, receive: Receive, send: Send) -> None:
-        """Answer a preflight, refuse another spelling of a path, and have the router answer everything else."""
+    async def _unless_hot(self, request: Request, raw: bytes, send: Send) -> None:
+        """Answer a preflight, refuse another spelling of a path, and serve everything else as the router finds it."""
         if request.method == "OPTIONS" and request.header(b"access-control-request-method") is not None:
             counters.UNROUTED.add(204)
             await self._responder.respond(request, Response(204, b"", PREFLIGHT), send)
         elif _UNCANONICAL.search(raw) and not SLASHED.fullmatch(raw):
             await self._refuse_spelling(request, raw, send)
         else:
-            await self._route(request, receive, send)
+            await self._route(request, send)
 
     async def _in_turn(self, request: Request, answering: Coroutine[Any, Any, None], send: Send) -> None:
         """Run what answers a request, in its client's turn. `counted` does so for hot routes.
@@ -154,15 +152,13 @@ class Dispatcher:
         finally:
             request.turn.end()
 
-    async def _route(self, request: Request, receive: Receive, send: Send) -> None:
-        scope = request.scope
-        scope["relay.request"] = request
-        try:
-            await self._router(scope, receive_all(scope, receive), self._responder.for_router(request, send))
-        finally:
-            # Scope and request refer to each other. While they live, the body's reader lives, and Granian closes a
-            # connection with an unread body only when that reader is gone.
-            del scope["relay.request"]
+    async def _route(self, request: Request, send: Send) -> None:
+        found = await self._router.find(request)
+        if isinstance(found, Response):
+            counters.UNROUTED.add(found.status)
+            await self._responder.respond(request, found, send)
+        elif (response := await counted(found, request)) is not None:
+            await self._responder.answer(request, response, send)
 
     def _refusal(self, request: Request) -> Refused | None:
         """Why this client or web page is refused whatever it asks for; None if it is not."""

@@ -16,6 +16,9 @@ MOUNTED_BYTES = 512 * 1024
 FAILED_UPLOAD_BYTES = 64 * 1024
 """Bytes that a failed upload counts as, at least: a file of its size is made and removed, however little arrived."""
 
+BODILESS = (204, 304)
+"""Statuses whose answers have no length (RFC 9110 §8.6)."""
+
 
 class Responder:
     """Sends the answers of one process."""
@@ -25,6 +28,12 @@ class Responder:
         self._restricted = restricted
         self._throughput = throughput
 
+    def answer(self, request: Request, response: Response, send: Send) -> Awaitable[None]:
+        """Send an answer of a handler, which may be a stream."""
+        if isinstance(response, Streaming):
+            return self.stream(request, response, send)
+        return self.respond(request, response, send)
+
     async def respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer."""
         size = len(response.body)
@@ -32,8 +41,9 @@ class Responder:
             *response.headers,
             *request.notes,
             *self._common(request, response.headers),
-            (b"content-length", b"%d" % size),
         ]
+        if size or response.status not in BODILESS:
+            headers.append((b"content-length", b"%d" % size))
         if request.is_unread:
             await self._end_body(request, headers)
         if size >= FREE_BYTES or request.size >= FREE_BYTES or request.cost:
@@ -57,23 +67,6 @@ class Responder:
         finally:
             await response.end()
             self._count_bytes(request, 0)
-
-    def for_router(self, request: Request, send: Send) -> Send:
-        """`send` for the router, to whose answers the common headers are added."""
-
-        async def send_on(message: ASGIMessage) -> None:
-            if message["type"] == "http.response.start":
-                headers: list[Header] = [(bytes(name), bytes(value)) for name, value in message["headers"]]
-                headers += self._common(request, headers)
-                if request.is_unread:
-                    await self._end_body(request, headers)
-                message["headers"] = headers
-                self._count_bytes(request, 0)
-            else:
-                self._throughput.add(request.client, len(message.get("body", b"")))
-            await send(message)
-
-        return send_on
 
     async def mount(self, application: ASGIApp, request: Request, receive: Receive, send: Send) -> None:
         """Let a mounted application answer. It sets all headers except the request id and, if restricted, CORS.

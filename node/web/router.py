@@ -1,168 +1,132 @@
-"""Litestar's router for the route tables: it finds the handler, and its own errors are answered in our form."""
+"""Finds the routes that are not hot: Litestar's router knows their paths.
+
+Only the path is Litestar's business. What it finds is served like a hot route, and what has no route is answered here.
+"""
 
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from functools import partial
-from typing import Any, cast
+from collections.abc import Iterable
+from functools import cache
+from typing import Any
 
-from litestar import Litestar
-from litestar import Request as LitestarRequest
-from litestar import Response as LitestarResponse
-from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException
-from litestar.handlers import HTTPRouteHandler, route
-from litestar.response.base import ASGIResponse
+from litestar import Litestar, Response, asgi
+from litestar.exceptions import NotFoundException
+from litestar.handlers import ASGIRouteHandler
+from litestar.types import Receive, Scope, Send
 
-from node.common import counters
 from node.common.refusal import Refused
 from node.web import http
 from node.web.errors import response_to
 from node.web.paths import Paths
 from node.web.route import Route
-from node.web.streams import Streaming
 
-AnyRequest = LitestarRequest[Any, Any, Any]
-Handle = Callable[[Route, http.Request], Awaitable[http.Response | None]]
-"""Runs the handler of a route; see `node.web.handling`."""
-ServeEndpoint = Callable[[http.Request], Awaitable[http.Response | None]]
-"""Serves the requests of one pattern and method; None if the client has gone away."""
+WITH_PARAMETER_LAST = re.compile(r"(.*\{(\w+)\})(?::(\w+))?")
+"""A path that ends in a parameter, and optionally a verb: `…{id}:cancel`. Litestar's patterns have no colon, so one of
+them stands for the path with all its verbs. The groups are that pattern, the parameter's name, and the verb."""
 
-WITH_PARAMETER_LAST = re.compile(r"(?P<pattern>.*\{\w+\})(:(?P<verb>\w+))?")
-"""A path that ends in a parameter and optionally a verb, as in `{id}:cancel`. Litestar's patterns have no colon, so one
-handler serves the path with all its verbs."""
-
-CLIENT_GONE = http.Response(counters.CLIENT_GONE, b"")
-"""Stands for the answer to a client that has gone away."""
+FOUND = "relay.found"
+"""Scope key under which it is left what Litestar has found: a pattern, or what went wrong."""
 
 
-class LitestarAnswer(LitestarResponse[bytes]):
-    """An answer in the form that Litestar needs, to which Litestar adds nothing."""
+class Operations:
+    """The operations of one of Litestar's patterns."""
 
-    def __init__(self, request: http.Request, response: http.Response) -> None:
-        super().__init__(response.body, status_code=response.status)
-        self._request = request
-        self._response = response
+    def __init__(self, name: str) -> None:
+        self._name = name
+        """Of the parameter at the end, which a verb may follow."""
+        self._by_method: dict[str, dict[str, Route]] = {}
+        """By method and verb, which is empty for the path alone."""
+        self._verbs: set[str] = set()
 
-    def to_asgi_response(self, *_: Any, **__: Any) -> ASGIResponse:
-        """Called by Litestar."""
-        headers = [*self._response.headers, *self._request.notes]
-        lines = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
-        if isinstance(self._response, Streaming):
-            return LitestarStream(self._response, lines, wanted=not self._request.is_head)
-        return ASGIResponse(body=self.content, status_code=self.status_code, headers=lines)
+    def add(self, route: Route, verb: str) -> None:
+        self._by_method.setdefault(route.method, {})[verb] = route
+        if verb:
+            self._verbs.add(verb)
+
+    def find(self, request: http.Request) -> Route | http.Response:
+        """The operation that a request is for, or that there is no such verb. Raises Refused `method.unknown`."""
+        by_verb = self._by_method.get(request.method)
+        value, colon, last = request.params[self._name].rpartition(":") if self._verbs else ("", "", "")
+        verb = last if colon else ""
+        if by_verb is None:
+            raise Refused("method.unknown")
+        if verb and verb in by_verb:
+            request.params[self._name] = value
+            return by_verb[verb]
+        if verb in self._verbs or not (colon or "" in by_verb):
+            raise Refused("method.unknown")
+        if "" in by_verb:
+            return by_verb[""]
+        fault = next(iter(by_verb.values())).fault or response_to
+        return fault(request, Refused("path.unknown"))
 
 
-class LitestarStream(ASGIResponse):
-    """An answer whose body is made while it is sent."""
+class Router:
+    """The routes of a process that are not hot, and what is answered where there is none."""
 
-    _should_set_content_length = False
+    def __init__(self, routes: Iterable[Route], paths: Paths, missing: http.Fault = response_to) -> None:
+        """`missing` makes the answer for unknown paths."""
+        self._paths = paths
+        self._missing = missing
+        self._operations: dict[str, Operations] = {}
+        """By Litestar's pattern."""
+        for each in routes:
+            match = WITH_PARAMETER_LAST.fullmatch(each.path)
+            pattern, name, verb = match.groups("") if match else (each.path, "", "")
+            self._operations.setdefault(pattern, Operations(name)).add(each, verb)
+        self._litestar = _litestar_of(tuple(self._operations))
 
-    def __init__(self, response: Streaming, lines: Iterable[tuple[str, str]], *, wanted: bool) -> None:
-        super().__init__(status_code=response.status, headers=lines)
-        self._streaming = response
-        self._wanted = wanted
+    async def find(self, request: http.Request) -> Route | http.Response:
+        """The route of a request, which is given its parameters; or the answer to a request that has none.
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Called by Litestar."""
+        OPTIONS is answered here: Litestar would name only the methods of one handler, and never HEAD.
+        """
+        if request.method == "OPTIONS" and (allowed := self._paths.allowed(request.path)) != "OPTIONS":
+            return http.Response(204, b"", ((b"allow", allowed.encode()),))
+        # No method: Litestar would look for the parameters of that method, and an ASGI handler has them for all.
+        scope: Any = {"type": "http", "path": request.path, "query_string": b"", "headers": []}
+        await self._litestar(scope, _receive, _send)
+        found: str | Exception = scope[FOUND]
+        if isinstance(found, NotFoundException):
+            return self._missing(request, Refused("path.unknown"))
+        if isinstance(found, Exception):
+            return response_to(request, found)
+        request.params = dict(scope["path_params"])  # a copy: Litestar keeps the dictionary and hands it out again
         try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._streaming.end()
-
-    async def send_body(self, send: Any, receive: Any) -> None:
-        """Called by Litestar."""
-        await self._streaming.send_body(send, wanted=self._wanted)
+            return self._operations[found].find(request)
+        except Refused as refused:
+            response = self._paths.fault(request.method, request.path)(request, refused)
+            response.headers = [*response.headers, (b"allow", self._paths.allowed(request.path).encode())]
+            return response
 
 
-def router(routes: Iterable[Route], handle: Handle, paths: Paths, missing: http.Fault = response_to) -> http.ASGIApp:
-    """An application that serves the routes. `missing` makes the answer for unknown paths.
-
-    It answers OPTIONS by itself: Litestar would name only the methods of one handler, and never HEAD.
-    """
-
-    def refuse(litestar_request: AnyRequest, failure: Exception) -> LitestarAnswer:
-        request = _request_in(litestar_request)
-        if isinstance(failure, NotFoundException):
-            counters.UNROUTED.add(404)
-            return LitestarAnswer(request, missing(request, Refused("path.unknown")))
-        if isinstance(failure, MethodNotAllowedException):
-            counters.UNROUTED.add(405)
-            response = paths.fault(request.method, request.path)(request, Refused("method.unknown"))
-            response.headers = [*response.headers, (b"allow", paths.allowed(request.path).encode())]
-            return LitestarAnswer(request, response)
-        return LitestarAnswer(request, response_to(request, failure))
-
-    litestar = Litestar(
-        route_handlers=_endpoints(routes, handle),
-        exception_handlers={HTTPException: refuse, Exception: refuse},
+@cache  # it takes some 40 ms, and depends on nothing of the node: tests start many nodes in a process
+def _litestar_of(patterns: tuple[str, ...]) -> Litestar:
+    return Litestar(
+        route_handlers=list(map(_leaves, patterns)),
+        exception_handlers={Exception: _leave_failure},
         openapi_config=None,
         logging_config=None,
     )
 
-    async def app(scope: http.Scope, receive: http.Receive, send: http.Send) -> None:
-        if scope["method"] == "OPTIONS" and (allowed := paths.allowed(scope["path"])) != "OPTIONS":
-            counters.UNROUTED.add(204)
-            headers = [(b"allow", allowed.encode())]
-            await send({"type": "http.response.start", "status": 204, "headers": headers})
-            await send({"type": "http.response.body", "body": b""})
-        else:
-            await litestar(scope, receive, send)  # type: ignore[arg-type]
 
-    return app
+def _leaves(pattern: str) -> ASGIRouteHandler:
+    """A handler that leaves in the scope that the pattern was found, and answers nothing."""
 
+    @asgi(pattern.replace("}", ":str}"), copy_scope=False)
+    async def leave(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001
+        scope[FOUND] = pattern  # type: ignore[literal-required]
 
-def _endpoints(routes: Iterable[Route], handle: Handle) -> list[HTTPRouteHandler]:
-    """A Litestar handler for each pattern and method, which serves all its verbs."""
-    by_verb: dict[tuple[str, str], dict[str, Route]] = {}
-    verbs: dict[str, set[str]] = {}
-    """By pattern, the verbs of all methods."""
-    for each in routes:
-        match = WITH_PARAMETER_LAST.fullmatch(each.path)
-        pattern, verb = (match["pattern"], match["verb"] or "") if match else (each.path, "")
-        by_verb.setdefault((pattern, each.method), {})[verb] = each
-        verbs.setdefault(pattern, set()).add(verb)
-    endpoints: list[HTTPRouteHandler] = []
-    for (pattern, method), served in by_verb.items():
-        serve: ServeEndpoint
-        if verbs[pattern] == {""}:
-            serve = partial(handle, served[""])
-        else:
-            name = pattern.rpartition("{")[2].rstrip("}")
-            serve = partial(_serve_verb, name, served, verbs[pattern], handle)
-        endpoints.append(_endpoint(pattern, method, next(iter(served.values())).status, serve))
-    return endpoints
+    return leave
 
 
-async def _serve_verb(
-    name: str, served: Mapping[str, Route], verbs: Collection[str], handle: Handle, request: http.Request
-) -> http.Response | None:
-    """Serve the operation of the verb in the last path parameter, `name`, or the one without a verb.
-
-    `served` are the operations of the request's method by verb, `verbs` those of all methods.
-    """
-    value, colon, last = request.params[name].rpartition(":")
-    verb = last if colon else ""
-    if verb and verb in served:
-        request.params = {**request.params, name: value}  # a copy: Litestar keeps the dictionary and hands it out again
-        return await handle(served[verb], request)
-    if (verb and verb in verbs) or not (colon or "" in served):
-        raise MethodNotAllowedException
-    if "" in served:
-        return await handle(served[""], request)
-    counters.UNROUTED.add(404)
-    fault = next(iter(served.values())).fault or response_to
-    return fault(request, Refused("path.unknown"))
+def _leave_failure(request: Any, failure: Exception) -> Response[None]:
+    request.scope[FOUND] = failure
+    return Response(None)
 
 
-def _endpoint(pattern: str, method: str, status: int, serve: ServeEndpoint) -> HTTPRouteHandler:
-    @route(pattern.replace("}", ":str}"), http_method=cast("Any", method), status_code=status)
-    async def endpoint(request: AnyRequest) -> LitestarAnswer:
-        ours = _request_in(request)
-        ours.params = request.path_params
-        response = await serve(ours)
-        return LitestarAnswer(ours, response or CLIENT_GONE)
-
-    return endpoint
+async def _receive() -> Any:
+    raise AssertionError("a path has no body")
 
 
-def _request_in(request: AnyRequest) -> http.Request:
-    return cast("http.Scope", request.scope)["relay.request"]
+async def _send(_message: Any) -> None:
+    """Litestar's answer to a failure is not sent."""

@@ -1,7 +1,6 @@
 """Frequent operations are answered without the router, which takes longer than the rest of the front."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -10,8 +9,9 @@ from node.run import web
 from node.run.web import WebNode
 from node.web.address import ClientAddress
 from node.web.dispatch import Dispatcher
-from node.web.http import ASGIApp, Receive, Request, Response, Scope, Send
+from node.web.http import Request, Response
 from node.web.route import Route
+from node.web.router import Router
 from tests.support.node_under_test import running, settings_for
 from tests.support.one_route import Routes
 from tests.support.servers import RedisServer, eventually
@@ -41,18 +41,13 @@ async def test_what_agents_call_all_the_time_goes_past_the_router(
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     routed: list[tuple[str, str]] = []
-    router = web.router
+    find = Router.find
 
-    def recording(*given: Any) -> ASGIApp:
-        app = router(*given)
+    async def recorded(router: Router, request: Request) -> Route | Response:
+        routed.append((request.method, request.path))
+        return await find(router, request)
 
-        async def recorded(scope: Scope, receive: Receive, send: Send) -> None:
-            routed.append((scope["method"], scope["path"]))
-            await app(scope, receive, send)
-
-        return recorded
-
-    monkeypatch.setattr(web, "router", recording)
+    monkeypatch.setattr(Router, "find", recorded)
     async with running(settings_for(empty_redis.url)) as node:
         for method, path in (*HOT, COLD):
             await node.client.request(method, path)

@@ -10,12 +10,11 @@ import httpx2
 from node.config import Proxies, Settings
 from node.web.address import ClientAddress
 from node.web.front import Front
-from node.web.handling import counted
 from node.web.http import ASGIApp, ASGIMessage
 from node.web.origin import Origins
 from node.web.paths import Paths
 from node.web.route import Route
-from node.web.router import router
+from node.web.router import Router
 from node.web.throughput import Throughput
 
 
@@ -29,7 +28,7 @@ class Routes:
         self.paths = Paths([*hot, *others])
         self.origins = Origins(Settings(base_url="http://node.example"))
         self.throughput = Throughput(rate)
-        self.router = router(others, counted, self.paths)
+        self.router = Router(others, self.paths)
 
     def refuses(self, client: str) -> bool:
         return False
