@@ -269,7 +269,7 @@ async def test_what_a_list_does_not_show_is_not_read(node: NodeUnderTest, empty_
 async def test_who_lists_tasks_is_charged_for_those_that_are_looked_at(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "LOOK_BYTES", 256 * 1024)
+    monkeypatch.setattr(service, "LOOK_BYTES", 240 * 1024)
     inbox = await opened(node)
     context = (await begun(node, inbox))["contextId"]
     await begun(node, inbox, message(contextId=context))
