@@ -71,6 +71,9 @@ MAX_WAITING_PER_CLIENT = 2048
 MAX_WAITING_PER_SITE = 4096
 """Those of one IPv6 /48: half of all."""
 
+WAITING_BYTES = 16 * 1024
+"""A request whose body is longer counts as one more for each so many bytes: its body is in memory while it waits."""
+
 WAITING_BY_CLIENT: Counter[str] = Counter()
 """How many requests of each client wait in this process now."""
 
@@ -241,12 +244,13 @@ class Request:
             (WAITING_BY_CLIENT, self.client, MAX_WAITING_PER_CLIENT),
             (WAITING_BY_SITE, site_of(self.client), MAX_WAITING_PER_SITE),
         )
+        taken = 1 + self.size // WAITING_BYTES
         for counter, name, most in places:
-            if counter[name] >= most:
+            if counter[name] + taken > most:
                 work.close()
                 raise Refused("limit.waiting", retry_after=seconds, most=most)
         for counter, name, _ in places:
-            counter[name] += 1
+            counter[name] += taken
         context = copy_context()
         context.run(PAUSE.set, self._pause)
         task = asyncio.get_running_loop().create_task(work, context=context)
@@ -257,7 +261,7 @@ class Request:
             return task.result()
         finally:
             for counter, name, _ in places:
-                counter[name] -= 1
+                counter[name] -= taken
                 if not counter[name]:
                     del counter[name]
 
