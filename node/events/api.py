@@ -14,7 +14,7 @@ from node.inbox.model import InboxProof
 from node.store.errors import StoreUnavailable
 from node.store.limits import Quota
 from node.web.errors import RefusedWithHeaders
-from node.web.http import NO_STORE, Request, Response, json_response
+from node.web.http import LONGEST_ACCEPT, NO_STORE, Request, Response, json_response
 from node.web.json import read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
@@ -110,7 +110,7 @@ class EventsApi:
 
 def _media_type(request: Request) -> str | None:
     """That of the stream that Accept asks for; None for a page."""
-    for wanted in (request.header(b"accept") or "").lower().split(","):
+    for wanted in (request.header(b"accept") or "")[:LONGEST_ACCEPT].lower().split(","):
         media_type, *parameters = (part.strip() for part in wanted.split(";"))
         if media_type in FORMS and not any(map(NOT_WANTED.fullmatch, parameters)):
             return media_type

@@ -10,7 +10,7 @@ from functools import lru_cache
 from node.mcp.server import McpServer, RpcReply
 from node.mcp.transport import PREFLIGHT, TransportError, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
-from node.web.http import JSON_TYPE, Header, Request, Response
+from node.web.http import JSON_TYPE, LONGEST_ACCEPT, Header, Request, Response
 from node.web.origin import Origins
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.streams import EVENT_STREAM
@@ -48,7 +48,7 @@ class McpApi:
         headers = request.named
         cors = cors_of(self._origins, request)
         require_json(request)
-        as_events = _wants_events(headers.get(b"accept", b""))
+        as_events = _wants_events(headers.get(b"accept", b"")[:LONGEST_ACCEPT])
         body = await request.body()
         version = headers.get(b"mcp-protocol-version", b"")
         if version in _WITH_HANDSHAKE:

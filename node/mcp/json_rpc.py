@@ -119,9 +119,9 @@ def _text(body: bytes) -> str:
     return raw.decode()
 
 
-def reply(request_id: int | str, result: bytes) -> bytes:
-    """The response with `result`, a JSON object."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (_encode(request_id), result)
+def reply(request_id: int | str, members: bytes) -> bytes:
+    """The response whose result has these members."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":{%b}}' % (_encode(request_id), members)
 
 
 def error_reply(request_id: int | str | None, error: RpcError) -> bytes:

@@ -40,6 +40,7 @@ class OperationRequest(Request):
         }
         super().__init__(scope, of_client.receive, of_client.client, of_client.id, of_client.deadlines, of_client.turn)
         self.params = params
+        self.size = of_client.size  # which is in memory until the answer
         self._body = body
 
 

@@ -5,6 +5,7 @@ from http import HTTPStatus
 import msgspec
 
 from node.mcp.json_rpc import INTERNAL_ERROR, LIMIT_EXCEEDED, RESOURCE_NOT_FOUND, Raw, RpcError, read_params
+from node.mcp.json_text import with_text
 from node.mcp.operations import Operations
 from node.mcp.tool_result import failure_of, sentence
 from node.recipes.markdown import RECIPES, MarkdownFile, recipes
@@ -110,7 +111,7 @@ class Resources:
         """The members of a ReadResourceResult, and for how many ms a client may keep it. Raises RpcError."""
         uri = read_params(_params, params).uri
         if (recipe := self._recipes.get(uri)) is not None:
-            return _contents(uri, MARKDOWN, recipe.body), CONSTANT_TTL_MS
+            return await _contents(uri, MARKDOWN, recipe.body.encode()), CONSTANT_TTL_MS
         view = self._live.get(uri)
         name, _, entity = uri.removeprefix(SCHEME).partition("/")
         if view:
@@ -126,8 +127,9 @@ class Resources:
             failed = failure_of(response)
             code = LIMIT_EXCEEDED if failed.status == HTTPStatus.TOO_MANY_REQUESTS else INTERNAL_ERROR
             raise RpcError(code, failed.error, failed)
-        return _contents(uri, JSON, response.body.decode()), 0
+        return await _contents(uri, JSON, response.body), 0
 
 
-def _contents(uri: str, media_type: str, text: str) -> bytes:
-    return b'"contents":%b' % _encode([{"uri": uri, "mimeType": media_type, "text": text}])
+async def _contents(uri: str, media_type: str, document: bytes) -> bytes:
+    before = b'"contents":[{"uri":%b,"mimeType":%b,"text":' % (_encode(uri), _encode(media_type))
+    return await with_text(before, document, b"}]")

@@ -184,7 +184,7 @@ class McpServer:
         try:
             budget.check()
             result = await self._run(self._with_handshake, message, request)
-            answer = reply(request_id, b"{%b}" % result.members)
+            answer = reply(request_id, result.members)
         except RpcError as error:
             answer = error_reply(request_id, error)
         sent = budget.fit(request_id, answer)

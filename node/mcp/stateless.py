@@ -98,13 +98,13 @@ _META = msgspec.json.encode({"io.modelcontextprotocol/serverInfo": SERVER_INFO})
 
 
 def framed(members: bytes, ttl_ms: int | None) -> bytes:
-    """A result object of this revision; with `ttl_ms`, clients and caches between may keep it that long.
+    """The members of a result of this revision; with `ttl_ms`, clients and caches between may keep it that long.
 
     A result that may not be kept must not enter a cache that clients share, either.
     """
     scope = b"public" if ttl_ms else b"private"
     caching = b"" if ttl_ms is None else b',"ttlMs":%d,"cacheScope":"%b"' % (ttl_ms, scope)
-    return b'{"resultType":"complete",%b%b,"_meta":%b}' % (members, caching, _META)
+    return b'"resultType":"complete",%b%b,"_meta":%b' % (members, caching, _META)
 
 
 def _not_served(version: str) -> RpcError:

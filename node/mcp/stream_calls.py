@@ -48,6 +48,7 @@ class CallRequest(Request):
 
     def __init__(self, post: Request, receive: Receive) -> None:
         super().__init__(post.scope, receive, post.client, post.id, post.deadlines, post.turn)
+        self.size = post.size
 
     @asynccontextmanager
     async def under_way(self) -> AsyncGenerator[None]:

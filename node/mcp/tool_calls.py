@@ -118,7 +118,7 @@ class ToolCalls:
             return failure(response)
         if response.status == NO_CONTENT:
             return NOTHING
-        return success(response.body) if response.body else SILENCED
+        return await success(response.body) if response.body else SILENCED
 
     def _read(self, params: Raw) -> tuple[BoundTool, Raw]:
         call = read_params(_params, params)

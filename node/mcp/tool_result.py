@@ -7,7 +7,13 @@ from typing import Any
 
 import msgspec
 
+from node.mcp.json_text import with_text
 from node.web.http import Response
+
+TEXT = b'"content":[{"type":"text","text":'
+STRUCTURED = b'}],"structuredContent":'
+SUCCEEDED = b',"isError":false'
+"""What comes before, between and after the two forms of an answer in a result."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,27 +40,27 @@ class Problem(msgspec.Struct):
 _problem = msgspec.json.Decoder(Problem)
 
 
-def success(body: bytes) -> bytes:
+async def success(body: bytes) -> bytes:
     """The members of a result whose content is the JSON object `body`."""
-    return b'"content":[{"type":"text","text":%b}],"structuredContent":%b,"isError":false' % (
-        _encode(body.decode()),
-        body,
-    )
+    return await with_text(TEXT, body, STRUCTURED, body, SUCCEEDED)
 
 
-SILENCED = success(
-    _encode(
-        {
-            "status": "silenced",
-            "reason": "The node has had this payload from you three times within 60 s and takes it for a loop: it was "
-            "not kept. Do not send it again.",
-        }
-    )
+def _constant(content: dict[str, str]) -> bytes:
+    body = _encode(content)
+    return b"".join((TEXT, _encode(body.decode()), STRUCTURED, body, SUCCEEDED))
+
+
+SILENCED = _constant(
+    {
+        "status": "silenced",
+        "reason": "The node has had this payload from you three times within 60 s and takes it for a loop: it was "
+        "not kept. Do not send it again.",
+    }
 )
 """SPEC 4.1 answers a duplicate loop with an empty body, which would tell a model nothing."""
 
 
-NOTHING = success(b'{"status":"nothing"}')
+NOTHING = _constant({"status": "nothing"})
 """There is nothing yet: the operation answered 204."""
 
 

@@ -162,7 +162,7 @@ class Intake:
             return
         site = ""
         if limit is not None:
-            site = self._site_of(scope)
+            site = self.site_of(scope)
             if self.working >= limit and self._under_way(site) >= self._share(limit):
                 self.admission.refused_early += 1
                 self._refuse(watcher)
@@ -183,7 +183,8 @@ class Intake:
             self._turn_is_due = True
             self._loop.call_soon_threadsafe(self._begin_queued, context=self._context)
 
-    def _site_of(self, scope: Scope) -> str:
+    def site_of(self, scope: Scope) -> str:
+        """The site of a request's client; empty where clients are not known."""
         return site_of(self.client_of(scope)) if self.client_of else ""
 
     def _share(self, limit: int, sites: int = 1) -> int:
@@ -260,12 +261,12 @@ class Intake:
         while queue and queue[0][0] < oldest_in_time:
             late.append(queue.popleft())
         # Those that came before the overload are counted now: some are of clients that have no part in it.
-        uncounted = Counter(self._site_of(watcher.scope) for _, watcher, _, site in late if not site)
+        uncounted = Counter(self.site_of(watcher.scope) for _, watcher, _, site in late if not site)
         share = self._share(limit, max(1, len(uncounted)))
         kept: list[Queued] = []
         for request in late:
             _, watcher, group, counted = request
-            site = counted or self._site_of(watcher.scope)
+            site = counted or self.site_of(watcher.scope)
             if self._under_way(site) + uncounted[site] <= share:
                 kept.append(request)
                 continue

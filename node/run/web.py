@@ -137,7 +137,6 @@ class WebNode:
         )
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, self._current)]
-        self.mounted = mounted_of(self._services.blobs)
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes
         self.hot = [route for route in served if route.hot]
         self.paths = Paths(self.routes, settings.public_path)
@@ -150,6 +149,7 @@ class WebNode:
             cors=(CORS_OPEN,) if self.origins.is_open else (VARY,),
         )
         self.intake.answer_as(refusals_of(self.routes))
+        self.mounted = mounted_of(self._services.blobs, self.intake.site_of)
         for name, work in works.items():  # last: nobody would end them if something before this failed
             self._background.start(name, work)
 
@@ -201,9 +201,9 @@ class WebNode:
             await self._tracing.close()
 
 
-def mounted_of(blobs: BlobStore) -> Mapping[str, ASGIApp]:
+def mounted_of(blobs: BlobStore, site_of: Callable[[Scope], str]) -> Mapping[str, ASGIApp]:
     """Applications that answer all requests below a path: the embedded blob store's, if it is in use."""
-    return {PREFIX: DiskApp(blobs)} if isinstance(blobs, DiskStore) else {}
+    return {PREFIX: DiskApp(blobs, site_of)} if isinstance(blobs, DiskStore) else {}
 
 
 def refusals_of(routes: list[Route]) -> dict[str, Response]:

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from node.web.http import Handler, Header, Request, Response
+from node.web.http import LONGEST_ACCEPT, Handler, Header, Request, Response
 
 HOUR = b"public, max-age=3600"
 
@@ -76,14 +76,14 @@ def _conditional(request: Request, body: bytes, headers: tuple[Header, ...], tag
 
 def names_tag(if_none_match: str | None, tag: str) -> bool:
     """Whether an If-None-Match header, if there is one, names the tag (RFC 9110 §13.1.2, weak comparison)."""
-    tags = [each.strip().removeprefix("W/") for each in (if_none_match or "").split(",")]
-    return tag in tags or tags == ["*"]
+    named = (if_none_match or "").strip()
+    return named == "*" or tag in named  # with its quotes, so that it is no part of another
 
 
 def takes_gzip(accepted: str) -> bool:
     """Whether Accept-Encoding names gzip, or everything, and does not rule it out (RFC 9110 §12.5.3)."""
     weights: dict[str, str] = {}
-    for part in accepted.lower().split(","):
+    for part in accepted[:LONGEST_ACCEPT].lower().split(","):
         name, _, weight = part.partition(";")
         weights[name.strip()] = weight.replace(" ", "").removeprefix("q=")
     weight = weights.get("gzip", weights.get("*", "0"))

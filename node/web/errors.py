@@ -187,7 +187,10 @@ CATALOGUE: dict[str, Entry] = {
         429, "This address sends and fetches too much data; wait for Retry-After, or ask for less."
     ),
     "limit.work": Entry(429, "Over {count} {unit} in {seconds} s for this address; ask for less and wait."),
-    "limit.waiting": Entry(429, "This address has {most} such requests waiting; wait for their answers first."),
+    "limit.waiting": Entry(
+        429,
+        "This address has {most} such requests waiting, and a large one counts as many; wait for their answers first.",
+    ),
     "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
     "inbox.full": Entry(
         429,

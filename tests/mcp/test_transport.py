@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from node.web.http import LONGEST_ACCEPT
 from tests.mcp.calls import PATH, post, request
 from tests.support.node_under_test import NodeUnderTest
 
@@ -56,6 +57,12 @@ async def test_of_a_header_that_comes_twice_the_first_counts_as_everywhere(node:
     twice = [("content-type", "application/json"), ("accept", "application/json"), ("accept", "text/event-stream")]
     response = await node.client.post(PATH, content=json.dumps(PING), headers=twice)
     assert response.headers["content-type"] == "application/json"
+
+
+async def test_of_a_long_accept_the_beginning_is_read(node: NodeUnderTest) -> None:
+    commas = "," * LONGEST_ACCEPT
+    assert (await post(node, PING, accept=f"application/json{commas}")).status_code == 200
+    assert (await post(node, PING, accept=f"{commas}application/json")).status_code == 406
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", "*/*;q=0", "application/jsonl"])

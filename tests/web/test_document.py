@@ -6,6 +6,7 @@ import httpx2
 import pytest
 
 from node.web.document import takes_gzip
+from node.web.http import LONGEST_ACCEPT
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -33,6 +34,7 @@ async def test_each_form_is_revalidated_by_its_own_etag(node: NodeUnderTest) -> 
     assert (await fetched(node, "/llms.txt", accept_encoding="gzip", if_none_match=packed)).status_code == 304
     assert (await fetched(node, "/llms.txt", if_none_match=packed)).status_code == 200
     assert (await fetched(node, "/llms.txt", if_none_match="*")).status_code == 304
+    assert (await fetched(node, "/llms.txt", if_none_match=f'"another", W/{plain}')).status_code == 304
 
 
 @pytest.mark.parametrize(
@@ -42,6 +44,8 @@ async def test_each_form_is_revalidated_by_its_own_etag(node: NodeUnderTest) -> 
         ("gzip", True),
         ("GZIP", True),
         ("br, gzip", True),
+        (f"gzip{',' * LONGEST_ACCEPT}", True),
+        (f"{',' * LONGEST_ACCEPT}gzip", False),
         ("gzip;q=0.5", True),
         ("gzip; q=0", False),
         ("gzip;q=0.000", False),

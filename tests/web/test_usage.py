@@ -316,3 +316,36 @@ async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
     await node.client.post(f"{url}/replies", json=REPLY)
     assert {answer.status_code for answer in await asyncio.gather(*waiting, other)} == {200}
     assert not http.WAITING_BY_SITE
+
+
+@pytest.mark.parametrize("over", ["http", "mcp"])
+async def test_a_waiting_request_counts_by_the_size_of_its_body(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, over: str
+) -> None:
+    monkeypatch.setattr(http, "MAX_WAITING_PER_CLIENT", 10)
+    sought = {"assignee_id": "a", "skills": ["nothing-of-the-kind"], "wait": 30}
+    call = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "claim_next_task", "arguments": sought},
+    }
+
+    async def claim(padding: int) -> Response:
+        if over == "http":
+            return await node.client.post("/api/v1/tasks/claim-next", json={**sought, "ignored": "x" * padding})
+        return await node.client.post("/api/v1/mcp", json={**call, "ignored": "x" * padding})
+
+    waiting = asyncio.create_task(claim(9 * http.WAITING_BYTES))
+
+    async def waits() -> bool:
+        return http.WAITING_BY_CLIENT.total() == 10
+
+    await until(waits)
+    assert "limit.waiting" in str((await claim(0)).headers) + (await claim(0)).text
+    waiting.cancel()
+
+    async def nobody_waits() -> bool:
+        return not http.WAITING_BY_CLIENT
+
+    await until(nobody_waits)

@@ -7,9 +7,10 @@ of `disk` and `upload`. No body is ever whole in memory, and every file operatio
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import BinaryIO
+from typing import BinaryIO, ParamSpec, TypeVar
 
 import msgspec
 import structlog
@@ -20,6 +21,7 @@ from node.artifacts.blobs.headers import content_headers, etag
 from node.artifacts.blobs.interface import CHUNK_BYTES, Grant
 from node.artifacts.blobs.upload import PartialUpload
 from node.common.refusal import Refused
+from node.share.turns import Turns
 from node.web.document import names_tag
 from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
 from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
@@ -35,6 +37,11 @@ SEND_STALL_SECONDS = 30.0
 
 PIECE_BYTES = 64 * 1024
 """Bytes of a download that are read and sent at a time. Granian keeps eight pieces that its reader has not taken."""
+
+FILES_AT_ONCE = 4
+FILES_OF_A_SITE = 2
+"""File operations of a process at a time, and those of one site. Each takes a thread, of which asyncio has five or
+more, and each piece of a download a moment of the event loop: 64 at full speed made all else wait for 30 ms."""
 
 _METHODS = {UploadGrant: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
 _UNTYPED = ([""], ["application/octet-stream"])
@@ -57,14 +64,28 @@ _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-max-age", b"7200"),
 )
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 log = structlog.get_logger()
 
 
 class DiskApp:
-    """The ASGI app for everything under PREFIX. `stall` and `send_stall` are in seconds."""
+    """The ASGI app for everything under PREFIX.
 
-    def __init__(self, store: DiskStore, stall: float = STALL_SECONDS, send_stall: float = SEND_STALL_SECONDS) -> None:
+    `site_of` finds the site of a request's client. `stall` and `send_stall` are in seconds.
+    """
+
+    def __init__(
+        self,
+        store: DiskStore,
+        site_of: Callable[[Scope], str],
+        stall: float = STALL_SECONDS,
+        send_stall: float = SEND_STALL_SECONDS,
+    ) -> None:
         self._store = store
+        self._site_of = site_of
+        self._files = Turns(FILES_AT_ONCE, each=FILES_OF_A_SITE, waiting=sys.maxsize)  # as many as connections
         self._stall = stall
         self._send_stall = send_stall
 
@@ -92,15 +113,15 @@ class DiskApp:
         _check_headers(scope["headers"], grant)
         upload = self._store.new_upload(grant)
         try:
-            await asyncio.to_thread(upload.start)
-            await self._fill(upload, receive)
-            await asyncio.to_thread(upload.finish)
+            await self._in_turn(scope, upload.start)
+            await self._fill(upload, scope, receive)
+            await self._in_turn(scope, upload.finish)
         finally:
             await asyncio.shield(asyncio.to_thread(upload.abort))
         body = msgspec.json.encode({"id": grant.id, "byte_size": grant.byte_size, "digest_sha256": grant.digest_sha256})
         await _answer(send, 200, body, [(b"content-type", b"application/json"), (b"etag", etag(grant).encode())])
 
-    async def _fill(self, upload: PartialUpload, receive: Receive) -> None:
+    async def _fill(self, upload: PartialUpload, scope: Scope, receive: Receive) -> None:
         ends = monotonic() + UPLOAD_SECONDS
         waiting = bytearray()
         more = True
@@ -115,7 +136,7 @@ class DiskApp:
             waiting += message.get("body", b"")
             more = message.get("more_body", False)
             if len(waiting) >= CHUNK_BYTES or (waiting and not more):
-                await asyncio.to_thread(upload.write, bytes(waiting))
+                await self._in_turn(scope, upload.write, bytes(waiting))
                 waiting.clear()
 
     async def _get(self, scope: Scope, receive: Receive, send: Send, capability: DownloadGrant) -> None:
@@ -129,7 +150,7 @@ class DiskApp:
         if names_tag(asked.get(b"if-none-match"), tag):
             return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
         try:
-            file = await asyncio.to_thread(self._store.open, grant.id)
+            file = await self._in_turn(scope, self._store.open, grant.id)
         except FileNotFoundError:
             raise Refused("blob.missing") from None
         with file:
@@ -144,15 +165,15 @@ class DiskApp:
                 headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
             await _start(send, 206 if span else 200, headers, last=is_head)
             if not is_head:
-                await self._stream(file, start, end, receive, send)
+                await self._stream(file, start, end, scope, receive, send)
         return None
 
-    async def _stream(self, file: BinaryIO, start: int, end: int, receive: Receive, send: Send) -> None:
+    async def _stream(self, file: BinaryIO, start: int, end: int, scope: Scope, receive: Receive, send: Send) -> None:
         # Granian raises nothing on a send to a closed connection, so the disconnect is awaited at the same time.
         left = asyncio.ensure_future(until_disconnected(receive))
         try:
             while start < end and not left.done():
-                chunk = await asyncio.to_thread(os.pread, file.fileno(), min(PIECE_BYTES, end - start), start)
+                chunk = await self._in_turn(scope, os.pread, file.fileno(), min(PIECE_BYTES, end - start), start)
                 if not chunk:
                     raise Disconnected
                 start += len(chunk)
@@ -163,6 +184,11 @@ class DiskApp:
             raise Disconnected from error
         finally:
             left.cancel()
+
+    async def _in_turn(self, scope: Scope, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run what blocks in a thread, as soon as the client's site has fewer threads."""
+        async with self._files.of(self._site_of(scope)):
+            return await asyncio.to_thread(work, *args, **kwargs)
 
 
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
