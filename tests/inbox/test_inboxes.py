@@ -194,6 +194,9 @@ async def test_an_inbox_opened_again_by_its_key_is_empty_and_its_old_tokens_are_
     assert code(stale) == (403, "inbox.token")
     assert (await receipt(node, second, old))["status"] == "expired"
     assert code(await settled(node, second, old)) == (409, "inbox.settled")
+    path = path_of(second, f"/messages/{old['id']}")
+    taken_back = await node.client.delete(path, headers=bearer(old["receipt_token"]))
+    assert code(taken_back) == (409, "inbox.settled")
     assert (await sent(node, second))["seq"] == old["seq"] + 1  # numbers never repeat
 
 
