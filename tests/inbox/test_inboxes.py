@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from node.common.timestamps import timestamp
 from node.sign.keys import PublicKey
 from node.store import ids, keys
 from tests.board.signed_posts import OTHER_KEY
@@ -178,6 +179,13 @@ async def test_a_sender_who_waits_learns_that_the_inbox_was_closed(node: NodeUnd
     await node.listened_to(keys.inbox_receipt(inbox["address"], message["id"]))
     await closed(node, inbox)
     assert (await asyncio.wait_for(waiting, 10))["status"] == "expired"
+
+
+async def test_no_message_outlives_its_inbox(node: NodeUnderTest) -> None:
+    inbox = await opened(node, ttl_seconds=2_592_000)
+    ends_at = round(time.time() + 3600) * 1000
+    await node.store.command("HSET", keys.inbox(inbox["address"]), "ends_at", ends_at)
+    assert (await sent(node, inbox))["expires_at"] == timestamp(ends_at)
 
 
 async def test_an_inbox_opened_again_by_its_key_is_empty_and_its_old_tokens_are_void(node: NodeUnderTest) -> None:
