@@ -37,7 +37,7 @@ class CardApi:
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2, 4.8."""
         return tuple(
-            Route(method="GET", path=path, handler=self.get_card, summary="The agent card", tag="a2a")
+            Route(method="GET", path=path, handler=self.get_card, summary="The agent card", tag="a2a", has_etag=True)
             for path in ("/.well-known/agent-card.json", "/api/v1/a2a/card")
         )
 

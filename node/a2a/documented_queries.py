@@ -28,16 +28,21 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
     ) = None
     limit: PageLimit = 20
     offset: PageOffset = 0
-    wait: (
-        Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until there is one to show")] | None
-    ) = None
-    since: (
-        Annotated[str, Meta(description="Offers: `next_since` of an earlier answer, for those made since")] | None
-    ) = None
-    skill: Annotated[Skill, Meta(description="Offers: those that ask for it, of the newest 1,000")] | None = None
-    publisher_id: Annotated[Party, Meta(description="Offers: those of this publisher, of the newest 1,000")] | None = (
-        msgspec.field(name="publisher_id", default=None)
+    wait: Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until one can be claimed")] | None = (
+        None
     )
+    since: (
+        Annotated[str, Meta(description="Offers: `next_since` of an earlier answer, for what can be claimed since")]
+        | None
+    ) = None
+    skill: (
+        Annotated[Skill, Meta(description="Offers: those that ask for it and can be claimed, of the newest 1,000")]
+        | None
+    ) = None
+    publisher_id: (
+        Annotated[Party, Meta(description="Offers: those of this publisher that can be claimed, of the newest 1,000")]
+        | None
+    ) = msgspec.field(name="publisher_id", default=None)
     context_id: (
         Annotated[
             str,

@@ -88,6 +88,13 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
             return KEPT_LONG_ENOUGH
         return NOT_VERIFIED if self.completed_at else NOT_COMPLETED
 
+    def when_completed(self, life: int) -> "StoredArtifact":
+        """As it was when it was completed, whatever was found then; `life` (ms) as in `lua/artifact_complete.lua`."""
+        at = self.completed_at or 0
+        return msgspec.structs.replace(
+            self, read_at=at, stored_status="verifying", stored_reason=None, available_at=None, ends_at=at + life
+        )
+
     def manifest(self, url: str) -> Manifest:
         """The artifact as everybody sees it, at that address."""
         return Manifest(

@@ -21,7 +21,7 @@ from node.artifacts.model import (
     RegisteredArtifact,
 )
 from node.artifacts.record import StoredArtifact
-from node.artifacts.store import ALWAYS_RESERVED, ArtifactQuotas, ArtifactStore
+from node.artifacts.store import ALWAYS_RESERVED, VERIFICATION_MS, ArtifactQuotas, ArtifactStore
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Settings
@@ -176,13 +176,16 @@ class Artifacts:
     ) -> tuple[Manifest, bool]:
         """Register, store and complete an artifact; the second value says whether that was done before.
 
-        Raises what `register` does.
+        Repeated, it is the same answer again, whatever the verdict on the bytes was. Raises what `register` does.
         """
         registered, replayed = await self.register(rate, manifest, grant, idempotency)
         if registered.status == "registered":
             await self._write(msgspec.structs.replace(grant, id=registered.id), content)
         with after_write("the artifact is registered"):
-            return await self.complete(registered.id), replayed
+            stored = _known(await self._store.complete(registered.id))
+        if stored.completed_at is None:
+            raise Refused("artifact.state", status=stored.status)
+        return self._manifest(stored.when_completed(VERIFICATION_MS)), replayed
 
     async def _write(self, grant: Grant, content: bytes) -> None:
         """Store small bytes, unless another request with the same Idempotency-Key does so or has done so.

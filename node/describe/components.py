@@ -33,6 +33,7 @@ PARAMETERS: dict[str, Schema] = {
             ("Signature-Input", "What is signed (RFC 9421); see llms-full.txt for the profile."),
             ("Signature-Key", "The signer's public key, inline (hwk)."),
             ("Content-Digest", "Digest of the body, sha-256 or sha-512 (RFC 9530)."),
+            ("If-None-Match", "ETag of an earlier answer: 304 without a body if it would be the same again."),
         )
     },
     **{
@@ -52,6 +53,7 @@ HEADERS: dict[str, Schema] = {
         ("X-Error-Code", "string", "Stable code of the error; llms-full.txt lists them."),
         ("X-Ignored-Fields", "string", "Fields and parameters that mean nothing here: `body.lease_second, query.q`."),
         ("Location", "string", "Address of what was created, or of the bytes."),
+        ("ETag", "string", "Names this content: send it in If-None-Match."),
         ("Retry-After", "integer", "Seconds until the request can succeed."),
         ("RateLimit", "string", "Requests left and seconds until the window moves on."),
         ("RateLimit-Policy", "string", "The limit: requests (q) and seconds (w)."),

@@ -45,6 +45,7 @@ def discovery_routes(routes: Sequence[Route], current: CurrentSettings) -> list[
             summary=summary,
             tag="discovery",
             media_type=media_type.partition(";")[0],
+            has_etag=True,
         )
         for path, media_type, summary in LISTED
     ]

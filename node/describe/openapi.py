@@ -55,6 +55,7 @@ OVERLOADED = "node.overloaded"
 REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput")
 """Why a client or a web page is refused whatever it asks for, except for the health of the node (HEALTH)."""
 
+RATE_HEADERS = ("RateLimit", "RateLimit-Policy")
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
 
@@ -239,6 +240,7 @@ class _Builder:
         own = {parameter["name"] for parameter in found}
         shared = [*(["Idempotency-Key"] if IDEMPOTENCY in route.errors else [])]
         shared += SIGNED_WITH if SIGNATURE in route.errors else []
+        shared += ["If-None-Match"] if route.has_etag else []
         found += [{"$ref": f"#/components/parameters/{name}"} for name in shared if name not in own]
         return found
 
@@ -280,7 +282,8 @@ class _Builder:
         headers = ["X-Request-Id"]
         headers += ["X-Ignored-Fields"] if route.query or (takes_json(route) and not route.text_body) else []
         headers += ["Location"] if route.status in {201, 307} else []
-        headers += ["RateLimit", "RateLimit-Policy"] if route.limit else []
+        headers += RATE_HEADERS if route.limit else []
+        headers += ["ETag"] if route.has_etag else []
         headers += ["Idempotency-Replayed"] if takes_key(route) else []
         response: Schema = {"description": route.success, "headers": _headers(headers)}
         if route.answers is not None:
@@ -310,29 +313,38 @@ class _Builder:
             failures: dict[str, Schema] = {"default": {"description": "An error, as a page.", "content": page}}
         elif route.fault is not None:
             content = {"application/json": {"schema": {"type": "object"}}}
-            headers = _headers(["X-Request-Id", "Retry-After"])
+            headers = _headers(["X-Request-Id", "Retry-After", *(RATE_HEADERS if route.limit else [])])
             meaning = "An error in the form of the protocol."
             failures = {"default": {"description": meaning, "headers": headers, "content": content}}
         else:
             by_status: dict[int, list[str]] = {}
             for code in codes_of(route):
                 by_status.setdefault(entry_of(code).status, []).append(code)
-            failures = {str(status): self._failure(status, by_status[status]) for status in sorted(by_status)}
+            failures = {
+                str(status): self._failure(status, by_status[status], is_counted=bool(route.limit) and status < 500)
+                for status in sorted(by_status)
+            }
         for other in route.also:
             if other.status:
                 response: Schema = {"description": other.meaning, "headers": _headers(["X-Request-Id", "Retry-After"])}
                 if other.media_type:  # 204 has no content
                     self._add(response.setdefault("content", {}), other)
                 failures[str(other.status)] = response
+        if route.has_etag:
+            headers = _headers(["X-Request-Id", "ETag"])
+            failures["304"] = {"description": "The client has this answer already.", "headers": headers}
         return failures
 
-    def _failure(self, status: int, codes: list[str]) -> Schema:
-        """A reference to the response with that status and those codes, which operations share."""
-        name = f"{status}-" + "-".join(sorted(codes))
+    def _failure(self, status: int, codes: list[str], *, is_counted: bool) -> Schema:
+        """A reference to the response with that status and those codes, which operations share.
+
+        `is_counted`: whether such requests count against a limit, so that the answer may say what is left of it.
+        """
+        name = f"{status}-" + "-".join(sorted(codes)) + ("-counted" if is_counted else "")
         if name not in self._responses:
             headers = ["X-Request-Id", "X-Error-Code"]
             headers += ["Retry-After"] if status in {429, 503} else []
-            headers += ["RateLimit", "RateLimit-Policy"] if status == 429 else []
+            headers += RATE_HEADERS if is_counted or status == 429 else []
             headers += ["X-Ignored-Fields"] if status == 422 else []
             headers += [ERROR_HEADERS[code] for code in codes if code in ERROR_HEADERS]
             shape = ValidationError if status == 422 else Error

@@ -71,6 +71,7 @@ def card_routes(tools: ToolCalls, prompts: Prompts, resources: Resources, base_u
             summary=summary,
             tag="mcp",
             media_type=media_type,
+            has_etag=True,
         )
         for path, _, media_type, summary in listed
     )

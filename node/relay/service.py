@@ -5,7 +5,7 @@ from typing import Any, cast
 import msgspec
 
 from node.callbacks.policy import TargetPolicy
-from node.common.canonical_json import canonical
+from node.common.canonical_json import canonical, repeats_a_name
 from node.common.refusal import Invalid, Issue, Refused
 from node.common.timestamps import timestamp
 from node.config import Settings
@@ -130,7 +130,13 @@ class Relay:
 
 
 def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
-    """A JSON payload as it was sent; of a public one, whose id everybody knows, without its callback_url."""
+    """A JSON payload as it was sent; of a public one, whose id everybody knows, without its callback_url.
+
+    Where a name stands for two values, only the last was judged, so no reader sees the others.
+    """
+    value = msgspec.json.decode(raw)
+    if repeats_a_name(raw, value):
+        raw = msgspec.json.encode(value)
     if not is_public:
         return msgspec.Raw(raw)
     members = _MEMBERS.decode(raw)

@@ -103,6 +103,7 @@ class Pages:
             tag="pages",
             query=query,
             media_type=media_type,
+            has_etag=True,
             fault=self.failure if media_type == "text/html" else None,
             hidden=hidden,
         )

@@ -87,5 +87,5 @@ def _code(_self: RendererHTML, tokens: Sequence[Token], index: int, _options: Op
     """Code as every page shows it, with a button that copies it."""
     block = tokens[index]
     label, text = escape(f"Code, {block.info}"), escape(block.content.rstrip("\n"))
-    code = f'<pre tabindex="0" role="region" aria-label="{label}"><code>{text}</code></pre>'
+    code = f'<pre tabindex="0" role="group" aria-label="{label}"><code>{text}</code></pre>'
     return f'<div class="code" data-copy>{code}</div>'

@@ -355,22 +355,24 @@ class TaskPageQuery(msgspec.Struct, frozen=True):
     status: TaskStatus = "offered"
     limit: PageLimit = 20
     offset: PageOffset = 0
-    wait: Annotated[float, Meta(ge=0, le=30, description="Of offers: seconds to wait until there is one to show")] = 0
+    wait: Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until one can be claimed")] = 0
     since: (
         Annotated[
             str,
             Meta(
                 pattern="^[0-9]{1,19}-[0-9]{1,19}" + END,
-                description="`next_since` of an earlier answer: only what was put on offer since then, oldest first",
+                description="`next_since` of an earlier answer, for what can be claimed since, oldest first",
             ),
         ]
         | None
     ) = None
-    skill: Annotated[Skill, Meta(description="Of offers: only those that ask for it, of the newest 1,000")] | None = (
-        None
-    )
+    skill: (
+        Annotated[Skill, Meta(description="Offers: those that ask for it and can be claimed, of the newest 1,000")]
+        | None
+    ) = None
     publisher_id: (
-        Annotated[Party, Meta(description="Of offers: only those of this publisher, of the newest 1,000")] | None
+        Annotated[Party, Meta(description="Offers: those of this publisher that can be claimed, of the newest 1,000")]
+        | None
     ) = None
 
 

@@ -67,7 +67,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def announcement_of(task_id: str, row: StoredTask) -> Step | None:
     """The step that announces a contract as it is now; None if it cannot be claimed."""
-    if not row.is_contract or row.status != "offered" or b"retry_at" in row.fields:
+    if not row.can_be_claimed:
         return None
     fields = row.fields
     return offer_announce(

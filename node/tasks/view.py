@@ -97,6 +97,11 @@ class StoredTask(msgspec.Struct, frozen=True):
         return self.fields.get(b"status") == status.encode() and self.is_contract
 
     @property
+    def can_be_claimed(self) -> bool:
+        """Whether it is on offer and not in the pause after an attempt that failed."""
+        return self.is_in("offered") and b"retry_at" not in self.fields
+
+    @property
     def statuses(self) -> tuple[TaskStatus, ...]:
         """Those that it may have or have had; only a contract with `more` has others than the plain ones."""
         return PLAIN_STATUSES if self.is_contract and b"more" not in self.fields else STATUSES

@@ -218,8 +218,16 @@ def _is_written_as_name(value: str) -> bool:
 
 
 def _parsed(text: str) -> object:
-    """The JSON value in `text`; None if it is not JSON."""
+    """The JSON value in `text`; None if it is not JSON, or if a name in it stands for two values."""
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except (ValueError, RecursionError):
         return None
+
+
+def _object(members: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON. Raises ValueError if two of its members have one name."""
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a name is there twice")
+    return found

@@ -1,5 +1,6 @@
 """Agents that are listed by the URL of their card (NETWORK 2)."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,8 @@ import pytest
 
 from node.agents.fetch import CARD_BYTES
 from node.agents.lists import AgentLists
+from node.agents.service import BY_OPERATOR
+from node.agents.store import AgentStore
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, TRANSLATE
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
@@ -194,6 +197,16 @@ async def test_what_no_worker_has_checked_stays_so_and_holds_its_place(
 
         await until(is_listed)
     assert ids.partition_of_id(agent["id"]) == ids.partition_of("127.0.0.1")
+
+
+async def test_who_waits_for_a_check_learns_that_the_entry_was_removed(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    agent = await submitted(node, made_up.url("good"))
+    waiting = asyncio.create_task(node.client.get(f"{AGENTS}/{agent['id']}", params={"wait": 30}))
+    await node.listened_to(keys.agent(agent["id"]))
+    await AgentStore(node.store, 60).remove(agent["id"], "127.0.0.1", BY_OPERATOR, "")
+    assert code(await asyncio.wait_for(waiting, 10)) == (404, "agent.unknown")
 
 
 async def test_the_owner_of_a_key_cannot_remove_what_a_domain_proves(

@@ -55,6 +55,20 @@ async def test_a_repeated_request_stores_once(node: NodeUnderTest) -> None:
     assert (await store(node, CSV | {"text": "other"}, **KEY)).status_code == 422
 
 
+@pytest.mark.parametrize(("media_type", "status"), [("text/csv", "available"), ("image/png", "rejected")])
+async def test_a_request_repeated_after_the_verdict_gets_the_same_answer(
+    node: NodeUnderTest, media_type: str, status: str
+) -> None:
+    body = {"publisher_id": "desk", "media_type": media_type, "base64": b64encode(b"%PDF-1.4\n" * 20).decode()}
+    if status == "available":
+        body = CSV
+    first = await store(node, body, **KEY)
+    async with node.worker():
+        assert (await verified(node, first.json()))["status"] == status
+    second = await store(node, body, **KEY)
+    assert (second.status_code, second.json()) == (201, first.json())
+
+
 async def test_requests_repeated_at_the_same_time_are_answered_alike(node: NodeUnderTest) -> None:
     large = CSV | {"text": "name,size\n" * (INLINE_BYTES // 10)}
     answers = await asyncio.gather(*(store(node, large, **KEY) for _ in range(8)))

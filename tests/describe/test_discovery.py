@@ -55,6 +55,33 @@ async def test_a_document_is_sent_once_and_then_confirmed(node: NodeUnderTest, p
     assert changed.content == first.content
 
 
+async def test_the_description_says_which_answers_are_not_sent_twice(node: NodeUnderTest) -> None:
+    paths = (await node.client.get("/openapi.json")).json()["paths"]
+    inbox = (await node.client.post("/api/v1/inboxes")).json()
+    ids = {"{name}": "worker", "{address}": inbox["address"]}
+    told, sent = set[str](), set[str]()
+    for path, methods in paths.items():
+        found = methods.get("get")
+        if found is None or "text/event-stream" in str(found["responses"]):  # a stream has no end
+            continue
+        if "304" in found["responses"]:
+            told.add(path)
+            assert {"$ref": "#/components/parameters/If-None-Match"} in found["parameters"]
+            assert "ETag" in found["responses"]["200"]["headers"]
+        answer = await node.client.get(re.sub(r"{\w+}", lambda name: ids.get(name[0], "none"), path))
+        if answer.status_code == 200 and "etag" in answer.headers:
+            sent.add(path)
+        elif answer.status_code == 200 or "{" not in path:
+            assert path not in told
+    assert sent <= told
+    assert {
+        "/board",
+        "/recipes/{name}",
+        "/api/v1/a2a/card",
+        "/api/v1/inboxes/{address}/a2a/.well-known/agent-card.json",
+    } <= sent
+
+
 @pytest.mark.parametrize("path", PATHS)
 async def test_head_tells_of_a_document_without_sending_it(node: NodeUnderTest, path: str) -> None:
     got, head = await node.client.get(path), await node.client.head(path)

@@ -166,6 +166,18 @@ def test_a_limited_operation_tells_its_limit_and_the_headers_of_429() -> None:
     assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= set(resolved(relay["responses"]["429"])["headers"])
 
 
+def test_a_refusal_that_counts_tells_the_headers_of_the_limit() -> None:
+    def tells(path: str, status: str) -> bool:
+        return {"RateLimit", "RateLimit-Policy"} <= set(
+            resolved(operation("POST", path)["responses"][status])["headers"]
+        )
+
+    assert tells("/api/v1/relay", "400")
+    assert tells("/api/v1/board", "422")
+    assert not tells("/api/v1/tasks/{id}/accept", "403")  # nothing is counted there
+    assert not tells("/api/v1/relay", "503")
+
+
 def test_created_things_have_an_address() -> None:
     assert "Location" in operation("POST", "/api/v1/board")["responses"]["201"]["headers"]
 

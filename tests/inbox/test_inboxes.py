@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from node.common.timestamps import timestamp
 from node.sign.keys import PublicKey
 from node.store import ids, keys
 from tests.board.signed_posts import OTHER_KEY
@@ -180,6 +181,13 @@ async def test_a_sender_who_waits_learns_that_the_inbox_was_closed(node: NodeUnd
     assert (await asyncio.wait_for(waiting, 10))["status"] == "expired"
 
 
+async def test_no_message_outlives_its_inbox(node: NodeUnderTest) -> None:
+    inbox = await opened(node, ttl_seconds=2_592_000)
+    ends_at = round(time.time() + 3600) * 1000
+    await node.store.command("HSET", keys.inbox(inbox["address"]), "ends_at", ends_at)
+    assert (await sent(node, inbox))["expires_at"] == timestamp(ends_at)
+
+
 async def test_an_inbox_opened_again_by_its_key_is_empty_and_its_old_tokens_are_void(node: NodeUnderTest) -> None:
     first = (await send_signed(node, signed("POST", INBOXES, {"label": "First"}))).json()
     old = await sent(node, first)
@@ -194,6 +202,9 @@ async def test_an_inbox_opened_again_by_its_key_is_empty_and_its_old_tokens_are_
     assert code(stale) == (403, "inbox.token")
     assert (await receipt(node, second, old))["status"] == "expired"
     assert code(await settled(node, second, old)) == (409, "inbox.settled")
+    path = path_of(second, f"/messages/{old['id']}")
+    taken_back = await node.client.delete(path, headers=bearer(old["receipt_token"]))
+    assert code(taken_back) == (409, "inbox.settled")
     assert (await sent(node, second))["seq"] == old["seq"] + 1  # numbers never repeat
 
 

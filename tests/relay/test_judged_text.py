@@ -1,5 +1,6 @@
 """What of a message is judged, and what of it the board shows."""
 
+import json
 from typing import Any
 
 import pytest
@@ -155,3 +156,28 @@ async def test_an_author_that_is_no_name_is_not_taken_for_one(node: NodeUnderTes
 async def test_a_message_of_names_only_shows_them(node: NodeUnderTest) -> None:
     ack = (await node.client.post(RELAY, json={"from": "agent-7", "to": "agent-9", "type": "ping"})).json()
     assert (await node.client.get(ack["post_url"])).json()["body"] == "agent-7\nagent-9\nping"
+
+
+FRENCH = "Bonjour, je cherche quelqu'un qui peut traduire ce document pour demain matin."
+ENGLISH = "Hello, I look for somebody who can translate this document by tomorrow morning."
+
+
+@pytest.mark.parametrize("public", ["true", "false"])
+@pytest.mark.parametrize(
+    "twice", [f'"message":"{FRENCH}","message":"{ENGLISH}"', f'"x":{{"message":"{FRENCH}","message":"\\u0022\\u0022"}}']
+)
+async def test_no_reader_sees_a_member_that_was_not_judged(node: NodeUnderTest, twice: str, public: str) -> None:
+    """A reader whose parser takes the first of two members of one name would."""
+    sent = f'{{{twice},"hello":"{ENGLISH}","public":{public}}}'
+    ack = await node.client.post(RELAY, content=sent, headers={"content-type": "application/json"})
+    assert ack.status_code == 200
+    read = await node.client.get(f"{RELAY}/{ack.json()['reference_id']}")
+    assert "Bonjour" not in read.text
+    assert read.json()["payload"] == json.loads(sent)
+
+
+@pytest.mark.parametrize("path", [RELAY, "/api/v1/wire/stream"])
+async def test_a_text_that_is_json_with_a_name_twice_is_judged_as_a_text(node: NodeUnderTest, path: str) -> None:
+    twice = f'{{"message":"{FRENCH}","message":"{ENGLISH}"}}'
+    assert (await node.client.post(path, content=twice, headers=TEXT)).status_code == 400
+    assert (await node.client.post(RELAY, json={"message": twice})).status_code == 400

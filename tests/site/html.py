@@ -47,3 +47,15 @@ class Page(HTMLParser):
     def links(self) -> list[str]:
         """Where its links lead."""
         return [attributes["href"] for attributes in self.all("a") if "href" in attributes]
+
+    def landmarks(self) -> list[tuple[str, str]]:
+        """Role and name of its labelled regions and navigations; the name may be the id of what labels it."""
+        roles = {"section": "region", "nav": "navigation"}
+        named = [
+            (
+                attributes.get("role", roles.get(tag, "")),
+                attributes.get("aria-label", attributes.get("aria-labelledby")),
+            )
+            for tag, attributes in self.elements
+        ]
+        return [(role, name) for role, name in named if role in roles.values() and name]

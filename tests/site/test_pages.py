@@ -74,6 +74,8 @@ def sound(answer: httpx2.Response) -> Page:
     assert len(page.all("h1")) == 1
     levels = [int(tag[1]) for tag, _ in page.elements if tag in {"h1", "h2", "h3", "h4"}]
     assert all(below <= above + 1 for above, below in pairwise(levels))  # a reader of headings misses none
+    landmarks = page.landmarks()
+    assert len(set(landmarks)) == len(landmarks)  # a reader that jumps from one to another can tell them apart
     for tag, attributes in page.elements:
         assert tag not in {"style", "base", "iframe", "img", "math"}
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
@@ -82,7 +84,10 @@ def sound(answer: httpx2.Response) -> Page:
     return page
 
 
-@pytest.mark.parametrize("path", ["/", "/board", "/board?status=closed", "/tasks", "/reference", "/reference/board"])
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/board", "/board?status=closed", "/tasks", "/reference", "/reference/board", "/recipes/http-curl"],
+)
 async def test_an_empty_node_has_pages(node: NodeUnderTest, path: str) -> None:
     page = await shown(node, path)
     assert page.all("html")[0]["lang"] == "en"

@@ -84,6 +84,15 @@ async def test_no_pause_is_longer_than_a_day(node: NodeUnderTest) -> None:
     assert seconds_between(failed["updated_at"], failed["retry_at"]) <= 1.2 * 86_400
 
 
+async def test_a_failure_is_not_told_again_once_something_else_has_happened(node: NodeUnderTest) -> None:
+    ended, given_up = await claimed(node, max_attempts=3), await claimed(node, max_attempts=3)
+    await fail(node, ended)
+    await act(node, ended, "cancel", publisher_token=ended["publisher_token"])
+    assert refused(await fail(node, ended)) == (409, "task.state")
+    await act(node, given_up, "release", claim_token=given_up["claim_token"])
+    assert refused(await fail(node, given_up)) == (403, "task.token")
+
+
 async def test_what_cannot_succeed_is_not_tried_again(node: NodeUnderTest) -> None:
     task = await claimed(node, max_attempts=3)
     assert (await fail(node, task, retryable=False)).json()["status"] == "failed"

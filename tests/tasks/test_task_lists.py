@@ -185,6 +185,15 @@ async def test_who_asks_from_beyond_the_end_goes_on_from_the_end(node: NodeUnder
     assert [found["id"] for found in after["tasks"]] == [task["id"]]
 
 
+@pytest.mark.parametrize("asked", [{"publisher_id": "report-desk"}, {"since": "0-0"}, {"wait": 0.05}])
+async def test_who_looks_for_work_is_not_shown_a_paused_contract(node: NodeUnderTest, asked: dict[str, Any]) -> None:
+    task = await claimed(node, max_attempts=2, retry_seconds=600)
+    await act(node, task, "fail", claim_token=task["claim_token"], code="it.broke")
+    assert [each["id"] for each in (await listed(node, "offered"))["tasks"]] == [task["id"]]
+    page = (await node.client.get(TASKS, params={"status": "offered"} | asked)).json()
+    assert (page["tasks"], page["total"]) == ([], 0)
+
+
 async def test_a_paused_contract_has_not_been_put_on_offer(node: NodeUnderTest) -> None:
     task = await claimed(node, max_attempts=2, retry_seconds=600)
     since = (await listed(node, "offered"))["next_since"]

@@ -27,7 +27,7 @@ class InboxCardApi:
         self._inboxes = inboxes
         self._base = base
 
-    @Operation("The agent card of an inbox", errors=("inbox.unknown",), fault=inbox_fault)
+    @Operation("The agent card of an inbox", errors=("inbox.unknown",), has_etag=True, fault=inbox_fault)
     async def get(self, request: Request) -> Response:
         """The card, or 304 for whoever has it."""
         address = request.params["address"]
