@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from node.observe.log import configure
+from node.recipes import markdown
 from node.web.json_schema import schema_of
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
@@ -45,10 +46,13 @@ def collectable() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def quickly_started() -> Iterator[None]:
-    """What every node of this process would compute anew, from nothing but code, is computed once."""
+    """What every node of this process would make anew, from code and files that stay the same, is made once."""
+    read = cache(markdown.load)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("node.run.web.router", shared_router)
         patch.setattr("node.mcp.tool_schema.schema_of", cache(schema_of))
+        for module in ("recipes.markdown", "mcp.prompts"):
+            patch.setattr(f"node.{module}.load", read)
         yield
 
 
