@@ -61,8 +61,8 @@ def export(name: str, folder: Path) -> Description:
 
     Raises ExportFailed, ModelUnavailable.
     """
+    folder.parent.mkdir(parents=True, exist_ok=True)  # first: to load torch for nothing takes seconds
     original = load_original(name)
-    folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".export-", dir=folder.parent) as place:
         made = Path(place) / "model"
         made.mkdir()

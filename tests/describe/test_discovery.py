@@ -43,16 +43,16 @@ def full_text(settings: Settings = SETTINGS) -> str:
     return llms.full_text(described(room_routes()), settings)
 
 
-@pytest.mark.parametrize("path", PATHS)
-async def test_a_document_is_sent_once_and_then_confirmed(node: NodeUnderTest, path: str) -> None:
-    first = await node.client.get(path)
-    assert first.status_code == 200
-    assert "max-age" in first.headers["cache-control"]
-    again = await node.client.get(path, headers={"if-none-match": f'"other", W/{first.headers["etag"]}'})
-    assert (again.status_code, again.content) == (304, b"")
-    assert again.headers["etag"] == first.headers["etag"]
-    changed = await node.client.get(path, headers={"if-none-match": '"other"'})
-    assert changed.content == first.content
+async def test_a_document_is_sent_once_and_then_confirmed(node: NodeUnderTest) -> None:
+    for path in PATHS:
+        first = await node.client.get(path)
+        assert first.status_code == 200, path
+        assert "max-age" in first.headers["cache-control"], path
+        again = await node.client.get(path, headers={"if-none-match": f'"other", W/{first.headers["etag"]}'})
+        assert (again.status_code, again.content) == (304, b""), path
+        assert again.headers["etag"] == first.headers["etag"], path
+        changed = await node.client.get(path, headers={"if-none-match": '"other"'})
+        assert changed.content == first.content, path
 
 
 async def test_the_description_says_which_answers_are_not_sent_twice(node: NodeUnderTest) -> None:
@@ -82,11 +82,11 @@ async def test_the_description_says_which_answers_are_not_sent_twice(node: NodeU
     } <= sent
 
 
-@pytest.mark.parametrize("path", PATHS)
-async def test_head_tells_of_a_document_without_sending_it(node: NodeUnderTest, path: str) -> None:
-    got, head = await node.client.get(path), await node.client.head(path)
-    assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["content-type"] == got.headers["content-type"]
+async def test_head_tells_of_a_document_without_sending_it(node: NodeUnderTest) -> None:
+    for path in PATHS:
+        got, head = await node.client.get(path), await node.client.head(path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-type"] == got.headers["content-type"], path
 
 
 async def test_the_whole_nodes_openapi_document_is_valid(node: NodeUnderTest) -> None:
@@ -179,12 +179,12 @@ def test_llms_full_tells_the_limits_that_are_set() -> None:
     assert [row[0] for row in limits(Limits())] == list(Limits.__struct_fields__)
 
 
-@pytest.mark.parametrize("path", ["/llms.txt", "/llms-full.txt", "/robots.txt"])
-async def test_the_texts_are_tidy(node: NodeUnderTest, path: str) -> None:
-    text = await text_of(node, path)
-    assert "\n\n\n" not in re.sub(r"```.*?```", "code", text, flags=re.DOTALL)
-    assert not re.search(r"[ \t]+$", text, re.MULTILINE)
-    assert "None" not in text
+async def test_the_texts_are_tidy(node: NodeUnderTest) -> None:
+    for path in ("/llms.txt", "/llms-full.txt", "/robots.txt"):
+        text = await text_of(node, path)
+        assert "\n\n\n" not in re.sub(r"```.*?```", "code", text, flags=re.DOTALL), path
+        assert not re.search(r"[ \t]+$", text, re.MULTILINE), path
+        assert "None" not in text, path
 
 
 async def test_the_requests_of_llms_full_work_as_they_stand(node: NodeUnderTest) -> None:

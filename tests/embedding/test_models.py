@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from node.embedding import export as exporting
 from node.embedding.choice import exported as export_of
@@ -24,6 +25,25 @@ BREAD = "Mix flour, water and yeast, then put the loaf into the oven."
 
 def cosine(one: bytes, other: bytes) -> float:
     return sum(a * b for a, b in zip(array("f", one), array("f", other), strict=True))
+
+
+@pytest.fixture(scope="module")
+def graph(original: OriginalModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The graph that the default model is traced to, before it is quantised."""
+    graph = tmp_path_factory.mktemp("graph") / "exact.onnx"
+    exporting._trace(original.transformer, graph)  # pyright: ignore[reportPrivateUsage]
+    return graph
+
+
+@pytest.fixture
+def traced(original: OriginalModel, graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model that an export loads, and what it traces it to, are there already."""
+    monkeypatch.setattr(exporting, "load_original", {"": original}.__getitem__)
+
+    def copied(_: object, to: Path) -> None:
+        shutil.copyfile(graph, to)
+
+    monkeypatch.setattr(exporting, "_trace", copied)
 
 
 @pytest.fixture(params=["original", "exported"])
@@ -63,20 +83,19 @@ def test_an_export_has_the_fingerprint_of_its_original_and_vectors_near_it(
 
 
 def test_a_model_that_loses_too_much_is_exported_without_quantisation(
-    original: OriginalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    original: OriginalModel, traced: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exporting, "QUANTISED", 0.999)
-    monkeypatch.setattr(exporting, "load_original", {"": original}.__getitem__)
     export("", tmp_path / "model")
     assert least_cosine(ExportedModel(tmp_path / "model"), original) >= EXACT
 
 
 def test_an_export_that_is_not_like_its_original_is_not_kept(
-    original: OriginalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    traced: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exporting, "QUANTISED", 1.1)
     monkeypatch.setattr(exporting, "EXACT", 1.1)
-    monkeypatch.setattr(exporting, "load_original", {"": original}.__getitem__)
+    monkeypatch.setattr(exporting, "_quantise", shutil.copyfile)
     with pytest.raises(ExportFailed, match="cosine"):
         export("", tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
@@ -95,9 +114,13 @@ def test_a_graph_that_cannot_be_quantised_is_one_sentence_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailable, match=r"empty.* cannot be loaded: "):
-        load(str(tmp_path / "empty"), tmp_path)
+def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does its export, on which the original follows, run a module of the current directory."""
+    tmp_path.joinpath("node.py").write_text("raise SystemExit('that of the current directory')")
+    monkeypatch.chdir(tmp_path)
+    with capture_logs() as logged, pytest.raises(ModelUnavailable, match=r"empty.* cannot be loaded: "):
+        load(str(tmp_path / "empty"), tmp_path / "models")
+    assert ["cannot be loaded" in line["reason"] for line in logged if "not exported" in line["event"]] == [True]
     with pytest.raises(ModelUnavailable, match="none"):
         load("none", tmp_path)
 
@@ -121,13 +144,6 @@ def test_the_first_start_exports_and_the_next_finds_it(tmp_path: Path) -> None:
     assert export_of("", tmp_path) == folder
     assert (folder / DESCRIPTION).stat().st_mtime_ns == made
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
-
-
-def test_an_export_runs_no_module_of_the_current_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tmp_path.joinpath("node.py").write_text("raise SystemExit('that of the current directory')")
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(subprocess.SubprocessError, match="cannot be loaded"):
-        export_of(str(tmp_path / "empty"), tmp_path / "models")
 
 
 def test_where_exporting_fails_the_original_runs(tmp_path: Path) -> None:

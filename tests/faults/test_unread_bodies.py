@@ -17,7 +17,7 @@ from tests.artifacts.calls import content_digest, named
 from tests.faults.sockets import chunked, exchange, request
 from tests.support.nodes import NodeProcess
 
-TIMES = 200
+TIMES = 80
 """Requests in a row: one in five used to end its connection unannounced."""
 
 SIZES = (60_000, 200_000, 1_000_000)

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -60,8 +61,13 @@ def dotted(path: Path) -> str:
 MODULES = {dotted(path) for path in files()}
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> list[str]:
     """Every module that a file imports; what it takes from one counts as that module."""
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[str]:
     for statement in ast.walk(ast.parse(path.read_text())):
         if isinstance(statement, ast.Import):
             yield from (alias.name for alias in statement.names)

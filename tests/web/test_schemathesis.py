@@ -33,8 +33,8 @@ DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
 @pytest.fixture
 def running_node(tmp_path: Path) -> Iterator[NodeProcess]:
     with NodeProcess(tmp_path / "data") as node:
-        # That a Redis call was too slow on a busy machine is no finding.
-        yield node.start(RELAY_STORE_TIMEOUT="30", **NO_LIMITS).ready()
+        # That a Redis call was too slow on a busy machine is no finding; and requests come one after the other.
+        yield node.start(RELAY_STORE_TIMEOUT="30", RELAY_WORKERS="1", **NO_LIMITS).ready()
 
 
 def test_no_request_breaks_the_node_or_its_description(running_node: NodeProcess, tmp_path: Path) -> None:
