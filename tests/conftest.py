@@ -6,7 +6,6 @@ With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-c
 import gc
 import os
 from collections.abc import AsyncIterator, Iterator
-from functools import cache
 from typing import Any
 
 import hypothesis
@@ -14,11 +13,8 @@ import pytest
 import pytest_asyncio
 
 from node.observe.log import configure
-from node.recipes import markdown
-from node.web.json_schema import schema_of
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
-from tests.support.one_router import shared_router
 from tests.support.servers import Cluster, RedisServer
 
 # Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
@@ -41,18 +37,6 @@ def collectable() -> Iterator[None]:
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("node.common.process.freeze", lambda: None)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def quickly_started() -> Iterator[None]:
-    """What every node of this process would make anew, from code and files that stay the same, is made once."""
-    read = cache(markdown.load)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("node.run.web.router", shared_router)
-        patch.setattr("node.mcp.tool_schema.schema_of", cache(schema_of))
-        for module in ("recipes.markdown", "mcp.prompts"):
-            patch.setattr(f"node.{module}.load", read)
         yield
 
 
