@@ -27,7 +27,7 @@ FOUND = "relay.found"
 """Scope key under which it is left what Litestar has found: a pattern, or what went wrong."""
 
 
-class Operations:
+class PathPattern:
     """The operations of one of Litestar's patterns."""
 
     def __init__(self, name: str) -> None:
@@ -45,10 +45,10 @@ class Operations:
     def find(self, request: http.Request) -> Route | http.Response:
         """The operation that a request is for, or that there is no such verb. Raises Refused `method.unknown`."""
         by_verb = self._by_method.get(request.method)
-        value, colon, last = request.params[self._name].rpartition(":") if self._verbs else ("", "", "")
-        verb = last if colon else ""
         if by_verb is None:
             raise Refused("method.unknown")
+        value, colon, last = request.params[self._name].rpartition(":") if self._verbs else ("", "", "")
+        verb = last if colon else ""
         if verb and verb in by_verb:
             request.params[self._name] = value
             return by_verb[verb]
@@ -67,13 +67,13 @@ class Router:
         """`missing` makes the answer for unknown paths."""
         self._paths = paths
         self._missing = missing
-        self._operations: dict[str, Operations] = {}
-        """By Litestar's pattern."""
+        self._patterns: dict[str, PathPattern] = {}
+        """By what Litestar knows them by: the path without a verb."""
         for each in routes:
             match = WITH_PARAMETER_LAST.fullmatch(each.path)
             pattern, name, verb = match.groups("") if match else (each.path, "", "")
-            self._operations.setdefault(pattern, Operations(name)).add(each, verb)
-        self._litestar = _litestar_of(tuple(self._operations))
+            self._patterns.setdefault(pattern, PathPattern(name)).add(each, verb)
+        self._litestar = _litestar_of(tuple(self._patterns))
 
     async def find(self, request: http.Request) -> Route | http.Response:
         """The route of a request, which is given its parameters; or the answer to a request that has none.
@@ -92,7 +92,7 @@ class Router:
             return response_to(request, found)
         request.params = dict(scope["path_params"])  # a copy: Litestar keeps the dictionary and hands it out again
         try:
-            return self._operations[found].find(request)
+            return self._patterns[found].find(request)
         except Refused as refused:
             response = self._paths.fault(request.method, request.path)(request, refused)
             response.headers = [*response.headers, (b"allow", self._paths.allowed(request.path).encode())]
