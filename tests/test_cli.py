@@ -137,6 +137,12 @@ BAD_SETTINGS = [
     {"RELAY_BLOB_URL": "gs://bucket"},
     {"RELAY_BLOB_URL": "s3://bucket"},
     {"RELAY_METRICS_DIR": "/dev/null/counts"},
+    {"RELAY_METRICS_DIR": "/tmp/" + "x" * 300},
+    {"RELAY_DATA_DIR": os.fsdecode(b"/tmp/\xff")},
+    {"RELAY_BLOB_URL": "file:///" + "x" * 300},
+    {"RELAY_BLOB_URL": "file:///%00"},
+    {"RELAY_EMBEDDING_MODEL": "/" + "x" * 300},
+    {"RELAY_WORKERS": "9" * 400},
     {"RELAY_TRACE_URL": "localhost:4318"},
     {"RELAY_NODE_ID": "a\nb"},
     {"RELAY_TASK_HOT_DAYS": "inf"},
@@ -159,6 +165,17 @@ def test_every_command_refuses_a_bad_setting_in_one_sentence(
     assert said.err.startswith("relay-node: ")
     assert said.err.count("\n") == 1
     assert any(name in said.err for name in settings)
+
+
+@pytest.mark.parametrize("name", ["RELAY_DATA_DIR", "RELAY_METRICS_DIR"])
+def test_a_link_that_leads_to_itself_is_one_sentence_and_status_2(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "link")
+    monkeypatch.setenv(name, str(tmp_path / "link"))
+    assert main(["check"]) == CONFIG_ERROR
+    said = f"relay-node: {name}={str(tmp_path / 'link')!r}: Too many levels of symbolic links; choose another\n"
+    assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize("command", ["web", "worker"])

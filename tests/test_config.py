@@ -1,10 +1,13 @@
 """Settings are read from the environment, and a wrong one is named with what to write instead."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from node.config import ConfigError, Limit, Settings, load
+from node.describe.settings import table
+from node.run.validation import loaded
 
 
 def test_without_any_setting_the_defaults_hold() -> None:
@@ -68,6 +71,37 @@ def test_a_setting_that_cannot_be_used_is_named_with_what_it_must_be(name: str, 
     assert message.startswith(f"{name}='{text}': ")
     assert said in message
     assert "\n" not in message
+
+
+NONSENSE = [
+    *(
+        "-1",
+        "0",
+        "1.5",
+        "1e999",
+        "nan",
+        "9" * 30,
+        "9" * 400,
+        "\uff11\uff12",
+        " ",
+        "\n",
+        "5\n6",
+        "abc",
+        "a b",
+        "\xe9.example",
+    ),
+    *("/", "//", ",", "*", "none", "[]", "http://", "1/0", "10/60/5", os.fsdecode(b"\xff"), "x" * 5000),
+]
+
+
+@pytest.mark.parametrize("name", [row.name for row in table()])
+def test_whatever_a_setting_says_it_is_used_or_refused_in_one_sentence(name: str) -> None:
+    for text in NONSENSE:
+        try:
+            loaded({name: text})
+        except ConfigError as refused:
+            assert name in str(refused) or text in str(refused)
+            assert "\n" not in str(refused)
 
 
 def test_a_name_that_is_no_setting_is_refused_so_that_a_slip_is_not_a_default() -> None:

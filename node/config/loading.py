@@ -1,6 +1,5 @@
 """Makes `Settings` from what the sources say. Nothing else in the program reads settings from the environment."""
 
-import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -108,7 +107,10 @@ def _value(name: str, hint: Any, given: Given, parse: Callable[[str], Any] | Non
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     parse = parse or _PARSERS.get(kind)
     try:
+        given.text.encode()
         return parse(given.text) if parse else _plain(hint, given.text)
+    except UnicodeEncodeError as error:  # bytes of the environment, which Python keeps as lone surrogates
+        raise ConfigError(f"{name} is not UTF-8") from error
     except (ValueError, msgspec.ValidationError) as error:
         where = "" if given.source == "environment" else f"{given.source}: "
         shown = name if name in SECRETS else f"{name}={given.text!r}"
@@ -124,6 +126,6 @@ def _plain(hint: Any, text: str) -> Any:
         words = ("1", "0") if kind is bool else get_args(kind)
         raise ValueError(f"write {' or '.join(map(str, words))}" if words else str(error)) from error
     most = MAX_FLOAT if isinstance(value, float) else MAX_INTEGER
-    if isinstance(value, int | float) and not math.fabs(value) <= most:
+    if isinstance(value, int | float) and not abs(value) <= most:
         raise ValueError(f"Expected at most {most:g}")
     return value

@@ -208,7 +208,13 @@ def _load(app: str, current: Reloading, parent: int) -> ASGIApp:
     """
     process.die_with_parent(parent, signal.SIGKILL)
     log.configure(current.settings.log, "web")
-    return _unblocking_signals(_resolve(app)(current.settings))
+    # It has taken no request yet, so a stop signal just ends it: Granian would wait for it, and kill it in the end.
+    for signum in STOP_SIGNALS:
+        signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    made = _resolve(app)(current.settings)
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    return _unblocking_signals(made)
 
 
 def _unblocking_signals(app: ASGIApp) -> ASGIApp:

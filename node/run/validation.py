@@ -28,6 +28,25 @@ def validate(settings: Settings) -> None:
         check(settings)
 
 
+def check_paths(settings: Settings) -> None:
+    """Check that the system can look for these paths: a name may be too long, or a link lead to itself."""
+    model = settings.embedding_model
+    paths = {
+        "RELAY_DATA_DIR": settings.data_dir,
+        "RELAY_METRICS_DIR": settings.metrics_dir,
+        "RELAY_BLOB_URL": blob_directory(settings),
+        "RELAY_EMBEDDING_MODEL": model if os.sep in model else "",
+    }
+    for name, path in paths.items():
+        try:
+            Path(path or ".").stat()
+        except (FileNotFoundError, NotADirectoryError, PermissionError):  # each use says what it needs
+            pass
+        except (OSError, ValueError) as error:
+            reason = (isinstance(error, OSError) and error.strerror) or str(error)
+            raise ConfigError(f"{name}={str(path)!r}: {reason}; choose another") from error
+
+
 def check_stores(settings: Settings) -> None:
     """Check RELAY_REDIS_URL and RELAY_SEARCH_URL, whose passwords no message may show."""
     for name, url in (("RELAY_REDIS_URL", settings.redis_url), ("RELAY_SEARCH_URL", settings.search_url)):
@@ -57,6 +76,7 @@ def check_metrics_dir(settings: Settings) -> None:
 
 
 CHECKS: tuple[Callable[[Settings], None], ...] = (
+    check_paths,
     check_stores,
     check_blobs,
     check_ports,

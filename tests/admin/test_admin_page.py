@@ -16,7 +16,7 @@ from node.admin.page.acts import ACTS
 from node.admin.page.views import VIEWS
 from node.admin.port import LazyPages
 from node.config import Settings
-from node.observe.metrics.server import AdminRequest
+from node.observe.metrics.server import AdminRequest, InstanceState
 from tests.observe.scrape import AdminPort
 from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port, until
@@ -241,12 +241,16 @@ def test_the_public_port_has_none_of_it(operator: Operator) -> None:
     assert not [path for path in paths if path.startswith("/admin")]
 
 
+async def ready() -> InstanceState:
+    return InstanceState(ok=True)
+
+
 async def test_another_machine_gets_no_page_and_loads_nothing(tmp_path: Path) -> None:
     pages = LazyPages(Settings(data_dir=tmp_path))
     for peer in ("192.0.2.7", "10.0.0.1", "2001:db8::1", "::ffff:192.0.2.7"):
-        answer = await pages.answer(AdminRequest("GET", "/admin", peer, {}, b""))
+        answer = await pages.answer(AdminRequest("GET", "/admin", peer, {}, b"", ready))
         assert answer.status == 403
         assert b"ssh -L" in answer.body
     for peer in ("127.0.0.1", "::1", "::ffff:127.0.0.1"):
-        assert (await pages.answer(AdminRequest("GET", "/admin/nothing", peer, {}, b""))).status == 404
+        assert (await pages.answer(AdminRequest("GET", "/admin/nothing", peer, {}, b"", ready))).status == 404
     await pages.close()

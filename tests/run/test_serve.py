@@ -145,6 +145,13 @@ def test_a_node_that_is_told_to_stop_leaves_nothing_behind(small: NodeProcess, s
     assert not (small.folder / "redis" / "redis.sock").exists()
 
 
+def test_web_processes_that_are_still_loading_end_at_once(small: NodeProcess) -> None:
+    small.start(LOADS_FOR_EVER="1").line("loading")
+    small.signal(signal.SIGTERM)
+    assert small.wait(STOPPED_WITHIN) == 0
+    assert not [line["event"] for line in small.lines if "Killing" in line["event"]]
+
+
 def test_a_signal_that_comes_while_the_supervisor_has_a_lock_stops_it(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data", (sys.executable, "-c", AT_A_LOCK)) as node:
         node.start().line("child started", child="worker")

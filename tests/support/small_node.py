@@ -6,6 +6,7 @@
 import asyncio
 import os
 import sys
+import threading
 from typing import Any
 
 from node import config
@@ -20,6 +21,8 @@ from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # environment variables that /environment shows
+
+LOADS_FOR_EVER = "LOADS_FOR_EVER"  # environment variable that keeps web processes from taking requests
 
 
 class App:
@@ -65,6 +68,9 @@ async def says_whether_sent(sender: BodySender) -> None:
 
 
 def create(_settings: object) -> App:
+    if LOADS_FOR_EVER in os.environ:
+        sys.stderr.write('{"event": "loading"}\n')
+        threading.Event().wait()
     return App()
 
 

@@ -13,10 +13,12 @@ from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
 from node.callbacks.backlog import dead_count, pending_count
 from node.observe.consumer_lag import GroupLag, lags
-from node.observe.memory import redis_memory
+from node.observe.memory import MemoryAlarm, redis_memory
 from node.observe.totals import threads_by_status
 from node.search.service import SearchState
-from node.store import Store, keys
+from node.share.capacity import Capacity
+from node.share.cost import Kind
+from node.store import Store, StoreUnavailable, ids, keys
 
 EVENT_COLUMNS = {
     "EVENTS FOR": "group",
@@ -42,6 +44,10 @@ class StatusReport(msgspec.Struct, frozen=True):
     redis_ms: float
     """Round trip to the slowest primary, in milliseconds."""
     primaries: int
+    no_writes: str
+    """Why Redis takes no writes at present; empty if it takes them."""
+    refused: dict[str, list[Kind]]
+    """What the node refuses at present, by the code: for lack of memory or disk, or because a total is reached."""
     keys: int
     kinds: dict[str, int]
     """About how many keys of each kind."""
@@ -75,6 +81,8 @@ async def _status(context: CommandContext, _given: argparse.Namespace) -> Comman
         memory_mib=sum(primary.used for primary in memory) // 2**20,
         redis_ms=round(took * 1000, 2),
         primaries=len(pongs),
+        no_writes=await _why_no_writes(store),
+        refused=await _refused(context),
         keys=total,
         kinds=kinds,
         threads=await threads_by_status(store),
@@ -84,6 +92,25 @@ async def _status(context: CommandContext, _given: argparse.Namespace) -> Comman
         searches={name: await search.state() for name, search in context.services.searches.items()},
     )
     return CommandResult(data=status, lines=_screen(status))
+
+
+async def _why_no_writes(store: Store) -> str:
+    """Why Redis takes no writes; empty if it does. Every partition gets one that changes nothing, not even its key."""
+    try:
+        await store.commands([("SETRANGE", keys.tag(each), 0, "") for each in range(ids.PARTITIONS)])
+    except StoreUnavailable as unavailable:
+        return str(unavailable)
+    return ""
+
+
+async def _refused(context: CommandContext) -> dict[str, list[Kind]]:
+    """The kinds of requests that web processes refuse, by code. Raises StoreUnavailable."""
+    capacity = Capacity()
+    await MemoryAlarm(context.store, context.settings, capacity).look()
+    refused: dict[str, list[Kind]] = {}
+    for kind, code in capacity.refused.items():
+        refused.setdefault(code, []).append(kind)
+    return refused
 
 
 async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
@@ -101,6 +128,8 @@ async def _kinds(store: Store) -> tuple[int, dict[str, int]]:
 def _screen(status: StatusReport) -> list[str]:
     facts = [
         ("Redis", f"{status.primaries} reachable, {status.redis_ms:g} ms"),
+        ("writes", f"refused: {status.no_writes}" if status.no_writes else "taken"),
+        ("refused", "; ".join(f"{code}: {', '.join(kinds)}" for code, kinds in status.refused.items()) or "nothing"),
         ("memory", f"{status.memory_mib} MiB, {_fullest(status.memory_percent)}"),
         ("keys", f"{status.keys}; about " + ", ".join(f"{name} {count}" for name, count in status.kinds.items())),
         ("threads", ", ".join(f"{name} {count}" for name, count in status.threads.items())),

@@ -114,6 +114,8 @@ class OperatorPages:
             name: msgspec.to_builtins((await self._run(request, line)).data)
             for name, line in view.commands(fields).items()
         }
+        if not path:
+            found["instance"] = await request.ready()
         return self._html(HTTPStatus.OK, view.template, path, fields=fields, top=TOP, page_size=PAGE_SIZE, **found)
 
     async def _confirm(self, request: AdminRequest, name: str, target: str) -> AdminResponse:

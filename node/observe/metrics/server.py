@@ -60,6 +60,8 @@ class AdminRequest(NamedTuple):
     headers: Mapping[str, str]
     """By lower-case names."""
     body: bytes
+    ready: Callable[[], Awaitable[InstanceState]]
+    """Finds out what `/ready` says."""
 
 
 class AdminResponse(NamedTuple):
@@ -261,7 +263,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _show_page(self, body: bytes) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = AdminRequest(self.command, self.path, self.client_address[0], headers, body)
+        request = AdminRequest(
+            self.command, self.path, self.client_address[0], headers, body, self.server.instance.ready
+        )
         waiting = asyncio.run_coroutine_threadsafe(self.server.pages(request), self.server.loop)
         try:
             status, fields, page = waiting.result(PAGE_DEADLINE)
