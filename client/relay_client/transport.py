@@ -52,7 +52,8 @@ class HttpxTransport:
     """httpx; takes the options of `httpx.Client`, such as `proxy` and `verify`."""
 
     def __init__(self, **options: Any) -> None:
-        self._http = httpx.Client(headers=_headers(options), **options)
+        with _usable():
+            self._http = httpx.Client(headers=_headers(options), **options)
 
     def send(self, request: Send) -> Answer:
         with _translated(self._http):
@@ -72,7 +73,8 @@ class AsyncHttpxTransport:
     """The same for asyncio; takes the options of `httpx.AsyncClient`."""
 
     def __init__(self, **options: Any) -> None:
-        self._http = httpx.AsyncClient(headers=_headers(options), **options)
+        with _usable():
+            self._http = httpx.AsyncClient(headers=_headers(options), **options)
 
     async def send(self, request: Send) -> Answer:
         with _translated(self._http):
@@ -134,6 +136,17 @@ def _asked(
     return http.build_request(
         request.method, request.url, headers=request.headers, content=content, timeout=request.timeout
     )
+
+
+@contextmanager
+def _usable() -> Generator[None, None, None]:
+    """Raises UsageError for options that httpx cannot use, which may be proxies of the environment."""
+    try:
+        yield
+    except (httpx.InvalidURL, ValueError, ImportError) as wrong:
+        raise UsageError(
+            f"no connection with these options (or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY): {wrong}"
+        ) from wrong
 
 
 @contextmanager

@@ -301,6 +301,22 @@ def test_what_can_never_succeed_is_wrong_usage(relay: Run, tmp_path: Path) -> No
         assert done.stderr.startswith("relay: ")
 
 
+@pytest.mark.parametrize("proxy", ["::::", "gopher://127.0.0.1:1"])
+def test_a_proxy_that_cannot_be_used_is_wrong_usage(relay: Run, proxy: str) -> None:
+    done = relay("doctor", all_proxy=proxy, no_proxy="")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert done.stderr.startswith("relay: no connection with these options (or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY): ")
+
+
+@pytest.mark.parametrize("words", [("send", "-"), ("artifact", "put", "-")])
+def test_a_closed_standard_input_is_wrong_usage(served: NodeProcess, words: tuple[str, ...]) -> None:
+    line = f"{shlex.join([*COMMAND, *words])} <&-"
+    done = subprocess.run(
+        line, shell=True, env=environment(served.url), capture_output=True, text=True, check=False, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stderr) == (2, "relay: standard input is closed\n")
+
+
 def test_mcp_clients_are_told_where_the_tools_are(relay: Run, served: NodeProcess) -> None:
     url = f"{served.url}/api/v1/mcp"
     assert json.loads(relay("mcp", "config", "claude-code").stdout)["mcpServers"]["relay-node"]["url"] == url

@@ -5,7 +5,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from relay_client.command.output import progress, show
-from relay_client.command.parser import Commands, command, connected, file_of, group
+from relay_client.command.parser import Commands, command, connected, file_of, group, standard_input
 from relay_client.errors import UsageError
 
 
@@ -25,7 +25,7 @@ def add(commands: Commands) -> None:
 
 
 def _put(given: Namespace) -> None:
-    source = sys.stdin.buffer.read() if given.file == "-" else file_of(given.file)
+    source = standard_input().buffer.read() if given.file == "-" else file_of(given.file)
     with connected(given) as relay:
         stored = relay.artifacts.upload(source, given.publisher, media_type=given.type, progress=progress())
     show(given, stored, stored["id"])

@@ -5,7 +5,7 @@ import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from relay_client.carrier import Signer
 from relay_client.client import Relay
@@ -71,9 +71,17 @@ def signer(given: Namespace) -> Signer | None:
 def text_of(given: str) -> str:
     """A text that was given, or `-` for what is read from standard input."""
     try:
-        return sys.stdin.read() if given == "-" else given
+        return standard_input().read() if given == "-" else given
     except UnicodeDecodeError as wrong:
         raise UsageError(f"standard input is no text: {wrong}") from None
+
+
+def standard_input() -> TextIO:
+    """Standard input. Raises UsageError if whoever started this has closed it."""
+    opened: TextIO | None = sys.stdin
+    if opened is None:
+        raise UsageError("standard input is closed")
+    return opened
 
 
 def json_of(given: str) -> Any:
