@@ -2,7 +2,7 @@
 
 import re
 
-import msgspec
+import orjson
 
 _DIGITS = bytes(ord("0") if byte in b"0123456789." else 0 for byte in range(256))
 """Translates what numbers are made of to 0, and everything else to NUL."""
@@ -10,7 +10,6 @@ _LONG = b"0" * 16
 """A number, so translated, with more than 15 digits or with 15 and a point."""
 _TINY = re.compile(rb"[0-9][eE]-[0-9]{3}")
 """The exponent of a number that may be too small for a double."""
-_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def canonical(raw: bytes, value: object) -> bytes:
@@ -20,6 +19,11 @@ def canonical(raw: bytes, value: object) -> bytes:
     different numbers do not become equal.
     """
     return raw if _is_inexact(raw) else _sorted(value)
+
+
+def _sorted(value: object) -> bytes:
+    # Not by msgspec, whose stack overflows where an object has some 60,000 names that are in order already.
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def repeats_a_name(raw: bytes, value: object) -> bool:

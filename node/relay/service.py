@@ -3,6 +3,7 @@
 from typing import Any, cast
 
 import msgspec
+import orjson
 
 from node.callbacks.policy import TargetPolicy
 from node.common.canonical_json import canonical, repeats_a_name
@@ -134,7 +135,7 @@ def _object_of(raw: bytes, *, is_public: bool) -> msgspec.Raw:
 
     Where a name stands for two values, only the last was judged, so no reader sees the others.
     """
-    value = msgspec.json.decode(raw)
+    value = orjson.loads(raw)  # not by msgspec, which takes 25 µs for a number like 1e300
     if repeats_a_name(raw, value):
         raw = msgspec.json.encode(value)
     if not is_public:

@@ -27,6 +27,12 @@ def test_spaces_order_and_escapes_make_no_difference(one: bytes, other: bytes) -
     assert of(one) == of(other)
 
 
+@pytest.mark.parametrize("step", [1, -1])
+def test_an_object_may_have_as_many_names_as_fit_into_a_body(step: int) -> None:
+    names = [f"{number:06d}" for number in range(100_000)]
+    assert of(json.dumps({"first": 1} | dict.fromkeys(names[::step], 1)).encode()).startswith(b'{"000000":1,"000001":1')
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

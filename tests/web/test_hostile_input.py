@@ -145,6 +145,15 @@ async def test_as_many_parts_as_are_allowed_are_taken_and_those_in_texts_do_not_
     assert (await node.client.post("/api/v1/relay", json=body)).status_code == 422
 
 
+async def test_as_many_names_as_fit_are_taken_whatever_their_order(node: NodeUnderTest) -> None:
+    """The encoder that sorted them used up the stack, and the process died: on 60,000 names that were in order."""
+    names = dict.fromkeys([f"{number:06d}" for number in range(95_000)], 1)
+    response = await node.client.post("/api/v1/relay", json={"message": "Hello there"} | names)
+    assert response.status_code == 200, response.text
+    kept = await node.client.get(f"/api/v1/relay/{response.json()['reference_id']}")
+    assert len(kept.json()["payload"]) == 95_001
+
+
 async def test_a_text_cannot_hide_the_depth_of_what_follows(node: NodeUnderTest) -> None:
     deep = "[" * 70 + "]" * 70
     for text in ('"]]]]"', '"\\\\"', '"\\""', '"\\\\\\"]]]"'):
