@@ -17,7 +17,7 @@ FAILED_UPLOAD_BYTES = 64 * 1024
 """Bytes that a failed upload counts as, at least: a file of its size is made and removed, however little arrived."""
 
 BODILESS = (204, 304)
-"""Statuses whose answers have no length (RFC 9110 §8.6)."""
+"""Statuses whose answers have no length, or that of another one (RFC 9110 §8.6)."""
 
 
 class Responder:
@@ -42,7 +42,7 @@ class Responder:
             *request.notes,
             *self._common(request, response.headers),
         ]
-        if size or response.status not in BODILESS:
+        if size or not _says_length(response):
             headers.append((b"content-length", b"%d" % size))
         if request.is_unread:
             await self._end_body(request, headers)
@@ -132,6 +132,11 @@ class Responder:
         """Count the bytes of a request's body and of its answer, which has `size`, and what else the request cost."""
         self._throughput.add(request.client, request.size, BODY_WEIGHT)
         self._throughput.add(request.client, size + request.cost)
+
+
+def _says_length(response: Response) -> bool:
+    """Whether an answer without a body has no length, or says itself which one it would have: in reply to HEAD."""
+    return response.status in BODILESS or any(name == b"content-length" for name, _ in response.headers)
 
 
 def without_body(send: Send) -> Send:
