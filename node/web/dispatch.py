@@ -1,7 +1,7 @@
-"""The way of a request to what answers it: a refusal, a mounted application, a hot route, or the router.
+"""The way of a request to what answers it: a refusal, a mounted application, or a route.
 
-Hot routes (those that agents call all the time) are called directly, all others through Litestar's router. All answers
-have the same headers and the same errors (DESIGN 6).
+Hot routes, those that agents call all the time, are found by their paths as sent; all others by Litestar. Both are
+served alike, and all answers have the same headers and the same errors (DESIGN 6).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Finds the hot routes: those that are called without the router, at a fraction of its cost."""
+"""Finds the hot routes: those that the router need not look for, which costs more than this."""
 
 from collections.abc import Callable, Sequence, Set
 from operator import itemgetter

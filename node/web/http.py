@@ -1,7 +1,6 @@
 """One HTTP request and one answer, as every handler of the node takes and returns them.
 
-A handler is `async def handler(request: Request) -> Response`. `node.web.dispatch` calls handlers directly or by way of
-Litestar's router; a handler cannot tell which.
+A handler is `async def handler(request: Request) -> Response`. `node.web.dispatch` finds it, and sends what it returns.
 """
 
 import asyncio

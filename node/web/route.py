@@ -84,7 +84,7 @@ class Described(msgspec.Struct, frozen=True):
     fault: Fault | None = None
     """How failures are shown, where the protocol has a form of its own."""
     hot: bool = False
-    """The dispatcher calls it without the router: agents call it all the time, or the answer is a stream."""
+    """The dispatcher finds it without the router: agents call it all the time."""
     hidden: bool = False
     """Whether it is left out of the documents (assets, aliases)."""
 
