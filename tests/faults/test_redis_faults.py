@@ -23,6 +23,7 @@ WRITES = 1_100 if FULL else 150
 """Acknowledged writes before and after each fault."""
 FROZEN = 5.0 if FULL else 0.0  # s at least
 LOST = 0.1  # share of the replies
+LOSSY_WRITES = 150  # a connection lives for ten replies then, and there are two or three a second
 SMALL = "1mb"  # maxmemory: less than the server itself needs
 
 ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
@@ -88,9 +89,9 @@ async def test_lost_replies_lose_and_double_nothing(server: RedisServer) -> None
             await writers.further(WRITES)
             network.loss = LOST
             for _ in range(TIMES):
-                await writers.further(WRITES)
+                await writers.further(LOSSY_WRITES)
             while not writers.refused:  # of so few replies perhaps none was lost yet
-                await writers.further(WRITES)
+                await writers.further(LOSSY_WRITES)
             network.loss = 0.0
             longest = await writers.recovered()
         await report(f"{LOST:.0%} of the replies lost", network.lost, node, writers, longest)
