@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from node.a2a.model import DEFAULT_PAGE, LARGEST_PAGE, State
-from node.tasks.model import PageLimit, PageOffset, Party, Skill, TaskQuery, TaskStatus
+from node.tasks.model import OfferPublisher, OfferSkill, OfferWait, PageLimit, PageOffset, TaskQuery, TaskStatus
 
 HistoryLength = Annotated[int, Meta(ge=0, description="A2A: messages of a task's history, all if left out")]
 
@@ -28,21 +28,13 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
     ) = None
     limit: PageLimit = 20
     offset: PageOffset = 0
-    wait: Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until one can be claimed")] | None = (
-        None
-    )
+    wait: OfferWait | None = None
     since: (
         Annotated[str, Meta(description="Offers: `next_since` of an earlier answer, for what can be claimed since")]
         | None
     ) = None
-    skill: (
-        Annotated[Skill, Meta(description="Offers: those that ask for it and can be claimed, of the newest 1,000")]
-        | None
-    ) = None
-    publisher_id: (
-        Annotated[Party, Meta(description="Offers: those of this publisher that can be claimed, of the newest 1,000")]
-        | None
-    ) = msgspec.field(name="publisher_id", default=None)
+    skill: OfferSkill | None = None
+    publisher_id: OfferPublisher | None = msgspec.field(name="publisher_id", default=None)
     context_id: (
         Annotated[
             str,

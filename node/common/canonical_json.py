@@ -26,14 +26,6 @@ def _sorted(value: object) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def repeats_a_name(raw: bytes, value: object) -> bool:
-    """Whether an object in the JSON document `raw` may have two members of one name; `value` has the last of them only.
-
-    Encoded again, `value` has as many quotation marks as the document at least, unless members are gone.
-    """
-    return raw.count(b'"') + raw.count(rb"\u0022") > _sorted(value).count(b'"')
-
-
 def _is_inexact(raw: bytes) -> bool:
     """Whether a number has more than 15 digits, or an exponent that may be out of the range of doubles."""
     # Called for every relay message. A regular expression for digits would take ten times as long, and `in` half

@@ -6,8 +6,9 @@ import msgspec
 import orjson
 
 from node.callbacks.policy import TargetPolicy
-from node.common.canonical_json import canonical, repeats_a_name
+from node.common.canonical_json import canonical
 from node.common.refusal import Invalid, Issue, Refused
+from node.common.repeated_names import repeats_a_name
 from node.common.timestamps import timestamp
 from node.config import Settings
 from node.relay.model import Acknowledgement, Buffered, Payload

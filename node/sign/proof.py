@@ -14,6 +14,7 @@ from typing import cast
 
 import msgspec
 
+from node.common.repeated_names import without_repetition
 from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, read_inputs
 from node.sign.keys import PublicKey
@@ -135,14 +136,7 @@ def _publishable(body: bytes, shown: Collection[str]) -> str | None:
 def _fields(text: str) -> dict[str, object] | None:
     """A JSON object; None for another value, or if a field is repeated: parsers differ in which one they keep."""
     try:
-        content: object = json.loads(text, object_pairs_hook=_without_repetition)
+        content: object = json.loads(text, object_pairs_hook=without_repetition)
     except (ValueError, RecursionError):
         return None
     return cast("dict[str, object]", content) if isinstance(content, dict) else None
-
-
-def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("a field is there twice")
-    return content

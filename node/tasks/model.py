@@ -65,6 +65,11 @@ Attempts = Annotated[int, Meta(ge=1, le=10, description="Claims that may end wit
 
 PageLimit = Annotated[int, Meta(ge=1, le=50)]
 PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
+OfferWait = Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until one can be claimed")]
+OfferSkill = Annotated[Skill, Meta(description="Offers: those that ask for it and can be claimed, of the newest 1,000")]
+OfferPublisher = Annotated[
+    Party, Meta(description="Offers: those of this publisher that can be claimed, of the newest 1,000")
+]
 
 
 SHOWN_FIELDS = (
@@ -355,7 +360,7 @@ class TaskPageQuery(msgspec.Struct, frozen=True):
     status: TaskStatus = "offered"
     limit: PageLimit = 20
     offset: PageOffset = 0
-    wait: Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until one can be claimed")] = 0
+    wait: OfferWait = 0
     since: (
         Annotated[
             str,
@@ -366,14 +371,8 @@ class TaskPageQuery(msgspec.Struct, frozen=True):
         ]
         | None
     ) = None
-    skill: (
-        Annotated[Skill, Meta(description="Offers: those that ask for it and can be claimed, of the newest 1,000")]
-        | None
-    ) = None
-    publisher_id: (
-        Annotated[Party, Meta(description="Offers: those of this publisher that can be claimed, of the newest 1,000")]
-        | None
-    ) = None
+    skill: OfferSkill | None = None
+    publisher_id: OfferPublisher | None = None
 
 
 class TaskQuery(msgspec.Struct):

@@ -13,6 +13,7 @@ from itertools import islice
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import cast
 
+from node.common.repeated_names import without_repetition
 from node.text.english import is_english, verdict
 from node.text.sampling import SAMPLES
 from node.text.windows import WINDOW_CHARACTERS
@@ -220,14 +221,6 @@ def _is_written_as_name(value: str) -> bool:
 def _parsed(text: str) -> object:
     """The JSON value in `text`; None if it is not JSON, or if a name in it stands for two values."""
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return json.loads(text, object_pairs_hook=without_repetition)
     except (ValueError, RecursionError):
         return None
-
-
-def _object(members: list[tuple[str, object]]) -> dict[str, object]:
-    """An object of JSON. Raises ValueError if two of its members have one name."""
-    found = dict(members)
-    if len(found) < len(members):
-        raise ValueError("a name is there twice")
-    return found

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from node.admin import audit
 from node.cli import main
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 
 Admin = Callable[..., Awaitable["Ran"]]
 
@@ -25,6 +27,13 @@ class Ran(NamedTuple):
     @property
     def data(self) -> Any:
         return json.loads(self.out)
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server whose settings a test changes."""
+    with RedisServer(tmp_path / "redis", "--maxmemory-policy", "noeviction") as server:
+        yield server
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """When the memory of Redis is full, the operator can look, block, hide and remove, and the audit has all of it."""
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import pytest_asyncio
 
 from node.admin.console.context import NO_MEMORY
@@ -15,12 +13,6 @@ from tests.support.servers import RedisServer
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse a table?"}
 ADDRESS = "192.0.2.1"
-
-
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis", "--maxmemory-policy", "noeviction") as server:
-        yield server
 
 
 @pytest_asyncio.fixture

@@ -1,11 +1,9 @@
 """`admin status` and the operator's first page say when the node refuses, whether Redis or the node itself does it."""
 
 import html
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import msgspec
-import pytest
 import pytest_asyncio
 
 from node.admin.port import LazyPages
@@ -17,12 +15,6 @@ from tests.support.servers import RedisServer
 NO_REPLICAS = "Redis has fewer replicas than it needs to accept writes"
 READY = InstanceState(ok=True)
 NO_WEB = InstanceState(ok=False, reason="no web process has been heard of lately")
-
-
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis", "--maxmemory-policy", "noeviction") as server:
-        yield server
 
 
 @pytest_asyncio.fixture

@@ -4,10 +4,8 @@ import json
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from node.common.canonical_json import canonical, repeats_a_name
+from node.common.canonical_json import canonical
 
 
 def of(raw: bytes) -> bytes:
@@ -45,22 +43,3 @@ def test_an_object_may_have_as_many_names_as_fit_into_a_body(step: int) -> None:
 )
 def test_what_is_different_is_never_the_same(one: bytes, other: bytes) -> None:
     assert of(one) != of(other)
-
-
-VALUES = st.recursive(
-    st.none() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
-    lambda each: st.lists(each) | st.dictionaries(st.text(), each),
-)
-
-
-@given(VALUES, st.booleans())
-def test_a_document_of_unique_names_repeats_none(value: object, ascii_only: bool) -> None:
-    assert not repeats_a_name(json.dumps(value, ensure_ascii=ascii_only).encode(), value)
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [b'{"a":1,"a":1}', b'[{"b":{"a":1,"\\u0061":2}}]', rb'{"a":"x","a":"\u0022\u0022\u0022\u0022"}', b'{"":0,"":0}'],
-)
-def test_a_name_that_is_there_twice_is_seen(raw: bytes) -> None:
-    assert repeats_a_name(raw, orjson.loads(raw))

@@ -1,0 +1,22 @@
+"""Objects of JSON in which a name stands for two values: parsers differ in which of them they keep."""
+
+import orjson
+
+
+def without_repetition(members: list[tuple[str, object]]) -> dict[str, object]:
+    """An object from its members, as `json.loads` gives them to its `object_pairs_hook`.
+
+    Raises ValueError if two of them have one name.
+    """
+    content = dict(members)
+    if len(content) != len(members):
+        raise ValueError("a name is there twice")
+    return content
+
+
+def repeats_a_name(raw: bytes, value: object) -> bool:
+    """Whether an object in the JSON document `raw` may have two members of one name; `value` has the last of them only.
+
+    Encoded again, `value` has as many quotation marks as the document at least, unless members are gone.
+    """
+    return raw.count(b'"') + raw.count(rb"\u0022") > orjson.dumps(value).count(b'"')
