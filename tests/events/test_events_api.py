@@ -17,6 +17,7 @@ from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
 from node.store import keys
 from node.store.ids import new_id
+from node.web.http import LONGEST_ACCEPT
 from tests.inbox.calls import ADDRESS, INBOXES, send_signed, signed
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -128,6 +129,13 @@ async def test_who_does_not_want_a_stream_gets_a_page(
     headers = {"accept": f"application/json, {refused}"}
     response = await node.client.get("/api/v1/events", params={"topic": "board"}, headers=headers)
     assert response.json()["events"] == []
+
+
+async def test_of_a_long_accept_the_beginning_is_read(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # should it be a stream, it ends
+    headers = {"accept": "," * LONGEST_ACCEPT + "text/event-stream"}
+    response = await node.client.get("/api/v1/events", params={"topic": "board"}, headers=headers)
+    assert (response.status_code, response.headers["content-type"]) == (200, "application/json")
 
 
 @pytest.mark.parametrize(
