@@ -7,6 +7,7 @@ supervisor that started them; a peer's processes are called web, or redis if the
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def usage(server: Server) -> Usage:
     used = Usage()
     for pid, role in processes(server):
         try:
-            stat = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+            stat = _stat(pid)
             resident = int((PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -94,6 +95,17 @@ def usage(server: Server) -> Usage:
     if server.redis is not None:
         used.commands = commands(server.redis)
     return used
+
+
+def age(server: Server, role: str) -> float:
+    """Seconds for which the first process of a role has run; 0 if there is none."""
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return max((now - int(_stat(pid)[19]) / TICKS for pid, each in processes(server) if each == role), default=0.0)
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/<pid>/stat from the third on: those before may contain spaces."""
+    return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
 
 
 def largest_web_process(server: Server) -> float:

@@ -11,7 +11,7 @@ import msgspec
 
 from bench.client import Call
 from bench.lab import Lab
-from bench.meter import usage, vector_index, waiting_for_vectors
+from bench.meter import age, usage, vector_index, waiting_for_vectors
 from bench.neighbours.attacks import hostile_threads
 from bench.node import no_prefix
 from bench.payload import Template, encoded
@@ -41,7 +41,7 @@ CEILING = "search, ceiling of 16 connections, {threads:,} threads"
 RECALL = "recall@10 of hnsw against flat"
 ANSWERED = "queries answered by meaning"
 FRESH = "a new thread is found by {mode} after"
-READY = "a search is by meaning after a start"
+READY = "a search is by meaning after the worker's start"
 COST = "CPU of {role} for {kind}"
 USUAL, HOSTILE = "a usual search", "the most expensive search"
 
@@ -137,7 +137,7 @@ async def run(lab: Lab) -> None:
 
 
 async def _restart(lab: Lab, home: Path) -> None:
-    """How long after its start a node with an index and an exported model searches by meaning."""
+    """How long after the start of its worker a node with an index and an exported model searches by meaning."""
     async with lab.node("serve", no_prefix, home, RELAY_VECTOR_INDEX="flat") as node:
         answered = time.monotonic()
         # Another question each time: the vector of one that was asked before is remembered in Redis.
@@ -145,7 +145,7 @@ async def _restart(lab: Lab, home: Path) -> None:
             if time.monotonic() - answered > FOUND_WITHIN_SECONDS:
                 raise Unfit(f"no search by meaning {FOUND_WITHIN_SECONDS:.0f} s after a start")
             await asyncio.sleep(0.02)
-        lab.point(READY, node.start_seconds + time.monotonic() - answered, "s")
+        lab.point(READY, age(node, "worker"), "s")
 
 
 async def _recall(lab: Lab, home: Path, exact: list[list[Hit]], threads: int) -> None:

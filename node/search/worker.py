@@ -29,14 +29,14 @@ class CorpusWorker:
         self.indexer = Indexer(store, embedder)
         self.reconciler = Reconciler(store, embedder, settings.vector_index)
         self._memory = MemoryReplica(store)
-        self._server = WorkerServer(store, embedder, self._memory)
+        self.server = WorkerServer(store, embedder, self._memory)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set."""
         try:
             async with asyncio.TaskGroup() as work:
                 work.create_task(self._memory.run(stop))
-                work.create_task(self._server.run(stop))
+                work.create_task(self.server.run(stop))
                 work.create_task(self.indexer.run(stop))
                 work.create_task(self.reconciler.run(stop))
         finally:
@@ -84,4 +84,5 @@ class SearchWorker:
             process.freeze()
             log.info("embedding model loaded", model=model.fingerprint, dimension=model.dimension)
             for worker in self._workers:
+                worker.server.beat_soon()
                 await worker.reconciler.look_soon()

@@ -1,13 +1,17 @@
 """Roles of processes, and counters read from outside."""
 
 import os
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from bench.meter import Usage, processes, redis_settings, role_of, usage
+from bench.meter import Usage, age, processes, redis_settings, role_of, usage
 from bench.server import Server
 from tests.support.servers import RedisServer
+
+IMPORTED = time.monotonic()
 
 
 @pytest.mark.parametrize(
@@ -34,6 +38,20 @@ def test_a_running_process_is_found_and_metered() -> None:
     used = usage(own)
     assert used.cpu["web"] > 0
     assert used.rss["web"] > 1
+
+
+def test_a_role_is_as_old_as_its_first_process() -> None:
+    own = Server(name="this test", port=1, root=os.getpid())
+    began = time.monotonic()
+    with subprocess.Popen(["sleep", "60"]) as child:
+        younger = age(Server(name="a child", port=1, root=child.pid), "web")
+        since = time.monotonic() - began
+        older = age(own, "web")
+        child.kill()
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    assert 0 <= younger <= since + tick
+    assert older >= began - IMPORTED - tick
+    assert age(own, "worker") == 0
 
 
 def test_a_server_somebody_else_started_has_no_usage() -> None:

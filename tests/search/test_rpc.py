@@ -11,14 +11,14 @@ from typing import Any, cast
 import pytest
 
 from node.embedding.model import Model
-from node.search.index_versions import IndexVersion, IndexVersions
+from node.search.index_versions import IndexVersion, IndexVersions, is_made_by
 from node.search.ranking import SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS, QueryVector, WorkerClient, WorkerReply, decode_request, encode
 from node.search.rpc.server import REQUESTS_AT_ONCE, Waiting, search_alive
 from node.search.service import SearchTurns
 from node.share.site import SITE_SHARE
 from node.store.search_keys import BOARD_KEYS
-from tests.search.searching import PATIENCE, SearchableBoard
+from tests.search.searching import PATIENCE, SearchableBoard, until
 
 LIVE = IndexVersion("0123456789ab", "a-model", 2, "flat", 0)
 VECTOR = array("f", [0.6, 0.8]).tobytes()
@@ -198,6 +198,32 @@ async def test_two_workers_share_the_work_and_either_can_go(board: SearchableBoa
         later = await board.post("Sourdough schedule", "When should I mix the dough?", noted=False)
         await board.found("prepare the loaf before baking bread", later, 0.6)
         assert (await board.ids("zx7q"))[0] == first[7]
+
+
+async def test_a_worker_is_asked_as_soon_as_it_has_its_model(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with board.worker():
+        await board.settled()
+    looked = threading.Event()
+
+    def looks(model: Model | None, version: IndexVersion | None) -> bool:
+        looked.set()
+        return is_made_by(model, version)
+
+    def loads(*_: object) -> Model:
+        assert looked.wait(PATIENCE), "it has sent its first heartbeats"
+        return loaded_model
+
+    monkeypatch.setattr("node.search.rpc.server.is_made_by", looks)
+    monkeypatch.setattr("node.search.rpc.server.BEAT_SECONDS", 3600.0)
+    monkeypatch.setattr("node.embedding.embedder.load", loads)
+    async with board.worker():
+
+        async def answered() -> bool:
+            return await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is not None
+
+        await until(answered, "a query is embedded")
 
 
 async def test_a_worker_that_stops_is_asked_no_more(board: SearchableBoard, loaded_model: Model) -> None:

@@ -6,6 +6,7 @@ heartbeat each second; three seconds after the last one it is asked no more.
 """
 
 import asyncio
+import math
 import os
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
@@ -135,6 +136,10 @@ class WorkerServer:
         self._memory = memory
         self._versions = store.versions
         self._name = os.urandom(8).hex()
+        self._listeners: list[Listener] = []
+        """One for each service."""
+        self._beats: dict[Service, float] = dict.fromkeys(get_args(Service), -math.inf)
+        """When the next heartbeat of each service is due, in the event loop's time."""
         self._version: IndexVersion | None = None
         """The index version in use, as it was when it was last looked at."""
         self._uncached: dict[str, bytes] = {}
@@ -147,21 +152,27 @@ class WorkerServer:
             for service in get_args(Service):
                 services.create_task(self._serve(service, stop))
 
+    def beat_soon(self) -> None:
+        """Send heartbeats now: the model has been loaded, so this worker may offer more than it did with the last."""
+        self._beats = dict.fromkeys(self._beats, -math.inf)
+        for listener in self._listeners:
+            listener.hear(b"")
+
     async def _serve(self, service: Service, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
         channel = self._keys.requests(service, self._name)
-        beat_at = loop.time()
         replying: asyncio.Task[None] | None = None
         with await self._store.wakeups.listen(channel) as listener, woken_by(stop, listener):
+            self._listeners.append(listener)
             waiting = Waiting(listener)
             while not stop.is_set():
                 with _failures_logged(service):
-                    if loop.time() >= beat_at:
-                        beat_at = loop.time() + BEAT_SECONDS
+                    if loop.time() >= self._beats[service]:
+                        self._beats[service] = loop.time() + BEAT_SECONDS
                         await self._beat(service, channel)
                     replying = await self._answer(service, waiting, replying)
                 if not waiting:
-                    await listener.wait(beat_at - loop.time())
+                    await listener.wait(self._beats[service] - loop.time())
             with _failures_logged(service):
                 await self._store.command("ZREM", self._keys.workers(service), channel)
                 replying = await self._answer(service, waiting, replying)
