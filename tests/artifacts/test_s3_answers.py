@@ -1,4 +1,4 @@
-"""The S3 store against services that answer otherwise than S3 does: too much, too little, too slowly."""
+"""Services that answer otherwise than S3 does: too much, too little, too slowly, not at all."""
 
 import asyncio
 import math
@@ -9,8 +9,18 @@ import pytest
 
 from node.artifacts.blobs import s3
 from node.artifacts.blobs.interface import BlobUnavailable
-from node.artifacts.blobs.s3 import S3Store
+from node.artifacts.blobs.s3 import READ_SECONDS, S3Store
+from node.artifacts.expiry import ArtifactExpiry
+from node.artifacts.service import Artifacts
+from node.artifacts.store import ArtifactStore
+from node.run.blobs import blobs_of
+from node.store import ids, keys
 from tests.artifacts.blobs import DATA, grant_for
+from tests.artifacts.calls import node_on, registered
+from tests.support.fixed_answer import FixedAnswer
+from tests.support.servers import RedisServer, eventually
+
+AWS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
 
 Answers = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
@@ -41,8 +51,7 @@ async def store_that_gets(answers: Answers) -> AsyncGenerator[S3Store]:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        aws = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_ENDPOINT_URL": endpoint}
-        store = S3Store.from_aws("s3://bucket", aws)
+        store = S3Store.from_aws("s3://bucket", AWS | {"AWS_ENDPOINT_URL": endpoint})
         yield store
         await store.close()
 
@@ -72,3 +81,20 @@ async def test_an_object_that_comes_too_slowly_is_given_up(monkeypatch: pytest.M
         with pytest.raises(BlobUnavailable, match="too slowly"):
             await anext(store.read(grant_for()))
         given_up.set()
+
+
+async def test_a_sweep_that_a_hanging_bucket_holds_up_ends_with_its_worker(empty_redis: RedisServer) -> None:
+    async with FixedAnswer() as bucket:
+        aws = AWS | {"AWS_ENDPOINT_URL": bucket.url}
+        async with node_on(empty_redis, blob_url="s3://bucket", aws=aws) as node:
+            artifact, stop = await registered(node), asyncio.Event()
+            await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), 1, artifact["id"])
+            blobs = blobs_of(node.settings)
+            artifacts = Artifacts(ArtifactStore(node.store, 60, 60), blobs, node.settings)
+            sweeping = asyncio.create_task(ArtifactExpiry(artifacts, blobs).run(stop))
+            await eventually(lambda: bucket.heads)
+            assert bucket.heads[0].startswith(b"DELETE ")
+            stop.set()
+            async with asyncio.timeout(READ_SECONDS / 2):
+                await sweeping
+            await blobs.close()
