@@ -10,7 +10,6 @@ import structlog
 
 from node.artifacts.blobs.interface import BlobStore, BlobUnavailable
 from node.artifacts.service import Artifacts
-from node.common.stopping import sleep_unless_stopped
 from node.store import StoreUnavailable
 
 log = structlog.get_logger()
@@ -30,11 +29,17 @@ class ArtifactExpiry:
         self._blobs = blobs
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Sweep every SWEEP_SECONDS until `stop` is set."""
+        """Sweep every SWEEP_SECONDS until `stop` is set; does not wait for a blob store that hangs."""
+        async with asyncio.TaskGroup() as work:
+            sweeping = work.create_task(self._sweep())
+            await stop.wait()
+            sweeping.cancel()  # what is half ended is ended by the next sweep
+
+    async def _sweep(self) -> None:
         cleared = -CLEAR_SECONDS
-        while not stop.is_set():
+        while True:
             try:
-                while await self._artifacts.sweep() and not stop.is_set():
+                while await self._artifacts.sweep():
                     pass
                 if time.monotonic() - cleared >= CLEAR_SECONDS:
                     await self._blobs.sweep()
@@ -43,4 +48,4 @@ class ArtifactExpiry:
                 pass  # the connection logs it
             except BlobUnavailable as unavailable:
                 log.warning("blob store is out of reach", reason=str(unavailable))
-            await sleep_unless_stopped(stop, SWEEP_SECONDS)
+            await asyncio.sleep(SWEEP_SECONDS)

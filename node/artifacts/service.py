@@ -213,7 +213,7 @@ class Artifacts:
         if grant.byte_size > INLINE_BYTES:
             raise Refused("artifact.large", most=INLINE_BYTES)
         try:
-            content = b"".join([chunk async for chunk in self._blobs.read(artifact_id)])
+            content = b"".join([chunk async for chunk in self._blobs.read(grant)])
         except BlobMissing:
             raise Refused("blob.missing") from None
         except BlobUnavailable as unavailable:

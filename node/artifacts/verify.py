@@ -60,7 +60,7 @@ async def judge(blobs: BlobStore, grant: Grant) -> ArtifactVerdict:
         return ArtifactVerdict("rejected", f"It has {size} bytes, not {grant.byte_size}.")
     digest, head = sha256(), bytearray()
     try:
-        async for chunk in blobs.read(grant.id):
+        async for chunk in blobs.read(grant):
             digest.update(chunk)
             head += chunk[: HEAD_BYTES - len(head)]
     except BlobMissing:

@@ -69,14 +69,15 @@ class EventsApi:
             except CursorTooOld as error:
                 raise _too_old(topic, error) from None
             finally:
-                request.cost = topic.looked * LOOK_BYTES
+                request.cost += topic.looked * LOOK_BYTES
             return json_response(page, headers=NO_STORE)
         if self._events.has_ended:
             raise Refused("store.busy", retry_after=5)
         kind = query.topic.partition(":")[0]  # the operator is not told of whose session a client has the id
         with self._streams.opening(MAX_STREAMS) as opening:
             first, is_reset = await self._begin(request, topic, query)
-            request.cost = topic.looked * LOOK_BYTES
+            looked = topic.looked
+            request.cost += looked * LOOK_BYTES
             async with self._limiter.permit(request, "stream") as permit:
                 place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"{kind} {request.client} "))
             counted = opening.pop_all()
@@ -87,7 +88,7 @@ class EventsApi:
 
         async def end() -> None:
             counted.close()
-            request.cost = topic.looked * LOOK_BYTES
+            request.cost += (topic.looked - looked) * LOOK_BYTES
             with suppress(StoreUnavailable):  # the place counts until its time is over
                 await self._limiter.release(place)
 

@@ -57,7 +57,7 @@ def revalidated(
     """200 with the body, or 304 if the client has it."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
     response = _conditional(request, body, headers, _etag_of(body))
-    request.cost = len(body) - len(response.body)  # a body that a 304 leaves out was made all the same
+    request.cost += len(body) - len(response.body)  # a body that a 304 leaves out was made all the same
     return response
 
 

@@ -101,7 +101,7 @@ class Responder:
         try:
             await application(request.scope, request.noting_end(receive_on), send_on)
         finally:
-            self._throughput.add(request.client, request.size, BODY_WEIGHT)  # what `_end_body` read and dropped
+            self._count_bytes(request, 0)  # what `_end_body` read and dropped
             if not is_kept:
                 least = FAILED_UPLOAD_BYTES if request.method == "PUT" else 0
                 self._throughput.add(request.client, max(received, least))

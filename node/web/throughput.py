@@ -20,8 +20,8 @@ BURST_SECONDS = 16.0
 
 BODY_WEIGHT = 2
 """Cost of a byte of a body, in bytes of an answer: JSON of many small parts, the English gate, digests, characters that
-nobody sees. The most expensive MiB takes 0.1 s, so at the default rate a client uses a fifth of a core in the long
-run."""
+nobody sees. The most expensive MiB takes 0.1 s if it comes in few pieces, so at the default rate a client uses a fifth
+of a core in the long run."""
 
 MAX_CLIENTS = 10_000
 """Clients and sites remembered. When there are more, those whose bucket is full again are forgotten, and of the others

@@ -28,7 +28,7 @@ from tests.artifacts.calls import (
     upload,
     verified,
 )
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import PATIENCE, NodeUnderTest
 from tests.support.servers import RedisServer, eventually
 
 SIZE = len(DATA)
@@ -302,9 +302,10 @@ async def test_a_rejected_artifact_counts_until_no_upload_can_bring_it_back(node
 async def test_the_worker_sweeps(node: NodeUnderTest) -> None:
     artifact = await available(node)
     await let_pass(node, artifact)
-    async with node.worker():
-        await eventually(lambda: files(node) == [f"{artifact['id']}.gone"])
-    assert await bytes_held(node) == (0, 0)
+    async with node.worker(), asyncio.timeout(PATIENCE):
+        while await bytes_held(node) != (0, 0):  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    assert files(node) == [f"{artifact['id']}.gone"]
     assert (await read(node, artifact))["status"] == "expired"
 
 

@@ -234,7 +234,7 @@ async def test_a_deleted_artifact_is_gone_and_its_url_takes_no_second_upload(nod
     assert_refused(await node.put(), "blob.gone")
     assert await node.store.size(ID) is None
     with pytest.raises(BlobMissing):
-        await anext(node.store.read(ID))
+        await anext(node.store.read(grant_for()))
     await node.store.delete(ID)
 
 

@@ -24,7 +24,7 @@ async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(node
     assert "sandbox" in got.headers["content-security-policy"]
     assert got.headers["repr-digest"].startswith("sha-256=:")
     assert await node.store.size(ID) == len(BIG)
-    assert b"".join([chunk async for chunk in node.store.read(ID)]) == BIG
+    assert b"".join([chunk async for chunk in node.store.read(grant_for(BIG))]) == BIG
 
 
 @pytest.mark.parametrize(

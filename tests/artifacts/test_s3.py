@@ -47,7 +47,7 @@ async def test_bytes_go_to_the_bucket_and_come_back_as_an_attachment(
     headers = store.upload_headers(grant)
     assert (await client.put(await store.upload_url(grant, 900), content=BIG, headers=headers)).status_code == 200
     assert await store.size(grant.id) == len(BIG)
-    assert b"".join([chunk async for chunk in store.read(grant.id)]) == BIG
+    assert b"".join([chunk async for chunk in store.read(grant)]) == BIG
     got = await client.get(await store.content_url(grant, 'números "1".csv', 300))
     assert (got.status_code, got.content, got.headers["content-type"]) == (200, BIG, "text/csv; charset=utf-8")
     assert got.headers["content-disposition"] == (
@@ -140,7 +140,7 @@ async def test_what_is_deleted_is_gone(store: S3Store, client: httpx2.AsyncClien
     await store.delete(grant.id)
     assert await store.size(grant.id) is None
     with pytest.raises(BlobMissing):
-        await anext(store.read(grant.id))
+        await anext(store.read(grant))
     assert (await client.get(await store.content_url(grant, None, 300))).status_code == 404
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.lookup import MAX_ADDRESSES, Lookup, LookupResult, NotLookedUp, NotResolved
+from node.callbacks.lookup import MAX_ADDRESSES, MAX_ANSWER, Lookup, LookupResult, NotLookedUp, NotResolved
 from tests.callbacks.dns_server import FAILS, SILENT, DnsServer
 
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
@@ -72,6 +72,14 @@ async def test_an_answer_too_long_for_a_datagram_is_fetched_over_tcp_and_only_it
     async with DnsServer({"agent.example": [f"60 A 192.0.2.{n}" for n in range(200)]}) as server:
         found = await server.lookup(tmp_path)("agent.example")
         assert len(found.addresses) == MAX_ADDRESSES
+
+
+async def test_an_answer_that_takes_long_to_parse_is_not_parsed(tmp_path: Path) -> None:
+    many = [f"60 A 192.0.{n // 250}.{n % 250}" for n in range(MAX_ANSWER // 16)]
+    async with DnsServer({"agent.example": many}) as server:
+        with pytest.raises(NotResolved, match="has no address") as failure:
+            await server.lookup(tmp_path)("agent.example")
+        assert not isinstance(failure.value, NotLookedUp)
 
 
 async def test_a_machine_without_a_way_to_its_servers_learns_nothing_of_the_name(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ CASES = {
     "no proof": ("POST", f"/api/v1/board/{UNKNOWN}/close", JSON, None, 403),
     "of GET": ("GET", "/api/v1/board", JSON, None, 200),
     "of GET, hot": ("GET", "/api/v1/tasks", JSON, None, 200),
+    "of GET that waits": ("GET", f"/api/v1/tasks/{UNKNOWN}?wait=1", JSON, None, 404),
     "of HEAD": ("HEAD", "/health", JSON, None, 200),
     "of OPTIONS": ("OPTIONS", "/api/v1/board", JSON, None, 204),
     "of a preflight": ("OPTIONS", "/api/v1/board", JSON, "Access-Control-Request-Method: POST", 204),
@@ -146,4 +147,15 @@ def test_what_is_not_read_off_is_said_to_end_the_connection(node: NodeProcess, n
     met = exchange(node.port, *pieces, pause=1.0 if len(pieces) > 1 else 0.0)
     assert met.statuses == [413 if "handler" in name else 404]
     assert met.received.lower().count(SAYS_CLOSE) == 1
+    assert met.closed
+
+
+FOLLOWS = request("GET", b"/api/v1/events?topic=board", b"Accept: text/event-stream", CHUNKED)
+WAITS = request("GET", b"/api/v1/events?topic=board&wait=30", CHUNKED)
+
+
+@pytest.mark.parametrize(("asks", "status"), [(FOLLOWS, 200), (WAITS, 413)])
+def test_who_goes_on_with_a_body_neither_follows_nor_waits(node: NodeProcess, asks: bytes, status: int) -> None:
+    met = exchange(node.port, asks + chunked(bytes(1_500_000)))
+    assert met.statuses == [status]
     assert met.closed

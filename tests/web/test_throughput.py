@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,14 +12,17 @@ import pytest
 from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
-from node.web.http import ASGIMessage, Scope
+from node.web.http import PIECE_COST, ASGIMessage, Scope
 from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES
 from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, MAX_CLIENTS, Throughput
 from tests.artifacts.calls import available, registered
 from tests.support.node_under_test import NodeUnderTest
 
+T = TypeVar("T")
+
 A, B = "203.0.113.7", "203.0.113.8"
 MIB = 1024 * 1024
+UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 RATE = MIB // 2
 """An eighth of the default, so that a bucket is empty before a slow machine lets it fill again."""
 SLOW_RATE = RATE // 8
@@ -35,7 +38,7 @@ class Clock:
         return self.now
 
 
-async def _each(messages: Iterable[ASGIMessage]) -> AsyncIterator[ASGIMessage]:
+async def _each(messages: Iterable[T]) -> AsyncIterator[T]:
     for message in messages:
         yield message
 
@@ -232,3 +235,11 @@ class TestNodeOfALowRate:
             times += 1
             assert times * len(page.content) < 2 * BURST_SECONDS * SLOW_RATE
         assert response.headers["x-error-code"] == "limit.throughput"
+
+    @pytest.mark.parametrize("path", ["/nowhere", "/api/v1/feedback", f"/api/v1/tasks/{UNKNOWN}?wait=1"])
+    async def test_a_body_in_tiny_pieces_counts_by_their_number(self, node: NodeUnderTest, path: str) -> None:
+        pieces = BURST_SECONDS * SLOW_RATE / PIECE_COST
+        method = "GET" if "wait" in path else "POST"
+        await node.client.request(method, path, content=_each([b" "] * int(pieces + 1)))
+        refused = await node.client.get("/api/v1/board")
+        assert refused.headers.get("x-error-code") == "limit.throughput"

@@ -84,7 +84,8 @@ class InboxAgentApi:
         check_version(request)
         request.notes += NO_STORE
         query = convert_query(request.query(), ListQuery)
-        tasks, request.cost = await self._agents.page(request.params["address"], query, request.client)
+        tasks, cost = await self._agents.page(request.params["address"], query, request.client)
+        request.cost += cost
         return negotiated(request, tasks)
 
     @Operation(

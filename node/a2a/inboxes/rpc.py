@@ -176,7 +176,8 @@ class InboxRpcApi:
 
     async def _page(self, request: Request, params: bytes) -> object:
         asked = _params(params, ListQuery)
-        tasks, request.cost = await self._agents.page(request.params["address"], asked, request.client)
+        tasks, cost = await self._agents.page(request.params["address"], asked, request.client)
+        request.cost += cost
         return tasks
 
     async def _cancel(self, request: Request, params: bytes) -> object:

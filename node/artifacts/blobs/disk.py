@@ -79,18 +79,22 @@ class DiskStore:
             return (await _in_thread(path.stat)).st_size
         return None
 
-    async def read(self, artifact_id: str) -> AsyncIterator[bytes]:
-        opening = asyncio.ensure_future(_in_thread(lambda: self.open(artifact_id)))
+    async def read(self, grant: Grant) -> AsyncIterator[bytes]:
+        opening = asyncio.ensure_future(_in_thread(lambda: self.open(grant.id)))
         try:
             file = await asyncio.shield(opening)
         except FileNotFoundError:
-            raise BlobMissing(artifact_id) from None
+            raise BlobMissing(grant.id) from None
         except asyncio.CancelledError:
             opening.add_done_callback(_close_if_open)  # the thread goes on, and nobody else closes the file
             raise
+        left = grant.byte_size
         with file:
             while chunk := await _in_thread(lambda: file.read(CHUNK_BYTES)):
+                left -= len(chunk)
                 yield chunk
+        if left:
+            raise BlobUnavailable(f"{self.path(grant.id)} has not {grant.byte_size} bytes")
 
     async def delete(self, artifact_id: str) -> None:
         await _in_thread(lambda: self._delete(artifact_id))

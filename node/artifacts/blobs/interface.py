@@ -84,8 +84,8 @@ class BlobStore(Protocol):
         """How many bytes are stored, None if there are none."""
         ...
 
-    def read(self, artifact_id: str) -> AsyncIterator[bytes]:
-        """The bytes in chunks. Raises BlobMissing before the first."""
+    def read(self, grant: Grant) -> AsyncIterator[bytes]:
+        """The bytes in chunks. Raises BlobMissing before any, BlobUnavailable unless there are as many as granted."""
         ...
 
     async def delete(self, artifact_id: str) -> None:

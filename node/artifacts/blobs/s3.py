@@ -10,6 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from time import monotonic
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import httpcore2
@@ -41,6 +42,10 @@ AWS_VARIABLES = (
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
 """Longest time without a byte; an object of 100 MiB may take longer as a whole."""
+
+SLOWEST_RATE = 64 * 1024
+"""Bytes a second, from READ_SECONDS on, below which an object that is being read is given up: the worker verifies few
+at a time, and one that came byte by byte would keep a place among them for days."""
 
 WRITE_SECONDS = 60
 """Life of the URL to which the node itself uploads small bytes."""
@@ -170,12 +175,20 @@ class S3Store:
             raise BlobUnavailable("the bucket answered HEAD without Content-Length")
         return int(length)
 
-    async def read(self, artifact_id: str) -> AsyncIterator[bytes]:
-        async with self._request(self._object("GET", artifact_id)) as response:
+    async def read(self, grant: Grant) -> AsyncIterator[bytes]:
+        ends, left = monotonic() + READ_SECONDS + grant.byte_size / SLOWEST_RATE, grant.byte_size
+        async with self._request(self._object("GET", grant.id)) as response:
             if response.status == 404:
-                raise BlobMissing(artifact_id)
+                raise BlobMissing(grant.id)
             async for chunk in response.aiter_stream():
+                left -= len(chunk)
+                if left < 0:
+                    break
+                if monotonic() > ends:
+                    raise BlobUnavailable("the bucket sends too slowly")
                 yield chunk
+        if left:
+            raise BlobUnavailable(f"the bucket answered GET with other than {grant.byte_size} bytes")
 
     async def delete(self, artifact_id: str) -> None:
         async with self._request(self._object("DELETE", artifact_id)):
@@ -193,7 +206,7 @@ class S3Store:
         if status not in STORED:
             raise BlobUnavailable(f"the bucket answered PUT with {status}")
         try:
-            found = b"".join([chunk async for chunk in self.read(grant.id)])
+            found = b"".join([chunk async for chunk in self.read(grant)])
         except BlobMissing:
             found = b""
         finally:

@@ -1,0 +1,100 @@
+"""Services that answer otherwise than S3 does: too much, too little, too slowly, not at all."""
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from node.artifacts.blobs import s3
+from node.artifacts.blobs.interface import BlobUnavailable
+from node.artifacts.blobs.s3 import READ_SECONDS, S3Store
+from node.artifacts.expiry import ArtifactExpiry
+from node.artifacts.service import Artifacts
+from node.artifacts.store import ArtifactStore
+from node.run.blobs import blobs_of
+from node.store import ids, keys
+from tests.artifacts.blobs import DATA, grant_for
+from tests.artifacts.calls import node_on, registered
+from tests.support.fixed_answer import FixedAnswer
+from tests.support.servers import RedisServer, eventually
+
+AWS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
+
+Answers = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+async def without_end(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    while True:
+        writer.write(b"10000\r\n" + bytes(65536) + b"\r\n")
+        await writer.drain()
+
+
+async def one_byte_more(writer: asyncio.StreamWriter) -> None:
+    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(DATA) + 1) + DATA + b"!")
+
+
+async def the_beginning(writer: asyncio.StreamWriter) -> None:
+    """As a proxy does that was cut off and had not said how long its answer is."""
+    writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + DATA[:-1])
+
+
+@asynccontextmanager
+async def store_that_gets(answers: Answers) -> AsyncGenerator[S3Store]:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            await reader.readuntil(b"\r\n\r\n")
+            await answers(writer)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        store = S3Store.from_aws("s3://bucket", AWS | {"AWS_ENDPOINT_URL": endpoint})
+        yield store
+        await store.close()
+
+
+@pytest.mark.parametrize("answers", [without_end, one_byte_more, the_beginning])
+async def test_of_an_object_that_is_not_as_long_as_granted_no_more_is_read_and_nothing_is_known(
+    answers: Answers,
+) -> None:
+    read = bytearray()
+    async with store_that_gets(answers) as store:
+        with pytest.raises(BlobUnavailable, match=f"other than {len(DATA)} bytes"):
+            async for chunk in store.read(grant_for()):
+                read += chunk
+    assert len(read) <= len(DATA)
+
+
+async def test_an_object_that_comes_too_slowly_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up = asyncio.Event()
+
+    async def stops(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(DATA) + DATA[:1])
+        await given_up.wait()
+
+    monkeypatch.setattr(s3, "READ_SECONDS", 0)
+    monkeypatch.setattr(s3, "SLOWEST_RATE", math.inf)
+    async with store_that_gets(stops) as store:
+        with pytest.raises(BlobUnavailable, match="too slowly"):
+            await anext(store.read(grant_for()))
+        given_up.set()
+
+
+async def test_a_sweep_that_a_hanging_bucket_holds_up_ends_with_its_worker(empty_redis: RedisServer) -> None:
+    async with FixedAnswer() as bucket:
+        aws = AWS | {"AWS_ENDPOINT_URL": bucket.url}
+        async with node_on(empty_redis, blob_url="s3://bucket", aws=aws) as node:
+            artifact, stop = await registered(node), asyncio.Event()
+            await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), 1, artifact["id"])
+            blobs = blobs_of(node.settings)
+            artifacts = Artifacts(ArtifactStore(node.store, 60, 60), blobs, node.settings)
+            sweeping = asyncio.create_task(ArtifactExpiry(artifacts, blobs).run(stop))
+            await eventually(lambda: bucket.heads)
+            assert bucket.heads[0].startswith(b"DELETE ")
+            stop.set()
+            async with asyncio.timeout(READ_SECONDS / 2):
+                await sweeping
+            await blobs.close()
