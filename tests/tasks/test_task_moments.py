@@ -1,0 +1,98 @@
+"""The very millisecond in which time changes a contract: what a reader sees in it is what a step writes down."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from node.store import ids, keys
+from node.store.decoding import fields_of
+from node.tasks.clock import next_change
+from node.tasks.model import Completion, FailedAttempt, NewClaim, NewTask, TaskStatus, Transition
+from node.tasks.store import TaskStore
+from tests.support.fake_store import Clock, FakeStore
+from tests.tasks.calls import tasks_on, told
+
+BEFORE, AT, AFTER = -1, 0, 1  # ms
+
+
+class Case(NamedTuple):
+    """A contract that time changes next."""
+
+    status: TaskStatus
+    field: str
+    """When it changes."""
+    after: TaskStatus
+    terms: dict[str, Any]
+    stored: tuple[str, ...] = ()
+    """Fields that have the same time."""
+
+
+LEASE = {"lease_seconds": 30}
+DEADLINE = {"deadline": datetime(2099, 12, 31, tzinfo=UTC)}
+LAST = LEASE | {"max_attempts": 1}
+PAUSE = {"max_attempts": 2, "retry_seconds": 3600}
+CASES = {
+    "lease": Case("claimed", "lease_expires_at", "offered", LEASE),
+    "lease-of-work": Case("in_progress", "lease_expires_at", "offered", LEASE),
+    "lease-counted": Case("claimed", "lease_expires_at", "offered", LEASE | {"max_attempts": 2}),
+    "lease-and-pause": Case("claimed", "lease_expires_at", "offered", LEASE | PAUSE),
+    "last-lease": Case("claimed", "lease_expires_at", "failed", LAST),
+    "offer": Case("offered", "deadline", "expired", DEADLINE),
+    "claim": Case("claimed", "deadline", "expired", DEADLINE),
+    "work": Case("in_progress", "deadline", "expired", DEADLINE),
+    "deadline-in-a-pause": Case("failed", "deadline", "expired", DEADLINE | PAUSE),
+    "deadline-and-lease": Case("claimed", "deadline", "expired", DEADLINE | LEASE, ("lease_expires_at",)),
+    "deadline-and-last-lease": Case("claimed", "deadline", "expired", DEADLINE | LAST, ("lease_expires_at",)),
+    "deadline-and-pause": Case("failed", "deadline", "expired", DEADLINE | PAUSE, ("retry_at",)),
+    "pause": Case("failed", "retry_at", "offered", PAUSE),
+    "review": Case("submitted", "review_ends_at", "completed", {"review_seconds": 60}),
+}
+"""Where the status before is `failed`, it is the attempt that has."""
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    with Clock.at_a_whole_second() as clock:
+        yield clock
+
+
+async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
+    """The id of a contract that changes in ten seconds."""
+    tasks = tasks_on(store)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels", **case.terms), None, None)
+    if case.status != "offered":
+        claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
+        if case.status == "in_progress":
+            await tasks.transition(task.id, Transition("agent"), None, None)
+        elif case.status == "failed":
+            await tasks.fail(task.id, FailedAttempt("it.broke", claim_token=claim.claim_token))
+        elif case.status == "submitted":
+            await tasks.complete(task.id, Completion(claim.claim_token, msgspec.Raw(b"1")))
+    at = round(clock.time() * 1000) + 10_000
+    for field in (case.field, *case.stored):
+        await store.command("HSET", keys.task(task.id), field, at)
+    await store.command("ZADD", keys.leases(ids.partition_of_id(task.id)), at, task.id)
+    return task.id
+
+
+@pytest.mark.parametrize("past", [BEFORE, AT, AFTER])
+@pytest.mark.parametrize("name", CASES)
+async def test_a_step_writes_down_what_a_reader_sees(clock: Clock, name: str, past: int) -> None:
+    case, store = CASES[name], FakeStore()
+    task_id = await come_to(store, case, clock)
+    before = len(await told(store, task_id))
+    clock.advance((10_000 + past) / 1000)
+    contracts = TaskStore(store, 3600)
+    seen = await contracts.read(task_id)
+    assert seen.status == (case.after if past >= AT else case.status.replace("failed", "offered"))
+    assert (case.field.encode() in seen.fields) == (past < AT or case.field == "deadline")
+
+    assert await contracts.lapse([task_id]) == [seen.status]
+    stored = fields_of(await store.command("HGETALL", keys.task(task_id)))
+    assert stored == seen.fields | {b"changes": stored[b"changes"]}
+    assert len(await told(store, task_id)) == before + (past >= AT)
+    planned: Any = await store.command("ZSCORE", keys.leases(ids.partition_of_id(task_id)), task_id)
+    assert float(planned or "inf") == next_change(seen.fields)
