@@ -11,7 +11,7 @@ from tests.a2a.test_inbox_agents import answered, begun, got, message
 from tests.a2a.test_inbox_pushes import kinds, pushed_to
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC
-from tests.inbox.calls import Json, members, opened, path_of
+from tests.inbox.calls import Json, members, opened, path_of, read
 from tests.support.node_under_test import NodeUnderTest
 
 EXPIRED = 1  # ms since 1970
@@ -79,3 +79,21 @@ async def test_a_question_that_is_not_answered_but_taken_back_is_pushed_and_kept
         await receiver.until(2)
         assert kinds(receiver) == ["task INPUT_REQUIRED", "statusUpdate CANCELED"]
         assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
+
+
+@pytest.mark.parametrize("ends", ["settled", "canceled"])
+async def test_a_message_may_expire_until_it_is_settled_and_not_until_it_is_read(
+    node: NodeUnderTest, ends: str
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    expiring = keys.inbox_push_ends(ids.partition_of(inbox["address"]))
+    assert (await read(node, inbox))["waiting"] == 1
+    [(place, _)] = await members(node, expiring)
+    assert place.decode() == f"{inbox['address']} {task['id']}"
+    if ends == "settled":
+        await answered(node, inbox, status="done")
+    else:
+        assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+    assert await members(node, expiring) == []
