@@ -1,12 +1,13 @@
 """The very millisecond in which time changes a contract: what a reader sees in it is what a step writes down."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+from node.common.refusal import Refused
 from node.store import ids, keys
 from node.store.decoding import fields_of
 from node.tasks.clock import next_change
@@ -26,8 +27,8 @@ class Case(NamedTuple):
     """When it changes."""
     after: TaskStatus
     terms: dict[str, Any]
-    stored: tuple[str, ...] = ()
-    """Fields that have the same time."""
+    others: Mapping[str, int] = {}
+    """Fields that say when something else would change it: so many milliseconds later."""
 
 
 LEASE = {"lease_seconds": 30}
@@ -40,13 +41,14 @@ CASES = {
     "lease-counted": Case("claimed", "lease_expires_at", "offered", LEASE | {"max_attempts": 2}),
     "lease-and-pause": Case("claimed", "lease_expires_at", "offered", LEASE | PAUSE),
     "last-lease": Case("claimed", "lease_expires_at", "failed", LAST),
+    "last-lease-and-deadline": Case("claimed", "lease_expires_at", "failed", DEADLINE | LAST, {"deadline": 1}),
     "offer": Case("offered", "deadline", "expired", DEADLINE),
     "claim": Case("claimed", "deadline", "expired", DEADLINE),
     "work": Case("in_progress", "deadline", "expired", DEADLINE),
     "deadline-in-a-pause": Case("failed", "deadline", "expired", DEADLINE | PAUSE),
-    "deadline-and-lease": Case("claimed", "deadline", "expired", DEADLINE | LEASE, ("lease_expires_at",)),
-    "deadline-and-last-lease": Case("claimed", "deadline", "expired", DEADLINE | LAST, ("lease_expires_at",)),
-    "deadline-and-pause": Case("failed", "deadline", "expired", DEADLINE | PAUSE, ("retry_at",)),
+    "deadline-and-lease": Case("claimed", "deadline", "expired", DEADLINE | LEASE, {"lease_expires_at": 0}),
+    "deadline-and-last-lease": Case("claimed", "deadline", "expired", DEADLINE | LAST, {"lease_expires_at": 0}),
+    "deadline-and-pause": Case("failed", "deadline", "expired", DEADLINE | PAUSE, {"retry_at": 0}),
     "pause": Case("failed", "retry_at", "offered", PAUSE),
     "review": Case("submitted", "review_ends_at", "completed", {"review_seconds": 60}),
 }
@@ -72,8 +74,8 @@ async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
         elif case.status == "submitted":
             await tasks.complete(task.id, Completion(claim.claim_token, msgspec.Raw(b"1")))
     at = round(clock.time() * 1000) + 10_000
-    for field in (case.field, *case.stored):
-        await store.command("HSET", keys.task(task.id), field, at)
+    for field, later in {case.field: 0, **case.others}.items():
+        await store.command("HSET", keys.task(task.id), field, at + later)
     await store.command("ZADD", keys.leases(ids.partition_of_id(task.id)), at, task.id)
     return task.id
 
@@ -96,3 +98,24 @@ async def test_a_step_writes_down_what_a_reader_sees(clock: Clock, name: str, pa
     assert len(await told(store, task_id)) == before + (past >= AT)
     planned: Any = await store.command("ZSCORE", keys.leases(ids.partition_of_id(task_id)), task_id)
     assert float(planned or "inf") == next_change(seen.fields)
+
+
+async def test_the_pause_after_a_lease_that_ended_holds_though_nobody_has_written_it_down(clock: Clock) -> None:
+    store = FakeStore()
+    task_id = await come_to(store, CASES["lease-and-pause"], clock)
+    clock.advance(10)
+    with pytest.raises(Refused, match=r"task\.paused") as refused:
+        await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+    opens = await tasks_on(store).get(task_id)
+    assert refused.value.retry_after is not None
+    clock.advance(refused.value.retry_after)
+    claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+    assert (claim.attempt, claim.claimed_at) == (2, opens.retry_at)
+
+
+async def test_a_lease_and_the_pause_after_it_that_are_over_leave_an_offer(clock: Clock) -> None:
+    store = FakeStore()
+    task_id = await come_to(store, CASES["lease-and-pause"], clock)
+    clock.advance(2 * 3600)
+    claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+    assert (claim.attempt, claim.retry_at) == (2, msgspec.UNSET)
