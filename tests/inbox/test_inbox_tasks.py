@@ -81,6 +81,19 @@ async def test_a_question_that_is_not_answered_but_taken_back_is_pushed_and_kept
         assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
 
 
+async def test_a_task_whose_second_question_is_taken_back_is_kept_a_week_from_then(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    await answered(node, inbox, status="input_required", reply="Which of them?")
+    for receipt in await node.names(f"inbox-receipt:*{inbox['address']}*"):
+        await node.store.command("PEXPIRE", receipt, DAY_MS)  # as if that had been six days ago
+    assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+    named = keys.inbox_receipt(inbox["address"], task["id"])
+    assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
+
+
 @pytest.mark.parametrize("ends", ["settled", "canceled"])
 async def test_a_message_may_expire_until_it_is_settled_and_not_until_it_is_read(
     node: NodeUnderTest, ends: str
