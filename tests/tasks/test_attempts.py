@@ -113,7 +113,7 @@ async def test_a_lease_that_ran_out_is_an_attempt_of_a_contract_that_counts_them
     assert [event["type"] for event in await told(node.store, task["id"])][-2:] == ["task.claimed", "task.failed"]
 
 
-async def test_only_the_last_ten_attempts_are_kept(node: NodeUnderTest) -> None:
+async def test_only_the_last_ten_attempts_and_sixteen_changes_are_kept(node: NodeUnderTest) -> None:
     """Also where the last one has lapsed and nobody has written that down."""
     task = await claimed(node, max_attempts=1, lease_seconds=60)
     for _ in range(12):
@@ -126,6 +126,9 @@ async def test_only_the_last_ten_attempts_are_kept(node: NodeUnderTest) -> None:
     assert [each["attempt"] for each in seen["attempts"]] == list(range(4, 14))
     assert await tasks_on(node.store).sweep() == 1
     assert await read(node, task) == seen
+    changes = await tasks_on(node.store).changes(task["id"])
+    happened = [event["type"].removeprefix("task.") for event in await told(node.store, task["id"])]
+    assert (changes.count, [what for what, _ in changes.last]) == (len(happened), happened[-16:])
 
 
 async def test_only_the_publisher_gives_another_attempt(node: NodeUnderTest) -> None:
