@@ -1,6 +1,6 @@
 """The very millisecond in which time changes a contract: what a reader sees in it is what a step writes down."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -11,7 +11,17 @@ from node.common.refusal import Refused
 from node.store import ids, keys
 from node.store.decoding import fields_of
 from node.tasks.clock import next_change
-from node.tasks.model import Completion, FailedAttempt, NewClaim, NewTask, TaskStatus, Transition
+from node.tasks.model import (
+    Cancellation,
+    Completion,
+    FailedAttempt,
+    Holding,
+    NewClaim,
+    NewTask,
+    Rejection,
+    TaskStatus,
+    Transition,
+)
 from node.tasks.store import TaskStore
 from tests.support.fake_store import Clock, FakeStore
 from tests.tasks.calls import tasks_on, told
@@ -80,6 +90,12 @@ async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
     return task.id
 
 
+async def planned(store: FakeStore, task_id: str) -> float:
+    """When the sweep looks at a contract (ms); infinite if it does not."""
+    at: Any = await store.command("ZSCORE", keys.leases(ids.partition_of_id(task_id)), task_id)
+    return float(at or "inf")
+
+
 @pytest.mark.parametrize("past", [BEFORE, AT, AFTER])
 @pytest.mark.parametrize("name", CASES)
 async def test_a_step_writes_down_what_a_reader_sees(clock: Clock, name: str, past: int) -> None:
@@ -96,8 +112,7 @@ async def test_a_step_writes_down_what_a_reader_sees(clock: Clock, name: str, pa
     stored = fields_of(await store.command("HGETALL", keys.task(task_id)))
     assert stored == seen.fields | {b"changes": stored[b"changes"]}
     assert len(await told(store, task_id)) == before + (past >= AT)
-    planned: Any = await store.command("ZSCORE", keys.leases(ids.partition_of_id(task_id)), task_id)
-    assert float(planned or "inf") == next_change(seen.fields)
+    assert await planned(store, task_id) == next_change(seen.fields)
 
 
 async def test_the_pause_after_a_lease_that_ended_holds_though_nobody_has_written_it_down(clock: Clock) -> None:
@@ -119,3 +134,45 @@ async def test_a_lease_and_the_pause_after_it_that_are_over_leave_an_offer(clock
     clock.advance(2 * 3600)
     claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
     assert (claim.attempt, claim.retry_at) == (2, msgspec.UNSET)
+
+
+@pytest.mark.parametrize("lease", [None, 30, 3600])
+async def test_every_step_plans_when_time_changes_its_contract_next(clock: Clock, lease: int | None) -> None:
+    store = FakeStore()
+    tasks = tasks_on(store)
+    offer = NewTask(
+        "desk",
+        "Count the panels",
+        lease_seconds=lease,
+        deadline=datetime.fromtimestamp(clock.time() + 600, UTC),
+        max_attempts=9,
+        retry_seconds=10,
+        review_seconds=20,
+    )
+    task, _ = await tasks.create(offer, None, None)
+    token = ""
+
+    async def claim() -> None:
+        nonlocal token
+        clock.advance(15)  # also a pause is over then
+        token = (await tasks.claim(task.id, NewClaim("agent"), None, None))[0].claim_token
+
+    steps: list[Callable[[], Awaitable[object]]] = [
+        claim,
+        lambda: tasks.release(task.id, Holding(token)),
+        claim,
+        lambda: tasks.fail(task.id, FailedAttempt("it.broke", claim_token=token)),
+        claim,
+        lambda: tasks.complete(task.id, Completion(token, msgspec.Raw(b"1"))),
+        lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), None),
+        lambda: tasks.extend(task.id, Holding(token)),
+        lambda: tasks.fail(task.id, FailedAttempt("it.broke", retryable=False, claim_token=token)),
+        lambda: tasks.retry(task.id, Cancellation(task.publisher_token), None),
+        lambda: tasks.cancel(task.id, Cancellation(task.publisher_token), None),
+    ]
+    for step in steps:
+        clock.advance(1)
+        await step()
+        await tasks.sweep()  # what was planned for the end of a pause is put right then
+        found = await TaskStore(store, 3600).read(task.id)
+        assert await planned(store, task.id) == next_change(found.fields)
