@@ -5,9 +5,11 @@ from typing import Any, cast
 import pytest
 
 from node.inbox import message_store
+from node.inbox.model import InboxTask
+from node.inbox.tasks import InboxTasks
 from node.store import ids, keys
 from node.store.limits import DAY_MS
-from tests.a2a.test_inbox_agents import answered, begun, got, message
+from tests.a2a.test_inbox_agents import answered, begun, got, message, reason, sent
 from tests.a2a.test_inbox_pushes import kinds, pushed_to
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC
@@ -92,6 +94,26 @@ async def test_a_task_whose_second_question_is_taken_back_is_kept_a_week_from_th
     assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
     named = keys.inbox_receipt(inbox["address"], task["id"])
     assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
+
+
+async def test_an_answer_to_a_question_that_is_taken_back_meanwhile_is_not_sent(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    get = InboxTasks.get
+
+    async def canceled_after(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+        monkeypatch.undo()
+        found = await get(self, address, task_id, most)
+        assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+        return found
+
+    monkeypatch.setattr(InboxTasks, "get", canceled_after)
+    response = await sent(node, inbox, message("That one", taskId=task["id"]))
+    assert (response.status_code, reason(response)) == (409, "UNSUPPORTED_OPERATION")
+    assert (await read(node, inbox))["waiting"] == 0
 
 
 @pytest.mark.parametrize("ends", ["settled", "canceled"])

@@ -176,3 +176,29 @@ async def test_every_step_plans_when_time_changes_its_contract_next(clock: Clock
         await tasks.sweep()  # what was planned for the end of a pause is put right then
         found = await TaskStore(store, 3600).read(task.id)
         assert await planned(store, task.id) == next_change(found.fields)
+
+
+@pytest.mark.parametrize("past", [BEFORE, AT])
+async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: Clock, past: int) -> None:
+    store = FakeStore()
+    tasks = tasks_on(store)
+    end = datetime.fromtimestamp(clock.time() + 600, UTC)
+    failing, rejected = [
+        (await tasks.create(NewTask("desk", "Count the panels", deadline=end, review_seconds=review), None, None))[0]
+        for review in (None, 3600)
+    ]
+    tokens = [
+        (await tasks.claim(each.id, NewClaim("agent"), None, None))[0].claim_token for each in (failing, rejected)
+    ]
+    await tasks.fail(failing.id, FailedAttempt("it.broke", claim_token=tokens[0]))
+    await tasks.complete(rejected.id, Completion(tokens[1], msgspec.Raw(b"1")))
+    clock.advance(600 + past / 1000)
+    rejection = Rejection(rejected.publisher_token, reason="Two pages, please.")
+    after = (await tasks.reject(rejected.id, rejection, None)).status
+    retried = Cancellation(failing.publisher_token)
+    if past < AT:
+        assert (after, (await tasks.retry(failing.id, retried, None)).status) == ("in_progress", "offered")
+    else:
+        assert after == "expired"
+        with pytest.raises(Refused, match=r"task\.over"):
+            await tasks.retry(failing.id, retried, None)
