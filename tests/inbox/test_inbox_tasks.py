@@ -45,7 +45,9 @@ async def test_a_context_keeps_its_newest_tasks(node: NodeUnderTest, monkeypatch
     first = await begun(node, inbox, message(contextId="c"))
     [context] = await node.names(f"inbox-context:*{inbox['address']}*")
     await node.store.command("ZADD", context, EXPIRED, first["id"])  # as if it had begun long before the others
+    await node.store.command("PEXPIRE", context, 60 * DAY_MS)  # as if one of its tasks lived so long
     later = [await begun(node, inbox, message(contextId="c")) for _ in range(2)]
+    assert cast("int", await node.store.command("PTTL", context)) > 59 * DAY_MS
     page = (await node.client.get(path_of(inbox, "/a2a/tasks"), params={"contextId": "c"})).json()
     assert ({each["id"] for each in page["tasks"]}, page["totalSize"]) == ({each["id"] for each in later}, 2)
     assert (await got(node, inbox, first))["status"]["state"] == "TASK_STATE_SUBMITTED"
@@ -87,33 +89,45 @@ async def test_a_task_whose_second_question_is_taken_back_is_kept_a_week_from_th
     inbox = await opened(node)
     task = await begun(node, inbox)
     await answered(node, inbox, status="input_required", reply="Which?")
+    named = keys.inbox_receipt(inbox["address"], task["id"])
+    await node.store.command("PEXPIRE", named, DAY_MS)
     await begun(node, inbox, message("That one", taskId=task["id"]))
+    assert cast("int", await node.store.command("PTTL", named)) > 7 * DAY_MS  # a week longer than that message
     await answered(node, inbox, status="input_required", reply="Which of them?")
     for receipt in await node.names(f"inbox-receipt:*{inbox['address']}*"):
         await node.store.command("PEXPIRE", receipt, DAY_MS)  # as if that had been six days ago
     assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
-    named = keys.inbox_receipt(inbox["address"], task["id"])
     assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
 
 
-async def test_an_answer_to_a_question_that_is_taken_back_meanwhile_is_not_sent(
-    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("meanwhile", ["canceled", "answered"])
+@pytest.mark.parametrize("wanted", ["cancel", "answer"])
+async def test_a_question_is_answered_or_taken_back_once(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, wanted: str, meanwhile: str
 ) -> None:
     inbox = await opened(node)
     task = await begun(node, inbox)
     await answered(node, inbox, status="input_required", reply="Which?")
+    answer = message("That one", taskId=task["id"])
+    cancel = path_of(inbox, f"/a2a/tasks/{task['id']}:cancel")
     get = InboxTasks.get
 
-    async def canceled_after(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+    async def after(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+        """The task as it was before something else happened to it."""
         monkeypatch.undo()
         found = await get(self, address, task_id, most)
-        assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+        first = await (node.client.post(cancel) if meanwhile == "canceled" else sent(node, inbox, answer))
+        assert first.status_code == 200
         return found
 
-    monkeypatch.setattr(InboxTasks, "get", canceled_after)
-    response = await sent(node, inbox, message("That one", taskId=task["id"]))
-    assert (response.status_code, reason(response)) == (409, "UNSUPPORTED_OPERATION")
-    assert (await read(node, inbox))["waiting"] == 0
+    monkeypatch.setattr(InboxTasks, "get", after)
+    response = await (node.client.post(cancel) if wanted == "cancel" else sent(node, inbox, answer))
+    if wanted == "cancel" and meanwhile == "canceled":
+        assert response.status_code == 200  # the same again
+    else:
+        refusal = (400, "TASK_NOT_CANCELABLE") if wanted == "cancel" else (409, "UNSUPPORTED_OPERATION")
+        assert (response.status_code, reason(response)) == refusal
+    assert (await read(node, inbox))["waiting"] == (meanwhile == "answered")
 
 
 @pytest.mark.parametrize("ends", ["settled", "canceled"])

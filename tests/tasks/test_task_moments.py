@@ -136,15 +136,18 @@ async def test_a_lease_and_the_pause_after_it_that_are_over_leave_an_offer(clock
     assert (claim.attempt, claim.retry_at) == (2, msgspec.UNSET)
 
 
+@pytest.mark.parametrize("deadline", [None, 600])
 @pytest.mark.parametrize("lease", [None, 30, 3600])
-async def test_every_step_plans_when_time_changes_its_contract_next(clock: Clock, lease: int | None) -> None:
+async def test_every_step_plans_when_time_changes_its_contract_next(
+    clock: Clock, lease: int | None, deadline: int | None
+) -> None:
     store = FakeStore()
     tasks = tasks_on(store)
     offer = NewTask(
         "desk",
         "Count the panels",
         lease_seconds=lease,
-        deadline=datetime.fromtimestamp(clock.time() + 600, UTC),
+        deadline=None if deadline is None else datetime.fromtimestamp(clock.time() + deadline, UTC),
         max_attempts=9,
         retry_seconds=10,
         review_seconds=20,
@@ -157,6 +160,9 @@ async def test_every_step_plans_when_time_changes_its_contract_next(clock: Clock
         clock.advance(15)  # also a pause is over then
         token = (await tasks.claim(task.id, NewClaim("agent"), None, None))[0].claim_token
 
+    def extend() -> Awaitable[object]:
+        return tasks.extend(task.id, Holding(token))
+
     steps: list[Callable[[], Awaitable[object]]] = [
         claim,
         lambda: tasks.release(task.id, Holding(token)),
@@ -165,7 +171,7 @@ async def test_every_step_plans_when_time_changes_its_contract_next(clock: Clock
         claim,
         lambda: tasks.complete(task.id, Completion(token, msgspec.Raw(b"1"))),
         lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), None),
-        lambda: tasks.extend(task.id, Holding(token)),
+        extend,
         lambda: tasks.fail(task.id, FailedAttempt("it.broke", retryable=False, claim_token=token)),
         lambda: tasks.retry(task.id, Cancellation(task.publisher_token), None),
         lambda: tasks.cancel(task.id, Cancellation(task.publisher_token), None),
@@ -176,6 +182,7 @@ async def test_every_step_plans_when_time_changes_its_contract_next(clock: Clock
         await tasks.sweep()  # what was planned for the end of a pause is put right then
         found = await TaskStore(store, 3600).read(task.id)
         assert await planned(store, task.id) == next_change(found.fields)
+        assert (found.changed_at == round(clock.time() * 1000)) == (step is not extend)
 
 
 @pytest.mark.parametrize("past", [BEFORE, AT])
