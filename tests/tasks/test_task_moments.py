@@ -169,6 +169,7 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         claim,
         lambda: tasks.fail(task.id, FailedAttempt("it.broke", claim_token=token)),
         claim,
+        lambda: tasks.transition(task.id, Transition("agent"), None, None),
         lambda: tasks.complete(task.id, Completion(token, msgspec.Raw(b"1"))),
         lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), None),
         extend,
