@@ -100,6 +100,9 @@ async def test_a_message_is_held_until_the_millisecond_in_which_it_expires_and_n
     with pytest.raises(Refused, match=r"inbox\.settled"):
         await inboxes.withdraw(ADDRESS, first.id, sender)
 
+    clock.advance(ONE_MILLISECOND)
+    assert await held() == (1, [second.id], 1)
+
 
 async def test_the_place_of_a_message_is_free_from_the_millisecond_in_which_it_expires(
     clock: Clock, store: FakeStore, inboxes: Inboxes, monkeypatch: pytest.MonkeyPatch
