@@ -79,9 +79,11 @@ async def test_a_question_that_is_not_answered_but_taken_back_is_pushed_and_kept
         inbox, task = await asked_back(node, receiver)
         named = keys.inbox_receipt(inbox["address"], task["id"])
         await node.store.command("PEXPIRE", named, DAY_MS)  # as if it had been asked six days ago
+        await node.store.command("HSET", named, "settled_at", EXPIRED)
         assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
         await receiver.until(2)
         assert kinds(receiver) == ["task INPUT_REQUIRED", "statusUpdate CANCELED"]
+        assert await node.store.command("HGET", named, "settled_at") != str(EXPIRED).encode()
         assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
 
 

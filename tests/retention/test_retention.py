@@ -16,7 +16,7 @@ from node.store.search_keys import BOARD_KEYS
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from tests.support.node_under_test import NodeUnderTest, until
-from tests.tasks.calls import TASKS, act, claimed, offered
+from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered
 
 BOARD = "/api/v1/board"
 NOW = 1_800_000_000_000
@@ -222,8 +222,10 @@ async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeU
     done, open_, held, new = await finished(node, 1), await offered(node), await claimed(node), await offered(node)
     for task in (done, open_, held):
         await end_long_ago(node, task)
+    await node.store.command("ZADD", keys.tasks_with("completed"), OLD, UNKNOWN_ID)  # is not there any more
     assert await look(node, task_hot_days=0) == 0
     assert await look(node, task_hot_days=0, task_retention_days=30) == 2
+    assert await node.store.command("ZSCORE", keys.tasks_with("completed"), UNKNOWN_ID) is None
     found = [(await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, held, new)]
     assert found == [404, 404, 200, 200]
     assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 1
