@@ -137,12 +137,15 @@ async def test_an_inbox_is_full_to_the_byte(inboxes: Inboxes, monkeypatch: pytes
     assert await full_for(inboxes) == 60
 
 
-async def test_the_oldest_message_is_the_one_that_was_sent_first(clock: Clock, inboxes: Inboxes) -> None:
+async def test_a_message_that_ends_before_the_oldest_leaves_it(clock: Clock, inboxes: Inboxes) -> None:
     await sent(inboxes, 60)
     clock.advance(ONE_MILLISECOND)
     await sent(inboxes, 30)
     read = await page(inboxes)
     assert read.oldest_at == read.messages[0].sent_at < read.messages[1].sent_at
+    clock.advance(30 + ONE_MILLISECOND)
+    later = await page(inboxes)
+    assert (later.waiting, later.messages, later.oldest_at) == (1, read.messages[:1], read.oldest_at)
 
 
 async def test_an_inbox_that_has_ended_by_itself_goes_on_counting_for_a_year(clock: Clock, inboxes: Inboxes) -> None:
