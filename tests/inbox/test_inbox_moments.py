@@ -153,3 +153,13 @@ async def test_an_inbox_that_has_ended_by_itself_goes_on_counting_for_a_year(clo
         assert (await sent(inboxes, 60)).seq == number
         clock.advance(pause / 1000)
         await inboxes.open("203.0.113.9", "", NewInbox(), OWNER, None)
+
+
+async def test_a_page_is_full_and_no_fuller_though_messages_before_it_have_expired(
+    clock: Clock, inboxes: Inboxes
+) -> None:
+    for seconds in (30, 60, 60, 60):
+        await sent(inboxes, seconds)
+    clock.advance(31)
+    read = await inboxes.read(ADDRESS, InboxPageQuery(limit=2), OWNER)
+    assert ([each.seq for each in read.messages], read.next_since_seq, read.waiting) == ([2, 3], 3, 3)
