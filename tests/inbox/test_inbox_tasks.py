@@ -29,6 +29,12 @@ async def canceled(node: NodeUnderTest, inbox: Json, task: Json) -> str:
     return response.json()["status"]["state"]
 
 
+async def expiring(node: NodeUnderTest, inbox: Json) -> list[str]:
+    """The ids of messages whose expiry is to be pushed."""
+    found = await members(node, keys.inbox_push_ends(ids.partition_of(inbox["address"])))
+    return [place.decode().split()[1] for place, _ in found]
+
+
 async def asked_back(node: NodeUnderTest, receiver: Receiver) -> tuple[Json, Json]:
     """An inbox whose owner has asked back, and the task, whose changes are pushed to the receiver."""
     inbox = await opened(node)
@@ -139,12 +145,63 @@ async def test_a_message_may_expire_until_it_is_settled_and_not_until_it_is_read
     inbox = await opened(node)
     task = await begun(node, inbox)
     assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
-    expiring = keys.inbox_push_ends(ids.partition_of(inbox["address"]))
     assert (await read(node, inbox))["waiting"] == 1
-    [(place, _)] = await members(node, expiring)
-    assert place.decode() == f"{inbox['address']} {task['id']}"
+    assert await expiring(node, inbox) == [task["id"]]
     if ends == "settled":
         await answered(node, inbox, status="done")
     else:
         assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
-    assert await members(node, expiring) == []
+    assert await expiring(node, inbox) == []
+
+
+async def test_a_receiver_that_comes_late_is_told_of_all_that_follows(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    [second] = await expiring(node, inbox)
+    assert (await answered(node, inbox, status="input_required", reply="Which of them?"))["id"] == second
+    assert await expiring(node, inbox) == []
+    await begun(node, inbox, message("The first", taskId=task["id"]))
+    [third] = await expiring(node, inbox)
+    assert (await answered(node, inbox))["id"] == third
+
+
+@pytest.mark.parametrize("meanwhile", ["answered", "gone"])
+async def test_a_receiver_that_comes_while_a_task_changes_is_told_of_its_last_message(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    last = await answered(node, inbox, status="input_required", reply="Which of them?")
+    named = keys.inbox_receipt(inbox["address"], last["id"])
+    get = InboxTasks.get
+
+    async def after(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+        monkeypatch.undo()
+        found = await get(self, address, task_id, most)
+        if meanwhile == "gone":
+            await node.store.command("DEL", named)
+        else:
+            await begun(node, inbox, message("The first", taskId=task["id"]))
+        return found
+
+    monkeypatch.setattr(InboxTasks, "get", after)
+    response = await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")
+    if meanwhile == "gone":
+        assert response.status_code == 404
+        assert await node.store.command("EXISTS", named) == 0
+    else:
+        [third] = await expiring(node, inbox)
+        assert (response.status_code, (await answered(node, inbox))["id"]) == (200, third)
+
+
+async def test_a_receiver_that_comes_after_a_message_has_expired_is_not_told_twice(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await node.store.command("HSET", keys.inbox_receipt(inbox["address"], task["id"]), "expires_at", EXPIRED)
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    assert await expiring(node, inbox) == []
