@@ -163,7 +163,10 @@ async def test_a_receiver_that_comes_late_is_told_of_all_that_follows(node: Node
     [second] = await expiring(node, inbox)
     assert (await answered(node, inbox, status="input_required", reply="Which of them?"))["id"] == second
     assert await expiring(node, inbox) == []
+    pushes = keys.inbox_pushes(inbox["address"], task["id"])
+    await node.store.command("PEXPIRE", pushes, DAY_MS)
     await begun(node, inbox, message("The first", taskId=task["id"]))
+    assert cast("int", await node.store.command("PTTL", pushes)) > 7 * DAY_MS  # as long as that message
     [third] = await expiring(node, inbox)
     assert (await answered(node, inbox))["id"] == third
 
