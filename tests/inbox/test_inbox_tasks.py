@@ -2,6 +2,7 @@
 
 from typing import Any, cast
 
+import httpx2
 import pytest
 
 from node.inbox import message_store
@@ -106,6 +107,24 @@ async def test_a_task_whose_second_question_is_taken_back_is_kept_a_week_from_th
         await node.store.command("PEXPIRE", receipt, DAY_MS)  # as if that had been six days ago
     assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
     assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
+
+
+async def test_an_answer_that_is_repeated_with_its_key_is_sent_once(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which year?")
+    body = {"message": message("1999", taskId=task["id"]), "configuration": {"returnImmediately": True}}
+
+    async def answer(key: str) -> httpx2.Response:
+        return await node.client.post(path_of(inbox, "/a2a/message:send"), json=body, headers={"idempotency-key": key})
+
+    first, again = [await answer("a key that nobody guesses") for _ in range(2)]
+    assert (first.status_code, again.json(), again.headers["idempotency-replayed"]) == (200, first.json(), "true")
+    other = await answer("another key that nobody guesses")
+    assert (other.status_code, reason(other)) == (400, "UNSUPPORTED_OPERATION")
+    await answered(node, inbox, reply="Done.")
+    assert (await answer("a key that nobody guesses")).json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert (await read(node, inbox))["messages"] == []
 
 
 @pytest.mark.parametrize("meanwhile", ["canceled", "answered"])
