@@ -7,6 +7,7 @@
 -- KEYS[4] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[5] push_ends  inbox-push-ends:{p}
 -- KEYS[6] events   events:{p}
+-- KEYS[7] first    the receipt of the first message of its task, which lives as long; that of this one if it is of none
 -- ARGV[1] keep     milliseconds for which the receipt stays
 -- ARGV[2] address
 -- ARGV[3] id       of the message
@@ -23,7 +24,9 @@ if status == 'withdrawn' then return {status, tonumber(seq), tonumber(settled_at
 local at = now()
 if status == 'input_required' and task and not following then
   redis.call('HSET', receipt, 'status', 'withdrawn', 'settled_at', at)
-  redis.call('PEXPIREAT', receipt, at + keep)
+  for _, kept in ipairs({receipt, first}) do
+    redis.call('PEXPIREAT', kept, math.max(at + keep, redis.call('PEXPIRETIME', kept)))
+  end
   redis.call('SPUBLISH', receipt, 'withdrawn')
   if pushed then tell_push(events, push_ends, address, id, 'withdrawn') end
   return {'withdrawn', tonumber(seq), at}

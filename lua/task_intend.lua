@@ -1,6 +1,7 @@
 #!lua
 -- Records which contract a request with an Idempotency-Key is about to claim, unless the same request, repeated, has
--- recorded another meanwhile. So whoever repeats the request after a lost answer finds the claim that it made.
+-- recorded another meanwhile. So whoever repeats the request after a lost answer finds the claim that it made. A record
+-- whose time is over does not count.
 -- KEYS[1] intent   idem:{p}:<scope>
 -- ARGV[1] before   the contract recorded when the caller last looked; empty = none
 -- ARGV[2] id       the contract to be claimed; empty = only look
@@ -8,6 +9,6 @@
 -- Returns {id}: the contract that is recorded now; empty = none
 -- Slot    partition of the Idempotency-Key
 local recorded = redis.call('GET', intent) or ''
-if id == '' or recorded ~= before then return {recorded} end
+if id == '' or (recorded ~= '' and recorded ~= before) then return {recorded} end
 redis.call('SET', intent, id, 'PX', ttl)
 return {id}

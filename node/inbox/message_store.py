@@ -221,8 +221,10 @@ class InboxMessageStore:
             raise refused(lost[0])  # closed or rotated meanwhile: the rest is not settled
         return [code_of(reply) for reply in replies].count("settled")
 
-    async def withdraw(self, address: str, message_id: str) -> tuple[int, int]:
+    async def withdraw(self, address: str, message_id: str, task_id: str = "") -> tuple[int, int]:
         """Take a message back: its number, and when that was done (ms). Idempotent.
+
+        The task of the message is kept as long, if it is named.
 
         Raises Refused `receipt.unknown`, `inbox.settled`, StoreUnavailable.
         """
@@ -234,6 +236,7 @@ class InboxMessageStore:
                 receipt=keys.inbox_receipt(address, message_id),
                 push_ends=keys.inbox_push_ends(ids.partition_of(address)),
                 events=keys.events(ids.partition_of(address)),
+                first=keys.inbox_receipt(address, task_id or message_id),
                 keep=RECEIPT_MS,
                 address=address,
                 id=message_id,

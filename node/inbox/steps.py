@@ -146,6 +146,7 @@ def inbox_withdraw(
     receipt: Key,
     push_ends: Key,
     events: Key,
+    first: Key,
     keep: int,
     address: str,
     id: str,

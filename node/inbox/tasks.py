@@ -82,7 +82,7 @@ class InboxTasks:
 
     async def cancel(self, address: str, task: InboxTask) -> InboxTask:
         """Take back the last message of a task. Raises Refused `receipt.unknown`, `inbox.settled`, StoreUnavailable."""
-        await self._messages.withdraw(address, task.last.id)
+        await self._messages.withdraw(address, task.last.id, task.id)
         return await self.get(address, task.id)
 
     async def of_context(self, address: str, context: str, client: str) -> list[InboxTask]:

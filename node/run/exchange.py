@@ -36,8 +36,11 @@ RIGHTS = {"callback_url", "callback_by"}
 UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError)
 """What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
 
-OF_A_CLAIM = {"assignee_id", "claimed_at", "lease_expires_at", "claim"}
-"""Fields of a contract that are not imported unless it is over."""
+OF_A_CLAIM = {
+    *("assignee_id", "claimed_at", "lease_expires_at", "claim"),
+    *("submitted_at", "review_ends_at", "result_payload"),
+}
+"""Fields of a contract that are not imported unless it is over. With a review it would complete by itself."""
 
 Value = str | dict[str, str]
 """The value of a field: text, or `{"base64": …}` where it is not UTF-8."""

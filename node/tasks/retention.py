@@ -27,7 +27,7 @@ class TaskRetention:
         """Remove those of the contracts whose time is over; how many those were. Raises StoreUnavailable."""
         rows = dict(zip(tasks, await self._store.listed(tasks), strict=True))
         gone = [task for task, row in rows.items() if not row.is_contract]
-        old = [task for task, row in rows.items() if row.is_contract and _since(row) <= now - self._kept_ms]
+        old = {task: row.status for task, row in rows.items() if row.is_contract and _since(row) <= now - self._kept_ms}
         forgotten = await self._store.forget(old)
         await self._store.place([(task, StoredTask(0, {})) for task in (*gone, *forgotten)])
         return len(forgotten)

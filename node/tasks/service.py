@@ -330,7 +330,7 @@ class Tasks:
     async def purge(self, task_id: str) -> Task:
         """Remove a contract for the operator; returns it as it was. Raises Refused `task.unknown`, StoreUnavailable."""
         task = await self.get(task_id)
-        if not await self._store.forget([task_id], even_claimed=True):
+        if not await self._store.forget({task_id: ""}):
             raise Refused("task.unknown")
         await self._list(task_id, StoredTask(0, {}))
         return task

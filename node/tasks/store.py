@@ -245,16 +245,18 @@ class TaskStore(TaskReader):
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, compacting)].count("compacted")
 
-    async def forget(self, task_ids: Sequence[str], *, even_claimed: bool = False) -> list[str]:
-        """Remove contracts, claimed ones only if told to; returns those that were removed. Raises StoreUnavailable."""
+    async def forget(self, judged: Mapping[str, str]) -> list[str]:
+        """Remove contracts, each if it still has the status given here and nobody is at work on it; with none given, in
+        any case. Returns those that were removed. Raises StoreUnavailable.
+        """
         removing = (
             steps.task_forget(
-                task=keys.task(each), packed=keys.packed(each), events=_events(each), id=each, any=int(even_claimed)
+                task=keys.task(each), packed=keys.packed(each), events=_events(each), id=each, judged=status
             )
-            for each in task_ids
+            for each, status in judged.items()
         )
         replies = await bulk_steps(self._store, removing)
-        return [task_id for task_id, reply in zip(task_ids, replies, strict=True) if code_of(reply) == "forgotten"]
+        return [task_id for task_id, reply in zip(judged, replies, strict=True) if code_of(reply) == "forgotten"]
 
     # The lists.
 

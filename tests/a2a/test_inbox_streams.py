@@ -70,19 +70,26 @@ async def test_who_comes_back_to_another_process_is_told_how_the_task_stands_and
     assert [kind for event in rest for kind in event] == ["artifactUpdate", "statusUpdate"]
 
 
-async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(node: NodeUnderTest) -> None:
+@pytest.mark.parametrize("ends", ["COMPLETED", "CANCELED"])
+async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 2 * PATIENCE)  # with which it would look, too
     inbox = await opened(node)
     task = await begun(node, inbox)
     await answered(node, inbox, status="input_required", reply="Which?")
     following = asyncio.create_task(node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:subscribe")))
     await node.listened_to(keys.inbox_receipt(inbox["address"], task["id"]))
-    await begun(node, inbox, message("That one", taskId=task["id"]))
-    await answered(node, inbox)
+    if ends == "CANCELED":
+        await node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:cancel"))
+    else:
+        await begun(node, inbox, message("That one", taskId=task["id"]))
+        await answered(node, inbox)
     async with asyncio.timeout(PATIENCE):
         lines = (await following).text.splitlines()
     first, *_, last = (json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
     assert first["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
-    assert last["statusUpdate"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert last["statusUpdate"]["status"]["state"] == f"TASK_STATE_{ends}"
 
 
 async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node: NodeUnderTest) -> None:

@@ -13,7 +13,7 @@ from node.store import keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
-from tests.tasks.calls import TASKS, claimed, offered
+from tests.tasks.calls import TASKS, act, claimed, offered
 
 BOARD = "/api/v1/board"
 QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
@@ -122,6 +122,22 @@ async def test_what_could_not_be_shown_is_not_imported(
     ran = await admin("import", str(file))
     assert (ran.status, "line 2 is no record" in ran.out) == (1, True)
     assert not await node.names(f"*{FOREIGN}*")
+
+
+async def test_a_result_that_was_not_accepted_yet_is_not_accepted_here_by_silence(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path
+) -> None:
+    task = await claimed(node, review_seconds=60)
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    file = tmp_path / "file"
+    assert (await admin("export", str(file))).status == 0
+    await node.store.command("DEL", keys.task(task["id"]))
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    lines[1]["fields"]["review_ends_at"] = lines[1]["fields"]["submitted_at"]  # the review was over long ago
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert (await admin("import", str(file))).status == 0
+    again = (await node.client.get(f"{TASKS}/{task['id']}")).json()
+    assert (again["status"], "submitted_at" in again, "review_ends_at" in again) == ("offered", False, False)
 
 
 async def test_nobody_is_called_because_a_file_says_so(node: NodeUnderTest, admin: Admin, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What happens to an inbox between two steps of one request (NETWORK 1)."""
 
+import asyncio
 from collections.abc import Iterable
 
 import pytest
@@ -13,6 +14,7 @@ from node.store.steps import Step
 from tests.inbox.calls import (
     ADDRESS,
     INBOXES,
+    Json,
     bearer,
     code,
     members,
@@ -64,21 +66,34 @@ async def test_an_inbox_that_is_closed_while_its_key_renews_it_is_not_opened_wit
     assert len(await members(node, place)) == 1
 
 
-async def test_a_message_that_expires_while_it_is_read_is_not_marked_after_its_end(node: NodeUnderTest) -> None:
-    """Push notifications would otherwise say that it is being worked on after they have said that it has failed."""
-    inbox = await opened(node)
-    message = await sent(node, inbox)
+async def marked(node: NodeUnderTest, inbox: Json, message: Json) -> RedisReply:
+    """The reply of the step that notes that a message was read."""
     address, partition = inbox["address"], ids.partition_of(inbox["address"])
-    named = keys.inbox_receipt(address, message["id"])
-    [(place, _)] = await members(node, keys.inbox_ends(address))
-    await node.store.command("ZADD", keys.inbox_ends(address), 1, place)
     marking = inbox_mark(
         ends=keys.inbox_ends(address),
-        receipt=named,
+        receipt=keys.inbox_receipt(address, message["id"]),
         push_ends=keys.inbox_push_ends(partition),
         events=keys.events(partition),
         address=address,
         id=message["id"],
     )
-    assert await node.store.run(marking) == [b"known"]
-    assert await node.store.command("HGET", named, "status") == b"queued"
+    return await node.store.run(marking)
+
+
+async def test_a_message_that_expires_while_it_is_read_is_not_marked_after_its_end(node: NodeUnderTest) -> None:
+    """Push notifications would otherwise say that it is being worked on after they have said that it has failed."""
+    inbox = await opened(node)
+    message = await sent(node, inbox)
+    ends = keys.inbox_ends(inbox["address"])
+    [(place, _)] = await members(node, ends)
+    await node.store.command("ZADD", ends, 1, place)
+    assert await marked(node, inbox, message) == [b"known"]
+    receipt = keys.inbox_receipt(inbox["address"], message["id"])
+    assert await node.store.command("HGET", receipt, "status") == b"queued"
+
+
+async def test_a_message_that_two_reads_give_at_once_is_marked_by_one(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    message = await sent(node, inbox)
+    first, second = await asyncio.gather(*(marked(node, inbox, message) for _ in range(2)))
+    assert (first, second) == ([b"marked"], [b"known"])

@@ -2,16 +2,19 @@
 
 from typing import Any, cast
 
+import httpx2
 import pytest
 
 from node.inbox import message_store
+from node.inbox.model import InboxTask
+from node.inbox.tasks import InboxTasks
 from node.store import ids, keys
 from node.store.limits import DAY_MS
-from tests.a2a.test_inbox_agents import answered, begun, got, message
+from tests.a2a.test_inbox_agents import answered, begun, got, message, reason, sent
 from tests.a2a.test_inbox_pushes import kinds, pushed_to
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC
-from tests.inbox.calls import Json, members, opened, path_of
+from tests.inbox.calls import Json, members, opened, path_of, read
 from tests.support.node_under_test import NodeUnderTest
 
 EXPIRED = 1  # ms since 1970
@@ -25,6 +28,12 @@ def overrides() -> dict[str, Any]:
 async def canceled(node: NodeUnderTest, inbox: Json, task: Json) -> str:
     response = await node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:cancel"))
     return response.json()["status"]["state"]
+
+
+async def expiring(node: NodeUnderTest, inbox: Json) -> list[str]:
+    """The ids of messages whose expiry is to be pushed."""
+    found = await members(node, keys.inbox_push_ends(ids.partition_of(inbox["address"])))
+    return [place.decode().split()[1] for place, _ in found]
 
 
 async def asked_back(node: NodeUnderTest, receiver: Receiver) -> tuple[Json, Json]:
@@ -43,7 +52,9 @@ async def test_a_context_keeps_its_newest_tasks(node: NodeUnderTest, monkeypatch
     first = await begun(node, inbox, message(contextId="c"))
     [context] = await node.names(f"inbox-context:*{inbox['address']}*")
     await node.store.command("ZADD", context, EXPIRED, first["id"])  # as if it had begun long before the others
+    await node.store.command("PEXPIRE", context, 60 * DAY_MS)  # as if one of its tasks lived so long
     later = [await begun(node, inbox, message(contextId="c")) for _ in range(2)]
+    assert cast("int", await node.store.command("PTTL", context)) > 59 * DAY_MS
     page = (await node.client.get(path_of(inbox, "/a2a/tasks"), params={"contextId": "c"})).json()
     assert ({each["id"] for each in page["tasks"]}, page["totalSize"]) == ({each["id"] for each in later}, 2)
     assert (await got(node, inbox, first))["status"]["state"] == "TASK_STATE_SUBMITTED"
@@ -75,7 +86,144 @@ async def test_a_question_that_is_not_answered_but_taken_back_is_pushed_and_kept
         inbox, task = await asked_back(node, receiver)
         named = keys.inbox_receipt(inbox["address"], task["id"])
         await node.store.command("PEXPIRE", named, DAY_MS)  # as if it had been asked six days ago
+        await node.store.command("HSET", named, "settled_at", EXPIRED)
         assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
         await receiver.until(2)
         assert kinds(receiver) == ["task INPUT_REQUIRED", "statusUpdate CANCELED"]
+        assert await node.store.command("HGET", named, "settled_at") != str(EXPIRED).encode()
         assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
+
+
+async def test_a_task_whose_second_question_is_taken_back_is_kept_a_week_from_then(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    named = keys.inbox_receipt(inbox["address"], task["id"])
+    await node.store.command("PEXPIRE", named, DAY_MS)
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    assert cast("int", await node.store.command("PTTL", named)) > 7 * DAY_MS  # a week longer than that message
+    await answered(node, inbox, status="input_required", reply="Which of them?")
+    for receipt in await node.names(f"inbox-receipt:*{inbox['address']}*"):
+        await node.store.command("PEXPIRE", receipt, DAY_MS)  # as if that had been six days ago
+    assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+    assert 6 * DAY_MS < cast("int", await node.store.command("PTTL", named)) <= 7 * DAY_MS
+
+
+async def test_an_answer_that_is_repeated_with_its_key_is_sent_once(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which year?")
+    body = {"message": message("1999", taskId=task["id"]), "configuration": {"returnImmediately": True}}
+
+    async def answer(key: str) -> httpx2.Response:
+        return await node.client.post(path_of(inbox, "/a2a/message:send"), json=body, headers={"idempotency-key": key})
+
+    first, again = [await answer("a key that nobody guesses") for _ in range(2)]
+    assert (first.status_code, again.json(), again.headers["idempotency-replayed"]) == (200, first.json(), "true")
+    other = await answer("another key that nobody guesses")
+    assert (other.status_code, reason(other)) == (400, "UNSUPPORTED_OPERATION")
+    await answered(node, inbox, reply="Done.")
+    assert (await answer("a key that nobody guesses")).json()["task"]["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert (await read(node, inbox))["messages"] == []
+
+
+@pytest.mark.parametrize("meanwhile", ["canceled", "answered"])
+@pytest.mark.parametrize("wanted", ["cancel", "answer"])
+async def test_a_question_is_answered_or_taken_back_once(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, wanted: str, meanwhile: str
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    answer = message("That one", taskId=task["id"])
+    cancel = path_of(inbox, f"/a2a/tasks/{task['id']}:cancel")
+    get = InboxTasks.get
+
+    async def after(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+        """The task as it was before something else happened to it."""
+        monkeypatch.undo()
+        found = await get(self, address, task_id, most)
+        first = await (node.client.post(cancel) if meanwhile == "canceled" else sent(node, inbox, answer))
+        assert first.status_code == 200
+        return found
+
+    monkeypatch.setattr(InboxTasks, "get", after)
+    response = await (node.client.post(cancel) if wanted == "cancel" else sent(node, inbox, answer))
+    if wanted == "cancel" and meanwhile == "canceled":
+        assert response.status_code == 200  # the same again
+    else:
+        refusal = (400, "TASK_NOT_CANCELABLE") if wanted == "cancel" else (409, "UNSUPPORTED_OPERATION")
+        assert (response.status_code, reason(response)) == refusal
+    assert (await read(node, inbox))["waiting"] == (meanwhile == "answered")
+
+
+@pytest.mark.parametrize("ends", ["settled", "canceled"])
+async def test_a_message_may_expire_until_it_is_settled_and_not_until_it_is_read(
+    node: NodeUnderTest, ends: str
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    assert (await read(node, inbox))["waiting"] == 1
+    assert await expiring(node, inbox) == [task["id"]]
+    if ends == "settled":
+        await answered(node, inbox, status="done")
+    else:
+        assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+    assert await expiring(node, inbox) == []
+
+
+async def test_a_receiver_that_comes_late_is_told_of_all_that_follows(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    [second] = await expiring(node, inbox)
+    assert (await answered(node, inbox, status="input_required", reply="Which of them?"))["id"] == second
+    assert await expiring(node, inbox) == []
+    pushes = keys.inbox_pushes(inbox["address"], task["id"])
+    await node.store.command("PEXPIRE", pushes, DAY_MS)
+    await begun(node, inbox, message("The first", taskId=task["id"]))
+    assert cast("int", await node.store.command("PTTL", pushes)) > 7 * DAY_MS  # as long as that message
+    [third] = await expiring(node, inbox)
+    assert (await answered(node, inbox))["id"] == third
+
+
+@pytest.mark.parametrize("meanwhile", ["answered", "gone"])
+async def test_a_receiver_that_comes_while_a_task_changes_is_told_of_its_last_message(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    last = await answered(node, inbox, status="input_required", reply="Which of them?")
+    named = keys.inbox_receipt(inbox["address"], last["id"])
+    get = InboxTasks.get
+
+    async def after(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+        monkeypatch.undo()
+        found = await get(self, address, task_id, most)
+        if meanwhile == "gone":
+            await node.store.command("DEL", named)
+        else:
+            await begun(node, inbox, message("The first", taskId=task["id"]))
+        return found
+
+    monkeypatch.setattr(InboxTasks, "get", after)
+    response = await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")
+    if meanwhile == "gone":
+        assert response.status_code == 404
+        assert await node.store.command("EXISTS", named) == 0
+    else:
+        [third] = await expiring(node, inbox)
+        assert (response.status_code, (await answered(node, inbox))["id"]) == (200, third)
+
+
+async def test_a_receiver_that_comes_after_a_message_has_expired_is_not_told_twice(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await node.store.command("HSET", keys.inbox_receipt(inbox["address"], task["id"]), "expires_at", EXPIRED)
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    assert await expiring(node, inbox) == []

@@ -1,6 +1,7 @@
 """What is old is compacted or removed, and nothing else is (docs/operations.md, "What is kept")."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,8 +13,10 @@ from node.store import keys
 from node.store.cursor import TimeCursor
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
+from node.tasks.store import TaskStore
+from node.tasks.view import StoredTask
 from tests.support.node_under_test import NodeUnderTest, until
-from tests.tasks.calls import TASKS, act, claimed, offered
+from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered
 
 BOARD = "/api/v1/board"
 NOW = 1_800_000_000_000
@@ -219,12 +222,34 @@ async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeU
     done, open_, held, new = await finished(node, 1), await offered(node), await claimed(node), await offered(node)
     for task in (done, open_, held):
         await end_long_ago(node, task)
+    await node.store.command("ZADD", keys.tasks_with("completed"), OLD, UNKNOWN_ID)  # is not there any more
     assert await look(node, task_hot_days=0) == 0
     assert await look(node, task_hot_days=0, task_retention_days=30) == 2
+    assert await node.store.command("ZSCORE", keys.tasks_with("completed"), UNKNOWN_ID) is None
     found = [(await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, held, new)]
     assert found == [404, 404, 200, 200]
     assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 1
     assert (await node.client.get(f"{TASKS}?status=completed")).json()["total"] == 0
+
+
+async def test_a_contract_that_is_completed_meanwhile_stays(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Judged by its offer, it was old."""
+    task = await offered(node)
+    await end_long_ago(node, task)
+    listed = TaskStore.listed
+
+    async def completed_after(self: TaskStore, task_ids: Sequence[str]) -> list[StoredTask]:
+        monkeypatch.undo()
+        read = await listed(self, task_ids)
+        claim = (await act(node, task, "claim", assignee_id="late-agent")).json()
+        assert (await act(node, task, "complete", claim_token=claim["claim_token"])).status_code == 200
+        return read
+
+    monkeypatch.setattr(TaskStore, "listed", completed_after)
+    assert await look(node, task_retention_days=30) == 0
+    assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == "completed"
 
 
 async def test_a_compacted_contract_is_removed_too(node: NodeUnderTest) -> None:

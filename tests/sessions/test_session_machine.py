@@ -84,6 +84,8 @@ class SessionMachine(StoreMachine):
             again, replayed = self.run_step(self._sessions.create(OPENER, "", wanted, asked))
             assert replayed
             assert again == session
+            other = bound_key("session", str(len(self._all)), key, b"another body")
+            self.attempt(lambda: self._sessions.create(OPENER, "", wanted, other), "idempotency.conflict")
         epoch = self.run_step(self._sessions.poll(session.session_id, PollQuery())).epoch
         self._all.append(model := Model(session.session_id, session.destroy_token, epoch, self.now + ttl))
         return model

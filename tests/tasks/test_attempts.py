@@ -113,7 +113,7 @@ async def test_a_lease_that_ran_out_is_an_attempt_of_a_contract_that_counts_them
     assert [event["type"] for event in await told(node.store, task["id"])][-2:] == ["task.claimed", "task.failed"]
 
 
-async def test_only_the_last_ten_attempts_are_kept(node: NodeUnderTest) -> None:
+async def test_only_the_last_ten_attempts_and_sixteen_changes_are_kept(node: NodeUnderTest) -> None:
     """Also where the last one has lapsed and nobody has written that down."""
     task = await claimed(node, max_attempts=1, lease_seconds=60)
     for _ in range(12):
@@ -126,18 +126,26 @@ async def test_only_the_last_ten_attempts_are_kept(node: NodeUnderTest) -> None:
     assert [each["attempt"] for each in seen["attempts"]] == list(range(4, 14))
     assert await tasks_on(node.store).sweep() == 1
     assert await read(node, task) == seen
+    changes = await tasks_on(node.store).changes(task["id"])
+    happened = [event["type"].removeprefix("task.") for event in await told(node.store, task["id"])]
+    assert (changes.count, [what for what, _ in changes.last]) == (len(happened), happened[-16:])
 
 
-async def test_only_the_publisher_gives_another_attempt(node: NodeUnderTest) -> None:
-    task = await claimed(node)
+@pytest.mark.parametrize("attempts", [None, 2])
+async def test_only_the_publisher_gives_another_attempt(node: NodeUnderTest, attempts: int | None) -> None:
+    task = await claimed(node, max_attempts=attempts)
+    if attempts:
+        await fail(node, task)
+        task |= (await act(node, task, "claim", assignee_id="summary-agent")).json()
     assert refused(await act(node, task, "retry", publisher_token=task["publisher_token"])) == (409, "task.state")
     await fail(node, task)
     assert refused(await act(node, task, "retry")) == (403, "task.publisher")
     again = (await act(node, task, "retry", publisher_token=task["publisher_token"])).json()
-    assert (again["status"], "failed_at" in again, len(again["attempts"])) == ("offered", False, 1)
+    assert (again["status"], "failed_at" in again, len(again["attempts"])) == ("offered", False, attempts or 1)
     second = await act(node, task, "claim", assignee_id="second-agent")
-    assert (second.status_code, second.json()["attempt"]) == (200, 2)
+    assert (second.status_code, second.json()["attempt"]) == (200, task["attempt"] + 1)
     assert refused(await fail(node, task)) == (403, "task.token")
+    assert (await fail(node, task | second.json())).json()["status"] == "failed"
 
 
 async def test_after_its_deadline_a_contract_is_expired(node: NodeUnderTest) -> None:
@@ -190,6 +198,8 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
     back = (await act(node, task, "reject", **publisher, reason="Two pages, please.")).json()
     assert (back["status"], back["rejection"]) == ("in_progress", "Two pages, please.")
     assert back["lease_expires_at"] > seen["updated_at"]
+    other = await act(node, task, "reject", **publisher, reason="Three pages, please.")
+    assert refused(other) == (409, "task.state")
     await act(node, task, "complete", **token, result_payload={"pages": 2})
     accepted = (await act(node, task, "accept", **publisher)).json()
     assert (accepted["status"], accepted["result_payload"]) == ("completed", {"pages": 2})

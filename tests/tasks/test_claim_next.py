@@ -101,6 +101,20 @@ async def test_a_key_whose_contract_another_has_by_now_gets_the_next_one(node: N
     assert (again.json()["id"], again.json()["attempt"]) == (task["id"], 1)
 
 
+async def test_a_key_that_is_forgotten_while_its_request_waits_gets_what_comes(node: NodeUnderTest) -> None:
+    lost = await offered(node, lease_seconds=60)
+    assert (await claim_next(node, idempotency_key=KEY)).json()["id"] == lost["id"]
+    await end_lease(node.store, lost["id"])
+    assert (await act(node, lost, "claim", assignee_id="other")).status_code == 200
+    waiting = asyncio.create_task(claim_next(node, idempotency_key=KEY, wait=20))
+    await until(lambda: waiting_are(1))
+    (record,) = [name for name in await node.names("idem:*") if await node.store.command("GET", name) == _raw(lost)]
+    await node.store.command("DEL", record)  # as it is when its time is over
+    task = await offered(node)
+    assert (await waiting).json()["id"] == task["id"]
+    assert await node.store.command("GET", record) == _raw(task)
+
+
 async def test_two_requests_of_one_key_that_wait_get_one_contract(node: NodeUnderTest) -> None:
     waiting = [asyncio.create_task(claim_next(node, wait=20, idempotency_key=KEY)) for _ in range(2)]
     await until(lambda: waiting_are(2))
@@ -115,6 +129,10 @@ async def test_a_claim_that_another_was_faster_to_make_costs_no_place_in_the_lim
     lost = [await act(node, task, "claim", assignee_id="slow-agent") for _ in range(3)]
     assert [refused(each) for each in lost] == 3 * [(409, "task.claimed")]
     assert lost[-1].headers["ratelimit"].partition(";t=")[0] == before.partition(";t=")[0]
+
+
+def _raw(task: dict[str, Any]) -> bytes:
+    return task["id"].encode()
 
 
 async def waiting_are(count: int) -> bool:

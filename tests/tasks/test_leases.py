@@ -151,9 +151,14 @@ async def test_a_claim_without_a_lease_needs_no_extension(node: NodeUnderTest) -
     assert await leased(node, task) is None
 
 
-async def test_completing_ends_the_lease(node: NodeUnderTest) -> None:
+@pytest.mark.parametrize("by_transition", [False, True])
+async def test_completing_ends_the_lease(node: NodeUnderTest, by_transition: bool) -> None:
     task = await claimed(node, lease_seconds=60)
-    await act(node, task, "complete", claim_token=task["claim_token"])
+    if by_transition:
+        for _ in range(2):
+            await act(node, task, "transition", actor_id="summary-agent")
+    else:
+        await act(node, task, "complete", claim_token=task["claim_token"])
     assert (await read(node, task))["lease_expires_at"] is None
     assert await leased(node, task) is None
     assert refused(await act(node, task, "extend", claim_token=task["claim_token"])) == (409, "task.state")

@@ -51,6 +51,7 @@ CONTRACTS = 6  # at most
 STEPS = st.integers(0, 2**32).map(lambda seed: Random(seed).choices(range(60), k=6))
 """Which of the steps that are allowed are taken; drawn one by one they would be the same few again and again."""
 CHANGES_KEPT = 16
+NEVER = 2**53  # ms
 LONG = 30 * 86_400  # s; by then no contract changes by itself any more
 
 
@@ -312,15 +313,19 @@ class TaskMachine(StoreMachine):
         for model in self.all:
             model.pass_time(self.ms)
             self.run_step(self._tasks.project(model.id))
-            leases = keys.leases(ids.partition_of_id(model.id))
-            planned = cast("bytes | None", self.run_step(self.store.command("ZSCORE", leases, model.id)))
-            assert (planned and int(float(planned))) == model.next_change
+            assert self.planned(model) == model.next_change
         records = self.records()
         for status in STATUSES:
             page = self.run_step(self._tasks.page(TaskPageQuery(status, limit=50)))
             there = {task.id: _as_listed(task) for task in records if task.status == status}
             assert {task.id: task for task in page.tasks} == there
             assert page.total == len(page.tasks)
+
+    def planned(self, model: Model) -> int | None:
+        """When the sweep looks at a contract."""
+        leases = keys.leases(ids.partition_of_id(model.id))
+        at = cast("bytes | None", self.run_step(self.store.command("ZSCORE", leases, model.id)))
+        return None if at is None else int(float(at))
 
     def records(self) -> list[Task]:
         """What readers see."""
@@ -340,6 +345,7 @@ class TaskMachine(StoreMachine):
         for model in self.all:
             task = self.run_step(self._tasks.get(model.id))
             model.pass_time(self.ms)  # readers see what no step has written down yet
+            assert (self.planned(model) or NEVER) <= (model.next_change or NEVER)  # a sweep comes in time
             assert (task.status, task.assignee_id) == (model.status, model.assignee)
             assert (task.attempt, task.claimed_at) == (model.attempt, _at(model.claimed))
             assert task.updated_at == timestamp(model.changed)

@@ -64,10 +64,12 @@ class InboxAgents:
         Raises A2AError, Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.turn`, `inbox.full`,
         `limit.exceeded`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        message, earlier = received.message, None
+        message, earlier, closed = received.message, None, None
         if message.task_id is not None:
             earlier = await self.get(address, message.task_id)
-            _check_goes_on(earlier, message.context_id)
+            closed = _why_not(earlier, message.context_id)
+            if closed and not idempotency:  # with a key, it may be the very message after which the task takes no other
+                raise closed
         context = earlier.context if earlier else message.context_id or self._tasks.new_context(address)
         if len(context) > TOPIC_LENGTH:
             raise _wrong("contextId", f"Must have at most {TOPIC_LENGTH} characters")
@@ -77,7 +79,7 @@ class InboxAgents:
         new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)
         turn = Turn(
             task=earlier.id if earlier else "",
-            before=earlier.last.id if earlier else "",
+            before=earlier.last.id if earlier and not closed else "",  # to none, so that only a repeated one is taken
             context=context,
             context_name=self._tasks.context_name(address, context, rate.client),
             said=said,
@@ -86,6 +88,8 @@ class InboxAgents:
             sent_id, is_replay = await self._tasks.send(rate, address, new, turn, proof, idempotency)
         except Invalid as invalid:
             raise _in_message(invalid) from None
+        except Refused as refused:
+            raise (closed if closed and refused.code == "inbox.turn" else refused) from None
         with after_write("the message is sent"):
             return await self.get(address, earlier.id if earlier else sent_id), is_replay
 
@@ -174,17 +178,20 @@ def _is_in(task: InboxTask, status: str) -> bool:
     return status in ANY_STATE or status == STATES[task.last.status]
 
 
-def _check_goes_on(task: InboxTask, context_id: str | None) -> None:
-    """Refuse a message to a task that is over, waits for its owner, or is of another context."""
+def _why_not(task: InboxTask, context_id: str | None) -> A2AError | None:
+    """The refusal of a message to a task that is over, waits for its owner, or is full; one of another context is
+    raised.
+    """
     if context_id is not None and context_id != task.context:
         raise _wrong("contextId", "contextId is not the one of the task")
     if task.last.status != "input_required":
         is_over = task.last.status in ENDS
         why = "it is over" if is_over else "its owner has not answered yet; wait until it asks for input"
-        raise A2AError("UNSUPPORTED_OPERATION", f"The task {task.id} takes no message now: {why}", taskId=task.id)
+        return A2AError("UNSUPPORTED_OPERATION", f"The task {task.id} takes no message now: {why}", taskId=task.id)
     if len(task.turns) >= MAX_TURNS:
         why = f"The task {task.id} has {MAX_TURNS} messages, and takes no more"
-        raise A2AError("UNSUPPORTED_OPERATION", why, taskId=task.id)
+        return A2AError("UNSUPPORTED_OPERATION", why, taskId=task.id)
+    return None
 
 
 def unknown(refused: Refused, task_id: str) -> Refused:

@@ -1,0 +1,212 @@
+"""The very millisecond in which time changes a contract: what a reader sees in it is what a step writes down."""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from node.common.refusal import Refused
+from node.store import ids, keys
+from node.store.decoding import fields_of
+from node.tasks.clock import next_change
+from node.tasks.model import (
+    Cancellation,
+    Completion,
+    FailedAttempt,
+    Holding,
+    NewClaim,
+    NewTask,
+    Rejection,
+    TaskStatus,
+    Transition,
+)
+from node.tasks.store import TaskStore
+from tests.support.fake_store import Clock, FakeStore
+from tests.tasks.calls import tasks_on, told
+
+BEFORE, AT, AFTER = -1, 0, 1  # ms
+
+
+class Case(NamedTuple):
+    """A contract that time changes next."""
+
+    status: TaskStatus
+    field: str
+    """When it changes."""
+    after: TaskStatus
+    terms: dict[str, Any]
+    others: Mapping[str, int] = {}
+    """Fields that say when something else would change it: so many milliseconds later."""
+
+
+LEASE = {"lease_seconds": 30}
+DEADLINE = {"deadline": datetime(2099, 12, 31, tzinfo=UTC)}
+LAST = LEASE | {"max_attempts": 1}
+PAUSE = {"max_attempts": 2, "retry_seconds": 3600}
+CASES = {
+    "lease": Case("claimed", "lease_expires_at", "offered", LEASE),
+    "lease-of-work": Case("in_progress", "lease_expires_at", "offered", LEASE),
+    "lease-counted": Case("claimed", "lease_expires_at", "offered", LEASE | {"max_attempts": 2}),
+    "lease-and-pause": Case("claimed", "lease_expires_at", "offered", LEASE | PAUSE),
+    "last-lease": Case("claimed", "lease_expires_at", "failed", LAST),
+    "last-lease-and-deadline": Case("claimed", "lease_expires_at", "failed", DEADLINE | LAST, {"deadline": 1}),
+    "offer": Case("offered", "deadline", "expired", DEADLINE),
+    "claim": Case("claimed", "deadline", "expired", DEADLINE),
+    "work": Case("in_progress", "deadline", "expired", DEADLINE),
+    "deadline-in-a-pause": Case("failed", "deadline", "expired", DEADLINE | PAUSE),
+    "deadline-and-lease": Case("claimed", "deadline", "expired", DEADLINE | LEASE, {"lease_expires_at": 0}),
+    "deadline-and-last-lease": Case("claimed", "deadline", "expired", DEADLINE | LAST, {"lease_expires_at": 0}),
+    "deadline-and-pause": Case("failed", "deadline", "expired", DEADLINE | PAUSE, {"retry_at": 0}),
+    "pause": Case("failed", "retry_at", "offered", PAUSE),
+    "review": Case("submitted", "review_ends_at", "completed", {"review_seconds": 60}),
+}
+"""Where the status before is `failed`, it is the attempt that has."""
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    with Clock.at_a_whole_second() as clock:
+        yield clock
+
+
+async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
+    """The id of a contract that changes in ten seconds."""
+    tasks = tasks_on(store)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels", **case.terms), None, None)
+    if case.status != "offered":
+        claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
+        if case.status == "in_progress":
+            await tasks.transition(task.id, Transition("agent"), None, None)
+        elif case.status == "failed":
+            await tasks.fail(task.id, FailedAttempt("it.broke", claim_token=claim.claim_token))
+        elif case.status == "submitted":
+            await tasks.complete(task.id, Completion(claim.claim_token, msgspec.Raw(b"1")))
+    at = round(clock.time() * 1000) + 10_000
+    for field, later in {case.field: 0, **case.others}.items():
+        await store.command("HSET", keys.task(task.id), field, at + later)
+    await store.command("ZADD", keys.leases(ids.partition_of_id(task.id)), at, task.id)
+    return task.id
+
+
+async def planned(store: FakeStore, task_id: str) -> float:
+    """When the sweep looks at a contract (ms); infinite if it does not."""
+    at: Any = await store.command("ZSCORE", keys.leases(ids.partition_of_id(task_id)), task_id)
+    return float(at or "inf")
+
+
+@pytest.mark.parametrize("past", [BEFORE, AT, AFTER])
+@pytest.mark.parametrize("name", CASES)
+async def test_a_step_writes_down_what_a_reader_sees(clock: Clock, name: str, past: int) -> None:
+    case, store = CASES[name], FakeStore()
+    task_id = await come_to(store, case, clock)
+    before = len(await told(store, task_id))
+    clock.advance((10_000 + past) / 1000)
+    contracts = TaskStore(store, 3600)
+    seen = await contracts.read(task_id)
+    assert seen.status == (case.after if past >= AT else case.status.replace("failed", "offered"))
+    assert (case.field.encode() in seen.fields) == (past < AT or case.field == "deadline")
+
+    assert await contracts.lapse([task_id]) == [seen.status]
+    stored = fields_of(await store.command("HGETALL", keys.task(task_id)))
+    assert stored == seen.fields | {b"changes": stored[b"changes"]}
+    assert len(await told(store, task_id)) == before + (past >= AT)
+    assert await planned(store, task_id) == next_change(seen.fields)
+
+
+async def test_the_pause_after_a_lease_that_ended_holds_though_nobody_has_written_it_down(clock: Clock) -> None:
+    store = FakeStore()
+    task_id = await come_to(store, CASES["lease-and-pause"], clock)
+    clock.advance(10)
+    with pytest.raises(Refused, match=r"task\.paused") as refused:
+        await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+    opens = await tasks_on(store).get(task_id)
+    assert refused.value.retry_after is not None
+    clock.advance(refused.value.retry_after)
+    claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+    assert (claim.attempt, claim.claimed_at) == (2, opens.retry_at)
+
+
+async def test_a_lease_and_the_pause_after_it_that_are_over_leave_an_offer(clock: Clock) -> None:
+    store = FakeStore()
+    task_id = await come_to(store, CASES["lease-and-pause"], clock)
+    clock.advance(2 * 3600)
+    claim, _ = await tasks_on(store).claim(task_id, NewClaim("other"), None, None)
+    assert (claim.attempt, claim.retry_at) == (2, msgspec.UNSET)
+
+
+@pytest.mark.parametrize("deadline", [None, 600])
+@pytest.mark.parametrize("lease", [None, 30, 3600])
+async def test_every_step_plans_when_time_changes_its_contract_next(
+    clock: Clock, lease: int | None, deadline: int | None
+) -> None:
+    store = FakeStore()
+    tasks = tasks_on(store)
+    offer = NewTask(
+        "desk",
+        "Count the panels",
+        lease_seconds=lease,
+        deadline=None if deadline is None else datetime.fromtimestamp(clock.time() + deadline, UTC),
+        max_attempts=9,
+        retry_seconds=10,
+        review_seconds=20,
+    )
+    task, _ = await tasks.create(offer, None, None)
+    token = ""
+
+    async def claim() -> None:
+        nonlocal token
+        clock.advance(15)  # also a pause is over then
+        token = (await tasks.claim(task.id, NewClaim("agent"), None, None))[0].claim_token
+
+    def extend() -> Awaitable[object]:
+        return tasks.extend(task.id, Holding(token))
+
+    steps: list[Callable[[], Awaitable[object]]] = [
+        claim,
+        lambda: tasks.release(task.id, Holding(token)),
+        claim,
+        lambda: tasks.fail(task.id, FailedAttempt("it.broke", claim_token=token)),
+        claim,
+        lambda: tasks.transition(task.id, Transition("agent"), None, None),
+        lambda: tasks.complete(task.id, Completion(token, msgspec.Raw(b"1"))),
+        lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), None),
+        extend,
+        lambda: tasks.fail(task.id, FailedAttempt("it.broke", retryable=False, claim_token=token)),
+        lambda: tasks.retry(task.id, Cancellation(task.publisher_token), None),
+        lambda: tasks.cancel(task.id, Cancellation(task.publisher_token), None),
+    ]
+    for step in steps:
+        clock.advance(1)
+        await step()
+        await tasks.sweep()  # what was planned for the end of a pause is put right then
+        found = await TaskStore(store, 3600).read(task.id)
+        assert await planned(store, task.id) == next_change(found.fields)
+        assert (found.changed_at == round(clock.time() * 1000)) == (step is not extend)
+
+
+@pytest.mark.parametrize("past", [BEFORE, AT])
+async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: Clock, past: int) -> None:
+    store = FakeStore()
+    tasks = tasks_on(store)
+    end = datetime.fromtimestamp(clock.time() + 600, UTC)
+    failing, rejected = [
+        (await tasks.create(NewTask("desk", "Count the panels", deadline=end, review_seconds=review), None, None))[0]
+        for review in (None, 3600)
+    ]
+    tokens = [
+        (await tasks.claim(each.id, NewClaim("agent"), None, None))[0].claim_token for each in (failing, rejected)
+    ]
+    await tasks.fail(failing.id, FailedAttempt("it.broke", claim_token=tokens[0]))
+    await tasks.complete(rejected.id, Completion(tokens[1], msgspec.Raw(b"1")))
+    clock.advance(600 + past / 1000)
+    rejection = Rejection(rejected.publisher_token, reason="Two pages, please.")
+    after = (await tasks.reject(rejected.id, rejection, None)).status
+    retried = Cancellation(failing.publisher_token)
+    if past < AT:
+        assert (after, (await tasks.retry(failing.id, retried, None)).status) == ("in_progress", "offered")
+    else:
+        assert after == "expired"
+        with pytest.raises(Refused, match=r"task\.over"):
+            await tasks.retry(failing.id, retried, None)
