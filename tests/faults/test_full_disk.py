@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 import redis
 
+from node.admin.backup import BackupError, back_up
+from node.admin.restore import restore
 from node.config import ConfigError, Settings
 from node.run.embedded_redis import Embedded, EmbeddedError
 from node.run.keychain import environment
+from node.store import connect
 from tests.faults.losing_disk import LosingDisk
 from tests.faults.test_power_loss import without_fuse
 from tests.faults.test_processes import HELLO, call
@@ -78,3 +81,21 @@ def test_a_key_that_cannot_be_kept_for_lack_of_disk_may_be_kept_later(disk: Losi
     assert not list(disk.mount.iterdir())
     disk.make_room()
     assert environment(Settings(data_dir=disk.mount)) == environment(Settings(data_dir=disk.mount))
+
+
+async def test_a_restore_without_room_names_the_full_disk_and_can_be_repeated(disk: LosingDisk, tmp_path: Path) -> None:
+    with Embedded(tmp_path / "old") as server:
+        server.start()
+        old = Settings(redis_url=server.url, data_dir=tmp_path / "old")
+        environment(old)
+        store = await connect(server.url, timeout=1.0, max_in_flight=16, required=True)
+        await back_up(old, store, tmp_path / "backup", {})
+        await store.close()
+    settings = Settings(data_dir=disk.mount / "data")
+    disk.fill()
+    with pytest.raises(BackupError, match=f"{disk.mount}/data/secret.new: No space left on device"):
+        restore(settings, tmp_path / "backup")
+    disk.make_room()
+    restore(settings, tmp_path / "backup")
+    with Embedded(settings.data_dir) as server:
+        server.start()
