@@ -9,6 +9,7 @@ import redis
 
 from node.admin.backup import BackupError, back_up
 from node.admin.restore import restore
+from node.cli import main
 from node.config import ConfigError, Settings
 from node.run.embedded_redis import Embedded, EmbeddedError
 from node.run.keychain import environment
@@ -99,3 +100,18 @@ async def test_a_restore_without_room_names_the_full_disk_and_can_be_repeated(di
     restore(settings, tmp_path / "backup")
     with Embedded(settings.data_dir) as server:
         server.start()
+
+
+def test_an_export_without_room_leaves_no_half_of_it(
+    disk: LosingDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))
+    file = disk.mount / "export.jsonl"
+    with Embedded(tmp_path) as server:
+        server.start()
+        disk.fill()
+        assert main(["admin", "export", str(file)]) == 1
+        assert not file.exists()
+        disk.make_room()
+        assert main(["admin", "export", str(file)]) == 0
+        assert file.exists()
