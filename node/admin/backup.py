@@ -32,6 +32,7 @@ from node.common.folder_lock import locked
 from node.common.private_files import open_private
 from node.config import Settings
 from node.run.blobs import blob_directory
+from node.run.data_directory import NO_ROOM
 from node.store import Store
 from node.store.address import locate
 from node.store.snapshot import primaries, snapshot
@@ -220,16 +221,23 @@ def _copy_blobs(source: Path, directory: Path) -> Iterator[Copied]:
 
 
 def copy_private(source: Path, target: Path, name: str = "") -> Copied:
-    """Make `target` a copy that only this user can read. Raises FileNotFoundError if there is no `source`."""
+    """Make `target` a copy that only this user can read.
+
+    Raises FileNotFoundError if there is no `source`, and other OSErrors with the name of the file that has the fault.
+    """
     with source.open("rb") as old:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # left by a restore that was interrupted
         digest, size = sha256(), 0
-        with open_private(target) as new:
-            while chunk := old.read(CHUNK_BYTES):
-                digest.update(chunk)
-                size += len(chunk)
-                new.write(chunk)
+        try:
+            with open_private(target) as new:
+                while chunk := old.read(CHUNK_BYTES):
+                    digest.update(chunk)
+                    size += len(chunk)
+                    new.write(chunk)
+        except OSError as error:  # of a read or a write, it does not say where
+            place = error.filename or (target if error.errno in NO_ROOM else source)
+            raise OSError(error.errno, error.strerror, str(place)) from error
     return Copied(name or target.name, size, digest.hexdigest())
 
 

@@ -74,7 +74,10 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
     for key in backup.keys:
         if (data / key.name).exists() and copy_differs(data / key.name, directory / key.name):
             raise BackupError(f"{data / key.name} is that of another node: set RELAY_DATA_DIR to a new directory")
-        copy_private(directory / key.name, data / key.name)
+        new = data / f"{key.name}.new"  # half a key would be taken for another node's when the restore is repeated
+        copy_private(directory / key.name, new)
+        sync(new)
+        new.replace(data / key.name)
     for blob in sound:
         if blobs:
             _put(directory / BLOBS / blob.name, blobs / blob.name, blob)

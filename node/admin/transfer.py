@@ -10,6 +10,7 @@ from typing import cast
 
 from node.admin.backup import BackupError
 from node.config import Settings
+from node.run.belonging import RESTORING
 from node.run.embedded_redis import Embedded, EmbeddedError
 from node.store import CommandFailed, Store, connect
 from node.store.errors import OutOfMemory
@@ -24,9 +25,6 @@ MAX_IN_FLIGHT = 1024
 
 NO_END = -1
 """What PTTL answers for a key that does not expire; RESTORE takes 0 for that."""
-
-MARK = "restoring:{restore}"
-"""Key that marks what the Redis holds as an unfinished restore, which may be started again."""
 
 
 async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: bool) -> None:
@@ -48,7 +46,7 @@ async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: b
                     await _begin(target)
                 await _move(source, target)
                 if is_last:
-                    await target.command("DEL", MARK)
+                    await target.command("DEL", RESTORING)
             except (CommandFailed, OutOfMemory) as error:
                 raise BackupError(f"the Redis at RELAY_REDIS_URL does not take the backup: {error}") from error
             finally:
@@ -59,9 +57,9 @@ async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: b
 
 async def _begin(target: Store) -> None:
     sizes = cast("list[int]", await target.everywhere("DBSIZE"))
-    if any(sizes) and not await target.command("EXISTS", MARK):
+    if any(sizes) and not await target.command("EXISTS", RESTORING):
         raise BackupError("the Redis at RELAY_REDIS_URL is not empty: name a new one")
-    await target.command("SET", MARK, 1)
+    await target.command("SET", RESTORING, 1)
 
 
 async def _move(source: Store, target: Store) -> None:

@@ -6,6 +6,7 @@ And why Redis does not serve, where it does not.
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 import structlog
@@ -19,11 +20,20 @@ from node.store.link import NotReady, consult
 log = structlog.stdlib.get_logger("node.run.belonging")
 
 
+RESTORING = "restoring:{restore}"
+"""Key that marks what the Redis holds as an unfinished restore. That may be started again, and then replaces what it
+finds, so no node may write there before."""
+
+
 async def belongs(settings: Settings) -> bool:
-    """Check now; False if Redis cannot be reached at present. Raises ConfigError if it is another node's."""
+    """Check now; False if Redis cannot be reached at present.
+
+    Raises ConfigError if it is another node's, or half restored.
+    """
     store = await _connect(settings)
     try:
         await identify(store, settings.secret)
+        await _refuse_half(store)
     except StoreUnavailable as unavailable:
         reason = await trouble(settings.redis_url, settings.store_timeout, str(unavailable))
         log.warning("redis is not there yet", reason=reason)
@@ -34,10 +44,12 @@ async def belongs(settings: Settings) -> bool:
 
 
 async def belongs_when_there(settings: Settings) -> None:
-    """Check as soon as Redis can be reached. Raises ConfigError if it is another node's."""
+    """Check as soon as Redis can be reached. Raises ConfigError as `belongs`."""
     store = await _connect(settings)
     try:
         await identify_when_there(store, settings.secret)
+        with suppress(StoreUnavailable):  # it has gone again within a millisecond
+            await _refuse_half(store)
     finally:
         await store.close()
 
@@ -46,9 +58,19 @@ async def schema_of(settings: Settings) -> str:
     """What `look` finds. Raises ConfigError, StoreUnavailable."""
     store = await _connect(settings)
     try:
-        return await look(store, settings.secret)
+        schema = await look(store, settings.secret)
+        await _refuse_half(store)
     finally:
         await store.close()
+    return schema
+
+
+async def _refuse_half(store: Store) -> None:
+    """Raises ConfigError, StoreUnavailable."""
+    if await store.command("EXISTS", RESTORING):
+        raise ConfigError(
+            "a restore into this Redis is under way, or was interrupted: let it end, or repeat `relay-node restore`"
+        )
 
 
 async def trouble(url: str, timeout: float, otherwise: str) -> str:

@@ -24,6 +24,7 @@ from urllib.parse import quote
 
 from node.common import control_group, process
 from node.config import ConfigError
+from node.run.data_directory import unwritable
 
 OLDEST_SERVER = 7
 """Major version; the first with sharded publish/subscribe and `#!lua` scripts."""
@@ -90,7 +91,7 @@ class Embedded:
             _refuse_shared(self.socket.parent, os.geteuid())
             self._lock = _lock(self.directory)
         except OSError as error:
-            raise EmbeddedError(f"{self.directory}: {error.strerror}; make RELAY_DATA_DIR writable") from error
+            raise unwritable(EmbeddedError, str(self.directory), error) from error
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -109,7 +110,10 @@ class Embedded:
         A query engine that does not load is left out: search then runs in the worker. Raises
         EmbeddedError with the server's own words if it ends instead.
         """
-        server = self.spawn()
+        try:
+            server = self.spawn()
+        except OSError as error:
+            raise unwritable(EmbeddedError, str(self.directory), error) from error
         while not cancelled() and not answers(self.socket):
             if server.poll() is not None:
                 message = self.last_words()
@@ -120,7 +124,8 @@ class Embedded:
                 if DAMAGED in message:
                     message = f"its log is damaged ({message}): docs/operations.md, Backup, says what to do"
                 error = EmbeddedError(f"the embedded Redis does not start in {self.directory}: {message}")
-                if server.returncode < 0:  # killed, for lack of memory perhaps: no setting is wrong
+                # Killed, for lack of memory perhaps, or without disk: no setting is wrong.
+                if server.returncode < 0 or shutil.disk_usage(self.directory).free < self._disk_reserve:
                     error.status = os.EX_TEMPFAIL
                 raise error
             time.sleep(POLL_SECONDS)
@@ -332,9 +337,9 @@ def _lock(directory: Path) -> IO[str]:
                 raise EmbeddedError(f"{directory} is in use by the node of process {holder}: stop it first") from None
             time.sleep(POLL_SECONDS)
         else:
-            lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
+            with suppress(OSError):  # a full disk: the holder is for a message only, and Redis may be able to start
+                lock.truncate(0)
+                os.write(lock.fileno(), str(os.getpid()).encode())
             return lock
 
 

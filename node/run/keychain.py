@@ -13,6 +13,7 @@ from pathlib import Path
 from node.common.disk_sync import sync
 from node.config import ConfigError, Settings
 from node.config.sources import FILE_SUFFIX
+from node.run.data_directory import unwritable
 from node.sign.node_key import NodeKey
 
 SECRET, SIGNING_KEY = "secret", "signing-key"
@@ -96,15 +97,15 @@ def _kept(path: Path, make: Callable[[], str]) -> str:
     try:
         if not path.exists():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=path.name) as new:  # made with mode 0600
-                new.write(make())
-                new.flush()
+            # Made with mode 0600. Without a buffer, whose bytes on a full disk would keep it from being removed.
+            with tempfile.NamedTemporaryFile("wb", buffering=0, dir=path.parent, prefix=path.name) as new:
+                new.write(make().encode())
                 os.fsync(new.fileno())
                 with suppress(FileExistsError):  # another process was faster
                     path.hardlink_to(new.name)
             sync(path.parent)  # the bytes are on the disk, but the name may not be
     except OSError as error:
-        raise ConfigError(f"{path} cannot be kept: {error.strerror}; make RELAY_DATA_DIR writable") from error
+        raise unwritable(ConfigError, f"{path} cannot be kept", error) from error
     return _read(path)
 
 

@@ -1,4 +1,4 @@
-"""A disk that forgets at a power loss what was not fsynced: its mount and its power switch (`losing_filesystem.py`)."""
+"""A disk that can be full, and forgets at a power loss what was not fsynced: its mount (`losing_filesystem.py`)."""
 
 import os
 import subprocess
@@ -16,6 +16,9 @@ SYNCED = "user.synced"
 
 POWER = "user.power"
 """Extended attribute of the root; setting it to `off` is the power loss."""
+
+ROOM = "user.room"
+"""Extended attribute of the root: while it is `none`, nothing can be written."""
 
 
 class LosingDisk:
@@ -62,6 +65,14 @@ class LosingDisk:
     def synced(self) -> float:
         """When (s, monotonic) the last fsync began: what was written before is safe."""
         return float(os.getxattr(self.mount, SYNCED))
+
+    def fill(self) -> None:
+        """Have no room from now on."""
+        os.setxattr(self.mount, ROOM, b"none")
+
+    def make_room(self) -> None:
+        """Have as much as the disk that this one is kept on."""
+        os.setxattr(self.mount, ROOM, b"some")
 
     def lose_power(self) -> int:
         """Forget what was not fsynced, and serve nothing more. Returns how many bytes were lost."""

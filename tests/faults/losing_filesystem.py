@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.faults.losing_disk import POWER, SYNCED, UNSYNCED
+from tests.faults.losing_disk import POWER, ROOM, SYNCED, UNSYNCED
 
 mfusepy: Any = import_module("mfusepy")
 """Loads libfuse, which is not on every machine on which these files are type-checked."""
@@ -35,6 +35,7 @@ class _Disk(mfusepy.Operations):
         """By inode: when the last write began."""
         self._synced = 0.0
         self._on = True
+        self._full = False
 
     def _path(self, path: str) -> str:
         if not self._on:
@@ -67,10 +68,18 @@ class _Disk(mfusepy.Operations):
         return str(grown).encode()
 
     def setxattr(self, path: str, name: str, value: bytes, options: int, position: int = 0) -> int:
-        if (name, value) != (POWER, b"off"):
+        if name == ROOM:
+            self._full = value == b"none"
+        elif (name, value) == (POWER, b"off"):
+            self._lose()
+        else:
             raise mfusepy.FuseOSError(errno.ENOTSUP)
-        self._lose()
         return 0
+
+    def statfs(self, path: str) -> dict[str, int]:
+        found = os.statvfs(self._backing)
+        free = 0 if self._full else found.f_bavail
+        return {"f_bsize": found.f_bsize, "f_frsize": found.f_frsize, "f_blocks": found.f_blocks, "f_bavail": free}
 
     def fsync(self, path: str, datasync: int, fh: int) -> int:
         self._path(path)
@@ -83,6 +92,8 @@ class _Disk(mfusepy.Operations):
 
     def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
         self._path(path)
+        if self._full:
+            raise mfusepy.FuseOSError(errno.ENOSPC)
         self._written[os.fstat(fh).st_ino] = time.monotonic()
         self._remember(fh, offset, len(data))
         return os.pwrite(fh, data, offset)
@@ -120,6 +131,10 @@ class _Disk(mfusepy.Operations):
 
     def rename(self, old: str, new: str) -> int:
         Path(self._path(old)).replace(self._path(new))
+        return 0
+
+    def link(self, target: str, source: str) -> int:
+        Path(self._path(target)).hardlink_to(self._path(source))
         return 0
 
     def unlink(self, path: str) -> int:

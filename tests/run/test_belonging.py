@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from node.run.belonging import trouble
+from node.admin.transfer import fill
+from node.config import ConfigError
+from node.run.belonging import belongs, belongs_when_there, schema_of, trouble
+from tests.support.node_under_test import settings_for
 from tests.support.servers import RedisServer, free_port
 
 TIMEOUT = 5.0  # s
@@ -45,3 +48,14 @@ async def test_if_a_server_serves_the_reason_known_before_is_returned(server: Re
     assert await trouble(f"redis://relay:right@127.0.0.1:{server.port}", TIMEOUT, UNKNOWN) == UNKNOWN
     with RedisServer(tmp_path / "member", "--cluster-enabled", "yes", port=free_port()) as member:
         assert await trouble(f"redis+cluster://127.0.0.1:{member.port}", TIMEOUT, UNKNOWN) == UNKNOWN
+
+
+async def test_no_node_works_on_half_a_restore_which_would_be_replaced_when_it_is_repeated(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "target") as target:
+        settings = settings_for(target.url)
+        await fill(settings, tmp_path / "copy", is_first=True, is_last=False)
+        for check in (belongs, belongs_when_there, schema_of):
+            with pytest.raises(ConfigError, match="a restore into this Redis is under way, or was interrupted"):
+                await check(settings)
+        await fill(settings, tmp_path / "copy", is_first=True, is_last=True)
+        assert await belongs(settings)

@@ -4,8 +4,10 @@ import argparse
 import asyncio
 import sys
 from collections import Counter
-from contextlib import ExitStack
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
@@ -33,7 +35,7 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
     counts: Counter[str] = Counter()
     try:
         with ExitStack() as stack:
-            out = sys.stdout.buffer if given.file == STANDARD else stack.enter_context(open_private(given.file))
+            out = sys.stdout.buffer if given.file == STANDARD else stack.enter_context(_whole(given.file))
             out.write(msgspec.json.encode(header_of(context.settings.node_id)) + b"\n")
             async for record in records(context.store):
                 out.write(msgspec.json.encode(record) + b"\n")
@@ -47,6 +49,18 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
     if given.file == STANDARD:
         return CommandResult(data=None, lines=(), outcome=_summary(counts))
     return CommandResult(data=dict(counts), lines=[_summary(counts)], outcome=_summary(counts))
+
+
+@contextmanager
+def _whole(path: Path) -> Generator[BinaryIO]:
+    """A new file, removed if the block fails: half an export looks like a whole one of a smaller node."""
+    file = open_private(path)
+    try:
+        with file:
+            yield file
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 async def _import(context: CommandContext, given: argparse.Namespace) -> CommandResult:

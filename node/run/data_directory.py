@@ -1,0 +1,21 @@
+"""What a node says, and how it ends, if it cannot write to its data directory."""
+
+import errno
+import os
+from typing import TypeVar
+
+from node.config import ConfigError
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors of a full disk. It may have room again later, so whoever starts the node should try again (EX_TEMPFAIL)."""
+
+E = TypeVar("E", bound=ConfigError)
+
+
+def unwritable(kind: type[E], what: str, error: OSError) -> E:
+    """The error that ends a node which could not write `what`: a setting's, or one that may pass on a full disk."""
+    full = error.errno in NO_ROOM
+    found = kind(f"{what}: {error.strerror}; {'make room there' if full else 'make RELAY_DATA_DIR writable'}")
+    if full:
+        found.status = os.EX_TEMPFAIL
+    return found
