@@ -77,7 +77,7 @@ class Carrier:
     def carry(self, call: Call[T], patience: Patience) -> Steps[T]:
         """Carry out a call, and return the JSON of its answer. Raises RelayError."""
         answer = yield from self.answer(call, patience)
-        return answer.json()
+        return answer.json(may_be_nothing=call.may_be_nothing)
 
     def answer(self, call: Call[Any], patience: Patience, stream_silence: float = 0) -> Steps[Answer]:
         """The answer to a call, if it is not an error. With `stream_silence`, its body is a stream, which is given up

@@ -47,7 +47,8 @@ class AiohttpTransport:
         if self._session is None:  # belongs to the loop that runs now
             headers = CIMultiDict({"User-Agent": USER_AGENT})
             headers.update(self._options.pop("headers", None) or {})
-            self._session = aiohttp.ClientSession(headers=headers, **self._options)
+            middlewares = (_once, *(self._options.pop("middlewares", None) or ()))
+            self._session = aiohttp.ClientSession(headers=headers, middlewares=middlewares, **self._options)
         return self._session.request(
             request.method,
             URL(request.url, encoded=True),  # as it is: the signature covers its text
@@ -79,7 +80,21 @@ def _translated() -> Generator[None, None, None]:
     """Raise the library's exceptions as the client's own."""
     try:
         yield
-    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError) as error:
         raise UsageError(f"this cannot be sent: {error}") from error
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT)) from None
+        raise _lost(error) from None
+
+
+async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """A middleware. By itself, aiohttp repeats a GET, PUT or DELETE whose connection broke: with the same signature,
+    and nobody would know that the first may have taken effect.
+    """
+    try:
+        return await send(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _lost(error) from None
+
+
+def _lost(error: Exception) -> NoAnswer:
+    return NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT))

@@ -158,7 +158,7 @@ def _translated(http: httpx.Client | httpx.AsyncClient) -> Generator[None, None,
         if http.is_closed:
             raise UsageError(CLOSED) from error
         raise
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
         raise UsageError(f"this cannot be sent: {error}") from error
     except httpx.RequestError as error:
         raise NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT)) from None
