@@ -25,19 +25,28 @@ class AiohttpTransport:
         self._options = options
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
+        self._answers: set[aiohttp.ClientResponse] = set()
+        """Those whose bodies are being read. aiohttp would let their readers wait for ever when it closes."""
 
     async def send(self, request: Send) -> Answer:
         with _translated():
             async with self._asked(request) as got:
-                return Answer(got.status, got.headers, await got.read())
+                self._answers.add(got)
+                try:
+                    return Answer(got.status, got.headers, await got.read())
+                finally:
+                    self._answers.discard(got)
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
         with _translated():
             got = await self._asked(request)
-        return Answer(got.status, got.headers, b""), _AsyncPieces(got)
+        self._answers.add(got)
+        return Answer(got.status, got.headers, b""), _AsyncPieces(got, self._answers)
 
     async def close(self) -> None:
         self._is_closed = True
+        for got in self._answers:
+            got.close()
         if self._session:
             await self._session.close()
 
@@ -60,14 +69,16 @@ class AiohttpTransport:
 
 
 class _AsyncPieces:
-    def __init__(self, got: aiohttp.ClientResponse) -> None:
+    def __init__(self, got: aiohttp.ClientResponse, answers: set[aiohttp.ClientResponse]) -> None:
         self._got = got
+        self._answers = answers
 
     async def read(self) -> bytes:
         with _translated():
             return await self._got.content.readany()
 
     async def close(self) -> None:
+        self._answers.discard(self._got)
         self._got.close()
 
 

@@ -1,6 +1,7 @@
 """Transports on httpx, synchronous and for asyncio. A faster one for asyncio is in `fast.py`."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -54,19 +55,32 @@ class HttpxTransport:
     def __init__(self, **options: Any) -> None:
         with _usable():
             self._http = httpx.Client(headers=_headers(options), **options)
+        self._options = options
+        self._process = os.getpid()
 
     def send(self, request: Send) -> Answer:
-        with _translated(self._http):
-            got = self._http.send(_asked(self._http, request, iter))
+        http = self._of_this_process()
+        with _translated(http):
+            got = http.send(_asked(http, request, iter))
         return Answer(got.status_code, got.headers, got.content)
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
-        with _translated(self._http):
-            got = self._http.send(_asked(self._http, request, iter), stream=True)
-        return Answer(got.status_code, got.headers, b""), _Pieces(self._http, got)
+        http = self._of_this_process()
+        with _translated(http):
+            got = http.send(_asked(http, request, iter), stream=True)
+        return Answer(got.status_code, got.headers, b""), _Pieces(http, got)
 
     def close(self) -> None:
-        self._http.close()
+        self._of_this_process().close()
+
+    def _of_this_process(self) -> httpx.Client:
+        """After a fork, a client with connections of its own: on one that is shared, each process may get the other's
+        answers.
+        """
+        if self._process != os.getpid() and not self._http.is_closed:
+            self._http = httpx.Client(headers=self._http.headers, **self._options)
+            self._process = os.getpid()
+        return self._http
 
 
 class AsyncHttpxTransport:
