@@ -3,6 +3,7 @@
 Needs the extra `fast`. Make it where the event loop runs.
 """
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -64,7 +65,7 @@ class AiohttpTransport:
             headers=request.headers,
             data=content_of(request, beside_the_loop),
             allow_redirects=False,
-            timeout=_timeout(request.timeout),
+            timeout=_timeout(request),
         )
 
 
@@ -82,8 +83,10 @@ class _AsyncPieces:
         self._got.close()
 
 
-def _timeout(seconds: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(connect=seconds, sock_connect=seconds, sock_read=seconds)
+def _timeout(request: Send) -> aiohttp.ClientTimeout:
+    seconds = request.timeout
+    total = None if request.is_stream else request.within
+    return aiohttp.ClientTimeout(total, connect=seconds, sock_connect=seconds, sock_read=seconds)
 
 
 @contextmanager
@@ -93,7 +96,7 @@ def _translated() -> Generator[None, None, None]:
         yield
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError) as error:
         raise UsageError(f"this cannot be sent: {error}") from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
         raise _lost(error) from None
 
 

@@ -27,6 +27,8 @@ class Send:
     """Seconds without a byte after which the try is given up."""
     is_stream: bool = False
     """Whether to leave the body of a 2xx to `Read`."""
+    within: float | None = None
+    """Seconds after which the try is given up even if bytes still come, unless it is a stream."""
 
 
 @dataclass(slots=True)

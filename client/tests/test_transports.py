@@ -66,6 +66,31 @@ async def test_a_call_that_gets_no_connection_fails_at_its_deadline(make: MakeTr
             await first
 
 
+async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: MakeTransport) -> None:
+    """As long as a byte came now and then, the call used to wait for ever."""
+
+    ended: list[bool] = []
+
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            while not writer.is_closing():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.close()
+        ended.append(True)
+
+    async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with AsyncRelay(url, deadline=0.3, transport=make()) as relay:
+            with pytest.raises(DeadlineExceeded):
+                await asyncio.wait_for(relay.node.health(), PATIENCE)
+        with Relay(url, deadline=0.3) as waiting, pytest.raises(DeadlineExceeded):
+            await asyncio.wait_for(asyncio.to_thread(waiting.node.health), PATIENCE)
+        await eventually(lambda: len(ended) == 2)
+
+
 async def test_headers_may_be_added(make: MakeTransport) -> None:
     async with FixedAnswer(answer("200 OK", b"{}")) as node:
         async with AsyncRelay(node.url, transport=make(headers={"X-Team": "solar"})) as relay:
