@@ -129,7 +129,7 @@ class Artifacts(Room[M_co]):
     def content(self, artifact_id: str) -> Call[None]:
         """Ask where the bytes are: the answer is a redirect, which `download` follows."""
         call = Call.get("artifacts", artifact_id, "content")
-        call.leads = True
+        call.leads = call.may_be_nothing = True
         return call
 
     @Procedure

@@ -36,6 +36,8 @@ class Call(Generic[T]):
     """The caller's own Idempotency-Key; otherwise each call gets one."""
     leads: bool = False
     """The answer may be a redirect, whose Location is what was asked for."""
+    may_be_nothing: bool = False
+    """Whether an answer without a body, or null, is one that a node gives."""
 
     @property
     def paced_by(self) -> str:

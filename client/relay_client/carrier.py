@@ -77,7 +77,7 @@ class Carrier:
     def carry(self, call: Call[T], patience: Patience) -> Steps[T]:
         """Carry out a call, and return the JSON of its answer. Raises RelayError."""
         answer = yield from self.answer(call, patience)
-        return answer.json()
+        return answer.json(may_be_nothing=call.may_be_nothing)
 
     def answer(self, call: Call[Any], patience: Patience, stream_silence: float = 0) -> Steps[Answer]:
         """The answer to a call, if it is not an error. With `stream_silence`, its body is a stream, which is given up
@@ -113,8 +113,9 @@ class Carrier:
         url = self.url(call.path)
         if call.signable and self.signer:  # anew for each try: a signature is accepted once
             headers = {**headers, **self.signer.headers(call.method, url, headers, call.body)}
-        timeout = stream_silence or min(TRY_SECONDS + call.wait, max(ends - self.clock(), 0.001))
-        return Send(call.method, url, headers, call.body, timeout, bool(stream_silence))
+        left = max(ends - self.clock(), 0.001)
+        timeout = stream_silence or min(TRY_SECONDS + call.wait, left)
+        return Send(call.method, url, headers, call.body, timeout, bool(stream_silence), left)
 
     def _until_open(self, call: Call[Any], ends: float) -> Steps[None]:
         """Wait while the node would answer 429, as its last answers said."""

@@ -33,6 +33,12 @@ class Refused(RelayError):
         self.may_have_happened = False
         """An earlier try of the same call had no answer, so this refusal may be a consequence of what that try did."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `pickle`, with which pools of processes pass an exception on."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        arguments = (self.status, self.code, self.args[0], headers, self.detail)
+        return type(self), arguments, {"may_have_happened": self.may_have_happened}
+
     def __str__(self) -> str:
         return f"{self.args[0]} ({f'{self.status} {self.code}'.strip()})"
 
@@ -83,15 +89,14 @@ def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
     code = headers.get("x-error-code", "")
     try:
         body: Any = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     fields: dict[str, Any] = body if isinstance(body, dict) else {}  # pyright: ignore[reportUnknownVariableType]
     detail = fields.get("detail")
     if isinstance(fields.get("error"), str):
         sentence: str = fields["error"]
     elif isinstance(detail, list):
-        issues = cast("list[dict[str, Any]]", detail)
-        sentence = "; ".join(f"{'.'.join(str(step) for step in one['loc'])}: {one['msg']}" for one in issues)
+        sentence = "; ".join(_issue(one) for one in cast("list[Any]", detail))
     elif 300 <= status < 400:
         sentence = f"this address leads to {headers.get('location', 'nowhere')}, which is not followed"
     else:
@@ -109,3 +114,12 @@ def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
             429: Limited,
         }.get(status, Refused)
     return kind(status, code, sentence, headers, detail)
+
+
+def _issue(issue: Any) -> str:
+    """What an entry of `detail` says; nodes have entries of one form, other services of any."""
+    match issue:
+        case {"loc": [*steps], "msg": str(said)}:
+            return f"{'.'.join(str(step) for step in steps)}: {said}"
+        case _:
+            return str(issue)

@@ -3,6 +3,7 @@
 Needs the extra `fast`. Make it where the event loop runs.
 """
 
+import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -25,19 +26,28 @@ class AiohttpTransport:
         self._options = options
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
+        self._answers: set[aiohttp.ClientResponse] = set()
+        """Those whose bodies are being read. aiohttp would let their readers wait for ever when it closes."""
 
     async def send(self, request: Send) -> Answer:
         with _translated():
             async with self._asked(request) as got:
-                return Answer(got.status, got.headers, await got.read())
+                self._answers.add(got)
+                try:
+                    return Answer(got.status, got.headers, await got.read())
+                finally:
+                    self._answers.discard(got)
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
         with _translated():
             got = await self._asked(request)
-        return Answer(got.status, got.headers, b""), _AsyncPieces(got)
+        self._answers.add(got)
+        return Answer(got.status, got.headers, b""), _AsyncPieces(got, self._answers)
 
     async def close(self) -> None:
         self._is_closed = True
+        for got in self._answers:
+            got.close()
         if self._session:
             await self._session.close()
 
@@ -47,31 +57,36 @@ class AiohttpTransport:
         if self._session is None:  # belongs to the loop that runs now
             headers = CIMultiDict({"User-Agent": USER_AGENT})
             headers.update(self._options.pop("headers", None) or {})
-            self._session = aiohttp.ClientSession(headers=headers, **self._options)
+            middlewares = (_once, *(self._options.pop("middlewares", None) or ()))
+            self._session = aiohttp.ClientSession(headers=headers, middlewares=middlewares, **self._options)
         return self._session.request(
             request.method,
             URL(request.url, encoded=True),  # as it is: the signature covers its text
             headers=request.headers,
             data=content_of(request, beside_the_loop),
             allow_redirects=False,
-            timeout=_timeout(request.timeout),
+            timeout=_timeout(request),
         )
 
 
 class _AsyncPieces:
-    def __init__(self, got: aiohttp.ClientResponse) -> None:
+    def __init__(self, got: aiohttp.ClientResponse, answers: set[aiohttp.ClientResponse]) -> None:
         self._got = got
+        self._answers = answers
 
     async def read(self) -> bytes:
         with _translated():
             return await self._got.content.readany()
 
     async def close(self) -> None:
+        self._answers.discard(self._got)
         self._got.close()
 
 
-def _timeout(seconds: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(connect=seconds, sock_connect=seconds, sock_read=seconds)
+def _timeout(request: Send) -> aiohttp.ClientTimeout:
+    seconds = request.timeout
+    total = None if request.is_stream else request.within
+    return aiohttp.ClientTimeout(total, connect=seconds, sock_connect=seconds, sock_read=seconds)
 
 
 @contextmanager
@@ -79,7 +94,21 @@ def _translated() -> Generator[None, None, None]:
     """Raise the library's exceptions as the client's own."""
     try:
         yield
-    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, UnicodeError) as error:
         raise UsageError(f"this cannot be sent: {error}") from error
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT)) from None
+    except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+        raise _lost(error) from None
+
+
+async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """A middleware. By itself, aiohttp repeats a GET, PUT or DELETE whose connection broke: with the same signature,
+    and nobody would know that the first may have taken effect.
+    """
+    try:
+        return await send(request)
+    except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
+        raise _lost(error) from None
+
+
+def _lost(error: Exception) -> NoAnswer:
+    return NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT))

@@ -101,18 +101,22 @@ def changed(room: Room[Any], record: Any, status: str, call: Call[Any]) -> Steps
 
 
 def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: int) -> Items[Any]:
-    """What is listed, page by page; nothing twice, even if it moves between pages meanwhile."""
+    """What is listed, page by page; nothing twice, even if it moves between pages meanwhile.
+
+    Any page may be short: a node leaves out, and takes off its list, what no longer belongs there.
+    """
     offset = 0
     given: set[str] = set()
     while True:
-        found = (yield from patiently(room, page(limit=limit, offset=offset)))[field]
+        answer = yield from patiently(room, page(limit=limit, offset=offset))
+        found = answer[field]
         for one in found:
             if one["id"] not in given:
                 given.add(one["id"])
                 yield Item(one)
-        if len(found) < limit:
+        if offset + len(found) >= answer["total"]:
             return
-        offset += limit
+        offset += len(found) or limit
 
 
 def _has_left(status: str | None, record: Any) -> bool:

@@ -48,7 +48,9 @@ class Messages(Room[M_co]):
         """
         fields = {"message": message} if isinstance(message, str) else message
         given = {"hello": hello, "language": language, "public": public, "callback_url": callback_url}
-        return Call.post("relay", repeat="key", key=key, pace="relay", fields={**fields, **given})
+        call = Call.post("relay", repeat="key", key=key, pace="relay", fields={**fields, **given})
+        call.may_be_nothing = True
+        return call
 
     @Operation
     def get(self, reference_id: str, *, wait: float = 0) -> Call[Buffered]:
@@ -62,4 +64,5 @@ class Messages(Room[M_co]):
         """Relay UTF-8 text of any media type as it is, kept off the board. Returns None as `send` does."""
         call = Call.post("wire", "stream", repeat="key", key=key, pace="relay", headers={"Content-Type": media_type})
         call.body = text.encode() if isinstance(text, str) else text
+        call.may_be_nothing = True
         return call

@@ -11,11 +11,12 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 
 from relay_client.call import Call
 from relay_client.carrier import Carrier, Patience
-from relay_client.errors import UsageError
+from relay_client.errors import InvalidAnswer, UsageError
 from relay_client.steps import Answer, Items, Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
+E = TypeVar("E")
 
 
 class Sync:
@@ -116,7 +117,7 @@ class Procedure(_Method, Generic[P, T]):
     def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, room: Room[Any], owner: object = None) -> Any:
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.relay.run(self.steps(room, *args, **kwargs))
+            return room.relay.run(_checked(self.steps(room, *args, **kwargs)))
 
         return self._stored_on(room, method, self.steps)
 
@@ -133,6 +134,14 @@ class Iteration(_Method, Generic[P, T]):
     def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, AsyncGenerator[T, None]]: ...
     def __get__(self, room: Room[Any], owner: object = None) -> Any:
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.relay.iterate(self.steps(room, *args, **kwargs))
+            return room.relay.iterate(_checked(self.steps(room, *args, **kwargs)))
 
         return self._stored_on(room, method, self.steps)
+
+
+def _checked(steps: Generator[E, Any, T]) -> Generator[E, Any, T]:
+    """The same steps. A field that they miss in an answer is InvalidAnswer."""
+    try:
+        return (yield from steps)
+    except KeyError as missing:
+        raise InvalidAnswer(f"the answer has no {missing}") from missing

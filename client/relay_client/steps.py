@@ -27,6 +27,8 @@ class Send:
     """Seconds without a byte after which the try is given up."""
     is_stream: bool = False
     """Whether to leave the body of a 2xx to `Read`."""
+    within: float | None = None
+    """Seconds after which the try is given up even if bytes still come, unless it is a stream."""
 
 
 @dataclass(slots=True)
@@ -63,17 +65,22 @@ class Answer:
     headers: Mapping[str, str]
     content: bytes
 
-    def json(self) -> Any:
-        """The JSON of the body; None if there is no body. Raises InvalidAnswer."""
-        return parsed(self.content) if self.content else None
+    def json(self, *, may_be_nothing: bool = False) -> Any:
+        """The JSON object of the body. If the answer may be nothing, None for no body or null. Raises InvalidAnswer."""
+        if may_be_nothing and self.content in (b"", b"null"):
+            return None
+        return parsed(self.content)
 
 
 def parsed(content: bytes) -> Any:
-    """The value of a JSON text. Raises InvalidAnswer."""
+    """The object of a JSON text: a node sends no other JSON. Raises InvalidAnswer."""
     try:
-        return json.loads(content)
-    except ValueError:
-        raise InvalidAnswer(f"the answer is no JSON: {content[:80]!r}") from None
+        value: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise InvalidAnswer(f"the answer is no JSON object: {content[:80]!r}")
+    return value  # pyright: ignore[reportUnknownVariableType]
 
 
 class NoAnswer(Exception):

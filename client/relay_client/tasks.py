@@ -226,7 +226,9 @@ class Tasks(Room[M_co]):
             "threshold": threshold,
             "wait": wait or None,
         }
-        return Call.post("tasks", "claim-next", repeat="key", key=key, wait=wait, pace="claim", fields=fields)
+        call = Call.post("tasks", "claim-next", repeat="key", key=key, wait=wait, pace="claim", fields=fields)
+        call.may_be_nothing = True
+        return call
 
     @Operation
     def transition(

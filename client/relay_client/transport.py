@@ -1,8 +1,11 @@
 """Transports on httpx, synchronous and for asyncio. A faster one for asyncio is in `fast.py`."""
 
 import asyncio
+import math
+import os
+import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import aclosing, closing, contextmanager
 from typing import Any, Protocol, TypeVar
 
 import httpx
@@ -54,19 +57,35 @@ class HttpxTransport:
     def __init__(self, **options: Any) -> None:
         with _usable():
             self._http = httpx.Client(headers=_headers(options), **options)
+        self._options = options
+        self._process = os.getpid()
 
     def send(self, request: Send) -> Answer:
-        with _translated(self._http):
-            got = self._http.send(_asked(self._http, request, iter))
-        return Answer(got.status_code, got.headers, got.content)
+        http = self._of_this_process()
+        with _translated(http):
+            body = _Body(request)
+            with closing(http.send(_asked(http, request, iter), stream=True)) as got:
+                for piece in got.iter_bytes():
+                    body.add(piece)
+        return Answer(got.status_code, got.headers, bytes(body.content))
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
-        with _translated(self._http):
-            got = self._http.send(_asked(self._http, request, iter), stream=True)
-        return Answer(got.status_code, got.headers, b""), _Pieces(self._http, got)
+        http = self._of_this_process()
+        with _translated(http):
+            got = http.send(_asked(http, request, iter), stream=True)
+        return Answer(got.status_code, got.headers, b""), _Pieces(http, got)
 
     def close(self) -> None:
-        self._http.close()
+        self._of_this_process().close()
+
+    def _of_this_process(self) -> httpx.Client:
+        """After a fork, a client with connections of its own: on one that is shared, each process may get the other's
+        answers.
+        """
+        if self._process != os.getpid() and not self._http.is_closed:
+            self._http = httpx.Client(headers=self._http.headers, **self._options)
+            self._process = os.getpid()
+        return self._http
 
 
 class AsyncHttpxTransport:
@@ -78,8 +97,12 @@ class AsyncHttpxTransport:
 
     async def send(self, request: Send) -> Answer:
         with _translated(self._http):
-            got = await self._http.send(_asked(self._http, request, beside_the_loop))
-        return Answer(got.status_code, got.headers, got.content)
+            body = _Body(request)
+            asked = _asked(self._http, request, beside_the_loop)
+            async with aclosing(await self._http.send(asked, stream=True)) as got:
+                async for piece in got.aiter_bytes():
+                    body.add(piece)
+        return Answer(got.status_code, got.headers, bytes(body.content))
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
         with _translated(self._http):
@@ -88,6 +111,19 @@ class AsyncHttpxTransport:
 
     async def close(self) -> None:
         await self._http.aclose()
+
+
+class _Body:
+    """The body of an answer, as far as it has come. Raises NoAnswer if it has no end within the time there is."""
+
+    def __init__(self, request: Send) -> None:
+        self.content = bytearray()
+        self._ends = math.inf if request.within is None else time.monotonic() + request.within
+
+    def add(self, piece: bytes) -> None:
+        if time.monotonic() > self._ends:
+            raise NoAnswer("its body does not end", unsent=False)
+        self.content += piece
 
 
 class _Pieces:
@@ -158,7 +194,7 @@ def _translated(http: httpx.Client | httpx.AsyncClient) -> Generator[None, None,
         if http.is_closed:
             raise UsageError(CLOSED) from error
         raise
-    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeError) as error:
         raise UsageError(f"this cannot be sent: {error}") from error
     except httpx.RequestError as error:
         raise NoAnswer(str(error) or type(error).__name__, unsent=isinstance(error, UNSENT)) from None

@@ -7,13 +7,24 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from relay_client.claims import Submitted, release, renew
 from relay_client.client import AsyncRelay
-from relay_client.errors import Conflict, InvalidRequest, NotAllowed, NotFound, Refused, RelayError, UsageError
+from relay_client.errors import (
+    Conflict,
+    InvalidAnswer,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    Refused,
+    RelayError,
+    UsageError,
+)
 from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask, CompletedTask
+
+T = TypeVar("T")
 
 CLAIM_WAIT = 5.0  # s that a claim waits for a contract
 ANSWER_SECONDS = 2.0  # s that its answer may take beyond that: a node that hangs delays a stop by 9 s in all
@@ -91,7 +102,7 @@ class Worker:
                 if pause:
                     await self._rest(pause)
         finally:
-            await asyncio.gather(self._give_back(relay), submitted.end())
+            await asyncio.shield(asyncio.gather(self._give_back(relay), submitted.end()))
 
     async def _turn(self, relay: AsyncRelay, submitted: Submitted, lull: Lull) -> float:
         """Go on with one contract whose result was rejected, if there is one, and claim another: in turns, so that
@@ -122,8 +133,8 @@ class Worker:
         claim, stop = asyncio.ensure_future(asked), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait({claim, stop}, return_when=asyncio.FIRST_COMPLETED)
-            return await asyncio.wait_for(claim, wait + ANSWER_SECONDS)  # a node that hangs does not delay a stop
-        except (*PASSING, asyncio.TimeoutError, asyncio.CancelledError):
+            return await _within(wait + ANSWER_SECONDS, claim)  # a node that hangs does not delay a stop
+        except (*PASSING, InvalidAnswer, asyncio.TimeoutError, asyncio.CancelledError):
             self._unanswered = key
             raise
         finally:
@@ -163,10 +174,12 @@ class Worker:
             await self.until_signalled(relay)
 
     async def _attend(self, relay: AsyncRelay, task: ClaimedTask, submitted: Submitted) -> None:
-        """Work on one contract; if this is cancelled, release it, so that others may claim it at once."""
+        """Work on one contract; if that is cancelled, or ends the worker, release it, so that others may claim it at
+        once.
+        """
         try:
             completed = await self._work_on(relay, task)
-        except asyncio.CancelledError:
+        except BaseException:  # such as SystemExit, which the user's function may raise
             await asyncio.shield(release(relay, task))
             raise
         if completed and completed["status"] == "submitted":
@@ -196,7 +209,13 @@ class Worker:
     async def _call(self, task: ClaimedTask) -> Any:
         if inspect.iscoroutinefunction(self.work):
             return await self.work(task)
-        return await asyncio.to_thread(self.work, task)
+        return await asyncio.to_thread(self._called, task)
+
+    def _called(self, task: ClaimedTask) -> Any:
+        try:
+            return self.work(task)
+        except StopIteration as stopped:  # no future takes it: nobody would ever hear of it
+            raise RuntimeError("the function raised StopIteration") from stopped
 
 
 def worker(
@@ -210,6 +229,14 @@ def worker(
     thread. With a `query` the worker takes contracts that match it, best first.
     """
     return lambda work: Worker(work, name, skills, publisher_ids, query)
+
+
+async def _within(seconds: float, task: "asyncio.Task[T]") -> T:
+    """The result of a task. Raises TimeoutError. `asyncio.wait_for` loses a cancellation before Python 3.12."""
+    await asyncio.wait({task}, timeout=seconds)
+    if not task.done():
+        raise asyncio.TimeoutError
+    return task.result()
 
 
 async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> CompletedTask | None:

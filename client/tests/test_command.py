@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import tomllib
+from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port
@@ -117,7 +118,7 @@ def test_a_question_is_answered_by_a_program(relay: Run, served: NodeProcess) ->
         asked = relay("ask", opened["address"], "please count the apples", "--wait", "30")
     assert (asked.returncode, asked.stdout) == (0, "PLEASE COUNT THE APPLES\n")
     with started(served, "inbox", "watch", "--exec", "false", "--number", "1", **mine):
-        asked = relay("ask", opened["address"], "please count the pears", "--json")
+        asked = relay("ask", opened["address"], "please count the pears", "--json", RELAY_INBOX="")
     assert (asked.returncode, json.loads(asked.stdout)["status"]) == (1, "refused")
     unanswered = relay("ask", opened["address"], "is anybody there?", "--wait", "0.2")
     assert unanswered.returncode == 5
@@ -212,7 +213,7 @@ def test_an_agent_is_listed_by_its_key_and_found(relay: Run, served: NodeProcess
     key = str(tmp_path / "agent.key")
     address = record(relay("key", "--key", key, "--json"))["address"]
     card = ("--name", "Solar desk", "--description", "Reads reports", "--skill", "summarise=Summarises solar reports")
-    listed = record(relay("agents", "register", *card, "--key", key, "--json"))
+    listed = record(relay("agents", "register", *card, "--key", key, "--json", RELAY_INBOX_TOKEN=""))
     assert listed["status"] == "listed"
     assert record(relay("inbox", "open", "--key", key, "--json"))["address"] == address
     found = relay("agents", "find", "summarises solar reports", "--threshold", "0.5")
@@ -254,6 +255,49 @@ async def test_an_interrupted_ask_says_how_to_follow_its_message(relay: Run, ser
         _, said = await asking[0].communicate()
     assert asking[0].returncode == 130
     assert b"receipt_token: " in said
+
+
+@pytest.mark.parametrize(("program", "status"), [("cat", 0), ("{folder}/without-interpreter", 2)])
+def test_what_breaks_the_command_fails_no_attempt(
+    served: NodeProcess, tmp_path: Path, program: str, status: int
+) -> None:
+    """It used to claim one contract after the other, and to fail them all."""
+    (tmp_path / "without-interpreter").write_text("echo 3\n")
+    (tmp_path / "without-interpreter").chmod(0o755)
+    unread, output = os.pipe()
+    if program == "cat":
+        os.close(unread)  # nobody reads what the command writes
+    with Relay(served.url) as node:
+        offered = node.tasks.offer(program, "Count the apples in this picture", max_attempts=1)
+        work = [*COMMAND, "task", "work", "--publisher", program, "--exec", program.format(folder=tmp_path)]
+        done = subprocess.run(work, env=environment(served.url), stdout=output, timeout=PATIENCE, check=False)
+        left = node.tasks.get(offered["id"])
+    assert (done.returncode, left["status"], left.get("attempts", [])) == (status, "offered", [])
+
+
+async def test_a_service_that_is_no_node_is_told_from_one() -> None:
+    async with FixedAnswer(answer("200 OK", b'{"status":"ok"}')) as other:
+        doctor = await asyncio.create_subprocess_exec(
+            *COMMAND, "doctor", env=environment(other.url), stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await doctor.communicate()
+    assert (doctor.returncode, said) == (1, b"relay: the answer has no 'memory'\n")
+
+
+def test_all_messages_are_shown_in_any_encoding(
+    relay: Run, served: NodeProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the first page used to be shown, and an accent was a traceback."""
+    monkeypatch.setattr("relay_client.command.inbox.PAGE", 2)
+    with Relay(served.url) as node:
+        mine = node.inboxes.open()
+        for _ in range(3):
+            node.inboxes.send(mine["address"], "Who can count the apples?", author="Zoë")
+    words = ("inbox", "watch", mine["address"], "--token", mine["inbox_token"], "--keep")
+    assert main([*words, "--node", served.url]) == 0
+    assert capsys.readouterr().out.count("Zoë") == 3
+    shown = relay(*words, PYTHONIOENCODING="ascii")
+    assert shown.stdout.count("Zo\\xeb") == 3, shown.stderr
 
 
 def test_the_doctor_finds_a_node_well_and_says_where_there_is_none(relay: Run) -> None:
@@ -299,6 +343,10 @@ def test_what_can_never_succeed_is_wrong_usage(relay: Run, tmp_path: Path) -> No
         done = relay(*words)
         assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
         assert done.stderr.startswith("relay: ")
+    assert (
+        str(tmp_path)
+        in json.loads(relay("artifact", "get", stored, str(tmp_path / "no" / "1"), "--json").stderr)["error"]
+    )
 
 
 @pytest.mark.parametrize("proxy", ["::::", "gopher://127.0.0.1:1"])

@@ -10,7 +10,7 @@ from tests.support.client_node import begin
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
 
-from relay_client import AsyncRelay, Conflict, Unavailable, Unreachable
+from relay_client import AsyncRelay, Conflict, NotFound, Unavailable, Unreachable
 from relay_client.fast import AiohttpTransport
 from relay_client.steps import Answer, Send
 from relay_client.transport import AsyncHttpxTransport, AsyncTransport
@@ -67,6 +67,18 @@ async def test_what_must_not_be_repeated_is_tried_once(served: NodeProcess) -> N
                 with pytest.raises(expected):
                     await lossy.board.report(thread["id"], "It is spam.")
                 assert way.requests == 1
+
+
+async def test_a_refusal_that_a_lost_answer_may_explain_says_so(served: NodeProcess, transport: AsyncTransport) -> None:
+    """aiohttp used to repeat the request by itself, and nobody knew that there had been another."""
+    async with AsyncRelay(served.url) as owner:
+        mine = await owner.inboxes.open()
+    async with Misbehaving(served.port, lambda n: "pass" if n else "lose") as way:
+        async with AsyncRelay(way.url, transport=transport) as relay:
+            with pytest.raises(NotFound) as refused:
+                await relay.inboxes.close(mine["address"], mine["inbox_token"])
+        assert way.requests == 2
+    assert refused.value.may_have_happened
 
 
 async def test_a_bad_network_neither_loses_nor_doubles_a_message(served: NodeProcess) -> None:

@@ -31,6 +31,15 @@ def test_replies_go_on_after_those_that_are_hidden() -> None:
     assert since(node) == ["0", "100", "102", "103"]
 
 
+def test_a_short_page_is_not_taken_for_the_last() -> None:
+    """Two contracts of the first page were claimed just before, and the node has taken them off its list."""
+    listed = [{"id": str(number)} for number in range(70)]
+    node = Prepared({"tasks": listed[:48], "total": 70}, {"tasks": listed[48:], "total": 70})
+    with Relay(NODE, transport=node) as relay:
+        assert list(relay.tasks.all()) == listed
+    assert parse_qs(urlsplit(node.requests[1].url).query)["offset"] == ["48"]
+
+
 def test_a_reader_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -> None:
     page = {"waiting": 1, "bytes": 2, "oldest_at": None, "epoch": "1"}
     node = Prepared(

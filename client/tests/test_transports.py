@@ -1,6 +1,8 @@
 """What the transports have in common, with a real node where one takes part."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,10 +14,21 @@ from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.nodes import NodeProcess
 from tests.support.servers import eventually
 
-from relay_client import AsyncRelay, DeadlineExceeded, Relay
+from relay_client import AsyncRelay, DeadlineExceeded, Relay, UsageError
 from relay_client.fast import AiohttpTransport
 from relay_client.signing import KeyFile
 from relay_client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTransport
+
+PATIENCE = 60.0  # s anything here may take on a busy machine
+FORKING = """
+import os, sys
+from relay_client import Relay
+relay = Relay(sys.argv[1])
+relay.node.health()
+if child := os.fork():
+    os.waitpid(child, 0)
+relay.node.health()
+"""
 
 MakeTransport = Callable[..., AsyncTransport]
 
@@ -53,6 +66,31 @@ async def test_a_call_that_gets_no_connection_fails_at_its_deadline(make: MakeTr
             await first
 
 
+async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: MakeTransport) -> None:
+    """As long as a byte came now and then, the call used to wait for ever."""
+
+    ended: list[bool] = []
+
+    async def trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+            while not writer.is_closing():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.close()
+        ended.append(True)
+
+    async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with AsyncRelay(url, deadline=0.3, transport=make()) as relay:
+            with pytest.raises(DeadlineExceeded):
+                await asyncio.wait_for(relay.node.health(), PATIENCE)
+        with Relay(url, deadline=0.3) as waiting, pytest.raises(DeadlineExceeded):
+            await asyncio.wait_for(asyncio.to_thread(waiting.node.health), PATIENCE)
+        await eventually(lambda: len(ended) == 2)
+
+
 async def test_headers_may_be_added(make: MakeTransport) -> None:
     async with FixedAnswer(answer("200 OK", b"{}")) as node:
         async with AsyncRelay(node.url, transport=make(headers={"X-Team": "solar"})) as relay:
@@ -64,3 +102,42 @@ async def test_headers_may_be_added(make: MakeTransport) -> None:
     assert b"user-agent: relay-node-client/" in node.heads[0].lower()
     assert node.heads[1].lower().count(b"user-agent:") == 1
     assert b"user-agent: solar" in node.heads[1].lower()
+
+
+async def test_closing_ends_a_stream_that_is_being_read(
+    served: NodeProcess, make: MakeTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With aiohttp, its reader used to wait for ever."""
+    monkeypatch.setattr("relay_client.events.RETURN_PAUSE", 0.01)
+    async with AsyncRelay(served.url, transport=make()) as relay:
+        session = await relay.sessions.open()
+        await relay.sessions.send(session["session_id"], "one")
+        events = relay.events.follow(f"session:{session['session_id']}", cursor="earliest")
+        await anext(events)
+        following = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)  # it begins to read
+    with pytest.raises(UsageError, match="closed"):
+        await asyncio.wait_for(following, PATIENCE)
+
+
+async def test_processes_after_a_fork_share_no_connection() -> None:
+    """They used to, and each could get the other's answers."""
+    connections = 0
+    requests: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        number = connections
+        with suppress(asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                requests.append(number)
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", FORKING, url, env=environment)
+        assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
+    assert requests == [1, 2, 1]

@@ -38,6 +38,8 @@ def test_only_a_genuine_callback_for_this_host_is_taken() -> None:
         (headers, BODY, "other.example"),
         (headers, BODY + b" ", "agent.example"),
         ({**headers, "Webhook-Timestamp": str(int(time.time()) - 1000)}, BODY, "agent.example"),
+        ({**headers, "Webhook-Timestamp": "9" * 5000}, BODY, "agent.example"),
+        ({**headers, "Webhook-Id": "\udc80"}, BODY, "agent.example"),
         ({**headers, "Webhook-Signature": "v1,AAAA"}, BODY, "agent.example"),
         (signed(PUSH), PUSH, "agent.example"),
     ):

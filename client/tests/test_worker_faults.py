@@ -3,12 +3,14 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Generator
 
 import pytest
 from tests.support.nodes import NodeProcess
+from tests.support.servers import eventually
 
-from relay_client import AsyncRelay
+from relay_client import AsyncRelay, InvalidAnswer
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.tasks import ClaimedTask
 from relay_client.transport import AsyncHttpxTransport
@@ -206,3 +208,126 @@ async def test_a_loop_without_signal_handlers_is_stopped_by_a_signal(
         offered = await relay.tasks.offer("signals", TITLE)
         await asyncio.wait_for(count.until_signalled(relay), PATIENCE)
         assert (await relay.tasks.get(offered["id"]))["status"] == "completed"
+
+
+class CancelsAround(AsyncHttpxTransport):
+    """Cancels a worker some turns of the event loop after the answer to its first claim that gets a contract."""
+
+    def __init__(self, turns: int) -> None:
+        super().__init__()
+        self.work: asyncio.Task[None] | None = None
+        self._turns = turns
+
+    async def send(self, request: Send) -> Answer:
+        answer = await super().send(request)
+        if request.url.endswith("claim-next") and answer.content != b"null" and self.work:
+            self._cancel(self.work, self._turns)
+            self.work = None
+        return answer
+
+    def _cancel(self, work: "asyncio.Task[None]", turns: int) -> None:
+        if turns:
+            asyncio.get_running_loop().call_soon(self._cancel, work, turns - 1)
+        else:
+            work.cancel()
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_worker_that_is_cancelled_as_its_claim_is_answered_ends(served: NodeProcess, turns: int) -> None:
+    """The cancellation used to be lost, and the worker went on for ever, if it came at a certain turn of the loop."""
+    publisher = f"cancels {turns}"
+
+    @worker(name="sleeper", publisher_ids=[publisher])
+    async def sleep(task: ClaimedTask) -> None:
+        await asyncio.Event().wait()
+
+    transport = CancelsAround(turns)
+    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, transport=transport) as working:
+        offered = await relay.tasks.offer(publisher, TITLE)
+        transport.work = work = asyncio.create_task(sleep.serve(working))
+        await asyncio.wait({work}, timeout=PATIENCE)
+        assert work.cancelled()
+        assert (await relay.tasks.get(offered["id"]))["status"] == "offered"
+
+
+async def test_a_worker_that_is_cancelled_twice_leaves_nothing_behind(served: NodeProcess) -> None:
+    """It used to go on following its submitted results, and renewing their leases."""
+
+    @worker(name="counter", publisher_ids=["cancels twice"])
+    def count(task: ClaimedTask) -> int:
+        return 3
+
+    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url) as working:
+        offered = await relay.tasks.offer("cancels twice", TITLE, review_seconds=600)
+        before = asyncio.all_tasks()
+        work = asyncio.create_task(count.serve(working))
+        await relay.tasks.result(offered["id"], until=["submitted"], within=PATIENCE)
+        await eventually(lambda: len(asyncio.all_tasks() - before) > 2)  # also the follower
+        work.cancel()
+        await asyncio.sleep(0)
+        work.cancel()
+        await eventually(lambda: asyncio.all_tasks() == before)
+
+
+class Truncating(AsyncHttpxTransport):
+    """Cuts the end off the answer to the first claim that gets a contract."""
+
+    is_over = False
+
+    async def send(self, request: Send) -> Answer:
+        answer = await super().send(request)
+        if request.url.endswith("claim-next") and answer.content != b"null" and not self.is_over:
+            self.is_over = True
+            answer.content = answer.content[:-9]
+        return answer
+
+
+async def test_a_claim_whose_answer_is_cut_short_is_given_back(served: NodeProcess) -> None:
+    """As by a proxy that sends no length. The contract used to stay claimed with nobody working on it."""
+
+    @worker(name="counter", publisher_ids=["cuts"])
+    def count(task: ClaimedTask) -> int:
+        return 3
+
+    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, transport=Truncating()) as cut:
+        offered = await relay.tasks.offer("cuts", TITLE)
+        with pytest.raises(InvalidAnswer):
+            await count.serve(cut)
+        assert (await relay.tasks.get(offered["id"]))["status"] == "offered"
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["plain", "async"])
+async def test_what_a_function_that_ends_the_process_has_claimed_is_offered_again(
+    served: NodeProcess, is_plain: bool
+) -> None:
+    """The contract used to stay claimed; without a lease, for ever."""
+
+    def leave(task: ClaimedTask) -> None:
+        sys.exit("enough")
+
+    async def leave_beside_others(task: ClaimedTask) -> None:
+        leave(task)
+
+    publisher = f"leaves {is_plain}"
+    work = worker(name="leaver", publisher_ids=[publisher])(leave if is_plain else leave_beside_others)
+    async with AsyncRelay(served.url) as relay:
+        offered = await relay.tasks.offer(publisher, TITLE)
+        with pytest.raises(SystemExit):
+            await work.serve(relay)
+        assert (await relay.tasks.get(offered["id"]))["status"] == "offered"
+
+
+async def test_a_function_may_raise_stop_iteration(served: NodeProcess) -> None:
+    """The worker used to wait for ever, and to renew the lease."""
+
+    @worker(name="counter", publisher_ids=["iterates"])
+    def first(task: ClaimedTask) -> str:
+        return next(iter(task["input_artifact_ids"]))
+
+    async with AsyncRelay(served.url) as relay:
+        offered = await relay.tasks.offer("iterates", TITLE, max_attempts=1)
+        work = asyncio.create_task(first.serve(relay))
+        ended = await relay.tasks.result(offered["id"], within=PATIENCE)
+        first.stop()
+        await work
+    assert ended["status"] == "failed"

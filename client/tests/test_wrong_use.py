@@ -1,15 +1,17 @@
 """What can never succeed is raised at once and not retried: wrong addresses, texts and answers."""
 
 import asyncio
+import pickle
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from tests.support.fixed_answer import FixedAnswer, answer
 
-from relay_client import AsyncRelay, InvalidAnswer, Refused, Relay, UsageError
+from relay_client import AsyncRelay, InvalidAnswer, InvalidRequest, Refused, Relay, UsageError
 from relay_client.events import Events
 from relay_client.fast import AiohttpTransport
 from relay_client.steps import Send
@@ -74,6 +76,31 @@ def test_what_cannot_be_sent_is_refused(call: Callable[[Relay], object]) -> None
         call(relay)
 
 
+def test_a_name_that_no_host_can_have_cannot_be_reached() -> None:
+    """It used to raise UnicodeError."""
+    for name in ("a..b", f"{'a' * 64}.example", "xn--a"):
+        with Relay(f"http://{name}") as relay, pytest.raises(UsageError):
+            relay.node.health()
+
+
+async def test_a_name_that_no_host_can_have_cannot_be_reached_beside_others() -> None:
+    async with AsyncRelay("http://a..b", transport=AiohttpTransport()) as relay:
+        with pytest.raises(UsageError):
+            await relay.node.health()
+
+
+async def test_a_refusal_can_be_passed_between_processes(transport: AsyncTransport) -> None:
+    """A pool of processes used to break, or to hang, when a call in one of them was refused."""
+    async with FixedAnswer(MOVED) as other, AsyncRelay(other.url, transport=transport) as relay:
+        with pytest.raises(Refused) as refused:
+            await relay.node.health()
+    refused.value.may_have_happened = True
+    passed = pickle.loads(pickle.dumps(refused.value))
+    assert (type(passed), str(passed), passed.status) == (Refused, str(refused.value), 301)
+    assert passed.headers["location"] == "https://node.example/moved"
+    assert passed.may_have_happened
+
+
 def test_unknown_parameters_raise_type_error() -> None:
     with Relay(NODE) as relay, pytest.raises(TypeError, match="status_code"):
         relay.tasks.get("1", status_code=1)  # pyright: ignore[reportCallIssue]
@@ -125,8 +152,33 @@ async def test_an_answer_of_something_else_is_no_success(transport: AsyncTranspo
                 await asyncio.wait_for(asking, PATIENCE)
 
 
-async def test_lines_that_are_no_events_raise(transport: AsyncTransport) -> None:
-    lines = answer("200 OK", b"no event\n", "Content-Type: application/x-ndjson")
+@pytest.mark.parametrize("content", [b"", b"null", b"[]", b"{}", b'{"status":"ok"}', b"[" * 100_000])
+async def test_json_of_something_else_is_no_success(transport: AsyncTransport, tmp_path: Path, content: bytes) -> None:
+    """It used to raise KeyError, TypeError and RecursionError."""
+    async with FixedAnswer(answer("200 OK", content)) as other, AsyncRelay(other.url, transport=transport) as relay:
+        for asking in (
+            relay.artifacts.upload(b"name", "desk"),
+            relay.artifacts.download("1", tmp_path / "copy"),
+            anext(relay.sessions.lines("1")),
+            anext(relay.board.threads()),
+            anext(relay.inboxes.messages("address", "token")),
+        ):
+            with pytest.raises(InvalidAnswer):
+                await asyncio.wait_for(asking, PATIENCE)
+
+
+@pytest.mark.parametrize("detail", ['["text"]', '[{"msg": "text"}]', '[{"loc": 1, "msg": "text"}]', "[" * 100_000])
+async def test_a_refusal_may_have_any_content(transport: AsyncTransport, detail: str) -> None:
+    """It used to raise TypeError, KeyError and RecursionError."""
+    refusal = answer("422 Unprocessable Content", f'{{"detail": {detail}}}'.encode())
+    async with FixedAnswer(refusal) as other, AsyncRelay(other.url, transport=transport) as relay:
+        with pytest.raises(InvalidRequest):
+            await relay.node.health()
+
+
+@pytest.mark.parametrize("line", [b"no event", b"[]", b""])
+async def test_lines_that_are_no_events_raise(transport: AsyncTransport, line: bytes) -> None:
+    lines = answer("200 OK", line + b"\n", "Content-Type: application/x-ndjson")
     async with FixedAnswer(lines) as other, AsyncRelay(other.url, transport=transport) as relay:
         with pytest.raises(InvalidAnswer):
             await asyncio.wait_for(followed(relay), PATIENCE)

@@ -4,15 +4,14 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
-from pathlib import Path
 
 from relay_client.client import PATIENCE
 from relay_client.command import agents, artifacts, board, inbox, node, tasks
 from relay_client.command.completion import SHELLS, script
 from relay_client.command.dashed import parsed
-from relay_client.command.output import error, note
-from relay_client.command.parser import common
-from relay_client.errors import DeadlineExceeded, RelayError, Unreachable, UsageError
+from relay_client.command.output import error, note, prepare
+from relay_client.command.parser import common, environment
+from relay_client.errors import DeadlineExceeded, InvalidAnswer, RelayError, Unreachable, UsageError
 from relay_client.version import __version__
 
 OK, REFUSED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 5
@@ -36,8 +35,8 @@ def parser() -> ArgumentParser:
     made.add_argument("--version", action="version", version=__version__)
     common(made)
     made.set_defaults(
-        node=os.environ.get("RELAY_NODE") or NODE,
-        key=os.environ.get("RELAY_KEY"),
+        node=environment("RELAY_NODE") or NODE,
+        key=environment("RELAY_KEY"),
         timeout=PATIENCE.deadline,
         json=False,
     )
@@ -52,9 +51,7 @@ def parser() -> ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    for name in ("stdout", "stderr"):  # closed by whoever started this: discard what is written
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # for as long as the process runs
+    prepare()
     made = parser()
     given = parsed(made, sys.argv[1:] if arguments is None else arguments)
     try:
@@ -75,6 +72,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return UNREACHABLE
     except RelayError as refused:
         error(given, refused)
+        return REFUSED
+    except KeyError as missing:  # in an answer
+        error(given, InvalidAnswer(f"the answer has no {missing}"))
         return REFUSED
     except BrokenPipeError:  # whoever reads our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,12 +1,11 @@
 """`relay agents`: who can do this, and what can you do?"""
 
-import os
 from argparse import Namespace
 from typing import Any
 
 from relay_client.agents import card
 from relay_client.command.output import nothing_found, show
-from relay_client.command.parser import Commands, command, connected, group, json_of
+from relay_client.command.parser import Commands, command, connected, environment, group, json_of
 from relay_client.errors import UsageError
 
 
@@ -24,7 +23,7 @@ def add(commands: Commands) -> None:
     register.add_argument("--name")
     register.add_argument("--description")
     register.add_argument("--skill", action="append", metavar="NAME=MEANING", help="as often as you like")
-    register.add_argument("--token", default=os.environ.get("RELAY_INBOX_TOKEN"), help="of your inbox; else --key")
+    register.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="of your inbox; else --key")
 
 
 def _find(given: Namespace) -> None:

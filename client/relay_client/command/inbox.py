@@ -1,17 +1,17 @@
 """`relay ask` and `relay inbox`."""
 
-import os
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from relay_client.client import Relay
 from relay_client.command.output import fields, note, show
-from relay_client.command.parser import Commands, command, connected, group, signer, text_of
+from relay_client.command.parser import Commands, command, connected, environment, group, signer, text_of
 from relay_client.command.running import run, words_of
 from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused, UsageError
 from relay_client.inboxes import InboxMessage, Settled
 
 ANSWER_SECONDS = 300.0
+PAGE = 100  # messages read at once
 SETTLE_TRIES = 1000  # as many as there is time for: the work is done
 UNFIT = (413, 422)
 """Statuses with which the node refuses a reply that is too large or malformed."""
@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
     opening.add_argument("--description", help="what one may write to it for")
     opening.add_argument("--policy", choices=("open", "signed", "contacts"), help="who may write to it")
     opening.add_argument("--contact", action="append", metavar="ADDRESS", help="may write to it; as often as you like")
-    opening.add_argument("--token", default=os.environ.get("RELAY_INBOX_TOKEN"), help="of the inbox to be renewed")
+    opening.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="of the inbox to be renewed")
     watch = command(inbox, "watch", _watch, "take messages as they come, and settle them")
     watch.add_argument(
         "--exec",
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     closing = command(inbox, "close", _close, "close your inbox: what it holds ends as expired")
     for owned in (watch, closing):
         owned.add_argument(
-            "address", nargs="?", default=os.environ.get("RELAY_INBOX"), help="else RELAY_INBOX, or of the key"
+            "address", nargs="?", default=environment("RELAY_INBOX"), help="else RELAY_INBOX, or of the key"
         )
         owner_options(owned)
 
@@ -52,7 +52,7 @@ def message_options(made: ArgumentParser) -> None:
     """What a message may have besides its text."""
     made.add_argument("--subject")
     made.add_argument("--author", help="your name; nobody checks it")
-    made.add_argument("--reply-to", metavar="ADDRESS", default=os.environ.get("RELAY_INBOX"), help="your own inbox")
+    made.add_argument("--reply-to", metavar="ADDRESS", default=environment("RELAY_INBOX"), help="your own inbox")
     made.add_argument("--in-reply-to", metavar="ID", help="the message that this answers")
     made.add_argument("--thread", help="a name for messages that belong together")
     made.add_argument("--artifact", action="append", metavar="ID", help="as often as you like")
@@ -60,7 +60,7 @@ def message_options(made: ArgumentParser) -> None:
 
 def owner_options(made: ArgumentParser) -> None:
     """The proof that an inbox is yours."""
-    made.add_argument("--token", default=os.environ.get("RELAY_INBOX_TOKEN"), help="else RELAY_INBOX_TOKEN, or --key")
+    made.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="else RELAY_INBOX_TOKEN, or --key")
 
 
 def send(given: Namespace) -> None:
@@ -104,8 +104,7 @@ def _watch(given: Namespace) -> None:
     words = None if given.exec is None else words_of(given.exec)
     with connected(given) as relay:
         if given.keep:
-            for message in relay.inboxes.read(address, given.token, limit=100)["messages"]:
-                _show(given, message)
+            _show_all(relay, given, address)
             return
         relay.node.health()  # fail if the node is away now; later it is waited for
         for count, message in enumerate(relay.inboxes.messages(address, given.token, settle=False), 1):
@@ -116,6 +115,14 @@ def _watch(given: Namespace) -> None:
                 _settle(relay, given, address, message, "done")
             if count == given.number:
                 return
+
+
+def _show_all(relay: Relay, given: Namespace, address: str) -> None:
+    since = 0
+    while (page := relay.inboxes.read(address, given.token, since_seq=since, limit=PAGE))["messages"]:
+        for message in page["messages"]:
+            _show(given, message)
+        since = page["next_since_seq"]
 
 
 def _show(given: Namespace, message: InboxMessage) -> None:

@@ -1,9 +1,12 @@
 """What the command writes: for people, or as lines of JSON. Strangers' texts lose what a terminal would act on."""
 
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 from unicodedata import category
 
@@ -12,6 +15,16 @@ from relay_client.errors import Refused
 from relay_client.tasks import TaskHits
 
 BAR = 30  # characters
+
+
+def prepare() -> None:
+    """Let standard output and standard error take whatever is written."""
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        if stream is None:  # closed by whoever started this: discard what is written
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115  # for as long as the process runs
+        elif isinstance(stream, TextIOWrapper):  # its encoding may lack characters that strangers wrote
+            stream.reconfigure(errors="backslashreplace")
 
 
 def show(given: Namespace, record: Any, text: str | None = None) -> None:
@@ -47,9 +60,9 @@ def nothing_found(given: Namespace, found: AgentHits | TaskHits) -> None:
 def error(given: Namespace, wrong: Exception) -> None:
     """Write what went wrong."""
     if given.json:
-        said: dict[str, Any] = {"error": wrong.args[0] if wrong.args else type(wrong).__name__}
+        said: dict[str, Any] = {"error": str(wrong)}
         if isinstance(wrong, Refused):
-            said |= {"status": wrong.status, "code": wrong.code, "request_id": wrong.request_id}
+            said |= {"error": wrong.args[0], "status": wrong.status, "code": wrong.code, "request_id": wrong.request_id}
         sys.stderr.write(json.dumps(said) + "\n")
     else:
         note(f"relay: {wrong}")

@@ -1,6 +1,7 @@
 """What all parts of the command share: how they are added, the node, the key, the texts that are given."""
 
 import json
+import os
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Callable
@@ -42,6 +43,11 @@ def common(made: ArgumentParser) -> None:
         "--timeout", metavar="SECONDS", type=float, default=SUPPRESS, help="for one request and its repeats"
     )
     made.add_argument("--json", action="store_true", default=SUPPRESS, help="one line of JSON for each thing")
+
+
+def environment(name: str) -> str | None:
+    """What a variable of the environment says; None if it is not set, or empty."""
+    return os.environ.get(name) or None
 
 
 def group(commands: Commands, name: str, help: str) -> Commands:  # noqa: A002

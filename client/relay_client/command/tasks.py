@@ -8,8 +8,9 @@ from typing import Any
 
 from relay_client.client import AsyncRelay
 from relay_client.command.output import note, nothing_found, show
-from relay_client.command.parser import Commands, command, connected, group, json_of, signer, text_of
+from relay_client.command.parser import TRIES, Commands, command, connected, group, json_of, signer, text_of
 from relay_client.command.running import run, words_of
+from relay_client.errors import UsageError
 from relay_client.tasks import ClaimedTask
 from relay_client.worker import TaskFailed, TaskReleased, Worker
 
@@ -91,15 +92,21 @@ def _find(given: Namespace) -> None:
 def _work(given: Namespace) -> None:
     words = words_of(given.exec)
     left = given.number
+    broken: Exception | None = None
 
     def work(task: ClaimedTask) -> Any:
-        nonlocal left
+        nonlocal left, broken
         left -= 1
         if left == 0:
             worker.stop()
         shown = {name: value for name, value in task.items() if name != "claim_token"}
-        show(given, shown, f"claimed {task['id']} {task['title']}")
-        ended = run(words, shown, RELAY_TASK_ID=task["id"])
+        try:
+            show(given, shown, f"claimed {task['id']} {task['title']}")
+            ended = run(words, shown, RELAY_TASK_ID=task["id"])
+        except (OSError, UsageError) as wrong:  # nobody reads our output, or the program cannot be run
+            broken = wrong
+            worker.stop()
+            raise TaskReleased from wrong
         if ended.status in INTERRUPTED:
             worker.stop()
             raise TaskReleased
@@ -111,10 +118,12 @@ def _work(given: Namespace) -> None:
 
     async def serve() -> None:
         async with AsyncRelay(given.node, deadline=given.timeout, signer=signer(given)) as relay:
-            await relay.node.health()  # fail if the node is away now; later it is waited for
+            await relay.with_options(tries=TRIES).node.health()  # fail if the node is away now; later it is waited for
             await worker.until_signalled(relay)
 
     asyncio.run(serve())
+    if broken:
+        raise broken
 
 
 def _result(output: str) -> Any:
