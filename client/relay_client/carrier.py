@@ -224,4 +224,4 @@ def _is_worth_repeating(repeat: Repeat, error: Refused) -> bool:
 
 def _retry_after(answer: Answer) -> float:
     said = answer.headers.get("retry-after", "")
-    return float(said) if said.isdigit() else 0.0
+    return float(said) if said.isdecimal() else 0.0

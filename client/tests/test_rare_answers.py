@@ -81,7 +81,7 @@ def test_an_upload_that_is_refused_at_once_is_not_taken_for_done() -> None:
 
 LATER = Answer(429, {"retry-after": "7"}, b"")
 TRIES = 3
-BROKEN = Answer(500, {}, b"")
+BROKEN = Answer(500, {"retry-after": "²"}, b"")  # no number
 LED = Answer(307, {"location": "http://s3.example/1"}, b"")
 BYTES = Answer(200, {}, DATA)
 
