@@ -1,5 +1,6 @@
 """Artifacts whose bytes are in a bucket of a real S3 service (OpenStack Swift): the node never sees them."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import httpx2
@@ -10,7 +11,7 @@ from node.store import ids, keys
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, complete, node_on, read, refused, registered, verified
 from tests.artifacts.swift import BUCKET, Swift
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import PATIENCE, NodeUnderTest
 from tests.support.servers import RedisServer
 
 
@@ -72,11 +73,9 @@ async def test_what_was_rejected_and_uploaded_again_is_removed_once_no_url_is_le
     assert again.status_code == 200
     due = keys.artifacts(ids.partition_of_id(artifact["id"]))
     await node.store.command("ZADD", due, 1, artifact["id"])
-    async with node.worker():
+    async with node.worker(), asyncio.timeout(PATIENCE):
         assert (await read(node, artifact))["status"] == "rejected"
-        for _ in range(1000):
-            if await blobs.size(artifact["id"]) is None:
-                break
+        while await node.store.command("ZSCORE", due, artifact["id"]) is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
     assert await blobs.size(artifact["id"]) is None
     await blobs.close()
-    assert await node.store.command("ZSCORE", due, artifact["id"]) is None
