@@ -37,8 +37,13 @@ UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeErr
 """What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
 
 OF_A_CLAIM = {
-    *("assignee_id", "claimed_at", "lease_expires_at", "claim"),
-    *("submitted_at", "review_ends_at", "result_payload"),
+    "assignee_id",
+    "claimed_at",
+    "lease_expires_at",
+    "claim",
+    "submitted_at",
+    "review_ends_at",
+    "result_payload",
 }
 """Fields of a contract that are not imported unless it is over. With a review it would complete by itself."""
 

@@ -1,7 +1,11 @@
-"""Prints what the faults cost at the end of the run."""
+"""A disk with faults, and a report of what the faults cost at the end of the run."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.faults.losing_disk import LosingDisk
 from tests.faults.report import ROWS, table
 
 
@@ -11,3 +15,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for line in table(ROWS):
             terminalreporter.line(line)
         terminalreporter.line(f"{sum(row.acknowledged for row in ROWS)} writes were acknowledged.")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[LosingDisk]:
+    """A disk that can be full and lose its power."""
+    with LosingDisk(tmp_path / "disk") as disk:
+        yield disk

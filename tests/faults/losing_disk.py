@@ -1,10 +1,14 @@
 """A disk that can be full, and forgets at a power loss what was not fsynced: its mount (`losing_filesystem.py`)."""
 
 import os
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
+
+import pytest
 
 from tests.support.servers import PATIENCE, until
 
@@ -19,6 +23,20 @@ POWER = "user.power"
 
 ROOM = "user.room"
 """Extended attribute of the root: while it is `none`, nothing can be written."""
+
+
+def without_fuse() -> str:
+    """Why there can be no such disk here; empty if there can."""
+    if shutil.which("fusermount3") is None or find_spec("mfusepy") is None:
+        return "fuse3 or mfusepy is not installed"
+    try:
+        os.close(os.open("/dev/fuse", os.O_RDWR))
+    except OSError as error:
+        return f"/dev/fuse: {error.strerror}"
+    return ""
+
+
+needs_fuse = pytest.mark.skipif("CI" not in os.environ and bool(without_fuse()), reason=without_fuse())
 
 
 class LosingDisk:

@@ -1,7 +1,6 @@
 """The disk of a node is full, and later it has room again: nothing acknowledged is lost, and nobody has to help."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,19 +13,12 @@ from node.config import ConfigError, Settings
 from node.run.embedded_redis import Embedded, EmbeddedError
 from node.run.keychain import environment
 from node.store import connect
-from tests.faults.losing_disk import LosingDisk
-from tests.faults.test_power_loss import without_fuse
+from tests.faults.losing_disk import LosingDisk, needs_fuse
 from tests.faults.test_processes import HELLO, call
 from tests.support.nodes import NodeProcess
 from tests.support.servers import until
 
-pytestmark = pytest.mark.skipif("CI" not in os.environ and bool(without_fuse()), reason=without_fuse())
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LosingDisk]:
-    with LosingDisk(tmp_path / "disk") as disk:
-        yield disk
+pytestmark = needs_fuse
 
 
 def test_a_node_whose_disk_was_full_goes_on_by_itself_with_all_that_it_acknowledged(disk: LosingDisk) -> None:

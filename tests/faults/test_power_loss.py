@@ -4,16 +4,13 @@ The embedded Redis runs on a disk that forgets what was not fsynced (`losing_dis
 """
 
 import os
-import shutil
 import time
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from node.run.embedded_redis import Embedded
-from tests.faults.losing_disk import LosingDisk
+from tests.faults.losing_disk import LosingDisk, needs_fuse
 from tests.faults.report import ROWS, Row
 from tests.faults.writers import Writers, kept, unlimited
 from tests.support.node_under_test import running, until
@@ -23,24 +20,7 @@ TIMES = 5 if FULL else 1
 WRITES = 1_500 if FULL else 200
 
 
-def without_fuse() -> str:
-    """Why there can be no such disk here; empty if there can."""
-    if shutil.which("fusermount3") is None or find_spec("mfusepy") is None:
-        return "fuse3 or mfusepy is not installed"
-    try:
-        os.close(os.open("/dev/fuse", os.O_RDWR))
-    except OSError as error:
-        return f"/dev/fuse: {error.strerror}"
-    return ""
-
-
-pytestmark = pytest.mark.skipif("CI" not in os.environ and bool(without_fuse()), reason=without_fuse())
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LosingDisk]:
-    with LosingDisk(tmp_path / "disk") as disk:
-        yield disk
+pytestmark = needs_fuse
 
 
 def test_the_disk_keeps_what_was_synced_and_forgets_the_rest(disk: LosingDisk) -> None:
