@@ -49,11 +49,6 @@ BACKPRESSURE = 4096
 RESPAWN_SECONDS = 0.2
 """Pause before a web process that died is replaced."""
 
-KILL_SECONDS = 7
-"""How long a stopping web process may finish what is in flight: a body that does not arrive is given up after 5 s, and
-the whole node must be gone after 10 s.
-"""
-
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 BLOCKED_SECONDS = 0.25
@@ -98,7 +93,6 @@ def web(settings: Settings, app: str = APP) -> None:
         log_dictconfig=log.standard_library(settings.log),
         respawn_failed_workers=True,
         respawn_interval=RESPAWN_SECONDS,
-        workers_kill_timeout=KILL_SECONDS,
     )
     with reporting(settings, "web") as folder:
         current = Reloading(msgspec.structs.replace(settings, metrics_dir=folder))

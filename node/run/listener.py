@@ -15,8 +15,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from typing import Any, cast
 
+import structlog
 from granian._granian import SocketHolder
 from granian.server.mp import MPServer, WorkerProcess
 
@@ -36,8 +39,15 @@ UNREAD_MS = 30_000
 """How long a client may read nothing of a response before the kernel ends the connection, in milliseconds. Granian
 would keep what it has not sent for ever, 2 MB and more of each connection."""
 
+KILL_SECONDS = 7
+"""How long a stopping web process may finish what is in flight: a body that does not arrive is given up after 5 s, and
+the whole node must be gone after 10 s.
+"""
+
 HANDED_DOWN = "NODE_LISTENERS"
 """The variable in which a child of the supervisor finds the file descriptors of the sockets, separated by commas."""
+
+logger = structlog.stdlib.get_logger("node.run.listener")
 
 
 class AddressInUse(ConfigError):
@@ -133,6 +143,23 @@ class Server(MPServer):
     def _drop_shared_socket(self) -> None:
         for each in self._listeners:
             each.close()
+
+    def _stop_workers(self) -> None:
+        """End all web processes: ask them to, and kill those that are still there after KILL_SECONDS.
+
+        Granian asks `multiprocessing` whether one lives. That says yes of a process which the thread that watches it
+        has reaped in this moment, and one that ended in order would be reported as killed. The sentinel is exact.
+        """
+        for each in self.wrks:
+            each.terminate()
+        deadline = time.monotonic() + KILL_SECONDS
+        for each in self.wrks:
+            inner = cast("BaseProcess", each.inner)  # pyright: ignore[reportUnknownMemberType]
+            if not wait([inner.sentinel], max(0.0, deadline - time.monotonic())):
+                logger.warning("web process killed: it did not stop in time", child_pid=inner.pid)
+                each.kill()
+            inner.join()
+        self.wrks.clear()
 
 
 def _load_without(others: Sequence[socket.socket], load: Callable[[], Any]) -> Any:

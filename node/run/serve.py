@@ -52,7 +52,7 @@ PROBE_TIMEOUT = 1.0
 KILL_AFTER = {"web": 7.8, "worker": 8.6, "metrics": 9.0, "redis": 9.4}
 """When a child that is still there is killed, in seconds after SIGTERM and RELAY_DRAIN_SECONDS; all within 10 s.
 
-They are stopped in this order. Granian kills a stuck web process at launch.KILL_SECONDS, before the first of these.
+They are stopped in this order. Before the first of these, at listener.KILL_SECONDS, a stuck web process is killed.
 """
 
 Spawn = Callable[[], subprocess.Popen[bytes]]

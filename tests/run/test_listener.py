@@ -1,12 +1,18 @@
-"""Listening sockets: what the connections that are accepted from them inherit."""
+"""Listening sockets: what the connections that are accepted from them inherit, and how those that accept are ended."""
 
 import errno
+import os
 import select
+import signal
 import socket
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
+from multiprocessing.process import BaseProcess
 
 import pytest
+from granian.server.mp import WorkerProcess
+from structlog.testing import capture_logs
 
 from node.run import listener
 from tests.support.nodes import PATIENCE
@@ -29,3 +35,51 @@ def test_a_client_that_takes_nothing_of_an_answer_is_cut_off(monkeypatch: pytest
         ended.register(accepted, 0)  # of errors alone
         assert ended.poll(PATIENCE * 1000)
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ETIMEDOUT
+
+
+class Accepting(WorkerProcess):
+    """A worker of Granian that only waits, and that nothing watches."""
+
+    inner: BaseProcess
+
+    def __init__(self, server: listener.Server) -> None:
+        super().__init__(server, 0, signal.pause, ())  # pyright: ignore[reportUnknownMemberType]
+        self.inner.start()
+        server.wrks.append(self)
+
+    @property
+    def pid(self) -> int:
+        return self.inner.pid or 0
+
+
+@pytest.fixture
+def server() -> Iterator[listener.Server]:
+    with ExitStack() as sockets:
+        yield listener.Server(
+            "module:app", [sockets.enter_context(each) for each in listener.listen("127.0.0.1", free_port(), 1)]
+        )
+
+
+def test_a_web_process_whose_exit_status_another_thread_has_taken_is_not_reported_as_killed(
+    server: listener.Server,
+) -> None:
+    ended = Accepting(server)
+    os.kill(ended.pid, signal.SIGTERM)
+    os.waitpid(ended.pid, 0)
+    assert ended.is_alive()  # so `multiprocessing` says, until the thread that took the status has stored it
+    with capture_logs() as logged:
+        server._stop_workers()  # pyright: ignore[reportPrivateUsage] - Granian calls it
+    assert not logged
+    assert not server.wrks
+
+
+def test_a_web_process_that_does_not_stop_is_killed_and_reported(
+    server: listener.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "KILL_SECONDS", 0)
+    stuck = Accepting(server)
+    os.kill(stuck.pid, signal.SIGSTOP)
+    with capture_logs() as logged:
+        server._stop_workers()  # pyright: ignore[reportPrivateUsage] - Granian calls it
+    assert [line["child_pid"] for line in logged] == [stuck.pid]
+    assert stuck.inner.exitcode == -signal.SIGKILL

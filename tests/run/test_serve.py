@@ -193,6 +193,7 @@ def test_stalled_requests_do_not_keep_a_node_from_stopping(small: NodeProcess) -
         small.signal(signal.SIGTERM)
         assert small.wait(STOPPED_WITHIN) == 0
         assert silent.recv(1) == b""
+    assert [line["level"] for line in small.lines if line["event"].startswith("web process killed")] == ["warning"]
 
 
 def test_no_child_outlives_a_supervisor_that_was_killed(small: NodeProcess) -> None:
