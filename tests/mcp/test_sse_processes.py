@@ -50,5 +50,5 @@ async def test_open_streams_do_not_keep_a_node_from_stopping(served: NodeProcess
         async with asyncio.timeout(20):
             assert [event async for event in first] == []
             assert [event async for event in second] == []
-    assert await asyncio.to_thread(served.wait, 20) == 0
+    assert await asyncio.to_thread(served.wait) == 0
     assert not any("killed" in line["event"] for line in served.lines)
