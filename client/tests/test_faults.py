@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from tests.support.client_node import begin
 from tests.support.misbehaving import Misbehaving
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import PATIENCE, NodeProcess
 
 from relay_client import AsyncRelay, Conflict, NotFound, Unavailable, Unreachable
 from relay_client.fast import AiohttpTransport
@@ -146,7 +146,7 @@ async def test_a_restart_of_the_node_loses_and_doubles_nothing(served: NodeProce
             if number == MESSAGES // 2:
                 await asyncio.to_thread(restart, served)
             offered.append((await relay.tasks.offer("restarted", f"Count the apples in picture {number}"))["id"])
-        await asyncio.wait_for(following, 30)
+        await asyncio.wait_for(following, PATIENCE)
         page = await relay.tasks.list(publisher_id="restarted", limit=50)
     assert sorted(followed) == sorted(offered)
     assert sorted(task["id"] for task in page["tasks"]) == sorted(offered)

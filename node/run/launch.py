@@ -50,10 +50,13 @@ RESPAWN_SECONDS = 0.2
 """Pause before a web process that died is replaced."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+WEB_SIGNALS = (*STOP_SIGNALS, DRAIN, RELEASE_WAITERS)
+"""Those that a web process blocks until it has started. It unblocks SIGHUP itself (`reload.on_hangup`)."""
 
-BLOCKED_SECONDS = 0.25
-"""How long a web process goes on blocking STOP_SIGNALS after its application has started: Granian's event loop then
-stands still for a moment, in which a signal would be lost.
+BLOCKED_TURNS = 50
+"""Turns of its event loop for which a web process blocks signals after its application has started. In the third or
+fourth of them Granian ends the loop, and runs it again a moment later; a signal in between would be lost. Not a time:
+the process may be without a processor for as long.
 """
 
 APP = "node.run.web:create"
@@ -74,11 +77,11 @@ def web(settings: Settings, app: str = APP) -> None:
     settings = _prepare(settings)
     known = asyncio.run(belongs(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
-    # Every process forked from here on blocks the stop signals until it can handle them. Those sent to this process are
+    # Every process forked from here on blocks the signals until it can handle them. Those sent to this process are
     # taken by a thread (`_heed_signals`).
-    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, WEB_SIGNALS)
     hold_back()
-    for signum in (DRAIN, RELEASE_WAITERS):  # each would end a process that has no handler yet
+    for signum in (DRAIN, RELEASE_WAITERS):  # each would end this process, which has no handler
         signal.signal(signum, signal.SIG_IGN)
     server = listener.Server(
         app,
@@ -212,18 +215,27 @@ def _load(app: str, current: Reloading, parent: int) -> ASGIApp:
 
 
 def _unblocking_signals(app: ASGIApp) -> ASGIApp:
-    """The same application; BLOCKED_SECONDS after it has started, it unblocks the stop signals."""
+    """The same application; BLOCKED_TURNS after it has started, it unblocks the signals."""
 
     def wrapped(scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         async def send_on(message: Any) -> None:
+            if message["type"] != "lifespan.startup.complete":
+                return await send(message)
+            blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (*WEB_SIGNALS, signal.SIGHUP))
             await send(message)
-            if message["type"] == "lifespan.startup.complete":
-                unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, STOP_SIGNALS)
-                asyncio.get_running_loop().call_later(BLOCKED_SECONDS, unblock)
+            return _set_blocked(blocked.difference(WEB_SIGNALS), BLOCKED_TURNS)
 
         return app(scope, receive, send_on if scope["type"] == "lifespan" else send)
 
     return wrapped
+
+
+def _set_blocked(signals: set[int], turns: int) -> None:
+    """Block these signals and no others after so many turns of the event loop, also if it is ended and run again."""
+    if turns:
+        asyncio.get_running_loop().call_soon(_set_blocked, signals, turns - 1)
+    else:
+        signal.pthread_sigmask(signal.SIG_SETMASK, signals)
 
 
 async def _run_until_signal(main: WorkerMain, settings: Settings, *, known: bool) -> None:

@@ -17,12 +17,10 @@ from tests.a2a.test_inbox_agents import answered, begun, message
 from tests.inbox.calls import Json, bearer, opened, path_of
 from tests.mcp.processes import two_processes
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import PATIENCE, NodeProcess
 
 PROCESS_PREFIX = 10
 """Characters of X-Request-Id that name the process."""
-
-PATIENCE = 30.0  # s
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ async def events_of(response: httpx2.Response) -> AsyncIterator[Json]:
 
 
 async def opened_at(node: NodeProcess) -> Json:
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=PATIENCE) as client:
         return (await client.post(f"{node.url}/api/v1/inboxes", json={})).json()
 
 
@@ -62,7 +60,7 @@ async def test_who_comes_back_to_another_process_is_told_how_the_task_stands_and
             async with streamed(served, subscribe) as (other, events):
                 assert (await anext(events))["task"]["id"] == task["id"]
                 if other != first:
-                    async with httpx2.AsyncClient() as client:
+                    async with httpx2.AsyncClient(timeout=PATIENCE) as client:
                         settling = f"{inbox['url']}/messages/{task['id']}/settle"
                         done = {"status": "done", "reply": "Yes."}
                         await client.post(settling, json=done, headers=bearer(inbox["inbox_token"]))
@@ -117,7 +115,7 @@ async def test_streams_end_when_their_process_stops(served: NodeProcess) -> None
         served.signal(signal.SIGTERM)
         async with asyncio.timeout(PATIENCE):
             assert [event async for event in events] == []
-    assert await asyncio.to_thread(served.wait, PATIENCE) == 0
+    assert await asyncio.to_thread(served.wait) == 0
 
 
 async def test_a_crowd_that_comes_at_once_gets_no_more_streams_than_there_are(

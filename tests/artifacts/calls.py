@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from tests.artifacts.blobs import DATA
-from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
 
 ARTIFACTS = "/api/v1/artifacts"
@@ -74,7 +74,7 @@ async def read(node: NodeUnderTest, artifact: dict[str, Any], **query: Any) -> d
 
 async def verified(node: NodeUnderTest, artifact: dict[str, Any]) -> dict[str, Any]:
     """The manifest once a worker has verified the artifact."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (manifest := await read(node, artifact, wait=10, status="verifying"))["status"] == "verifying":
             pass
     return manifest

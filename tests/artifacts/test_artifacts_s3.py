@@ -23,7 +23,7 @@ async def node(empty_redis: RedisServer, swift: Swift) -> AsyncGenerator[NodeUnd
 
 @pytest.fixture
 async def outside() -> AsyncGenerator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=PATIENCE) as client:
         yield client
 
 

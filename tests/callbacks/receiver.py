@@ -11,7 +11,7 @@ from typing import Any, Self
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
 
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 
 Answer = Callable[[int], int]
 """The status for the n-th request, counted from 0."""
@@ -62,7 +62,7 @@ class Receiver:
         """A URL that leads here, by any name that resolves to one of the hosts."""
         return f"http://{host}:{self._port}{path}"
 
-    async def until(self, count: int, seconds: float = 20, path: str = "") -> None:
+    async def until(self, count: int, seconds: float = PATIENCE, path: str = "") -> None:
         """Wait until that many requests have come, to the path if there is one."""
         async with asyncio.timeout(seconds), self._arrived:
             await self._arrived.wait_for(lambda: (self.paths[path] if path else self.requests) >= count)

@@ -42,7 +42,7 @@ class Example:
 
     async def post(self, headers: dict[str, str], body: bytes) -> int:
         """The status with which it answers."""
-        async with httpx2.AsyncClient() as client:
+        async with httpx2.AsyncClient(timeout=PATIENCE) as client:
             return (await client.post(self.url, content=body, headers=headers)).status_code
 
 

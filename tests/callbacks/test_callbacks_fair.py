@@ -42,8 +42,7 @@ async def dns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 @pytest.fixture
 def overrides(dns: DnsServer) -> dict[str, Any]:
-    # Thirty offers at once, each with a name to look up: what that takes a busy machine is no finding here.
-    return {"callback_allow_private": True, "embedding_model": "none", "store_timeout": 5.0}
+    return {"callback_allow_private": True, "embedding_model": "none"}
 
 
 class Contracts:

@@ -31,7 +31,8 @@ def pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Reader:
-    """A receiver's owner, who reads nothing but what the links lead to."""
+    """A receiver's owner, who reads nothing but what the links lead to, and of that nothing beyond what was told: newer
+    replies, which may be there by then, have a message of their own."""
 
     def __init__(self, node: NodeUnderTest, receiver: Receiver) -> None:
         self._node = node
@@ -46,7 +47,8 @@ class Reader:
         self._followed += len(new)
         for _, message in new:
             path = message["data"]["api_url"].removeprefix("http://node.example")
-            self.read += [reply["seq"] for reply in (await self._node.client.get(path)).json()["replies"]]
+            found = (await self._node.client.get(path)).json()["replies"]
+            self.read += [reply["seq"] for reply in found if reply["seq"] <= message["data"]["seq"]]
         return len(set(self.read)) >= count
 
 

@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.lookup import MAX_ADDRESSES, MAX_ANSWER, Lookup, LookupResult, NotLookedUp, NotResolved
+from node.callbacks.lookup import (
+    LOOKUP_SECONDS,
+    MAX_ADDRESSES,
+    MAX_ANSWER,
+    Lookup,
+    LookupResult,
+    NotLookedUp,
+    NotResolved,
+)
 from tests.callbacks.dns_server import FAILS, SILENT, DnsServer
 
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
@@ -59,8 +67,7 @@ async def test_one_family_that_is_not_answered_does_not_hide_the_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some servers drop what they do not know, AAAA above all."""
-    monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 0.3)
-    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", 0.3)
+    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", LOOKUP_SECONDS)  # each is asked for once
     async with DnsServer({"agent.example": [f"60 A {V4}"]}) as server:
         server.to_lose = 1  # AAAA is asked for first
         assert await addresses(server.lookup(tmp_path), "agent.example") == {V4}

@@ -70,7 +70,7 @@ async def test_a_request_is_signed_as_the_recipe_says(served: NodeProcess, tmp_p
 
 
 async def test_a_worker_does_the_contracts_that_are_offered(served: NodeProcess, tmp_path: Path) -> None:
-    async with httpx2.AsyncClient(base_url=served.url) as client:
+    async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client:
         offers = [
             (
                 await client.post("/api/v1/tasks", json={"publisher_id": "desk", "title": title, "lease_seconds": 60})
@@ -131,7 +131,7 @@ async def test_a_receiver_takes_a_callback_of_the_node_and_nothing_else(served: 
     settings = {"CALLBACK_HOST": "127.0.0.1", "CALLBACK_PORT": str(port)}
     async with (
         running(served, "verify-a-callback", tmp_path, **settings) as receiver,
-        httpx2.AsyncClient(base_url=served.url) as client,
+        httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
         asyncio.timeout(PATIENCE),
     ):
         while not await is_listening(port):  # noqa: ASYNC110 - the condition is another process's

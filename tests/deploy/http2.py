@@ -3,7 +3,7 @@
 import socket
 import struct
 
-from tests.deploy.processes import STOPPED_WITHIN
+from tests.support.nodes import PATIENCE
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, SETTINGS = 0x0, 0x1, 0x4
@@ -16,7 +16,7 @@ class Connection:
     """A connection to a port of this machine, from an address of loopback."""
 
     def __init__(self, port: int, address: str) -> None:
-        self._link = socket.create_connection(("127.0.0.1", port), timeout=STOPPED_WITHIN, source_address=(address, 0))
+        self._link = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(address, 0))
         self._next = 1
         self._link.sendall(PREFACE + _frame(SETTINGS, 0, 0, b""))
         self._stream = self._link.makefile("rb")

@@ -78,4 +78,4 @@ def relay(port: int, text: str, **headers: str) -> dict[str, Any]:
 def ends(node: NodeProcess) -> int:
     """The status with which a process exits that is told to stop."""
     node.signal(signal.SIGTERM)
-    return node.wait(STOPPED_WITHIN)
+    return node.wait()

@@ -78,6 +78,11 @@ class Proxy:
             raise LookupError("no servers in the metrics")
         return found
 
+    def has_left(self, name: str) -> bool:
+        """Whether a node gets no more requests, and has answered all that it got."""
+        under_way = f'haproxy_server_current_sessions{{proxy="nodes",server="{name}"}} '
+        return not self.up()[name] and f"{under_way}0" in self.figures()
+
     def sees(self, *states: bool) -> None:
         """Return as soon as it knows who is there: node-1, node-2 ..."""
         expected = {f"node-{number}": state for number, state in enumerate(states, 1)}

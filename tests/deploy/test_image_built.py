@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.deploy.image import NAME, Image
-from tests.deploy.processes import HELLO, STOPPED_WITHIN, call, relay, status
+from tests.deploy.processes import HELLO, call, relay, status
 from tests.support.node_under_test import SECRET, SIGNING_KEY
 from tests.support.nodes import NodeProcess
 from tests.support.servers import RedisServer, free_port, until
@@ -113,7 +113,7 @@ def test_it_stops_when_it_is_told_and_keeps_what_it_acknowledged(image: Image, t
         until(lambda: status(node.port, "/ready") == 200, "it is ready", START)
         kept = relay(node.port, HELLO)["reference_id"]
         node.signal(signal.SIGTERM)
-        assert node.wait(STOPPED_WITHIN) == 0
+        assert node.wait() == 0
     with image.node(data, RELAY_EMBEDDING_MODEL="none").start() as node:
         until(lambda: status(node.port, "/ready") == 200, "it is ready again", START)
         assert status(node.port, f"/api/v1/relay/{kept}") == 200
@@ -132,4 +132,4 @@ def test_web_and_worker_share_a_redis_of_somebody_else(image: Image, tmp_path: P
         for part in (web, worker):
             part.signal(signal.SIGTERM)
         for part in (web, worker):
-            assert part.wait(STOPPED_WITHIN) == 0
+            assert part.wait() == 0

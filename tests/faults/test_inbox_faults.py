@@ -19,7 +19,7 @@ from tests.faults.test_processes import kill_and_replace, web_process
 from tests.faults.test_redis_faults import ALWAYS
 from tests.faults.writers import unlimited
 from tests.support.node_under_test import running
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import PATIENCE, NodeProcess
 from tests.support.servers import Cluster
 
 FULL = os.environ.get("FAULTS") == "full"
@@ -49,7 +49,7 @@ async def test_no_death_of_a_process_loses_a_message_or_settles_it_twice(tmp_pat
     with NodeProcess(tmp_path / "data") as node:
         node.start(**OFF)
         await asyncio.to_thread(node.ready)
-        async with httpx2.AsyncClient(base_url=node.url, timeout=20) as client:
+        async with httpx2.AsyncClient(base_url=node.url, timeout=PATIENCE) as client:
             async with InboxTraffic(client) as traffic:
                 await traffic.further(MESSAGES)
                 for _ in range(TIMES):

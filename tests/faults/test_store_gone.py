@@ -9,7 +9,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from node.config import Limit, Limits
+from node.config import Limit, Limits, Settings
 from node.store import StoreUnavailable, keys
 from tests.agents.calls import SUMMARISE
 from tests.inbox.calls import INBOXES, Json, opened, path_of
@@ -17,6 +17,7 @@ from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, sett
 from tests.support.servers import RedisServer, eventually
 
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
+TIMEOUT = Settings().store_timeout
 HELLO = {"message": "Hello, is anybody there who can read this?"}
 CARD: Json = {"name": "Desk", "description": "Helps with long documents.", "skills": [SUMMARISE]}
 A2A_MESSAGE: Json = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
@@ -30,7 +31,7 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
 
 @pytest_asyncio.fixture
 async def node(own_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
-    async with running(settings_for(own_redis.url, limits=NO_LIMITS)) as node:
+    async with running(settings_for(own_redis.url, store_timeout=TIMEOUT, limits=NO_LIMITS)) as node:
         yield node
 
 
@@ -79,7 +80,7 @@ async def test_the_node_serves_again_when_redis_is_back(node: NodeUnderTest, own
 
 async def test_a_node_may_start_before_its_redis(own_redis: RedisServer) -> None:
     own_redis.kill()
-    async with running(settings_for(own_redis.url)) as node:
+    async with running(settings_for(own_redis.url, store_timeout=TIMEOUT)) as node:
         assert (await node.client.get("/health")).status_code == 503
         own_redis.start()
         await until_served(node)
@@ -98,7 +99,7 @@ async def test_a_frozen_redis_costs_503_and_nothing_else(node: NodeUnderTest, ow
 
 async def test_a_waiting_sender_is_not_told_that_nothing_was_sent_when_redis_dies(own_redis: RedisServer) -> None:
     """It would otherwise send its message again."""
-    async with running(settings_for(own_redis.url, limits=NO_LIMITS)) as node:
+    async with running(settings_for(own_redis.url, store_timeout=TIMEOUT, limits=NO_LIMITS)) as node:
         inbox = await opened(node)
         sending = [
             asyncio.create_task(node.client.post(path_of(inbox, path), json=body))
@@ -140,7 +141,7 @@ async def test_beyond_the_calls_that_may_be_under_way_a_request_is_told_that_the
     own_redis: RedisServer,
 ) -> None:
     """The answer used to say that the store was out of reach, which it was not."""
-    async with running(settings_for(own_redis.url, limits=NO_LIMITS, max_in_flight=1)) as node:
+    async with running(settings_for(own_redis.url, store_timeout=TIMEOUT, limits=NO_LIMITS, max_in_flight=1)) as node:
         own_redis.pause()  # so that the first call stays under way
         *relayed, sent = await asyncio.gather(
             node.client.post("/api/v1/relay", json=HELLO),

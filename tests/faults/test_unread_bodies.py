@@ -15,7 +15,7 @@ import pytest
 from node.config import Limits
 from tests.artifacts.calls import content_digest, named
 from tests.faults.sockets import chunked, exchange, request
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import PATIENCE, NodeProcess
 
 TIMES = 80
 """Requests in a row: one in five used to end its connection unannounced."""
@@ -55,7 +55,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
         node.start(
             **limits | {"RELAY_LIMIT_ARTIFACT": "1/3600", "RELAY_WORKERS": "1", "RELAY_CLIENT_THROUGHPUT": "0"}
         ).ready()
-        with httpx2.Client(base_url=node.url) as client:
+        with httpx2.Client(base_url=node.url, timeout=PATIENCE) as client:
             headers = {"content-digest": content_digest()}
             made = [client.post("/api/v1/artifacts", json=named(), headers=headers) for _ in range(2)]
         assert [each.status_code for each in made] == [201, 429]
@@ -110,13 +110,13 @@ async def test_no_request_after_an_unread_body_is_lost(node: NodeProcess, name: 
         sent = [request(method, path.encode(), CHUNKED, *lines, body=chunked(bytes(size))) for size in SIZES]
     else:
         sent = [request(method, path.encode(), *lines, body=bytes(size)) for size in SIZES]
-    async with connection(node) as kept, asyncio.timeout(60):
+    async with connection(node) as kept, asyncio.timeout(PATIENCE):
         assert {await kept.ask(sent[number % len(sent)]) for number in range(TIMES)} == {status}
         assert kept.opened == 1
 
 
 def test_a_client_as_people_have_it_loses_no_request(node: NodeProcess) -> None:
-    with httpx2.Client(base_url=node.url, timeout=20, limits=httpx2.Limits(max_connections=1)) as client:
+    with httpx2.Client(base_url=node.url, timeout=PATIENCE, limits=httpx2.Limits(max_connections=1)) as client:
         for number in range(TIMES):
             body = bytes(SIZES[number % len(SIZES)])
             for method, path, media_type, _, status in list(CASES.values())[:4]:

@@ -29,7 +29,8 @@ Made = dict[str, str]
 
 
 def unlimited(redis_url: str, **given: Any) -> Settings:
-    """Settings of a node without limits for a single client."""
+    """Settings of a node without limits for a single client, which gives up a Redis that is gone as soon as any."""
+    given.setdefault("store_timeout", Settings().store_timeout)
     return settings_for(redis_url, limits=NO_LIMITS, **UNBOUNDED, **given)
 
 

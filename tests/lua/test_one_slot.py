@@ -22,7 +22,7 @@ from node.store.scripts import script
 from node.store.steps import Step
 from node.store.wire import Store
 from tests.agents.calls import card_of
-from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.scripts import all_scripts
 from tests.support.servers import Cluster
 from tests.tasks.calls import tasks_on
@@ -275,7 +275,7 @@ async def artifacts(node: NodeUnderTest) -> None:
     upload = await node.client.put(manifest["upload_url"], content=BYTES, headers=manifest["upload_headers"])
     assert upload.status_code == 200, upload.text
     await call(node, "POST", f"{path}/complete")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while (await call(node, "GET", f"{path}?wait=5&status=verifying"))["status"] != "available":
             pass
     store = ArtifactStore(node.store, 60, 60)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.mcp.calls import request
 from tests.mcp.processes import two_processes
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import PATIENCE, NodeProcess
 
 PROCESS_PREFIX = 10  # characters of X-Request-Id that name the process
 
@@ -25,18 +25,23 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 @asynccontextmanager
 async def opened(node: NodeProcess) -> AsyncGenerator[tuple[str, AsyncIterator[str]]]:
     """A stream: the URL of its endpoint, and the data of the events that follow."""
-    async with httpx2.AsyncClient(base_url=node.url, timeout=20) as client, client.stream("GET", "/mcp/sse") as stream:
+    async with (
+        httpx2.AsyncClient(base_url=node.url, timeout=PATIENCE) as client,
+        client.stream("GET", "/mcp/sse") as stream,
+    ):
         data = (line.removeprefix("data: ") async for line in stream.aiter_lines() if line.startswith("data: "))
         yield node.url + await anext(data), data
 
 
 async def test_replies_find_their_stream_from_any_process(served: NodeProcess) -> None:
     asked_of: set[str] = set()
-    async with asyncio.timeout(20), opened(served) as (endpoint, data):
+    async with asyncio.timeout(PATIENCE), opened(served) as (endpoint, data):
         number = 0
         while len(asked_of) < 2 or number < 10:
             number += 1
-            async with httpx2.AsyncClient() as client:  # a connection of its own, which either process may take
+            async with httpx2.AsyncClient(
+                timeout=PATIENCE
+            ) as client:  # a connection of its own, which either process may take
                 response = await client.post(endpoint, json=request("tools/list", request_id=number))
             assert response.status_code == 202
             asked_of.add(response.headers["x-request-id"][:PROCESS_PREFIX])
@@ -47,8 +52,8 @@ async def test_replies_find_their_stream_from_any_process(served: NodeProcess) -
 async def test_open_streams_do_not_keep_a_node_from_stopping(served: NodeProcess, signum: int) -> None:
     async with opened(served) as (_, first), opened(served) as (_, second):
         served.signal(signum)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             assert [event async for event in first] == []
             assert [event async for event in second] == []
-    assert await asyncio.to_thread(served.wait, 20) == 0
+    assert await asyncio.to_thread(served.wait) == 0
     assert not any("killed" in line["event"] for line in served.lines)

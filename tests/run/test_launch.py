@@ -1,16 +1,26 @@
-"""How many web processes a node has, and how much memory its Redis may use: half of what the node may."""
+"""How many web processes a node has, which signals reach them, and how much memory its Redis may use: half of what the
+node may.
+"""
 
+import asyncio
 import os
+import signal
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+import uvloop
+from granian.asgi import LifespanProtocol
 
 from node.common import control_group
+from node.common.signals import DRAIN, RELEASE_WAITERS
 from node.config import Settings
 from node.run import launch
 from node.run.embedded_redis import Embedded
+from tests.support.nodes import PATIENCE
 
 
 def eight_cores(_pid: int) -> set[int]:
@@ -50,3 +60,33 @@ def test_an_embedded_redis_may_use_half_of_the_memory_of_its_unit(unit: Path, tm
         server.start()
         store: Any = redis.Redis.from_url(server.url, decode_responses=True)  # pyright: ignore[reportUnknownMemberType]
         assert store.config_get("maxmemory") == {"maxmemory": "500000000"}
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """The event loop of a web process, in which the signals are blocked as in one that is just starting."""
+    loop = uvloop.new_event_loop()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, launch.WEB_SIGNALS)
+    yield loop
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    loop.close()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, DRAIN, RELEASE_WAITERS])
+def test_a_signal_that_comes_between_the_start_of_the_application_and_of_its_server_is_heeded(
+    loop: asyncio.AbstractEventLoop, signum: signal.Signals
+) -> None:
+    """Granian's event loop stands still then. A stop signal was lost if the process had no processor just before."""
+    heeded = asyncio.Event()
+
+    async def app(_scope: object, _receive: object, send: Any) -> None:
+        loop.add_signal_handler(signum, heeded.set)
+        await send({"type": "lifespan.startup.complete"})
+        time.sleep(0.3)  # noqa: ASYNC251 - others have the processor
+        await heeded.wait()
+
+    started = LifespanProtocol(launch._unblocking_signals(app))  # pyright: ignore[reportPrivateUsage]
+    loop.run_until_complete(started.startup())
+    signal.raise_signal(signum)
+    loop.run_until_complete(asyncio.wait_for(started.event_shutdown.wait(), PATIENCE))  # the application has ended
+    assert heeded.is_set()

@@ -23,13 +23,14 @@ SIGNING_KEY = NodeKey.generate().secret
 
 
 def settings_for(redis_url: str, **given: Any) -> Settings:
-    """Settings of a node that uses that Redis."""
+    """Settings of a node that uses that Redis, and waits longer for it than by default: the machine may be busy."""
     return Settings(
         redis_url=redis_url,
         secret=SECRET,
         signing_key=SIGNING_KEY,
         base_url="http://node.example",
         embedding_model=given.pop("embedding_model", None) or exported_model(),
+        store_timeout=given.pop("store_timeout", 5.0),
         **given,
     )
 

@@ -12,10 +12,9 @@ from typing import Any, Self
 
 from tests.support.models import exported_model
 from tests.support.node_under_test import SECRET
-from tests.support.servers import free_port, until
+from tests.support.servers import PATIENCE, free_port, until
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0  # s anything here may take on a busy machine
 
 
 class NodeProcess:

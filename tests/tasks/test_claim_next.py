@@ -19,7 +19,7 @@ from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from node.web.http import WAITING_BY_CLIENT
 from tests.support.node_under_test import NodeUnderTest, until
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, eventually
 from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, search_on, tasks_on
 
 NEXT = f"{TASKS}/claim-next"
@@ -176,13 +176,16 @@ async def test_of_many_who_wait_in_two_processes_each_contract_goes_to_one(empty
     stores = [await connect(empty_redis.url, timeout=10, max_in_flight=10_000) for _ in range(2)]
     processes = [process(store) for store in stores]
     workers = [
-        asyncio.create_task(persist(processes[number % 2][1], f"agent-{number}", 3)) for number in range(WORKERS)
+        asyncio.create_task(persist(processes[number % 2][1], f"agent-{number}", 30)) for number in range(WORKERS)
     ]
     tasks = processes[0][0]
     made = await asyncio.gather(
         *(tasks.create(NewTask("desk", "Count the panels"), None, None) for _ in range(CONTRACTS))
     )
-    got = [found for found in await asyncio.gather(*workers) if found]
+    await eventually(lambda: sum(worker.done() for worker in workers) >= CONTRACTS)
+    for worker in workers:
+        worker.cancel()
+    got = [found for found in await asyncio.gather(*workers, return_exceptions=True) if isinstance(found, str)]
     assert sorted(got) == sorted(task.id for task, _ in made)
     for store, (_, _, matching) in zip(stores, processes, strict=True):
         await matching.close()
@@ -238,7 +241,7 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting: list[asyncio.Task[Any]] = []
     for name, given in (("worker", key), ("worker", key), ("other", None)):
-        waiting.append(asyncio.create_task(claims.claim(NextClaim(name, wait=4), given)))
+        waiting.append(asyncio.create_task(claims.claim(NextClaim(name, wait=20), given)))
         await until(lambda: _waits(matching, len(waiting)))
     for _ in range(2):
         await tasks.create(NewTask("desk", "Count the panels"), None, None)
@@ -254,7 +257,7 @@ async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, 
     tasks, claims, matching = process(node.store)
     await tasks.create(NewTask("desk", "Count the panels"), None, None)
     for _ in range(4):
-        claim, _ = await claims.claim(NextClaim("worker", wait=4), None)
+        claim, _ = await claims.claim(NextClaim("worker", wait=20), None)
         assert claim is not None
         await tasks.release(claim.id, Holding(claim.claim_token))
         for _ in range(3):  # meanwhile the feed tells of it
@@ -272,7 +275,7 @@ async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, m
     for _ in range(2):
         await tasks.create(NewTask("desk", "Count the panels"), None, None)
     first, again = [(await each)[0] for each in waiting]
-    other, _ = await claims.claim(NextClaim("other", wait=4), None)
+    other, _ = await claims.claim(NextClaim("other", wait=20), None)
     assert first
     assert first == again
     assert other
@@ -308,7 +311,7 @@ async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, m
     matching = Matching(Overtaken(node.store, tasks))
     claims = ClaimsOfAny(node.store, tasks, matching, search_on(node.store, tasks), 3600)
     assert (await claims.claim(NextClaim("worker", publisher_ids=["office"]), None))[0]
-    claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=4), None)
+    claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=20), None)
     assert claim
     await matching.close()
 
