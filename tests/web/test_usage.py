@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,17 @@ async def test_what_two_processes_let_through_together_is_over_the_total_by_a_bl
         assert refused.value.code == "quota.bytes"
         await usage.settle()
     assert 100 * MAX_UNREPORTED_BYTES - 2000 <= kept <= 102 * MAX_UNREPORTED_BYTES
+
+
+async def test_the_operator_is_told_of_what_was_kept_and_not_of_what_was_refused(counts: Counts) -> None:
+    one, _ = counts.processes
+    await one.add(CLIENT, "line", 0)
+    for size in (TOTAL // 2, TOTAL, TOTAL):
+        with suppress(Refused):
+            await one.add(CLIENT, "line", size)
+    await one.settle()
+    assert one.noted == {CLIENT: await counts.told()}
+    assert await counts.told() == 2 * COSTS["line"].keeps + TOTAL // 2
 
 
 async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(counts: Counts) -> None:
