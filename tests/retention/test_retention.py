@@ -22,6 +22,8 @@ BOARD = "/api/v1/board"
 NOW = 1_800_000_000_000
 OLD = 1_000_000  # ms: in 1970
 REASON = "Two pages, please."
+TIMES = (b"created_at", b"claimed_at", b"updated_at", b"submitted_at", b"completed_at", b"canceled_at", b"expired_at")
+"""Fields of a contract."""
 
 
 @pytest.fixture
@@ -197,7 +199,7 @@ async def test_a_compacted_contract_reads_and_refuses_as_before(node: NodeUnderT
 async def end_long_ago(node: NodeUnderTest, task: dict[str, Any]) -> None:
     """Let a contract have been made and have ended in 1970."""
     fields: Any = await node.store.command("HGETALL", keys.task(task["id"]))
-    for name in (b"created_at", b"claimed_at", b"completed_at", b"canceled_at", b"expired_at"):
+    for name in TIMES:
         if name in fields[::2]:
             await node.store.command("HSET", keys.task(task["id"]), name, OLD)
     for status in ("completed", "canceled", "expired", "offered"):
@@ -230,6 +232,21 @@ async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeU
     assert found == [404, 404, 200, 200]
     assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 1
     assert (await node.client.get(f"{TASKS}?status=completed")).json()["total"] == 0
+
+
+@pytest.mark.parametrize("status", ["claimed", "in_progress", "submitted"])
+async def test_what_somebody_works_on_stays_though_a_list_that_is_behind_has_it_on_offer(
+    node: NodeUnderTest, status: str
+) -> None:
+    task = await claimed(node, review_seconds=600)
+    if status == "in_progress":
+        await act(node, task, "transition", actor_id="report-desk")
+    elif status == "submitted":
+        await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    await end_long_ago(node, task)
+    await node.store.command("ZADD", keys.tasks_with("offered"), OLD, task["id"])
+    assert await look(node, task_retention_days=30) == 0
+    assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == status
 
 
 async def test_a_contract_that_is_completed_meanwhile_stays(
