@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from node.cli import main
+from node.config import Limit, Limits
 from node.store import keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -57,7 +58,8 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
     with RedisServer(tmp_path / "redis") as server:
         monkey = pytest.MonkeyPatch()
         monkey.setenv("RELAY_REDIS_URL", server.url)
-        settings = settings_for(server.url, data_dir=tmp_path / "other")
+        free = Limits(search=Limit(0, 1), search_characters=Limit(0, 1))
+        settings = settings_for(server.url, data_dir=tmp_path / "other", limits=free)
 
         async with running(msgspec.structs.replace(settings, secret=OTHER_SECRET)) as other, other.worker():
             assert await asyncio.to_thread(main, ["admin", "import", str(half)]) == 0
@@ -72,7 +74,11 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
             async def is_listed_and_found() -> bool:
                 board = (await other.client.get(BOARD)).json()["total"]
                 tasks = (await other.client.get(f"{TASKS}?status=offered")).json()["total"]
-                return (board, tasks) == (2, 2)
+                hits = [
+                    len((await other.client.post(f"{room}/search", json={"query": query})).json()["hits"])
+                    for room, query in ((BOARD, "CSV parser"), (TASKS, "solar panels"))
+                ]
+                return (board, tasks, *hits) == (2, 2, 1, 2)
 
             await until(is_listed_and_found)
             answer = await other.client.post(f"{TASKS}/{found['claimed']}/claim", json={"assignee_id": "bob"})
