@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -15,7 +16,8 @@ from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered
 
 BOARD = "/api/v1/board"
@@ -276,6 +278,19 @@ async def test_a_compacted_contract_is_removed_too(node: NodeUnderTest) -> None:
     assert await look(node, task_retention_days=30) == 1
     assert (await node.client.get(f"{TASKS}/{task['id']}")).status_code == 404
     assert await node.store.command("EXISTS", keys.packed(task["id"])) == 0
+
+
+async def test_room_is_made_when_memory_is_full(tmp_path: Path, overrides: dict[str, Any]) -> None:
+    with RedisServer(tmp_path, "--maxmemory-policy", "noeviction") as server:
+        async with running(settings_for(server.url, **overrides)) as node:
+            await relayed(node, "Who can summarise a long report?", created_at=OLD)
+            done, offer = await finished(node, 1), await offered(node)
+            for task in (done, offer):
+                await end_long_ago(node, task)
+            server.do("CONFIG", "SET", "maxmemory", 1)
+            assert await look(node) == 2, "the thread goes, and the result is compacted"
+            assert await look(node, task_retention_days=30) == 2
+            assert await node.names("t*:{*") == []
 
 
 async def test_streams_for_the_operator_have_an_end(node: NodeUnderTest) -> None:
