@@ -162,13 +162,16 @@ async def test_judging_a_request_costs_redis_nothing(node: NodeUnderTest) -> Non
         ("2001:db8::1", "2001:db8::/64"),
         ("2001:db8::/32", "2001:db8::/32"),
         ("::ffff:192.0.2.1", "192.0.2.1/32"),
+        ("::ffff:192.0.2.0/120", "192.0.2.0/24"),
     ],
 )
 def test_a_network_has_one_name(name: str, network: str) -> None:
     assert str(network_of(name)) == network
 
 
-@pytest.mark.parametrize("name", ["", "example.com", "192.0.2", "192.0.2.1/33", "unix", "0.0.0.0/0", "::/0"])
+@pytest.mark.parametrize(
+    "name", ["", "example.com", "192.0.2", "192.0.2.1/33", "unix", "0.0.0.0/0", "::/0", "::ffff:0:0/96"]
+)
 def test_what_is_no_network_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"is not an IP address .* thumbprint of a key|is everybody"):
         network_of(name)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,6 +14,7 @@ from node.store import keys
 from node.store.cursor import TimeCursor
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
+from node.tasks.steps import task_compact
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -220,6 +221,15 @@ async def test_what_a_key_may_repeat_is_not_compacted(node: NodeUnderTest) -> No
     """A step repeated under its Idempotency-Key is answered from the hash, so the hash outlives the key."""
     await finished(node, 1)
     assert await look(node, task_hot_days=1e-9) == 0
+
+
+@pytest.mark.parametrize("since", [-1, 1], ids=["a field came", "a field went"])
+async def test_a_contract_that_has_changed_since_it_was_read_is_not_compacted(node: NodeUnderTest, since: int) -> None:
+    key, packed = keys.task((task := await finished(node, 1))["id"]), keys.packed(task["id"])
+    fields = cast("int", await node.store.command("HLEN", key))
+    reply = await node.store.run(task_compact(task=key, packed=packed, fields=fields + since, content=b"as read"))
+    assert reply == [b"changed"]
+    assert await node.store.commands([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
 
 
 async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:
