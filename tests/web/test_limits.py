@@ -4,6 +4,7 @@ from hashlib import sha256
 from typing import Any, cast
 
 import pytest
+from httpx2 import Response
 
 from node.config import Limit, Limits
 from node.sign.digest import content_digest
@@ -13,6 +14,7 @@ UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
 SPANISH = "¿Quién puede ayudarme con esta tabla?"
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
+TASK = {"publisher_id": "desk", "title": "Count the panels"}
 BYTES = b"name,size"
 ARTIFACT = {
     "publisher_id": "csv-agent",
@@ -79,7 +81,7 @@ class TestBeyondTheLimit:
             ("/api/v1/board", THREAD),
             ("/api/v1/board/<thread>/replies", {"body": "I can help"}),
             ("/api/v1/board/<thread>/report", {"reason": "It is spam."}),
-            ("/api/v1/tasks", {"publisher_id": "desk", "title": "Count the panels"}),
+            ("/api/v1/tasks", TASK),
             ("/api/v1/sessions", {}),
             ("/api/v1/sessions/<session>/messages", {"body": "a line"}),
             ("/api/v1/artifacts", ARTIFACT),
@@ -102,6 +104,42 @@ class TestBeyondTheLimit:
         refused = await node.client.post(path, json=body, headers=headers)
         assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.exceeded")
         assert await kept(node) == before
+
+
+class TestLastPlace:
+    """Whoever has had it, and not the answer, repeats the request with its Idempotency-Key."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"client_sessions": 1, "client_threads": 1, "client_tasks": 1, "client_inboxes": 1}
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/api/v1/board", THREAD),
+            ("/api/v1/tasks", TASK),
+            ("/api/v1/a2a/tasks", MESSAGE),
+            ("/api/v1/sessions", {}),
+            ("/api/v1/inboxes", {}),
+        ],
+    )
+    async def test_the_answer_is_given_again_and_counts_as_any_other(
+        self, node: NodeUnderTest, path: str, body: Any
+    ) -> None:
+        first, again, other = [
+            await node.client.post(path, json=body, headers={"idempotency-key": f"a key that nobody guesses, {which}"})
+            for which in ("mine", "mine", "another")
+        ]
+        assert first.status_code in (200, 201)
+        assert (again.status_code, again.json()) == (first.status_code, first.json())
+        assert again.headers["idempotency-replayed"] == "true"
+        assert _left(again) == _left(first) - 1
+        assert (other.status_code, other.headers["x-error-code"][:6]) == (429, "quota.")
+
+
+def _left(response: Response) -> int:
+    """Requests that the client may make, as an answer says."""
+    return int(response.headers["ratelimit"].partition(";r=")[2].partition(";")[0])
 
 
 async def kept(node: NodeUnderTest) -> dict[str, bytes]:

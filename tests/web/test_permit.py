@@ -11,6 +11,7 @@ from node.common.refusal import Invalid, Refused
 from node.config import Limit, Limits
 from node.share.capacity import Capacity
 from node.store import OutcomeUnknown, Store, StoreUnavailable, connect, ids, keys
+from node.store.idempotency import IdempotencyKey, bound_key
 from node.store.limits import LimitStore, Taken
 from node.web.deadline import Deadlines
 from node.web.http import Request
@@ -65,6 +66,10 @@ class Desk:
     async def places(self) -> int:
         """Threads that the client's quota holds."""
         return await self._size("ZCARD", keys.places(ids.home_of(CLIENT), "board", CLIENT))
+
+    async def remember(self, key: IdempotencyKey) -> None:
+        """Have something been created under a key."""
+        await self._store.command("SET", keys.idempotency(key.partition, key.scope), "", "EX", 60)
 
     async def _size(self, command: str, key: str) -> int:
         return cast("int", await self._store.command(command, key))
@@ -235,6 +240,26 @@ async def test_a_charge_that_is_refused_gives_the_place_back(desk: Desk) -> None
             await permit.hold()
             await permit.charge("thread", 100)
     assert (await desk.counted(), await desk.places()) == (1, 0)
+
+
+async def test_a_request_that_repeats_an_earlier_one_needs_no_room(desk: Desk) -> None:
+    key = bound_key("board", CLIENT, "a key that nobody guesses", b"{}")
+    assert key
+    desk.capacity.allowance = 1000  # bytes, less than a thread takes
+    with pytest.raises(Refused, match=r"quota\.bytes"):
+        async with desk.permit() as permit:
+            await permit.hold(repeats=key)
+            await permit.charge("thread", 100)
+    await desk.remember(key)
+    async with desk.permit() as permit:
+        await permit.hold(repeats=key)
+        await permit.charge("thread", 100)
+        await permit.replay()
+    assert (await desk.counted(), await desk.places()) == (2, 0)
+    desk.capacity.refused = {"thread": "memory.low"}
+    with pytest.raises(Refused, match=r"memory\.low"):
+        async with desk.permit() as permit:
+            await permit.hold(repeats=key)
 
 
 async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> None:
