@@ -233,19 +233,32 @@ async def test_the_operator_is_told_of_what_was_kept_and_not_of_what_was_refused
     assert await counts.told() == 2 * COSTS["line"].keeps + TOTAL // 2
 
 
-async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(counts: Counts) -> None:
+@pytest.mark.parametrize("client", [CLIENT, "2001:db8:1:2::/64"])
+async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(counts: Counts, client: str) -> None:
     one, _ = counts.processes
     counts.capacity.allowance = 64 * MAX_UNREPORTED_BYTES
-    await one.add(CLIENT, "line", 64 * MAX_UNREPORTED_BYTES - 200)
-    await one.add(CLIENT, "line", 900)
+    await one.add(client, "line", 64 * MAX_UNREPORTED_BYTES - 200)
+    await one.add(client, "line", 900)
     await one.settle()
-    before = await counts.told()
+    before = await counts.told(client)
     for _ in range(3):
         with pytest.raises(Refused):
-            await one.add(CLIENT, "line", 100)
-    await one.add(CLIENT, "step", 100)  # finishing goes on
+            await one.add(client, "line", 100)
+    await one.add(client, "step", 100)  # finishing goes on
     await one.add(OTHER, "line", 100)
-    assert await counts.told() == before + COSTS["step"].of(100)
+    assert await counts.told(client) == before + COSTS["step"].of(100)
+
+
+async def test_who_may_have_more_by_now_is_asked_about_again(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.web.usage.MAX_REFUSAL_SECONDS", 0.0)
+    one, _ = counts.processes
+    await one.add(CLIENT, "line", TOTAL - 200)
+    await one.add(CLIENT, "line", 900)
+    await one.settle()
+    with pytest.raises(Refused):
+        await one.add(CLIENT, "line", 100)
+    counts.capacity.allowance = 2 * TOTAL
+    await one.add(CLIENT, "line", 100)
 
 
 async def test_small_requests_of_many_clients_are_bounded_by_their_site(counts: Counts) -> None:
