@@ -199,6 +199,16 @@ async def test_small_writes_are_told_to_redis_together(counts: Counts) -> None:
     assert COSTS["line"].of(100) == COSTS["line"].keeps + 100
 
 
+async def test_a_process_that_ends_tells_what_it_has_counted(counts: Counts) -> None:
+    one, _ = counts.processes
+    running = asyncio.create_task(one.run())
+    await asyncio.sleep(0)
+    await one.add(CLIENT, "line", 100)
+    running.cancel()
+    await asyncio.wait([running])
+    assert await counts.told() == COSTS["line"].of(100)
+
+
 async def test_a_process_keeps_no_more_than_a_block_to_itself(counts: Counts) -> None:
     counts.capacity.allowance = 100 * MAX_UNREPORTED_BYTES
     one, _ = counts.processes
@@ -233,8 +243,10 @@ async def test_the_operator_is_told_of_what_was_kept_and_not_of_what_was_refused
     assert await counts.told() == 2 * COSTS["line"].keeps + TOTAL // 2
 
 
-@pytest.mark.parametrize("client", [CLIENT, "2001:db8:1:2::/64"])
-async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(counts: Counts, client: str) -> None:
+@pytest.mark.parametrize(("client", "other"), [(CLIENT, OTHER), ("2001:db8:1:2::/64", "2001:db8:1:3::/64")])
+async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(
+    counts: Counts, client: str, other: str
+) -> None:
     one, _ = counts.processes
     counts.capacity.allowance = 64 * MAX_UNREPORTED_BYTES
     await one.add(client, "line", 64 * MAX_UNREPORTED_BYTES - 200)
@@ -245,7 +257,7 @@ async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(coun
         with pytest.raises(Refused):
             await one.add(client, "line", 100)
     await one.add(client, "step", 100)  # finishing goes on
-    await one.add(OTHER, "line", 100)
+    await one.add(other, "line", 100)
     assert await counts.told(client) == before + COSTS["step"].of(100)
 
 
