@@ -59,6 +59,11 @@ class Desk:
         """Requests that took a place in the limit of the session."""
         return await self._size("LLEN", keys.rate(ids.partition_of_id(SESSION), f"line:{SESSION}", CLIENT))
 
+    async def forget(self, session_id: str) -> None:
+        """Have Redis know of no lines in a session."""
+        rate = keys.rate(ids.partition_of_id(session_id), f"line:{session_id}", CLIENT)
+        assert await self._store.command("DEL", rate) == 1
+
     async def open(self, session_id: str) -> None:
         """Have a session of that id."""
         await self._store.command("SET", keys.session(session_id), "", "EX", 60)
@@ -115,7 +120,7 @@ async def test_a_request_refused_after_it_was_counted_counts_once(desk: Desk) ->
 async def test_a_request_that_a_script_counted_is_not_counted_again(desk: Desk) -> None:
     with pytest.raises(Refused, match=r"thread\.closed"):
         async with desk.permit() as permit:
-            permit.settle(Taken(True, 2, 60.0))
+            permit.settle(Taken(True, 2, 59.1))
             raise Refused("thread.closed")
     assert await desk.counted() == 0
     assert desk.headers[b"ratelimit"] == b'"board";r=2;t=60'
@@ -163,6 +168,19 @@ async def test_a_limit_of_an_entity_is_its_own(desk: Desk) -> None:
             await permit.count()
     async with desk.permit("line", OTHER_SESSION) as permit:
         await permit.count()
+    await desk.forget(SESSION)
+    with pytest.raises(Refused, match=r"limit\.exceeded"):  # the process knows, and does not ask
+        async with desk.permit("line", SESSION):
+            pytest.fail("the block of a client that is over the limit was run")
+
+
+async def test_a_request_that_is_refunded_leaves_its_place(desk: Desk) -> None:
+    for _ in range(COUNT + 1):
+        async with desk.permit() as permit:
+            await permit.count()
+            await permit.refund()
+        assert desk.headers[b"ratelimit"].startswith(b'"board";r=%d;' % COUNT)
+    assert await desk.counted() == 0
 
 
 @pytest.mark.parametrize("refusal", [Refused("session.gone"), *REFUSALS])
