@@ -6,7 +6,8 @@ from typing import Any
 import pytest_asyncio
 
 from node.admin.console.context import NO_MEMORY
-from node.store import keys
+from node.artifacts.store import ArtifactStore
+from node.store import ids, keys
 from tests.admin.conftest import Admin
 from tests.admin.test_rooms import registered
 from tests.agents.calls import card_of, listed
@@ -57,6 +58,16 @@ async def test_what_an_operator_does_about_it_works(node: NodeUnderTest, own_red
     assert ADDRESS in ran[2].out
     noted = [each["command"] for each in (await admin("audit", "--json")).data]
     assert noted == [" ".join(words[:2]) for words in reversed(commands)]
+
+
+async def test_what_an_artifact_took_is_given_back(node: NodeUnderTest, own_redis: RedisServer) -> None:
+    artifact = (await registered(node))["id"]
+    partition = ids.partition_of_id(artifact)
+    await node.store.command("ZADD", keys.artifacts(partition), 1, artifact)
+    own_redis.do("CONFIG", "SET", "maxmemory", "1")
+    assert await ArtifactStore(node.store, 60, 60).end(artifact)
+    assert await node.store.command("HGET", keys.artifact_bytes(partition), "all") == b"0"
+    assert await node.store.command("TTL", keys.artifact(artifact)) != -1
 
 
 async def test_what_needs_memory_says_so(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:
