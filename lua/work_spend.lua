@@ -17,7 +17,8 @@ for _, place in ipairs(counts) do
   local key, most, owed = place[1], place[2], 0
   local known, since = string.match(redis.call('GET', key) or '', '^(%d+)@(%d+)$')
   if known then owed = math.max(0, known - math.floor(math.max(0, at - since) * most / window)) end
-  if amount ~= '0' then
+  -- Since a time that is to come again, as after the clock was set back, nothing would be worked off.
+  if amount ~= '0' or (since and tonumber(since) > at) then
     owed = owed + amount
     redis.call('SET', key, string.format('%.0f@%.0f', owed, at), 'PX', math.ceil(owed * window / most))
   end

@@ -160,12 +160,12 @@ class SharedTasksApi:
         async with self._limiter.permit(request, "task") as permit:
             received = await read_message(request)
             body = await request.body()
-            await permit.hold()
+            idempotency = idempotency_key(request, "a2a-task", body)
+            await permit.hold(repeats=idempotency)
             await permit.charge("task", len(body))
             await self._check_place(received.message)
             # The record shows a contract, not the message that was signed, so its proof is without the body.
             signed = await self._signatures.of(request, ())
-            idempotency = idempotency_key(request, "a2a-task", body)
             try:
                 contract, replayed = await self._tasks.create(offer_of(received), signed, idempotency, request.client)
             except Invalid as invalid:

@@ -91,10 +91,10 @@ class BoardApi:
         async with self._limiter.permit(request, "board") as permit:
             new = await read_json(request, NewThread)
             body = await request.body()
-            await permit.hold()
+            idempotency = idempotency_key(request, "board", body)
+            await permit.hold(repeats=idempotency)
             await permit.charge("thread", len(body))
             signed = await self._signatures.of(request, SHOWN)
-            idempotency = idempotency_key(request, "board", body)
             thread, replayed = await self._board.post(new, signed, idempotency, permit.client)
             if replayed:
                 await permit.replay()

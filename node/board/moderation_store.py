@@ -47,7 +47,7 @@ def report_add(
 
 @step
 def report_settle(
-    *, thread: Key, report: Key, reports: Key, events: Key, thread_id: str, seq: int, action: str
+    *, thread: Key, replies: Key, report: Key, reports: Key, events: Key, thread_id: str, seq: int, action: str
 ) -> None:
     """A reported post that the operator has looked at."""
 
@@ -107,6 +107,7 @@ class ModerationStore:
         """Take a post off the queue, hidden or not; False if nobody has reported it."""
         settling = report_settle(
             thread=keys.thread(thread_id),
+            replies=keys.replies(thread_id),
             report=keys.report(thread_id, seq),
             reports=_queue(thread_id),
             events=_events(thread_id),

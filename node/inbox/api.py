@@ -82,7 +82,7 @@ class InboxApi:
             if await self._inboxes.is_renewal(proof):
                 await permit.count()
             else:
-                place = await permit.hold(INBOX_LIFE_MS)
+                place = await permit.hold(INBOX_LIFE_MS, repeats=idempotency)
             await permit.charge("inbox", len(body))
             opened, opening = await self._inboxes.open(permit.client, place, wanted, proof, idempotency)
             if opening.replayed_at:

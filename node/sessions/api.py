@@ -47,7 +47,7 @@ class SessionsApi:
                 require_json(request)
             wanted = decode(body, NewSession, request.notes) if body else NewSession()
             idempotency = idempotency_key(request, "session", body)
-            place = await permit.hold(wanted.ttl_seconds * 1000)
+            place = await permit.hold(wanted.ttl_seconds * 1000, repeats=idempotency)
             await permit.charge("session", len(body))
             session, replayed = await self._sessions.create(permit.client, place, wanted, idempotency)
             if replayed:

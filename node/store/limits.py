@@ -14,6 +14,7 @@ from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.clock import now_ms
+from node.store.idempotency import IdempotencyKey
 from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
@@ -165,6 +166,13 @@ class LimitStore:
     async def refund(self, kind: str, client: str, taken: Taken) -> None:
         """Stop counting a request that `take` has counted. Raises StoreUnavailable."""
         await self._store.run(limit_refund(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
+
+    async def is_known(self, key: IdempotencyKey) -> bool:
+        """Whether a request with this Idempotency-Key has created something in the key's own partition.
+
+        Raises StoreUnavailable.
+        """
+        return await self._store.command("EXISTS", keys.idempotency(key.partition, key.scope)) == 1
 
     async def take_quota(
         self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, counted: bool, label: str = ""

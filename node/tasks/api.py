@@ -89,10 +89,10 @@ class TasksApi:
         async with self._limiter.permit(request, "task") as permit:
             new = await read_json(request, NewTask)
             body = await request.body()
-            await permit.hold()
+            idempotency = idempotency_key(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
+            await permit.hold(repeats=idempotency)
             await permit.charge("task", len(body))
             signed = await self._signatures.of(request, SHOWN_FIELDS)
-            idempotency = idempotency_key(request, "task", body, name=new.publisher_id, key=new.idempotency_key)
             with _named_in_body(new.idempotency_key):
                 task, replayed = await self._tasks.create(new, signed, idempotency, request.client)
             if replayed:

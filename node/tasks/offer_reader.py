@@ -12,7 +12,10 @@ CONTRACTS_AT_ONCE = 500
 
 INDEXED_AFTER = tuple(
     f"task.{what}"
-    for what in ("offered", "claimed", "released", "completed", "canceled", "failed", "expired", "forgotten")
+    for what in (
+        *("offered", "claimed", "released", "completed", "canceled", "failed", "expired"),
+        *("forgotten", "imported"),
+    )
 )
 """Events after which an offer comes or goes. What happens between claim and completion changes nothing about it."""
 

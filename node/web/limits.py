@@ -21,6 +21,7 @@ from node.share.capacity import Capacity
 from node.share.cost import Kind
 from node.store import ids
 from node.store.errors import OutcomeUnknown, StoreUnavailable
+from node.store.idempotency import IdempotencyKey
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
@@ -145,6 +146,10 @@ class Limiter:
         self.settle(request, kind, taken)
         return quota
 
+    async def is_repeated(self, key: IdempotencyKey) -> bool:
+        """Whether a request with that Idempotency-Key was answered before. Raises StoreUnavailable."""
+        return await self._store.is_known(key)
+
     async def release(self, quota: Quota) -> None:
         """Stop counting a thing that has ended early. Raises StoreUnavailable: then it counts until its time ends."""
         await self._store.release(quota)
@@ -205,7 +210,7 @@ class Permit:
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
     raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
     English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`) is not counted, and neither is one in
-    the limit of an entity that does not exist.
+    the limit of an entity that does not exist. A request that repeats an earlier one needs no room.
     """
 
     __slots__ = (
@@ -213,6 +218,7 @@ class Permit:
         "_kind",
         "_limiter",
         "_quota",
+        "_repeats",
         "_request",
         "_scope",
         "_taken",
@@ -234,6 +240,7 @@ class Permit:
         self._is_settled = settled
         """Whether the request has been counted, or must not be."""
         self._quota: Quota | None = None
+        self._repeats: IdempotencyKey | None = None
         self._taken: Taken | None = None
         self._work = work
 
@@ -270,15 +277,22 @@ class Permit:
         self._is_settled = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 
-    async def hold(self, milliseconds: int = DAY_MS, label: str = "") -> str:
+    async def hold(self, milliseconds: int = DAY_MS, label: str = "", repeats: IdempotencyKey | None = None) -> str:
         """Count the request, and for `milliseconds` the thing that it creates in its client's quota.
 
-        `label`: what the operator is told of it. Returns the name of the place in the quota, by which it can be
-        released later; empty if there is no limit. The permit releases the place if the block fails. Raises Refused
+        `label`: what the operator is told of it. `repeats`: the key under which the thing is created; if it was before,
+        the request is counted alone where there is no room. Returns the name of the place in the quota, by which it can
+        be released later; empty if there is no limit. The permit releases the place if the block fails. Raises Refused
         `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
         self._is_settled = True
-        self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds, label)
+        self._repeats = repeats
+        try:
+            self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds, label)
+        except Refused as refused:
+            if not await self._needs_no_room(refused):
+                raise
+            await self._limiter.take(self._request, self._kind)
         return self._quota.name if self._quota else ""
 
     async def charge(self, kind: Kind, size: int) -> None:
@@ -288,9 +302,10 @@ class Permit:
         """
         try:
             await self._limiter.charge(self._request, kind, size)
-        except Refused:
+        except Refused as refused:
             self._is_settled = True
-            raise
+            if not await self._needs_no_room(refused):
+                raise
 
     def spend(self, amount: int) -> None:
         """Charge the client for work that is done. The answer does not wait for Redis."""
@@ -301,6 +316,12 @@ class Permit:
         """Mark the answer as an earlier one, repeated: nothing was created, so the place is released."""
         mark_replayed(self._request)
         await self.release()
+
+    async def _needs_no_room(self, refused: Refused) -> bool:
+        """Whether what was refused for lack of the client's room is there already."""
+        if not self._repeats or not refused.code.startswith("quota."):
+            return False
+        return await self._limiter.is_repeated(self._repeats)
 
     async def release(self) -> None:
         """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""

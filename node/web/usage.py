@@ -75,12 +75,13 @@ class Usage:
         if unreported:
             del self._unreported[client]
             self._unreported_of_site[site] = of_site - unreported
-        self._note(client, unreported + used)
+        self._note(client, unreported)
         [over] = await self._store.take_bytes([Use(client, used, unreported)], total)
         if over:
             if spent:
                 self._remember(client, over)
             raise self._refused(over.wait, total)
+        self._note(client, used)
         if not is_finishing:  # room within the larger total says nothing about the usual one
             self._spent.pop(client, None)
             self._spent.pop(site, None)

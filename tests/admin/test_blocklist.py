@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from node.share.origin import ClientOrigin, contains
 from node.share.site import network_of
 from node.store import keys
 from node.store.blocked import Blocklist
@@ -162,13 +163,39 @@ async def test_judging_a_request_costs_redis_nothing(node: NodeUnderTest) -> Non
         ("2001:db8::1", "2001:db8::/64"),
         ("2001:db8::/32", "2001:db8::/32"),
         ("::ffff:192.0.2.1", "192.0.2.1/32"),
+        ("::ffff:192.0.2.0/120", "192.0.2.0/24"),
     ],
 )
 def test_a_network_has_one_name(name: str, network: str) -> None:
     assert str(network_of(name)) == network
 
 
-@pytest.mark.parametrize("name", ["", "example.com", "192.0.2", "192.0.2.1/33", "unix", "0.0.0.0/0", "::/0"])
+@pytest.mark.parametrize(
+    "name", ["", "example.com", "192.0.2", "192.0.2.1/33", "unix", "0.0.0.0/0", "::/0", "::ffff:0:0/96"]
+)
 def test_what_is_no_network_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=r"is not an IP address .* thumbprint of a key|is everybody"):
         network_of(name)
+
+
+@pytest.mark.parametrize(
+    ("wider", "name", "does"),
+    [
+        ("192.0.2.0/24", "192.0.2.7", True),
+        ("192.0.2.7", "192.0.2.0/24", False),
+        ("2001:db8::/32", "2001:db8:1:2::/64", True),
+        ("2001:db8::/32", "192.0.2.7", False),
+        ("192.0.2.0/24", "2001:db8::/64", False),
+    ],
+)
+def test_a_network_contains_those_of_its_kind(wider: str, name: str, does: bool) -> None:
+    assert contains(network_of(wider), network_of(name)) is does
+    assert ClientOrigin(network_of(wider)).covers(str(network_of(name)), None) is does
+
+
+@pytest.mark.parametrize(
+    ("name", "client"),
+    [("192.0.2.7", "192.0.2.7"), ("192.0.2.0/31", ""), ("2001:db8::7", "2001:db8::/64"), ("2001:db8::/63", "")],
+)
+def test_only_a_network_of_one_client_names_it(name: str, client: str) -> None:
+    assert ClientOrigin(network_of(name)).client == client

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from node.cli import main
-from node.store import keys
+from node.config import Limit, Limits
+from node.retention.rules import retention_of
+from node.store import ids, keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -29,8 +31,9 @@ async def filled(node: NodeUnderTest, admin: Admin) -> dict[str, Any]:
     message = (await node.client.post("/api/v1/relay", json=sent)).json()["reference_id"]
     hidden = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
     await admin("threads", "hide", hidden, f"{thread}:2")
-    offer, taken = await offered(node), await claimed(node)
-    paths = [f"{BOARD}/{thread}", f"/api/v1/relay/{message}", f"{TASKS}/{offer['id']}"]
+    offer, taken, done = await offered(node), await claimed(node), await claimed(node)
+    await act(node, done, "complete", claim_token=done["claim_token"], result_payload=1)
+    paths = [f"{BOARD}/{thread}", f"/api/v1/relay/{message}", f"{TASKS}/{offer['id']}", f"{TASKS}/{done['id']}"]
     return {
         "reads": {path: (await node.client.get(path)).json() for path in paths},
         "hidden": hidden,
@@ -48,7 +51,7 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
         await until(is_listed)
     file = tmp_path / "export.jsonl"
     ran = await admin("export", str(file), "--json")
-    assert (ran.status, ran.data) == (0, {"reply": 2, "task": 2, "thread": 3})
+    assert (ran.status, ran.data) == (0, {"reply": 2, "task": 3, "thread": 3})
     header, *lines = file.read_text().splitlines()
     assert (json.loads(header)["format"], json.loads(header)["version"]) == ("relay-node-export", 1)
     assert file.stat().st_mode & 0o777 == 0o600
@@ -57,7 +60,8 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
     with RedisServer(tmp_path / "redis") as server:
         monkey = pytest.MonkeyPatch()
         monkey.setenv("RELAY_REDIS_URL", server.url)
-        settings = settings_for(server.url, data_dir=tmp_path / "other")
+        free = Limits(search=Limit(0, 1), search_characters=Limit(0, 1))
+        settings = settings_for(server.url, data_dir=tmp_path / "other", limits=free)
 
         async with running(msgspec.structs.replace(settings, secret=OTHER_SECRET)) as other, other.worker():
             assert await asyncio.to_thread(main, ["admin", "import", str(half)]) == 0
@@ -72,11 +76,23 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
             async def is_listed_and_found() -> bool:
                 board = (await other.client.get(BOARD)).json()["total"]
                 tasks = (await other.client.get(f"{TASKS}?status=offered")).json()["total"]
-                return (board, tasks) == (2, 2)
+                hits = [
+                    len((await other.client.post(f"{room}/search", json={"query": query})).json()["hits"])
+                    for room, query in ((BOARD, "CSV parser"), (TASKS, "solar panels"))
+                ]
+                return (board, tasks, *hits) == (2, 2, 1, 2)
 
             await until(is_listed_and_found)
             answer = await other.client.post(f"{TASKS}/{found['claimed']}/claim", json={"assignee_id": "bob"})
             assert answer.status_code == 200
+            compacting = retention_of(
+                msgspec.structs.replace(settings, idempotency_ttl=0, task_hot_days=1e-7), other.store
+            )
+            await until(lambda: compacting.look(5))
+            before = await other.names("*task:*"), await other.names("packed:*")
+            assert await asyncio.to_thread(main, ["admin", "import", str(file)]) == 0
+            assert (await other.names("*task:*"), await other.names("packed:*")) == before
+            assert (await other.client.get(f"{TASKS}/{found['claimed']}")).json()["assignee_id"] == "bob"
         monkey.undo()
 
 
@@ -138,6 +154,23 @@ async def test_a_result_that_was_not_accepted_yet_is_not_accepted_here_by_silenc
     assert (await admin("import", str(file))).status == 0
     again = (await node.client.get(f"{TASKS}/{task['id']}")).json()
     assert (again["status"], "submitted_at" in again, "review_ends_at" in again) == ("offered", False, False)
+
+
+@pytest.mark.parametrize(
+    ("times", "planned"),
+    [({}, None), ({"deadline": 9}, 9), ({"retry_at": 8}, 8), ({"deadline": 9, "retry_at": 8}, 8)],
+)
+@pytest.mark.parametrize("status", ["offered", "claimed"])
+async def test_what_time_will_change_is_planned(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, status: str, times: dict[str, int], planned: int | None
+) -> None:
+    at = {name: f"409541637099{last}" for name, last in times.items()}
+    fields = CONTRACT | {"status": status, "assignee_id": "a", "claimed_at": "1795416370998"} | at
+    file = tmp_path / "file"
+    file.write_text("\n".join(json.dumps(line) for line in (HEADER, {"kind": "task", "id": FOREIGN, "fields": fields})))
+    assert (await admin("import", str(file))).status == 0
+    score = await node.store.command("ZSCORE", keys.leases(ids.partition_of_id(FOREIGN)), FOREIGN)
+    assert score == (None if planned is None else f"409541637099{planned}".encode())
 
 
 async def test_nobody_is_called_because_a_file_says_so(node: NodeUnderTest, admin: Admin, tmp_path: Path) -> None:

@@ -6,10 +6,15 @@ from typing import Any
 import pytest_asyncio
 
 from node.admin.console.context import NO_MEMORY
-from node.store import keys
+from node.artifacts.store import ArtifactStore
+from node.store import ids, keys
 from tests.admin.conftest import Admin
+from tests.admin.test_rooms import registered
+from tests.agents.calls import card_of, listed
+from tests.inbox.calls import opened
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
+from tests.tasks.calls import offered
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse a table?"}
 ADDRESS = "192.0.2.1"
@@ -23,13 +28,17 @@ async def node(own_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
 
 async def posted(node: NodeUnderTest, path: str, body: Any) -> Any:
     response = await node.client.post(path, json=body)
-    assert response.status_code == 201, response.text
+    assert response.status_code in (201, 202), response.text
     return response.json()
 
 
 async def test_what_an_operator_does_about_it_works(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:
     thread = (await posted(node, "/api/v1/board", THREAD))["id"]
     await posted(node, f"/api/v1/board/{thread}/replies", {"body": "I can do that for you"})
+    await posted(node, f"/api/v1/board/{thread}/report", {"reason": "It is spam."})
+    task = await offered(node)
+    agent = await listed(node, await opened(node), card_of())
+    artifact = await registered(node)
     own_redis.do("CONFIG", "SET", "maxmemory", "1")
     commands = (
         ("threads", "list"),
@@ -37,6 +46,10 @@ async def test_what_an_operator_does_about_it_works(node: NodeUnderTest, own_red
         ("clients", "list"),
         ("clients", "unblock", ADDRESS),
         ("threads", "hide", thread),
+        ("reports", "dismiss", thread),
+        ("tasks", "purge", task["id"]),
+        ("agents", "remove", agent["id"]),
+        ("artifacts", "purge", artifact["id"]),
         ("threads", "purge", f"{thread}:1"),
         ("threads", "purge", thread),
     )
@@ -45,6 +58,16 @@ async def test_what_an_operator_does_about_it_works(node: NodeUnderTest, own_red
     assert ADDRESS in ran[2].out
     noted = [each["command"] for each in (await admin("audit", "--json")).data]
     assert noted == [" ".join(words[:2]) for words in reversed(commands)]
+
+
+async def test_what_an_artifact_took_is_given_back(node: NodeUnderTest, own_redis: RedisServer) -> None:
+    artifact = (await registered(node))["id"]
+    partition = ids.partition_of_id(artifact)
+    await node.store.command("ZADD", keys.artifacts(partition), 1, artifact)
+    own_redis.do("CONFIG", "SET", "maxmemory", "1")
+    assert await ArtifactStore(node.store, 60, 60).end(artifact)
+    assert await node.store.command("HGET", keys.artifact_bytes(partition), "all") == b"0"
+    assert await node.store.command("TTL", keys.artifact(artifact)) != -1
 
 
 async def test_what_needs_memory_says_so(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:

@@ -137,7 +137,10 @@ async def test_hiding_and_closing_are_undone(node: NodeUnderTest, admin: Admin) 
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
     await admin("threads", "unhide", thread)
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["status"] == "closed"
+    await admin("threads", "hide", thread)
     await admin("threads", "reopen", thread)
+    assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
+    await admin("threads", "unhide", thread)
     assert (await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "I have time now"})).status_code == 201
     assert [each["id"] for each in (await node.client.get(BOARD)).json()["threads"]] == [thread]
 

@@ -63,6 +63,17 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["replies"] == []
 
 
+async def test_a_removed_reply_stays_away_when_its_reports_are_dismissed(node: NodeUnderTest, admin: Admin) -> None:
+    thread = await posted(node)
+    for address in ("203.0.113.1", "203.0.113.2"):
+        await report(node, thread, address, reply_seq=1)
+    assert (await admin("threads", "purge", f"{thread}:1")).status == 0
+    assert (await admin("reports", "dismiss", f"{thread}:1")).status == 0
+    read = (await node.client.get(f"{BOARD}/{thread}")).json()
+    assert (read["replies"], read["reply_count"]) == ([], 0)
+    assert (await admin("reports", "list", "--json")).data == []
+
+
 async def test_the_operator_hides_what_was_reported(node: NodeUnderTest, admin: Admin) -> None:
     thread = await posted(node)
     await report(node, thread, "203.0.113.1")

@@ -7,9 +7,11 @@ import pytest
 from node.callbacks.breaker import Breaker, NotNow
 from node.callbacks.owners import publisher_of
 from node.config import Limit
+from node.relay.store import RelayStore
 from node.store.limits import LimitStore
 from node.store.work import WorkStore
 from tests.support.fake_store import Clock, FakeStore
+from tests.support.rates import Unlimited
 
 CLIENT = "203.0.113.7"
 HOUR = 3600
@@ -30,12 +32,23 @@ async def test_a_limit_begins_anew(clock: Clock) -> None:
     assert (await limits.take("relay", CLIENT, LIMIT)).allowed
 
 
-async def test_what_a_client_owes_does_not_grow(clock: Clock) -> None:
+async def test_what_a_client_owes_does_not_grow_and_is_worked_off(clock: Clock) -> None:
     work = WorkStore(FakeStore())
     before = await work.spend("search", CLIENT, LIMIT.count + 1, LIMIT)
     assert before > 0
     clock.advance(-HOUR)
     assert await work.spend("search", CLIENT, 0, LIMIT) == before
+    clock.advance(before)
+    assert await work.spend("search", CLIENT, 0, LIMIT) == 0
+
+
+async def test_a_message_is_no_loop_of_those_that_seem_to_come_later(clock: Clock) -> None:
+    relay = RelayStore(FakeStore(), 60)
+    for _ in range(2):
+        await relay.accept(Unlimited(CLIENT), "digest", None, 60_000, ["payload", "Hello"])
+    clock.advance(-HOUR / 2)
+    kept, _ = await relay.accept(Unlimited(CLIENT), "digest", None, 60_000, ["payload", "Hello"])
+    assert kept
 
 
 async def test_callbacks_go_on(clock: Clock) -> None:

@@ -2,7 +2,10 @@
 
 import pytest
 
+from node.relay.store import RelayStore
+from tests.support.fake_store import Clock, FakeStore
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.rates import Unlimited
 
 RELAY = "/api/v1/relay"
 JSON = {"content-type": "application/json"}
@@ -27,6 +30,27 @@ async def test_the_minute_is_that_before_the_third_wherever_it_begins(node: Node
     await node.store.command("SET", copies, f"{last} {first - 60_000}", "PX", 60_000)  # the first came a minute before
     answers = [await node.client.post(RELAY, json=HELLO) for _ in range(3)]
     assert [len(answer.content) > 0 for answer in answers] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kept"),
+    [
+        ([0, 1, 59.999], [True, True, False]),
+        ([0, 1, 60], [True, True, True]),
+        ([0, 50, 70, 80], [True, True, True, False]),
+        ([0, 30, 59, 100, 118.999], [True, True, False, True, False]),
+    ],
+)
+async def test_silenced_ones_count_and_the_minute_ends_to_the_millisecond(
+    seconds: list[float], kept: list[bool]
+) -> None:
+    relay, now = RelayStore(FakeStore(), 60), 0.0
+    with Clock.at_a_whole_second() as clock:
+        for moment, is_kept in zip(seconds, kept, strict=True):
+            clock.advance(moment - now)
+            now = moment
+            message_id, _ = await relay.accept(Unlimited("203.0.113.7"), "digest", None, 60_000, ["payload", "Hello"])
+            assert (message_id is not None) == is_kept, moment
 
 
 async def test_order_and_white_space_do_not_make_json_another_payload(node: NodeUnderTest) -> None:

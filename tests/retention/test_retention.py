@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -13,15 +14,19 @@ from node.store import keys
 from node.store.cursor import TimeCursor
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
+from node.tasks.steps import task_compact
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered
 
 BOARD = "/api/v1/board"
 NOW = 1_800_000_000_000
 OLD = 1_000_000  # ms: in 1970
 REASON = "Two pages, please."
+TIMES = (b"created_at", b"claimed_at", b"updated_at", b"submitted_at", b"completed_at", b"canceled_at", b"expired_at")
+"""Fields of a contract."""
 
 
 @pytest.fixture
@@ -197,7 +202,7 @@ async def test_a_compacted_contract_reads_and_refuses_as_before(node: NodeUnderT
 async def end_long_ago(node: NodeUnderTest, task: dict[str, Any]) -> None:
     """Let a contract have been made and have ended in 1970."""
     fields: Any = await node.store.command("HGETALL", keys.task(task["id"]))
-    for name in (b"created_at", b"claimed_at", b"completed_at", b"canceled_at", b"expired_at"):
+    for name in TIMES:
         if name in fields[::2]:
             await node.store.command("HSET", keys.task(task["id"]), name, OLD)
     for status in ("completed", "canceled", "expired", "offered"):
@@ -218,6 +223,15 @@ async def test_what_a_key_may_repeat_is_not_compacted(node: NodeUnderTest) -> No
     assert await look(node, task_hot_days=1e-9) == 0
 
 
+@pytest.mark.parametrize("since", [-1, 1], ids=["a field came", "a field went"])
+async def test_a_contract_that_has_changed_since_it_was_read_is_not_compacted(node: NodeUnderTest, since: int) -> None:
+    key, packed = keys.task((task := await finished(node, 1))["id"]), keys.packed(task["id"])
+    fields = cast("int", await node.store.command("HLEN", key))
+    reply = await node.store.run(task_compact(task=key, packed=packed, fields=fields + since, content=b"as read"))
+    assert reply == [b"changed"]
+    assert await node.store.commands([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
+
+
 async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:
     done, open_, held, new = await finished(node, 1), await offered(node), await claimed(node), await offered(node)
     for task in (done, open_, held):
@@ -230,6 +244,21 @@ async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeU
     assert found == [404, 404, 200, 200]
     assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 1
     assert (await node.client.get(f"{TASKS}?status=completed")).json()["total"] == 0
+
+
+@pytest.mark.parametrize("status", ["claimed", "in_progress", "submitted"])
+async def test_what_somebody_works_on_stays_though_a_list_that_is_behind_has_it_on_offer(
+    node: NodeUnderTest, status: str
+) -> None:
+    task = await claimed(node, review_seconds=600)
+    if status == "in_progress":
+        await act(node, task, "transition", actor_id="report-desk")
+    elif status == "submitted":
+        await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    await end_long_ago(node, task)
+    await node.store.command("ZADD", keys.tasks_with("offered"), OLD, task["id"])
+    assert await look(node, task_retention_days=30) == 0
+    assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == status
 
 
 async def test_a_contract_that_is_completed_meanwhile_stays(
@@ -259,6 +288,19 @@ async def test_a_compacted_contract_is_removed_too(node: NodeUnderTest) -> None:
     assert await look(node, task_retention_days=30) == 1
     assert (await node.client.get(f"{TASKS}/{task['id']}")).status_code == 404
     assert await node.store.command("EXISTS", keys.packed(task["id"])) == 0
+
+
+async def test_room_is_made_when_memory_is_full(tmp_path: Path, overrides: dict[str, Any]) -> None:
+    with RedisServer(tmp_path, "--maxmemory-policy", "noeviction") as server:
+        async with running(settings_for(server.url, **overrides)) as node:
+            await relayed(node, "Who can summarise a long report?", created_at=OLD)
+            done, offer = await finished(node, 1), await offered(node)
+            for task in (done, offer):
+                await end_long_ago(node, task)
+            server.do("CONFIG", "SET", "maxmemory", 1)
+            assert await look(node) == 2, "the thread goes, and the result is compacted"
+            assert await look(node, task_retention_days=30) == 2
+            assert await node.names("t*:{*") == []
 
 
 async def test_streams_for_the_operator_have_an_end(node: NodeUnderTest) -> None:

@@ -1,10 +1,13 @@
-"""What the operator is told of things that have a place in a quota."""
+"""Places in quotas, and bytes of a day, to the millisecond and the byte."""
 
 from node.config import Limit
-from node.store.limits import LimitStore
+from node.share.site import SITE_SHARE
+from node.store.limits import LimitStore, Over, Use
 from tests.support.fake_store import Clock, FakeStore
 
 LIMIT = Limit(10, 60)
+CLIENT = "203.0.113.7"
+HOUR = 3600.0
 
 
 async def test_a_thing_is_listed_by_its_label_until_its_place_ends_or_is_released() -> None:
@@ -19,3 +22,81 @@ async def test_a_thing_is_listed_by_its_label_until_its_place_ends_or_is_release
         assert [name.split()[0] for name in await limits.things("stream")] == ["tasks"]
         clock.advance(91)
         assert await limits.things("stream") == []
+
+
+async def test_bytes_are_counted_for_a_day_from_the_first_on() -> None:
+    limits = LimitStore(FakeStore())
+
+    async def take(size: int, owed: int = 0) -> Over | None:
+        [over] = await limits.take_bytes([Use(CLIENT, size, owed)], 100)
+        return over
+
+    with Clock.at_a_whole_second() as clock:
+        assert await take(101) == Over(0.0, of_site=False), "more than there will ever be"
+        assert await take(60) is None
+        clock.advance(12 * HOUR)
+        assert await take(0) is None
+        assert await take(41) == Over(12 * HOUR, of_site=False)
+        assert await take(40) is None, "what was refused was not counted"
+        assert await take(0) == Over(12 * HOUR, of_site=False)
+        clock.advance(12 * HOUR + 0.001)
+        assert await take(60) is None
+        assert await take(31, owed=10) == Over(24 * HOUR, of_site=False), "what is stored already is counted"
+        assert await take(31) == Over(24 * HOUR, of_site=False)
+        assert await take(30) is None
+
+
+async def test_a_client_waits_for_itself_and_for_its_site() -> None:
+    limits = LimitStore(FakeStore())
+
+    async def take(number: int, size: int) -> Over | None:
+        [over] = await limits.take_bytes([Use(f"2001:db8:1:{number}::/64", size, 0)], 100)
+        return over
+
+    with Clock.at_a_whole_second() as clock:
+        for number in range(1, SITE_SHARE):
+            assert await take(number, 100) is None
+        assert await take(1, 1) == Over(24 * HOUR, of_site=False)
+        clock.advance(10 * HOUR)
+        assert await take(8, 60) is None
+        assert await take(8, 60) == Over(24 * HOUR, of_site=True), "the client's day began just now"
+        assert await take(9, 60) == Over(14 * HOUR, of_site=True)
+        assert await take(9, 40) is None
+        assert await take(9, 0) == Over(14 * HOUR, of_site=True)
+
+
+async def test_a_place_in_a_quota_is_free_when_its_time_is_over_or_it_is_released() -> None:
+    limits = LimitStore(FakeStore())
+
+    async def take(client: str, seconds: float) -> float | None:
+        *_, wait = await limits.take_quota("session", client, Limit(0, 60), 2, round(seconds * 1000), counted=True)
+        return wait
+
+    with Clock.at_a_whole_second() as clock:
+        assert [await take(CLIENT, each) for each in (HOUR, 2 * HOUR, HOUR)] == [None, None, HOUR]
+        clock.advance(HOUR - 0.001)
+        assert await take(CLIENT, HOUR) == 0.001
+        clock.advance(0.001)
+        assert [await take(CLIENT, each) for each in (60, 60)] == [None, 60]
+        assert len(await limits.things("session")) == 2
+        clock.advance(61)
+        assert await take(CLIENT, 2 * HOUR) is None
+        assert await take(CLIENT, 60) == HOUR - 61, "the place that lasts longer is still taken"
+        site = [await take(f"2001:db8:1:{number}::/64", HOUR) for number in range(2 * SITE_SHARE + 1)]
+        assert site == [None] * 2 * SITE_SHARE + [HOUR]
+
+
+async def test_a_place_lasts_longer_and_not_shorter_unless_it_has_ended() -> None:
+    store = FakeStore()
+    limits = LimitStore(store)
+    with Clock.at_a_whole_second() as clock:
+        place, *_ = await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, counted=True)
+        now = round(clock.time() * 1000)
+        for ends_at in (now + 90_000, now + 30_000):
+            await limits.extend(place, ends_at)
+        clock.advance(89.999)
+        assert await limits.things("inbox") == [place.name]
+        clock.advance(0.002)
+        await limits.extend(place, now + 120_000)
+        *_, wait = await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, counted=True)
+        assert wait is None

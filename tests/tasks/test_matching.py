@@ -2,12 +2,16 @@
 
 import asyncio
 from collections import Counter
+from typing import cast
 
 from pytest import MonkeyPatch
 
-from node.store import Store
+from node.store import Store, keys
+from node.store.decoding import code_of
+from node.store.steps import Step
 from node.tasks.matching import Matching
-from node.tasks.offers import PAGE, Offer, OfferFeed, Wanted
+from node.tasks.offers import PAGE, Offer, OfferFeed, Wanted, offer_announce
+from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest, until
 
 WORKERS, OFFERS = 60, 4 * PAGE
@@ -26,6 +30,23 @@ class MadeUpList(OfferFeed):
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
         return self.offers[start : start + count], False
+
+
+def told_of(task_id: str, at: int, keep: int) -> Step:
+    return offer_announce(
+        offers=keys.OFFERS, known=keys.KNOWN_OFFERS, id=task_id, at=at, keep=keep, publisher=b"desk", skills=b""
+    )
+
+
+async def test_each_offer_is_told_once_and_not_all_are_kept() -> None:
+    store, keep = FakeStore(), 100
+    offers = [told_of(f"t{at}", at, keep) for at in range(3 * keep)]
+    last = offers[-keep:]
+    outcomes = [code_of(await store.run(each)) for each in (*offers, *last, told_of("t299", 300, keep))]
+    assert outcomes == ["told"] * len(offers) + ["known"] * len(last) + ["told"]
+    known, length = await store.commands([("ZRANGE", keys.KNOWN_OFFERS, 0, -1), ("XLEN", keys.OFFERS)])
+    assert known == [b"t%d" % at for at in range(2 * keep, 3 * keep)]
+    assert keep <= cast("int", length) <= 2 * keep
 
 
 async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(

@@ -210,6 +210,8 @@ async def test_a_message_task_is_no_contract(node: NodeUnderTest) -> None:
     assert refused(await act(node, sent, "claim", assignee_id="a")) == (404, "task.unknown")
     assert (await node.client.get(TASKS, params={"status": "offered"})).json()["tasks"] == []
     assert await node.store.command("ZCARD", keys.tasks_with("offered")) == 0
+    assert await TaskStore(node.store, 60).forget({sent["id"]: ""}) == []
+    assert (await node.client.get(f"{TASKS}/{sent['id']}", headers={"a2a-version": "1.0"})).status_code == 200
 
 
 async def test_offers_are_listed_newest_first(node: NodeUnderTest) -> None:

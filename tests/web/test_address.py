@@ -41,6 +41,8 @@ def test_an_ipv6_client_has_a_whole_network(peer: str, counted: str) -> None:
         ("10.0.0.0/8", "10.0.0.1", "6.6.6.6, 203.0.113.5", "203.0.113.5"),
         ("10.0.0.0/8", "10.0.0.1", "203.0.113.5, 10.0.0.2", "203.0.113.5"),
         ("10.0.0.0/8", "10.0.0.1", "6.6.6.6, nonsense", "10.0.0.1"),
+        ("10.0.0.0/8", "10.0.0.1", "6.6.6.6, nonsense, 10.0.0.2", "10.0.0.1"),
+        ("10.0.0.0/8", "10.0.0.1", "203.0.113.5, , ", "203.0.113.5"),
         ("10.0.0.0/8", "10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.3"),
         ("10.0.0.0/8", "198.51.100.1", "203.0.113.5", "198.51.100.1"),
         ("unix", "", "203.0.113.5", "203.0.113.5"),
@@ -78,6 +80,9 @@ def test_only_the_header_is_read_that_the_proxy_writes(header: str, counted: str
         ("for=203.0.113.5:4711", "10.0.0.1"),
         ("for=203.0.113.5;for=6.6.6.6", "10.0.0.1"),
         ("for=203.0.113.5 for=6.6.6.6", "10.0.0.1"),
+        ("for=203.0.113.5, for=unknown, for=10.0.0.2", "10.0.0.1"),
+        ("for=203.0.113.5, for=6.6.6.6 for=6.6.6.6, for=10.0.0.2", "10.0.0.1"),
+        ("for=203.0.113.5 , for=10.0.0.2", "203.0.113.5"),
         ('for="203.0.113.5', "10.0.0.1"),
         ('for="203.0.113.5\\"', "10.0.0.1"),
         ("for=203.0.113.5,", "10.0.0.1"),
@@ -135,6 +140,13 @@ def test_nothing_that_a_client_sends_changes_what_its_proxy_says(
     ]
     asked = {"client": ("10.0.0.1", 1), "headers": headers}
     assert ClientAddress(Proxies.parse("10.0.0.0/8"), header).of(asked) == counted
+
+
+def test_from_then_on_other_proxies_are_trusted() -> None:
+    address, sent = ClientAddress(Proxies.parse("10.0.0.1")), scope("10.0.0.1", x_forwarded_for="203.0.113.5")
+    assert address.of(sent) == "203.0.113.5"
+    address.trust(Proxies.parse("10.0.0.2"))
+    assert address.of(sent) == "10.0.0.1"
 
 
 def test_header_lines_of_several_proxies_are_joined_in_order() -> None:

@@ -1,15 +1,27 @@
-"""What the answers of limited operations say about the limit, whatever becomes of the request."""
+"""What the answers of limited operations say about the limit, whatever becomes of the request, and what it leaves."""
 
-from typing import Any
+from hashlib import sha256
+from typing import Any, cast
 
 import pytest
+from httpx2 import Response
 
+from node.config import Limit, Limits
+from node.sign.digest import content_digest
 from tests.support.node_under_test import NodeUnderTest
 
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
 SPANISH = "¿Quién puede ayudarme con esta tabla?"
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
+TASK = {"publisher_id": "desk", "title": "Count the panels"}
+BYTES = b"name,size"
+ARTIFACT = {
+    "publisher_id": "csv-agent",
+    "media_type": "text/csv",
+    "byte_size": len(BYTES),
+    "digest_sha256": sha256(BYTES).hexdigest(),
+}
 REQUESTS: list[tuple[str, Any]] = [
     ("/api/v1/relay", {"message": "Hello, is anybody there?"}),
     ("/api/v1/relay", {"message": SPANISH}),
@@ -52,3 +64,87 @@ async def test_an_answer_says_where_the_client_stands_if_the_request_was_counted
         response = await node.client.post(path, json=body, headers=headers)
         told = {"ratelimit", "ratelimit-policy"} & response.headers.keys()
         assert len(told) == 2 * (await counted(node) - before), response.text
+
+
+class TestBeyondTheLimit:
+    """Nothing is kept of what is refused."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(1, 60)))}
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/api/v1/relay", {"message": "Hello, is anybody there?"}),
+            ("/api/v1/relay", {"message": "Hello, is anybody there?", "public": False}),
+            ("/api/v1/board", THREAD),
+            ("/api/v1/board/<thread>/replies", {"body": "I can help"}),
+            ("/api/v1/board/<thread>/report", {"reason": "It is spam."}),
+            ("/api/v1/tasks", TASK),
+            ("/api/v1/sessions", {}),
+            ("/api/v1/sessions/<session>/messages", {"body": "a line"}),
+            ("/api/v1/artifacts", ARTIFACT),
+            ("/api/v1/inboxes", {}),
+            ("/api/v1/inboxes/<inbox>/messages", {"body": "Hello"}),
+            ("/api/v1/message:send", MESSAGE),
+            ("/api/v1/feedback", {"feedback_text": "The search finds my threads quickly."}),
+        ],
+    )
+    async def test_a_request_leaves_nothing(self, node: NodeUnderTest, path: str, body: Any) -> None:
+        other = node.client_at("203.0.113.8")
+        thread = (await other.post("/api/v1/board", json=THREAD)).json()["id"]
+        session = (await other.post("/api/v1/sessions", json={})).json()["session_id"]
+        inbox = (await other.post("/api/v1/inboxes", json={})).json()["address"]
+        path = path.replace("<thread>", thread).replace("<session>", session).replace("<inbox>", inbox)
+        headers = {"content-digest": content_digest(BYTES)}
+        first = await node.client.post(path, json=body, headers=headers)
+        assert first.status_code < 300, first.text
+        before = await kept(node)
+        refused = await node.client.post(path, json=body, headers=headers)
+        assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.exceeded")
+        assert await kept(node) == before
+
+
+class TestLastPlace:
+    """Whoever has had it, and not the answer, repeats the request with its Idempotency-Key."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"client_sessions": 1, "client_threads": 1, "client_tasks": 1, "client_inboxes": 1}
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/api/v1/board", THREAD),
+            ("/api/v1/tasks", TASK),
+            ("/api/v1/a2a/tasks", MESSAGE),
+            ("/api/v1/sessions", {}),
+            ("/api/v1/inboxes", {}),
+        ],
+    )
+    async def test_the_answer_is_given_again_and_counts_as_any_other(
+        self, node: NodeUnderTest, path: str, body: Any
+    ) -> None:
+        first, again, other = [
+            await node.client.post(path, json=body, headers={"idempotency-key": f"a key that nobody guesses, {which}"})
+            for which in ("mine", "mine", "another")
+        ]
+        assert first.status_code in (200, 201)
+        assert (again.status_code, again.json()) == (first.status_code, first.json())
+        assert again.headers["idempotency-replayed"] == "true"
+        assert _left(again) == _left(first) - 1
+        assert (other.status_code, other.headers["x-error-code"][:6]) == (429, "quota.")
+
+
+def _left(response: Response) -> int:
+    """Requests that the client may make, as an answer says."""
+    return int(response.headers["ratelimit"].partition(";r=")[2].partition(";")[0])
+
+
+async def kept(node: NodeUnderTest) -> dict[str, bytes]:
+    """All that Redis has, but for the bytes that a process tells it of every second."""
+    names = [name for name in await node.names("*") if not name.startswith(("bytes:", "activity:"))]
+    return dict(
+        zip(names, cast("list[bytes]", await node.store.commands([("DUMP", name) for name in names])), strict=True)
+    )

@@ -11,6 +11,7 @@ from node.common.refusal import Invalid, Refused
 from node.config import Limit, Limits
 from node.share.capacity import Capacity
 from node.store import OutcomeUnknown, Store, StoreUnavailable, connect, ids, keys
+from node.store.idempotency import IdempotencyKey, bound_key
 from node.store.limits import LimitStore, Taken
 from node.web.deadline import Deadlines
 from node.web.http import Request
@@ -58,6 +59,11 @@ class Desk:
         """Requests that took a place in the limit of the session."""
         return await self._size("LLEN", keys.rate(ids.partition_of_id(SESSION), f"line:{SESSION}", CLIENT))
 
+    async def forget(self, session_id: str) -> None:
+        """Have Redis know of no lines in a session."""
+        rate = keys.rate(ids.partition_of_id(session_id), f"line:{session_id}", CLIENT)
+        assert await self._store.command("DEL", rate) == 1
+
     async def open(self, session_id: str) -> None:
         """Have a session of that id."""
         await self._store.command("SET", keys.session(session_id), "", "EX", 60)
@@ -65,6 +71,10 @@ class Desk:
     async def places(self) -> int:
         """Threads that the client's quota holds."""
         return await self._size("ZCARD", keys.places(ids.home_of(CLIENT), "board", CLIENT))
+
+    async def remember(self, key: IdempotencyKey) -> None:
+        """Have something been created under a key."""
+        await self._store.command("SET", keys.idempotency(key.partition, key.scope), "", "EX", 60)
 
     async def _size(self, command: str, key: str) -> int:
         return cast("int", await self._store.command(command, key))
@@ -110,7 +120,7 @@ async def test_a_request_refused_after_it_was_counted_counts_once(desk: Desk) ->
 async def test_a_request_that_a_script_counted_is_not_counted_again(desk: Desk) -> None:
     with pytest.raises(Refused, match=r"thread\.closed"):
         async with desk.permit() as permit:
-            permit.settle(Taken(True, 2, 60.0))
+            permit.settle(Taken(True, 2, 59.1))
             raise Refused("thread.closed")
     assert await desk.counted() == 0
     assert desk.headers[b"ratelimit"] == b'"board";r=2;t=60'
@@ -158,6 +168,19 @@ async def test_a_limit_of_an_entity_is_its_own(desk: Desk) -> None:
             await permit.count()
     async with desk.permit("line", OTHER_SESSION) as permit:
         await permit.count()
+    await desk.forget(SESSION)
+    with pytest.raises(Refused, match=r"limit\.exceeded"):  # the process knows, and does not ask
+        async with desk.permit("line", SESSION):
+            pytest.fail("the block of a client that is over the limit was run")
+
+
+async def test_a_request_that_is_refunded_leaves_its_place(desk: Desk) -> None:
+    for _ in range(COUNT + 1):
+        async with desk.permit() as permit:
+            await permit.count()
+            await permit.refund()
+        assert desk.headers[b"ratelimit"].startswith(b'"board";r=%d;' % COUNT)
+    assert await desk.counted() == 0
 
 
 @pytest.mark.parametrize("refusal", [Refused("session.gone"), *REFUSALS])
@@ -235,6 +258,26 @@ async def test_a_charge_that_is_refused_gives_the_place_back(desk: Desk) -> None
             await permit.hold()
             await permit.charge("thread", 100)
     assert (await desk.counted(), await desk.places()) == (1, 0)
+
+
+async def test_a_request_that_repeats_an_earlier_one_needs_no_room(desk: Desk) -> None:
+    key = bound_key("board", CLIENT, "a key that nobody guesses", b"{}")
+    assert key
+    desk.capacity.allowance = 1000  # bytes, less than a thread takes
+    with pytest.raises(Refused, match=r"quota\.bytes"):
+        async with desk.permit() as permit:
+            await permit.hold(repeats=key)
+            await permit.charge("thread", 100)
+    await desk.remember(key)
+    async with desk.permit() as permit:
+        await permit.hold(repeats=key)
+        await permit.charge("thread", 100)
+        await permit.replay()
+    assert (await desk.counted(), await desk.places()) == (2, 0)
+    desk.capacity.refused = {"thread": "memory.low"}
+    with pytest.raises(Refused, match=r"memory\.low"):
+        async with desk.permit() as permit:
+            await permit.hold(repeats=key)
 
 
 async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,16 @@ async def test_small_writes_are_told_to_redis_together(counts: Counts) -> None:
     assert COSTS["line"].of(100) == COSTS["line"].keeps + 100
 
 
+async def test_a_process_that_ends_tells_what_it_has_counted(counts: Counts) -> None:
+    one, _ = counts.processes
+    running = asyncio.create_task(one.run())
+    await asyncio.sleep(0)
+    await one.add(CLIENT, "line", 100)
+    running.cancel()
+    await asyncio.wait([running])
+    assert await counts.told() == COSTS["line"].of(100)
+
+
 async def test_a_process_keeps_no_more_than_a_block_to_itself(counts: Counts) -> None:
     counts.capacity.allowance = 100 * MAX_UNREPORTED_BYTES
     one, _ = counts.processes
@@ -221,19 +232,45 @@ async def test_what_two_processes_let_through_together_is_over_the_total_by_a_bl
     assert 100 * MAX_UNREPORTED_BYTES - 2000 <= kept <= 102 * MAX_UNREPORTED_BYTES
 
 
-async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(counts: Counts) -> None:
+async def test_the_operator_is_told_of_what_was_kept_and_not_of_what_was_refused(counts: Counts) -> None:
+    one, _ = counts.processes
+    await one.add(CLIENT, "line", 0)
+    for size in (TOTAL // 2, TOTAL, TOTAL):
+        with suppress(Refused):
+            await one.add(CLIENT, "line", size)
+    await one.settle()
+    assert one.noted == {CLIENT: await counts.told()}
+    assert await counts.told() == 2 * COSTS["line"].keeps + TOTAL // 2
+
+
+@pytest.mark.parametrize(("client", "other"), [(CLIENT, OTHER), ("2001:db8:1:2::/64", "2001:db8:1:3::/64")])
+async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(
+    counts: Counts, client: str, other: str
+) -> None:
     one, _ = counts.processes
     counts.capacity.allowance = 64 * MAX_UNREPORTED_BYTES
-    await one.add(CLIENT, "line", 64 * MAX_UNREPORTED_BYTES - 200)
-    await one.add(CLIENT, "line", 900)
+    await one.add(client, "line", 64 * MAX_UNREPORTED_BYTES - 200)
+    await one.add(client, "line", 900)
     await one.settle()
-    before = await counts.told()
+    before = await counts.told(client)
     for _ in range(3):
         with pytest.raises(Refused):
-            await one.add(CLIENT, "line", 100)
-    await one.add(CLIENT, "step", 100)  # finishing goes on
-    await one.add(OTHER, "line", 100)
-    assert await counts.told() == before + COSTS["step"].of(100)
+            await one.add(client, "line", 100)
+    await one.add(client, "step", 100)  # finishing goes on
+    await one.add(other, "line", 100)
+    assert await counts.told(client) == before + COSTS["step"].of(100)
+
+
+async def test_who_may_have_more_by_now_is_asked_about_again(counts: Counts, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.web.usage.MAX_REFUSAL_SECONDS", 0.0)
+    one, _ = counts.processes
+    await one.add(CLIENT, "line", TOTAL - 200)
+    await one.add(CLIENT, "line", 900)
+    await one.settle()
+    with pytest.raises(Refused):
+        await one.add(CLIENT, "line", 100)
+    counts.capacity.allowance = 2 * TOTAL
+    await one.add(CLIENT, "line", 100)
 
 
 async def test_small_requests_of_many_clients_are_bounded_by_their_site(counts: Counts) -> None:
