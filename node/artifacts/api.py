@@ -76,7 +76,7 @@ class ArtifactsApi:
         async with self._limiter.permit(request, "artifact") as permit:
             manifest, grant, content = self._artifacts.inline(await read_json(request, InlineArtifact))
             body = await request.body()
-            idempotency = idempotency_key(request, "artifact", body)
+            idempotency = idempotency_key(request, "artifact-inline", body)
             await permit.charge("artifact", 0)
             artifact, replayed = await self._artifacts.store_inline(permit, manifest, grant, content, idempotency)
             if replayed:
