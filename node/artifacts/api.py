@@ -126,11 +126,10 @@ class ArtifactsApi:
         """Redirect to the bytes. HEAD is answered here: the URL that a blob store signs for GET refuses it."""
         download = await self._artifacts.content(request.params["id"])
         if not request.is_head:
-            headers = ((b"location", download.url.encode("ascii")), (b"cache-control", b"no-store"))
-            return Response(307, b"", headers)
+            return Response(307, b"", ((b"location", download.url.encode("ascii")), *NO_STORE))
         grant = download.grant
         headers = (*content_headers(grant, download.filename), (b"content-length", b"%d" % grant.byte_size))
-        return Response(200, b"", headers)
+        return Response(200, b"", (*headers, *NO_STORE))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.6."""
