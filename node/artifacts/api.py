@@ -76,7 +76,7 @@ class ArtifactsApi:
         async with self._limiter.permit(request, "artifact") as permit:
             manifest, grant, content = self._artifacts.inline(await read_json(request, InlineArtifact))
             body = await request.body()
-            idempotency = idempotency_key(request, "artifact", body)
+            idempotency = idempotency_key(request, "artifact-inline", body)
             await permit.charge("artifact", 0)
             artifact, replayed = await self._artifacts.store_inline(permit, manifest, grant, content, idempotency)
             if replayed:
@@ -126,11 +126,10 @@ class ArtifactsApi:
         """Redirect to the bytes. HEAD is answered here: the URL that a blob store signs for GET refuses it."""
         download = await self._artifacts.content(request.params["id"])
         if not request.is_head:
-            headers = ((b"location", download.url.encode("ascii")), (b"cache-control", b"no-store"))
-            return Response(307, b"", headers)
+            return Response(307, b"", ((b"location", download.url.encode("ascii")), *NO_STORE))
         grant = download.grant
         headers = (*content_headers(grant, download.filename), (b"content-length", b"%d" % grant.byte_size))
-        return Response(200, b"", headers)
+        return Response(200, b"", (*headers, *NO_STORE))
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.6."""

@@ -9,7 +9,7 @@ import asyncio
 import math
 from asyncio import sleep
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
@@ -276,17 +276,19 @@ class Broadcasts:
         """`most`: requests that may wait for an event in this process at a time."""
         self._wakeups = wakeups
         self._most = most
-        self._by_topic: WeakValueDictionary[str, Broadcast] = WeakValueDictionary()
+        self._by_topic: WeakValueDictionary[tuple[str, Hashable], Broadcast] = WeakValueDictionary()
         self.has_ended = False
         """Whether the process is about to stop."""
 
-    def of(self, topic: str, source: EventSource) -> Broadcast:
-        """The broadcast of a topic; `topic` also names the proof that was shown, so that nobody follows by another's
-        proof.
+    def of(self, topic: str, shown: Hashable, source: EventSource) -> Broadcast:
+        """The broadcast of a topic for those who have shown the same proof, so that nobody follows by another's.
+
+        `topic` and `shown` are not joined: clients write both, and could make one look like a part of the other.
         """
-        broadcast = self._by_topic.get(topic)
+        name = topic, shown
+        broadcast = self._by_topic.get(name)
         if broadcast is None:
-            broadcast = self._by_topic[topic] = Broadcast(source, self._wakeups)
+            broadcast = self._by_topic[name] = Broadcast(source, self._wakeups)
         return broadcast
 
     @property
@@ -297,7 +299,7 @@ class Broadcasts:
     def counts(self) -> Counter[str]:
         """Followers by the first word of their topic."""
         counts: Counter[str] = Counter()
-        for topic, broadcast in list(self._by_topic.items()):
+        for (topic, _), broadcast in list(self._by_topic.items()):
             counts[topic.partition(":")[0]] += len(broadcast)
         return counts
 

@@ -7,6 +7,7 @@ import msgspec
 
 from node.events.model import EventView
 from node.events.source import SourceEvent, cursor_of
+from node.web.streams import one_line
 
 Form = Literal["sse", "ndjson"]
 """Server-sent events, or lines of JSON."""
@@ -20,7 +21,7 @@ class Frame:
     def __init__(self, source: str, event: SourceEvent, bytes_before: int = 0) -> None:
         self.position = event.position
         self.view = EventView(cursor_of(source, event.position), event.type, event.at, event.data)
-        self.json = msgspec.json.encode(self.view)
+        self.json = one_line(msgspec.json.encode(self.view))
         self.end = bytes_before + len(self.json)
         """Bytes of all events of the broadcast up to this one."""
 
@@ -50,7 +51,7 @@ class Frames:
 
 
 def written(form: Form, cursor: str, kind: str, content: bytes) -> bytes:
-    """One event, or what a stream says of itself. JSON as msgspec writes it has no line break."""
+    """One event, or what a stream says of itself; `content` is JSON on one line."""
     if form == "ndjson":
         return content + b"\n"
     return b"id: %b\nevent: %b\ndata: %b\n\n" % (cursor.encode(), kind.encode(), content)

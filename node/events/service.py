@@ -119,8 +119,8 @@ class Events:
         if unknown := wanted - source.types:
             known = ", ".join(sorted(source.types))
             raise Invalid.field("query", "types", msg=f"{min(unknown)} is no type of this topic; its types are {known}")
-        shown = f" {proof.signer} {proof.token}" if proof.signer or proof.token else ""
-        return Topic(source, self._broadcasts.of(query.topic + shown, source), wanted or source.types)
+        broadcast = self._broadcasts.of(query.topic, (proof.signer, proof.token), source)
+        return Topic(source, broadcast, wanted or source.types)
 
     async def page(self, topic: Topic, query: EventQuery) -> EventPage:
         """The next events, waiting for one if asked to.

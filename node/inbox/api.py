@@ -75,7 +75,7 @@ class InboxApi:
             wanted = decode(body, NewInbox, request.notes) if body else NewInbox()
             proof = await self._proof(request)
             named = self._inboxes.named(proof)
-            idempotency = idempotency_key(request, f"inbox:{named}", body)
+            idempotency = idempotency_key(request, f"inbox-open:{named}", body)
             if wanted.card:
                 await self._judge(request, named, wanted.card)
             place = None

@@ -7,6 +7,7 @@ from node.web.errors import response_to
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.json import media_type
 from node.web.origin import VARY, Origins
+from node.web.streams import one_line
 
 CORS: tuple[Header, ...] = (
     VARY,
@@ -53,8 +54,8 @@ def require_json(request: Request) -> None:
 
 
 def event(kind: bytes, data: bytes) -> bytes:
-    """One server-sent event. `data` is JSON, so a line break, which would end it, can only stand between two tokens."""
-    return b"event: %b\ndata: %b\n\n" % (kind, data.replace(b"\r", b" ").replace(b"\n", b" "))
+    """One server-sent event. `data` is JSON, or an address."""
+    return b"event: %b\ndata: %b\n\n" % (kind, one_line(data))
 
 
 def fault(request: Request, failure: Exception) -> Response:

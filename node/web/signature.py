@@ -35,7 +35,7 @@ class Signatures:
         body = await request.body()
         try:
             verified = verify(
-                method=request.method,
+                method="HEAD" if request.is_head else request.method,
                 path=request.scope["raw_path"].partition(b"?")[0].decode("latin-1"),
                 query=request.scope["query_string"].decode("latin-1"),
                 headers=request.scope["headers"],

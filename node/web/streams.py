@@ -62,6 +62,14 @@ async def send_in_time(piece: bytes, send: Piece) -> None:
         await send(piece)
 
 
+def one_line(json: bytes) -> bytes:
+    """JSON without line breaks, as server-sent events and JSON lines need it.
+
+    What clients sent as JSON is kept as it came, often indented. In JSON a line break only stands between two tokens.
+    """
+    return json.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
 async def _nothing() -> None:
     """The `end` of an answer for which nothing was taken."""
 

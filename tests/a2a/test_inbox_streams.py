@@ -169,6 +169,26 @@ async def test_a_silent_stream_says_that_it_is_there(node: NodeUnderTest, monkey
     running.cancel()
 
 
+async def test_what_its_sender_indented_does_not_end_an_event(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    said = message(metadata={"pages": {"first": [1, 2]}})
+    body = json.dumps({"message": said, "configuration": {"returnImmediately": True}}, indent=1).replace("\n", "\r\n\n")
+    path = path_of(inbox, "/a2a/message:send")
+    sent = await node.client.post(path, content=body, headers={"content-type": "application/json"})
+    task_id = sent.json()["task"]["id"]
+    await node.client.post(path_of(inbox, f"/a2a/tasks/{task_id}:cancel"))
+    agents = Services(node.settings, Stores(node.store, node.store)).inbox_agents
+    task = await agents.get(inbox["address"], task_id)
+    pieces: list[bytes] = []
+
+    async def send(piece: bytes) -> None:
+        pieces.append(piece)
+
+    await stream.TaskStream(agents, inbox["address"], task, bytes, is_whole=True).run(send)
+    [event] = b"".join(pieces).split(b"\n\n")[:-1]
+    assert json.loads(event.removeprefix(b"data: "))["task"]["history"][0]["metadata"] == said["metadata"]
+
+
 async def test_a_client_that_does_not_read_loses_its_stream(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,7 @@ async def test_head_of_the_content_says_what_it_is(node: NodeUnderTest) -> None:
     assert head.headers.get_list("content-length") == [str(len(DATA))]
     assert head.headers.get_list("content-type") == ["text/csv"]
     assert head.headers["repr-digest"] == content_digest()
+    assert head.headers["cache-control"] == "no-store"
     assert "location" not in head.headers
 
 

@@ -55,6 +55,18 @@ async def test_a_repeated_request_stores_once(node: NodeUnderTest) -> None:
     assert (await store(node, CSV | {"text": "other"}, **KEY)).status_code == 422
 
 
+async def test_a_key_that_stored_an_artifact_registers_another(node: NodeUnderTest) -> None:
+    """Bodies may have members of both operations; a key counts for the one that it was sent to."""
+    content = CSV["text"].encode()
+    digest = sha256(content)
+    body = CSV | {"byte_size": len(content), "digest_sha256": digest.hexdigest()}
+    stored = await store(node, body, **KEY)
+    promised = {"Content-Digest": f"sha-256=:{b64encode(digest.digest()).decode()}:"}
+    registered = await node.client.post(ARTIFACTS, json=body, headers=KEY | promised)
+    assert (registered.status_code, registered.json()["status"]) == (201, "registered")
+    assert registered.json()["id"] != stored.json()["id"]
+
+
 @pytest.mark.parametrize(("media_type", "status"), [("text/csv", "available"), ("image/png", "rejected")])
 async def test_a_request_repeated_after_the_verdict_gets_the_same_answer(
     node: NodeUnderTest, media_type: str, status: str

@@ -93,6 +93,21 @@ async def test_a_stream_says_where_it_is_and_then_what_happens(served: NodeProce
     assert "publisher_token" not in event["data"]
 
 
+@pytest.mark.parametrize("form", [SSE, LINES])
+async def test_a_result_that_was_sent_indented_does_not_end_its_event(served: NodeProcess, form: str) -> None:
+    offered = await post(served, "/api/v1/tasks", OFFER)
+    task = f"/api/v1/tasks/{offered['id']}"
+    claimed = await post(served, f"{task}/claim", {"assignee_id": "worker-1"})
+    result = {"pages": [1, 2], "said": "one\n\ntwo"}
+    async with followed(served, f"task:{offered['id']}", form=form) as (_, events), client_of(served) as client:
+        assert (await anext(events))["type"] == "heartbeat"
+        indented = json.dumps({"claim_token": claimed["claim_token"], "result_payload": result}, indent=1)
+        content = indented.replace("\n", "\r\n\n")
+        await client.post(f"{task}/complete", content=content, headers={"content-type": "application/json"})
+        event = await anext(events)
+    assert (event["type"], event["data"]["result_payload"]) == ("task.completed", result)
+
+
 async def test_followers_of_all_processes_get_every_event_once_and_go_on_where_they_were(served: NodeProcess) -> None:
     processes: set[str] = set()
     seen: dict[int, list[str]] = {number: [] for number in range(6)}

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from node.common.refusal import Invalid
+from node.common.refusal import Invalid, Refused
 from node.events import api, stream
 from node.events.broadcast import Follower
 from node.events.model import EventQuery
@@ -178,6 +178,17 @@ async def test_who_follows_an_inbox_is_cut_off_with_its_token(node: NodeUnderTes
     assert b"for the owner alone" in frame.json
     assert not await thief.next(0)
     owner.leave()
+
+
+async def test_a_topic_that_looks_like_an_owners_is_not_the_owners(node: NodeUnderTest) -> None:
+    """A stranger's request would otherwise decide what the owner follows, for as long as its body goes on."""
+    events = Services(node.settings, Stores(node.store, node.store)).events
+    await send_signed(node, signed("POST", INBOXES))
+    stranger = events.topic(EventQuery(f"inbox:{ADDRESS} {ADDRESS} None"), InboxProof())
+    owner = events.topic(EventQuery(f"inbox:{ADDRESS}"), InboxProof(signer=ADDRESS))
+    assert await owner.position("now") == (0, 0)
+    with pytest.raises(Refused, match=r"inbox\.unknown"):
+        await stranger.position("now")
 
 
 async def test_all_who_follow_one_thing_share_a_reader_however_many_other_things_are_asked_for(

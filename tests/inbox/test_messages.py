@@ -9,6 +9,7 @@ import pytest
 from node.store import keys
 from tests.inbox.calls import (
     ADDRESS,
+    INBOXES,
     Json,
     bearer,
     closed,
@@ -313,6 +314,19 @@ async def test_a_message_that_is_repeated_with_its_key_is_sent_once(node: NodeUn
     assert (await read(node, inbox))["waiting"] == 1
     other = await node.client.post(path, json={"body": "Other"}, headers=headers)
     assert code(other) == (422, "idempotency.conflict")
+
+
+async def test_a_key_that_renewed_an_inbox_still_sends_to_it_and_the_other_way_round(node: NodeUnderTest) -> None:
+    """The same body is a renewal that names nothing, and a message."""
+    for sends_first in (True, False):
+        inbox = await opened(node)
+        keyed = {"idempotency-key": SECRET_KEY}
+        sending = (path_of(inbox, "/messages"), keyed, 201)
+        renewing = (INBOXES, bearer(inbox["inbox_token"]) | keyed, 200)
+        for path, headers, status in (sending, renewing) if sends_first else (renewing, sending):
+            answer = await node.client.post(path, json={"body": "Hello"}, headers=headers)
+            assert (answer.status_code, "idempotency-replayed" in answer.headers) == (status, False)
+        assert (await read(node, inbox))["waiting"] == 1
 
 
 async def test_a_short_key_gives_the_token_of_a_message_again_for_a_minute_only(node: NodeUnderTest) -> None:

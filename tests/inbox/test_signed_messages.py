@@ -57,6 +57,16 @@ async def test_a_signature_sends_once_and_not_elsewhere(node: NodeUnderTest) -> 
     assert code(await send_signed(node, request)) == (400, "signature.invalid")
 
 
+async def test_the_method_that_was_signed_is_the_one_that_was_sent(node: NodeUnderTest) -> None:
+    """HEAD is answered as GET is, but it is not what a signature of GET says (RFC 9421 section 2.2.1)."""
+    await send_signed(node, signed("POST", INBOXES))
+    path = f"{INBOXES}/{ADDRESS}/messages"
+    for sent_as, signed_as, status in (("HEAD", "HEAD", 200), ("HEAD", "GET", 400), ("GET", "HEAD", 400)):
+        request = signed(signed_as, path)
+        request.method = sent_as
+        assert (await send_signed(node, request)).status_code == status
+
+
 async def test_the_encryption_key_of_an_address_is_not_its_signing_key(node: NodeUnderTest) -> None:
     """The node only passes it on: it is another key, of another kind."""
     key = PublicKey(bytes(OTHER_KEY.verify_key)).x

@@ -14,7 +14,7 @@ from node.a2a.inboxes.view import ENDS, PAUSES, StreamResponse
 from node.common.refusal import Refused
 from node.inbox.model import InboxTask
 from node.store.errors import StoreUnavailable
-from node.web.streams import HEARTBEAT_SECONDS, STREAM_SECONDS, Piece, send_in_time
+from node.web.streams import HEARTBEAT_SECONDS, STREAM_SECONDS, Piece, one_line, send_in_time
 
 COMMENT = b": still here\n\n"
 
@@ -55,4 +55,4 @@ class TaskStream:
                     await self._tell(event, send)
 
     async def _tell(self, event: StreamResponse, send: Piece) -> None:
-        await send_in_time(b"data: %b\n\n" % self._form(msgspec.json.encode(event)), send)
+        await send_in_time(b"data: %b\n\n" % self._form(one_line(msgspec.json.encode(event))), send)
