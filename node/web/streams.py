@@ -65,9 +65,16 @@ async def send_in_time(piece: bytes, send: Piece) -> None:
 def one_line(json: bytes) -> bytes:
     """JSON without line breaks, as server-sent events and JSON lines need it.
 
-    What clients sent as JSON is kept as it came, often indented. In JSON a line break only stands between two tokens.
+    What clients sent as JSON is kept as it came, often indented. In JSON a line break only stands between two tokens,
+    and the breaks that only Unicode knows only in strings: `str.splitlines` of Python, by which httpx reads lines, ends
+    a line at each of them.
     """
-    return json.replace(b"\r", b" ").replace(b"\n", b" ")
+    json = json.replace(b"\r", b" ").replace(b"\n", b" ")
+    if json.isascii():
+        return json
+    for character in "\x85\u2028\u2029":
+        json = json.replace(character.encode(), b"\\u%04x" % ord(character))
+    return json
 
 
 async def _nothing() -> None:

@@ -94,14 +94,16 @@ async def test_a_stream_says_where_it_is_and_then_what_happens(served: NodeProce
 
 
 @pytest.mark.parametrize("form", [SSE, LINES])
-async def test_a_result_that_was_sent_indented_does_not_end_its_event(served: NodeProcess, form: str) -> None:
+async def test_line_breaks_in_a_result_do_not_end_its_event(served: NodeProcess, form: str) -> None:
+    """Neither those of indented JSON, nor those of Unicode, at which httpx ends a line."""
     offered = await post(served, "/api/v1/tasks", OFFER)
     task = f"/api/v1/tasks/{offered['id']}"
     claimed = await post(served, f"{task}/claim", {"assignee_id": "worker-1"})
-    result = {"pages": [1, 2], "said": "one\n\ntwo"}
+    result = {"pages": [1, 2], "said": "one\n\ntwo\x85three\u2028four\u2029"}
     async with followed(served, f"task:{offered['id']}", form=form) as (_, events), client_of(served) as client:
         assert (await anext(events))["type"] == "heartbeat"
-        indented = json.dumps({"claim_token": claimed["claim_token"], "result_payload": result}, indent=1)
+        done = {"claim_token": claimed["claim_token"], "result_payload": result}
+        indented = json.dumps(done, indent=1, ensure_ascii=False)
         content = indented.replace("\n", "\r\n\n")
         await client.post(f"{task}/complete", content=content, headers={"content-type": "application/json"})
         event = await anext(events)
