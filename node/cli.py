@@ -1,11 +1,12 @@
 """The `relay-node` command: reads the settings, runs what was asked for, returns its exit status.
 
 0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, as one sentence on stderr explains;
-75: a temporary failure, after which whoever starts the node may try again: a port is taken, or the embedded Redis was
-killed; 130: somebody pressed Ctrl-C.
+75: a temporary failure, after which whoever starts the node may try again: a port is taken, the embedded Redis was
+killed, or the disk to which the output goes is full; 130: somebody pressed Ctrl-C.
 """
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -88,6 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `| head` has seen enough
         process.stop_writing()
         return 1
+    except OSError as error:
+        if given.role or error.errno != errno.ENOSPC or error.filename:
+            raise
+        process.stop_writing()
+        print(f"relay-node: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return os.EX_TEMPFAIL
     except KeyboardInterrupt:  # serve, web and worker handle SIGINT themselves
         return INTERRUPTED
     return status

@@ -54,6 +54,20 @@ def test_config_says_where_each_value_comes_from_and_shows_no_secret(
     assert rows["RELAY_REDIS_URL"] == "(not shown) environment"
 
 
+def test_an_output_that_goes_to_a_full_disk_is_one_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "node", "config"],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    said = "relay-node: the output cannot be written: No space left on device\n"
+    assert (ran.returncode, ran.stderr) == (os.EX_TEMPFAIL, said)
+
+
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])

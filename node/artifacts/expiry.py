@@ -6,13 +6,10 @@ Readers see an artifact as expired from that very moment on (`record.StoredArtif
 import asyncio
 import time
 
-import structlog
-
 from node.artifacts.blobs.interface import BlobStore, BlobUnavailable
+from node.artifacts.outage import OUTAGE
 from node.artifacts.service import Artifacts
 from node.store import StoreUnavailable
-
-log = structlog.get_logger()
 
 SWEEP_SECONDS = 10.0
 """Seconds between sweeps for artifacts whose time is over."""
@@ -47,5 +44,5 @@ class ArtifactExpiry:
             except StoreUnavailable:
                 pass  # the connection logs it
             except BlobUnavailable as unavailable:
-                log.warning("blob store is out of reach", reason=str(unavailable))
+                OUTAGE.report(unavailable)
             await asyncio.sleep(SWEEP_SECONDS)

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Sequence
 from hashlib import sha256
 
 import msgspec
-import structlog
 
 from node.artifacts.blobs.interface import RETRY_AFTER_SECONDS, BlobMissing, BlobStore, BlobUnavailable, Grant
 from node.artifacts.model import (
@@ -20,6 +19,7 @@ from node.artifacts.model import (
     NewArtifact,
     RegisteredArtifact,
 )
+from node.artifacts.outage import OUTAGE
 from node.artifacts.record import StoredArtifact
 from node.artifacts.store import ALWAYS_RESERVED, VERIFICATION_MS, ArtifactQuotas, ArtifactStore
 from node.common.refusal import Invalid, Refused
@@ -33,8 +33,6 @@ from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.lines import require_name, require_text
 from node.text.readable import is_one_line
-
-log = structlog.get_logger()
 
 UPLOAD_SECONDS = 900
 """Life of an upload URL (SPEC 8)."""
@@ -316,7 +314,7 @@ def _is_filename(name: str) -> bool:
 
 
 def _out_of_reach(unavailable: BlobUnavailable) -> Refused:
-    log.error("blob store is out of reach", reason=str(unavailable))
+    OUTAGE.report(unavailable)
     return Refused("blob.unavailable", retry_after=RETRY_AFTER_SECONDS)
 
 

@@ -10,9 +10,10 @@ from contextlib import suppress
 from hashlib import sha256
 
 from node.artifacts.blobs.interface import BlobMissing, BlobStore, BlobUnavailable, Grant
+from node.artifacts.outage import OUTAGE
 from node.artifacts.sniff import HEAD_BYTES, plainly_other
 from node.artifacts.store import ArtifactStore, ArtifactVerdict
-from node.store.outbox import Event
+from node.store.outbox import Event, Postponed
 
 COMPLETED = "artifact.completed"
 CONCURRENT_VERIFICATIONS = 4
@@ -32,11 +33,14 @@ class Verifier:
     async def handle(self, events: Sequence[Event]) -> None:
         """Verify every artifact that was completed; the same events again change nothing.
 
-        Raises StoreUnavailable, BlobUnavailable once all others are verified: then the events must be delivered again.
+        Raises StoreUnavailable, Postponed once all others are verified: then the events must be delivered again.
         """
         completed = [event for event in events if event.kind == COMPLETED]
         verified = (self._verify(event.entity, event.fields["attempt"]) for event in completed)
         for failure in await asyncio.gather(*verified, return_exceptions=True):
+            if isinstance(failure, BlobUnavailable):
+                OUTAGE.report(failure)
+                raise Postponed from failure
             if failure is not None:
                 raise failure
 

@@ -57,6 +57,9 @@ RENEW_SECONDS = STALE_MS / 3000
 TAKE_OVER_SECONDS = 10.0
 """Between two searches for stale events."""
 
+STOP_SECONDS = 5.0
+"""How long the batches under way may take when the worker stops. The events of those that are cut off come again."""
+
 MAX_DELIVERIES = 1000
 """Failures, over some eight hours, after which an event is given up: until then nothing behind it can be trimmed."""
 
@@ -95,7 +98,12 @@ class Event(msgspec.Struct, frozen=True):
 
 
 Handler = Callable[[Sequence[Event]], Awaitable[None]]
-"""Handles events of one partition, in order. It may be called again with events that it has handled before."""
+"""Handles events of one partition, in order. It may be called again with events that it has handled before, and be
+cancelled when the worker stops."""
+
+
+class Postponed(Exception):
+    """Raised by a handler if what it needs is out of reach, which it has logged: its events come again."""
 
 
 class Consumer:
@@ -109,16 +117,16 @@ class Consumer:
         self._readers = [_Reader(store, group, name, handle, turns, partition) for partition in partitions]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Read until `stop` is set. Batches that were begun are finished and acknowledged before this returns."""
+        """Read until `stop` is set. Then the batches that were begun have STOP_SECONDS to end and be acknowledged."""
         async with asyncio.TaskGroup() as work:
             renewing = work.create_task(self._renew())
-            async with asyncio.TaskGroup() as reading:
-                for reader in self._readers:
-                    reading.create_task(reader.run(stop))
-                await stop.wait()
-                for reader in self._readers:
-                    reader.wake()
-            renewing.cancel()
+            reading = [work.create_task(reader.run(stop)) for reader in self._readers]
+            await stop.wait()
+            for reader in self._readers:
+                reader.wake()
+            _, late = await asyncio.wait(reading, timeout=STOP_SECONDS)
+            for task in (*late, renewing):
+                task.cancel()
 
     def inherit(self, dead: str) -> None:
         """Handle what the dead worker of that name left pending, unless another worker is faster."""
@@ -283,13 +291,14 @@ class _Reader:
         """Handle entries and acknowledge them. Returns False if they stay pending. Raises StoreUnavailable.
 
         `is_last`: this is the last try of a turn, with a single entry. If Redis has no memory for what the handler
-        writes, the entry stays pending without a word: the events behind it may free some.
+        writes, the entry stays pending without a word: the events behind it may free some. So does one that the handler
+        has postponed.
         """
         try:
             events = [_event(self._partition, entry, flat) for entry, flat in entries if flat]
             if events:
                 await self._handle(events)
-        except OutOfMemory:
+        except (OutOfMemory, Postponed):
             return False
         except StoreUnavailable:
             raise

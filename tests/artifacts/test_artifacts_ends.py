@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from node.artifacts.blobs.interface import BlobUnavailable
 from node.artifacts.service import Artifacts
 from node.artifacts.store import ArtifactStore
 from node.artifacts.verify import Verifier
 from node.common.refusal import Refused
 from node.run.blobs import blobs_of
 from node.store import ids, keys
-from node.store.outbox import Event
+from node.store.outbox import Event, Postponed
 from tests.artifacts.blobs import DATA, holds_open
 from tests.artifacts.calls import (
     ARTIFACTS,
@@ -181,7 +180,7 @@ async def test_a_blob_store_out_of_reach_delays_the_verdict(node: NodeUnderTest)
     events = await completions(node, artifact)
     away = directory.rename(directory.with_name("away"))
     directory.symlink_to(directory)  # every access now fails with an error that says nothing of the bytes
-    with pytest.raises(BlobUnavailable):
+    with pytest.raises(Postponed):
         await Room(node).verifier.handle(events)
     assert (await read(node, artifact))["status"] == "verifying"
     directory.unlink()

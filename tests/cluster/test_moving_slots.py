@@ -8,10 +8,11 @@ from node.store import CommandFailed, OutcomeUnknown, Store, StoreUnavailable
 from node.store.slots import slot_of
 from tests.cluster.conftest import TIMEOUT, Load, slots_in_use
 from tests.store.conftest import Opener, StepOf, step
-from tests.support.servers import Cluster, RedisServer, eventually
+from tests.support.servers import Cluster, RedisServer, eventually, until
 
 COUNT = step("count", "return redis.call('INCR', key1)")
 COUNT_TWO = step("count_two", "redis.call('INCR', key2) return redis.call('INCR', key1)", keys=2)
+COUNT_MADE = step("count_made", "redis.call('SET', key2, 1) return redis.call('INCR', key1)", keys=2)
 ECHO = step("echo", "return KEYS[1]")
 
 
@@ -64,7 +65,7 @@ async def test_what_is_sent_without_waiting_follows_the_slot_that_has_moved(clus
         store.send(COUNT(key))
         store.send(("INCR", key))
     await eventually(lambda: target.do("GET", key) == b"21")
-    assert store.stats.in_flight == 0
+    await eventually(lambda: store.stats.in_flight == 0)
 
 
 async def test_one_living_member_among_the_given_ones_is_enough(cluster: Cluster, open_store: Opener) -> None:
@@ -138,6 +139,27 @@ async def test_a_call_whose_keys_are_torn_apart_waits_and_is_refused_unwritten_i
     await asyncio.to_thread(cluster.end_move, slot, target)
     assert await waiting == 2
     assert await store.command("GET", "{torn}:missing") == b"1"
+
+
+async def test_while_a_slot_moves_as_a_whole_new_keys_are_made_beside_old_ones(cluster: Cluster, store: Store) -> None:
+    """CLUSTER MIGRATESLOTS of Valkey 9. A slot that moves key by key refuses such calls (the test before)."""
+    slot = slot_of("whole")
+    source = cluster.primary_of(slot)
+    target = other_than(cluster, source)
+    for begin in range(0, 20_000, 500):
+        await store.commands(("SET", f"{{whole}}:{number}", "x" * 100) for number in range(begin, begin + 500))
+
+    def move() -> None:
+        source.do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", cluster.node_id(target))
+        until(lambda: cluster.primary_of(slot) is target, "the slot has moved")
+
+    moving, made = asyncio.create_task(asyncio.to_thread(move)), 0
+    while not moving.done():
+        made += 1
+        assert await store.run(COUNT_MADE("{whole}", f"{{whole}}:made:{made}")) == made
+    await moving
+    assert await store.run(COUNT_MADE("{whole}", "{whole}:made:after")) == made + 1
+    assert target.do("CLUSTER", "COUNTKEYSINSLOT", slot) == 20_000 + made + 2
 
 
 async def test_a_script_error_in_a_cluster_is_still_our_bug(store: Store) -> None:

@@ -4,11 +4,12 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
-from node.store import Store, StoreUnavailable, ids, keys
-from node.store.outbox import BATCH_SIZE, MAX_DELIVERIES, Consumer, Event
+from node.store import Store, StoreUnavailable, ids, keys, outbox
+from node.store.outbox import BATCH_SIZE, MAX_DELIVERIES, Consumer, Event, Postponed
 from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, move, pending, raw, reading, write
-from tests.support.node_under_test import until
+from tests.support.node_under_test import PATIENCE, until
 from tests.support.servers import RedisServer, eventually
 
 
@@ -218,6 +219,45 @@ async def test_stopping_waits_for_what_was_begun_and_for_nothing_else(store: Sto
     assert pending(redis_server) == 0
     ((*_, lag),) = raw(redis_server, "XINFO", "GROUPS", STREAM)
     assert lag == 1
+
+
+async def test_a_handler_that_hangs_holds_no_stopping_worker_and_its_event_comes_again(
+    store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "STOP_SECONDS", 0.05)
+    begun, stop = asyncio.Event(), asyncio.Event()
+
+    async def hang(events: Sequence[Event]) -> None:
+        begun.set()
+        await asyncio.Future()
+
+    running = asyncio.create_task(Consumer(store, GROUP, hang).run(stop))
+    await write(store, "a")
+    await begun.wait()
+    stop.set()
+    await asyncio.wait_for(running, PATIENCE)
+    assert pending(redis_server) == 1
+    move(redis_server, minutes=1)
+    async with reading(store, seen):
+        await eventually(lambda: seen.entities == {"a"} and pending(redis_server) == 0)
+
+
+async def test_what_a_handler_postpones_comes_again_and_is_no_failure(
+    store: Store, redis_server: RedisServer, seen: Seen
+) -> None:
+    seen.bad, seen.error = {"later"}, Postponed
+    await write(store, "later")
+    held_by_the_dead(redis_server, 1)
+    move(redis_server, minutes=1, deliveries=MAX_DELIVERIES)
+    with capture_logs() as logged:
+        async with reading(store, seen):
+            await write(store, "a")
+            await eventually(lambda: seen.entities == {"later", "a"} and pending(redis_server) == 1)
+    assert [line for line in logged if line["log_level"] == "error"] == []
+    seen.bad = set()
+    move(redis_server, minutes=1)
+    async with reading(store, seen):
+        await eventually(lambda: pending(redis_server) == 0)
 
 
 async def test_what_comes_while_a_batch_is_handled_shares_the_next(store: Store, seen: Seen) -> None:
