@@ -31,9 +31,9 @@ async def test_a_thing_is_listed_by_its_label_until_its_place_ends_or_is_release
         assert await limits.things("stream") == []
 
 
-NEIGHBOURS = [f"2001:db8:1:{number}::/64" for number in range(SITE_SHARE + 2)]
+NEIGHBOURS = [f"2001:db8:1:{number}::/64" for number in range(SITE_SHARE + 1)]
 """Clients of one site."""
-COUNT, WINDOW = 1, 60_000
+COUNT, WINDOW = 2, 60_000
 
 Logs = defaultdict[str, list[int]]
 """When requests were accepted (ms), the oldest first, by client or site."""
@@ -58,8 +58,11 @@ def expected(logs: Logs, client: str, now: int) -> Taken:
         max_size=30,
     )
 )
-@example([(each, pause) for pause in (1, WINDOW - 1, 1) for each in NEIGHBOURS])
-@example([(each, 1) for each in [*NEIGHBOURS, *NEIGHBOURS]] + [(NEIGHBOURS[-1], WINDOW - 20)])
+@example([(each, pause) for pause in (1, 1, WINDOW - 1, 1) for each in NEIGHBOURS])
+@example(
+    [(each, 1) for each in [*NEIGHBOURS[2:] * 2, *NEIGHBOURS[:2]]]
+    + [(NEIGHBOURS[0], pause) for pause in (30_000, 29_999)]
+)
 @settings(max_examples=40)
 async def test_a_client_and_its_site_have_so_many_requests_in_any_window(requests: list[tuple[str, int]]) -> None:
     limits, logs = LimitStore(FakeStore()), defaultdict[str, list[int]](list)
