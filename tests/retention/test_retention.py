@@ -10,7 +10,8 @@ import pytest
 
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
-from node.store import keys
+from node.retention.sweep import Retention, Rule
+from node.store import StoreUnavailable, keys
 from node.store.cursor import TimeCursor
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
@@ -324,6 +325,36 @@ async def test_a_walk_meets_every_member_once_though_many_have_one_time(node: No
     assert list(await walk.next(24, 7)) == ["t23", "t24"]
     walk.restart()
     assert len(await walk.next(24, 100)) == 25 - 4
+    await node.store.command("DEL", keys.OPEN_THREADS)
+
+
+async def test_what_was_passed_too_early_is_met_again(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.retention.sweep.RESTART_SECONDS", 0.0)
+    old = await relayed(node, "Who can summarise a long report?", created_at=OLD, last_reply_at=NOW)
+    await node.store.command("ZADD", keys.OPEN_THREADS, OLD, old)
+    retention = retention_of(node.settings, node.store)
+    assert await retention.look(20) == 0
+    await age(node, old, last_reply_at=OLD)
+    assert await retention.look(20) == 1
+
+
+async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.retention.sweep.BATCH_SIZE", 2)
+    names = [f"t{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        await node.store.command("ZADD", keys.OPEN_THREADS, number, name)
+    handled: list[str] = []
+
+    async def handle(members: Sequence[str], now: int) -> int:
+        handled.extend(members)
+        if len(handled) == 4:
+            raise StoreUnavailable("out of reach")
+        return len(members)
+
+    retention = Retention(node.store, [Rule("test", keys.OPEN_THREADS, 1, handle)], [])
+    assert await retention.look(20) == 2
+    assert await retention.look(20) == 5
+    assert handled == [*names[:4], *names]
     await node.store.command("DEL", keys.OPEN_THREADS)
 
 
