@@ -8,10 +8,13 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from node.board.model import ThreadStatus
+from node.board.store import LISTS
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
 from node.retention.sweep import Retention, Rule
 from node.store import StoreUnavailable, keys
+from node.store.clock import now_ms
 from node.store.cursor import TimeCursor
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
@@ -75,6 +78,26 @@ async def test_relayed_threads_go_after_a_while_and_board_threads_stay(node: Nod
     assert (await node.client.get(f"/api/v1/relay/{old}")).status_code == 404
     assert (await node.client.get(BOARD)).json()["total"] == 3
     assert await look(node, thread_retention_days=30) == 1
+    assert await statuses(node, board) == [404]
+
+
+@pytest.mark.parametrize("status", ["closed", "hidden"])
+async def test_what_nobody_can_answer_goes_like_what_is_open(node: NodeUnderTest, status: ThreadStatus) -> None:
+    old = await relayed(node, "Who can summarise a long report?", created_at=OLD)
+    await node.store.command("HSET", keys.thread(old), "status", status)
+    await node.store.commands([("ZREM", keys.OPEN_THREADS, old), ("ZADD", LISTS[status], OLD, old)])
+    assert await look(node) == 1
+    assert await node.store.commands([("EXISTS", keys.thread(old)), ("ZCARD", LISTS[status])]) == [0, 0]
+
+
+async def test_each_source_has_its_own_time(node: NodeUnderTest) -> None:
+    two_days_ago = await now_ms(node.store, keys.OPEN_THREADS) - 2 * DAY_MS
+    message = await relayed(node, "Who can summarise a long report?", created_at=two_days_ago)
+    board = await thread(node, "A question", created_at=two_days_ago)
+    assert await look(node, relay_retention_days=30, thread_retention_days=3) == 0
+    assert await look(node, relay_retention_days=1, thread_retention_days=3) == 1
+    assert await statuses(node, message, board) == [404, 200]
+    assert await look(node, relay_retention_days=3, thread_retention_days=1) == 1
     assert await statuses(node, board) == [404]
 
 
