@@ -12,10 +12,8 @@ from node.board.model import ThreadStatus
 from node.board.store import LISTS
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
-from node.retention.sweep import Retention, Rule
-from node.store import StoreUnavailable, keys
+from node.store import keys
 from node.store.clock import now_ms
-from node.store.cursor import TimeCursor
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
 from node.tasks.steps import task_compact
@@ -29,7 +27,16 @@ BOARD = "/api/v1/board"
 NOW = 1_800_000_000_000
 OLD = 1_000_000  # ms: in 1970
 REASON = "Two pages, please."
-TIMES = (b"created_at", b"claimed_at", b"updated_at", b"submitted_at", b"completed_at", b"canceled_at", b"expired_at")
+TIMES = (
+    b"created_at",
+    b"claimed_at",
+    b"updated_at",
+    b"submitted_at",
+    b"completed_at",
+    b"canceled_at",
+    b"expired_at",
+    b"failed_at",
+)
 """Fields of a contract."""
 
 
@@ -229,7 +236,7 @@ async def end_long_ago(node: NodeUnderTest, task: dict[str, Any]) -> None:
     for name in TIMES:
         if name in fields[::2]:
             await node.store.command("HSET", keys.task(task["id"]), name, OLD)
-    for status in ("completed", "canceled", "expired", "offered"):
+    for status in ("completed", "canceled", "expired", "failed", "offered"):
         await node.store.command("ZADD", keys.tasks_with(status), "XX", OLD, task["id"])
 
 
@@ -258,14 +265,16 @@ async def test_a_contract_that_has_changed_since_it_was_read_is_not_compacted(no
 
 async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:
     done, open_, held, new = await finished(node, 1), await offered(node), await claimed(node), await offered(node)
-    for task in (done, open_, held):
+    failed = await claimed(node)
+    assert (await act(node, failed, "fail", claim_token=failed["claim_token"], code="it.broke")).status_code == 200
+    for task in (done, open_, held, failed):
         await end_long_ago(node, task)
     await node.store.command("ZADD", keys.tasks_with("completed"), OLD, UNKNOWN_ID)  # is not there any more
     assert await look(node, task_hot_days=0) == 0
-    assert await look(node, task_hot_days=0, task_retention_days=30) == 2
+    assert await look(node, task_hot_days=0, task_retention_days=30) == 3
     assert await node.store.command("ZSCORE", keys.tasks_with("completed"), UNKNOWN_ID) is None
-    found = [(await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, held, new)]
-    assert found == [404, 404, 200, 200]
+    found = [(await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, failed, held, new)]
+    assert found == [404, 404, 404, 200, 200]
     assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 1
     assert (await node.client.get(f"{TASKS}?status=completed")).json()["total"] == 0
 
@@ -332,23 +341,10 @@ async def test_streams_for_the_operator_have_an_end(node: NodeUnderTest) -> None
     for stream in streams:
         await node.store.command("XADD", stream, f"{OLD}-1", "at", OLD)
         await node.store.command("XADD", stream, "*", "at", NOW)
-    await look(node)
-    assert [await node.store.command("XLEN", stream) for stream in streams] == [1, 1, 1]
-
-
-async def test_a_walk_meets_every_member_once_though_many_have_one_time(node: NodeUnderTest) -> None:
-    for number in range(25):
-        await node.store.command("ZADD", keys.OPEN_THREADS, 5 if number < 20 else number, f"t{number:02}")
-    walk = TimeCursor(node.store, keys.OPEN_THREADS)
-    met: list[str] = []
-    while found := await walk.next(22, 7):
-        met += found
-        await node.store.command("ZREM", keys.OPEN_THREADS, found[0])
-    assert sorted(met) == [f"t{number:02}" for number in range(23)]
-    assert list(await walk.next(24, 7)) == ["t23", "t24"]
-    walk.restart()
-    assert len(await walk.next(24, 100)) == 25 - 4
-    await node.store.command("DEL", keys.OPEN_THREADS)
+    for_ever = dict.fromkeys(("audit_retention_days", "feedback_retention_days", "dead_callback_retention_days"), 0)
+    for days, left in ((for_ever, 2), ({}, 1)):
+        await look(node, **days)
+        assert [await node.store.command("XLEN", stream) for stream in streams] == [left] * 3
 
 
 async def test_what_was_passed_too_early_is_met_again(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,26 +355,6 @@ async def test_what_was_passed_too_early_is_met_again(node: NodeUnderTest, monke
     assert await retention.look(20) == 0
     await age(node, old, last_reply_at=OLD)
     assert await retention.look(20) == 1
-
-
-async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.retention.sweep.BATCH_SIZE", 2)
-    names = [f"t{number}" for number in range(5)]
-    for number, name in enumerate(names):
-        await node.store.command("ZADD", keys.OPEN_THREADS, number, name)
-    handled: list[str] = []
-
-    async def handle(members: Sequence[str], now: int) -> int:
-        handled.extend(members)
-        if len(handled) == 4:
-            raise StoreUnavailable("out of reach")
-        return len(members)
-
-    retention = Retention(node.store, [Rule("test", keys.OPEN_THREADS, 1, handle)], [])
-    assert await retention.look(20) == 2
-    assert await retention.look(20) == 5
-    assert handled == [*names[:4], *names]
-    await node.store.command("DEL", keys.OPEN_THREADS)
 
 
 async def test_a_message_task_is_kept_as_long_as_the_setting_says(node: NodeUnderTest) -> None:
