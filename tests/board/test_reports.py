@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from node.board.moderation_store import ModerationStore
 from tests.admin.conftest import Admin, admin
 from tests.support.node_under_test import NodeUnderTest
 
@@ -82,6 +83,19 @@ async def test_the_operator_hides_what_was_reported(node: NodeUnderTest, admin: 
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
     assert (await admin("reports", "list", "--json")).data == []
     await admin("threads", "unhide", thread)
+    assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 200
+
+
+async def test_so_many_reports_are_kept_and_with_threshold_0_none_hide(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.board.moderation_store.MAX_REPORTS", 5)
+    thread, posts = await posted(node), ModerationStore(node.store)
+    for number in range(9):
+        assert await posts.report(thread, 0, f"203.0.113.{number}", "It is spam.", 0)
+    found = await posts.reported(thread, 0)
+    assert found is not None
+    assert len(found.reasons) == found.waiting == 5
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 200
 
 
