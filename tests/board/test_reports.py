@@ -62,6 +62,7 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
     assert len((await node.client.get(f"{BOARD}/{thread}")).json()["replies"]) == 1
     assert (await report(node, thread, "203.0.113.4", reply_seq=1))[0] == 202
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["replies"] == []
+    assert await report(node, thread, "203.0.113.5", reply_seq=1) == (404, "thread.unknown")
 
 
 async def test_a_removed_reply_stays_away_when_its_reports_are_dismissed(node: NodeUnderTest, admin: Admin) -> None:
@@ -105,6 +106,7 @@ async def test_what_is_not_there_cannot_be_reported(node: NodeUnderTest) -> None
     assert await report(node, "nonsense", "203.0.113.1") == (404, "thread.unknown")
     assert await report(node, thread, "203.0.113.1", reply_seq=2) == (404, "thread.unknown")
     assert (await report(node, thread, "203.0.113.1", reason=""))[0] == 422
+    assert not await ModerationStore(node.store).settle(thread, 0, "hide")
 
 
 async def test_reports_have_a_limit_of_their_own(node: NodeUnderTest) -> None:
