@@ -69,6 +69,7 @@ async def test_a_verdict_counts_until_the_time_for_it_is_over(
     artifact = await registered(artifacts)
     await artifacts.complete(artifact.id)
     clock.advance(VERIFICATION_MS / 1000 - (0 if is_late else HALF_A_MILLISECOND))
+    assert await artifacts.due(10) == ([artifact.id] if is_late else [])
     assert await artifacts.settle(artifact.id, "1", AVAILABLE) is not is_late
     assert await status_of(artifacts, artifact) == ("expired" if is_late else "available")
 
