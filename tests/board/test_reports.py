@@ -63,6 +63,10 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
     assert (await report(node, thread, "203.0.113.4", reply_seq=1))[0] == 202
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["replies"] == []
     assert await report(node, thread, "203.0.113.5", reply_seq=1) == (404, "thread.unknown")
+    for words in (("reports", "dismiss"), ("threads", "hide"), ("reports", "dismiss")):
+        assert (await admin(*words, f"{thread}:1")).status == 0
+    read = (await node.client.get(f"{BOARD}/{thread}")).json()
+    assert read["replies"] == [], "hidden by the operator, and not by reports"
 
 
 async def test_a_removed_reply_stays_away_when_its_reports_are_dismissed(node: NodeUnderTest, admin: Admin) -> None:
@@ -107,6 +111,8 @@ async def test_what_is_not_there_cannot_be_reported(node: NodeUnderTest) -> None
     assert await report(node, thread, "203.0.113.1", reply_seq=2) == (404, "thread.unknown")
     assert (await report(node, thread, "203.0.113.1", reason=""))[0] == 422
     assert not await ModerationStore(node.store).settle(thread, 0, "hide")
+    assert not await ModerationStore(node.store).change(UNKNOWN, 0, "hide")
+    assert await node.names(f"*{UNKNOWN}*") == []
 
 
 async def test_reports_have_a_limit_of_their_own(node: NodeUnderTest) -> None:
