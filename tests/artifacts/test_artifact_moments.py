@@ -120,6 +120,7 @@ async def test_what_is_available_ends_after_its_life_and_frees_what_it_had_and_n
     clock.advance(HALF_A_MILLISECOND)
     assert await artifacts.due(10) == [first.id]
     assert await artifacts.end(first.id)
+    assert not await artifacts.withdraw(first.id, "It has no bytes to lose.")
     await registered(artifacts, **bound)
     with pytest.raises(Refused, match=r"artifact\.reserved"):
         await registered(artifacts, **bound)
