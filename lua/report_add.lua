@@ -24,7 +24,7 @@ if seq ~= '0' then
   if string.find(hidden or ',', ',' .. seq .. ',', 1, true) then return {'unknown'} end
 end
 local by = 'by:' .. reporter
-if redis.call('HEXISTS', report, by) == 1 or redis.call('HLEN', report) >= tonumber(most) then return {'received'} end
+if redis.call('HEXISTS', report, by) == 1 or redis.call('HLEN', report) > tonumber(most) then return {'received'} end
 
 local at = now()
 redis.call('HSET', report, by, string.format('%.0f %s', at, reason))

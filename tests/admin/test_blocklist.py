@@ -110,6 +110,42 @@ async def test_a_block_ends_by_itself(node: NodeUnderTest) -> None:
     assert ADDRESS not in blocked
 
 
+async def test_who_was_judged_before_is_judged_anew_by_another_list(node: NodeUnderTest) -> None:
+    blocklist = Blocklist(node.store)
+    blocked = BlockedClients(blocklist)
+    block = await blocklist.block(network_of("32.1.13.0/24"), 60, "", "olivia")  # 0x20010d
+    assert block.until == block.since + 60_000
+    await blocked.refresh()
+    assert [each in blocked for each in ("32.1.13.9", "2001:db8::/64", ADDRESS)] == [True, False, False]
+    await blocklist.block(network_of(ADDRESS), None, "", "olivia")
+    await blocked.refresh()
+    assert ADDRESS in blocked
+    assert [await blocklist.unblock(network_of(ADDRESS)) for _ in range(2)] == [True, False]
+    await blocked.refresh()
+    assert ADDRESS not in blocked
+
+
+class TestPublished:
+    """A change is known at once, and not only when the list is read again."""
+
+    @pytest.fixture
+    def overrides(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        monkeypatch.setattr("node.web.blocklist.REFRESH_SECONDS", 3600.0)
+        return {}
+
+    async def test_a_block_and_its_end(self, node: NodeUnderTest) -> None:
+        blocklist = Blocklist(node.store)
+        await node.listened_to(keys.BLOCKED)
+        await blocklist.block(network_of(ADDRESS), None, "", "olivia")
+        await until(lambda: is_refused(node, ADDRESS))
+        await blocklist.unblock(network_of(ADDRESS))
+
+        async def is_served() -> bool:
+            return not await is_refused(node, ADDRESS)
+
+        await until(is_served)
+
+
 async def test_what_has_ended_is_not_listed_and_is_cleared_by_the_next_block(node: NodeUnderTest, admin: Admin) -> None:
     ended = {"since": 1, "until": 2, "reason": "", "who": "olivia"}
     await node.store.command("HSET", keys.BLOCKED, "192.0.2.1/32", json.dumps(ended))

@@ -133,7 +133,8 @@ async def test_a_hidden_reply_is_shown_to_nobody_and_comes_back(node: NodeUnderT
 async def test_hiding_and_closing_are_undone(node: NodeUnderTest, admin: Admin) -> None:
     thread = await posted(node)
     await admin("threads", "close", thread)
-    await admin("threads", "hide", thread)
+    for _ in range(2):
+        assert (await admin("threads", "hide", thread)).status == 0
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
     await admin("threads", "unhide", thread)
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["status"] == "closed"

@@ -15,6 +15,7 @@ from node.agents.store import AGAIN_MS, CALM, LONGEST_PAUSE_DAYS, AgentStore
 from node.callbacks.owners import publisher_of
 from node.store import ids, keys
 from node.store.limits import DAY_MS
+from tests.support.fake_store import FakeStore
 from tests.support.machine import StoreMachine
 
 HOST = "agent.example"
@@ -298,3 +299,22 @@ def test_probes_become_rarer_while_they_find_nothing_new() -> None:
         machine.probe("open", CALM)
     finally:
         machine.teardown()
+
+
+async def test_what_redis_has_dropped_is_told_of_and_what_was_posted_since_stays() -> None:
+    store = FakeStore()
+    entries, lists, agent_id = AgentStore(store, MINUTE), AgentLists(store), id_of(HOST, URL)
+
+    async def removals() -> int:
+        told = await store.command("XRANGE", keys.events(ids.partition_of(HOST)), "-", "+")
+        return sum(b"agent.removed" in flat for _, flat in cast("list[tuple[bytes, list[bytes]]]", told))
+
+    await store.command("ZADD", keys.AGENT_ENDS, 1, agent_id)
+    assert await lists.sweep() == [agent_id]
+    assert await removals() == 1
+    await entries.submit(HOST, FIELDS, agent_id=agent_id, client="", idempotency=None)
+    assert await lists.sweep() == [agent_id]
+    [entry] = await entries.read([agent_id])
+    assert entry is not None
+    assert entry.status == "checking"
+    assert await removals() == 1

@@ -2,7 +2,7 @@
 
 from node.agents.store import MAX_ENTRIES
 from node.store import ids, keys
-from tests.agents.calls import AGENTS, SUMMARISE, Json, card_of, listed
+from tests.agents.calls import AGENTS, SUMMARISE, Json, card_of, listed, post
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import ADDRESS, INBOXES, bearer, closed, code, opened, send_signed, signed
 from tests.support.node_under_test import NodeUnderTest, until
@@ -89,6 +89,13 @@ async def test_an_entry_goes_with_the_inbox_that_proves_it(node: NodeUnderTest) 
     # Those of several partitions come in any order.
     assert sorted(event["type"] for event in events) == ["agent.listed"] * 3 + ["agent.removed"] * 2
     assert await node.store.command("EXISTS", keys.agents_of(closing["address"])) == 0
+
+
+async def test_the_token_of_a_closed_inbox_lists_nothing(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    assert (await closed(node, inbox)).status_code == 200
+    assert code(await post(node, inbox, CARD)) == (404, "inbox.unknown")
+    assert await node.names("agent:*") == []
 
 
 async def test_entries_that_have_ended_leave_room(node: NodeUnderTest) -> None:

@@ -69,6 +69,7 @@ async def test_a_verdict_counts_until_the_time_for_it_is_over(
     artifact = await registered(artifacts)
     await artifacts.complete(artifact.id)
     clock.advance(VERIFICATION_MS / 1000 - (0 if is_late else HALF_A_MILLISECOND))
+    assert await artifacts.due(10) == ([artifact.id] if is_late else [])
     assert await artifacts.settle(artifact.id, "1", AVAILABLE) is not is_late
     assert await status_of(artifacts, artifact) == ("expired" if is_late else "available")
 
@@ -95,3 +96,39 @@ async def test_what_the_blob_store_has_room_for_is_taken(artifacts: ArtifactStor
     await registered(artifacts, 10, free=10)
     with pytest.raises(Refused, match=r"store\.full"):
         await registered(artifacts, 11, free=10)
+
+
+async def test_only_the_last_attempt_is_judged(artifacts: ArtifactStore) -> None:
+    artifact = await registered(artifacts)
+    await artifacts.complete(artifact.id)
+    assert await artifacts.settle(artifact.id, "1", ArtifactVerdict("registered", "Nothing was uploaded."))
+    await artifacts.complete(artifact.id)
+    assert not await artifacts.settle(artifact.id, "1", AVAILABLE)
+    assert await artifacts.settle(artifact.id, "2", AVAILABLE)
+
+
+async def test_what_is_available_ends_after_its_life_and_frees_what_it_had_and_no_more(
+    clock: Clock, artifacts: ArtifactStore
+) -> None:
+    bound = {"always": 2 * LEAST_RESERVED, "share": 0}
+    first = await registered(artifacts, **bound)
+    await artifacts.complete(first.id)
+    await artifacts.settle(first.id, "1", AVAILABLE)
+    await registered(artifacts, **bound)
+    clock.advance(100 - HALF_A_MILLISECOND)
+    assert await artifacts.due(10) == []
+    clock.advance(HALF_A_MILLISECOND)
+    assert await artifacts.due(10) == [first.id]
+    assert await artifacts.end(first.id)
+    assert not await artifacts.withdraw(first.id, "It has no bytes to lose.")
+    await registered(artifacts, **bound)
+    with pytest.raises(Refused, match=r"artifact\.reserved"):
+        await registered(artifacts, **bound)
+
+
+async def test_what_is_rejected_stays_so_for_its_first_reason(artifacts: ArtifactStore) -> None:
+    artifact = await registered(artifacts)
+    assert [await artifacts.withdraw(artifact.id, reason) for reason in ("first", "second")] == [True, False]
+    stored = await artifacts.read(artifact.id)
+    assert stored is not None
+    assert (stored.status, stored.reason) == ("rejected", "first")

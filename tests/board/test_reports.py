@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from node.board.moderation_store import ModerationStore
 from tests.admin.conftest import Admin, admin
 from tests.support.node_under_test import NodeUnderTest
 
@@ -61,6 +62,11 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
     assert len((await node.client.get(f"{BOARD}/{thread}")).json()["replies"]) == 1
     assert (await report(node, thread, "203.0.113.4", reply_seq=1))[0] == 202
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["replies"] == []
+    assert await report(node, thread, "203.0.113.5", reply_seq=1) == (404, "thread.unknown")
+    for words in (("reports", "dismiss"), ("threads", "hide"), ("reports", "dismiss")):
+        assert (await admin(*words, f"{thread}:1")).status == 0
+    read = (await node.client.get(f"{BOARD}/{thread}")).json()
+    assert read["replies"] == [], "hidden by the operator, and not by reports"
 
 
 async def test_a_removed_reply_stays_away_when_its_reports_are_dismissed(node: NodeUnderTest, admin: Admin) -> None:
@@ -85,12 +91,28 @@ async def test_the_operator_hides_what_was_reported(node: NodeUnderTest, admin: 
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 200
 
 
+async def test_so_many_reports_are_kept_and_with_threshold_0_none_hide(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.board.moderation_store.MAX_REPORTS", 5)
+    thread, posts = await posted(node), ModerationStore(node.store)
+    for number in range(9):
+        assert await posts.report(thread, 0, f"203.0.113.{number}", "It is spam.", 0)
+    found = await posts.reported(thread, 0)
+    assert found is not None
+    assert len(found.reasons) == found.waiting == 5
+    assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 200
+
+
 async def test_what_is_not_there_cannot_be_reported(node: NodeUnderTest) -> None:
     thread = await posted(node)
     assert await report(node, UNKNOWN, "203.0.113.1") == (404, "thread.unknown")
     assert await report(node, "nonsense", "203.0.113.1") == (404, "thread.unknown")
     assert await report(node, thread, "203.0.113.1", reply_seq=2) == (404, "thread.unknown")
     assert (await report(node, thread, "203.0.113.1", reason=""))[0] == 422
+    assert not await ModerationStore(node.store).settle(thread, 0, "hide")
+    assert not await ModerationStore(node.store).change(UNKNOWN, 0, "hide")
+    assert await node.names(f"*{UNKNOWN}*") == []
 
 
 async def test_reports_have_a_limit_of_their_own(node: NodeUnderTest) -> None:

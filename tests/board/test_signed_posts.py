@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from node.board.store import BoardStore
 from node.sign.proof import Proof, verify_proof
 from node.store import keys
 from node.web.http import WAITING_BY_CLIENT
@@ -161,6 +162,16 @@ async def test_a_close_whose_answer_was_lost_is_repeated_as_it_was_signed(node: 
     close = signed(f"{BOARD}/{thread['id']}/close")
     first, again = await send(node, close), await send(node, close)
     assert (again.status_code, again.json()) == (200, first.json())
+
+
+async def test_a_thread_that_was_opened_again_is_not_closed_by_its_old_signature(node: NodeUnderTest) -> None:
+    thread = (await send(node, signed(BOARD, QUESTION))).json()
+    close = signed(f"{BOARD}/{thread['id']}/close")
+    assert (await send(node, close)).status_code == 200
+    await BoardStore(node.store, 60).close(thread["id"], "open")
+    again = await send(node, close)
+    assert (again.status_code, again.headers["x-error-code"]) == (409, "signature.replayed")
+    assert (await send(node, signed(f"{BOARD}/{thread['id']}/close"))).status_code == 200
 
 
 async def test_a_hidden_thread_is_unknown_to_the_key_that_signed_it_and_to_others(node: NodeUnderTest) -> None:

@@ -8,10 +8,12 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from node.board.model import ThreadStatus
+from node.board.store import LISTS
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
 from node.store import keys
-from node.store.cursor import TimeCursor
+from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
 from node.tasks.steps import task_compact
@@ -25,7 +27,16 @@ BOARD = "/api/v1/board"
 NOW = 1_800_000_000_000
 OLD = 1_000_000  # ms: in 1970
 REASON = "Two pages, please."
-TIMES = (b"created_at", b"claimed_at", b"updated_at", b"submitted_at", b"completed_at", b"canceled_at", b"expired_at")
+TIMES = (
+    b"created_at",
+    b"claimed_at",
+    b"updated_at",
+    b"submitted_at",
+    b"completed_at",
+    b"canceled_at",
+    b"expired_at",
+    b"failed_at",
+)
 """Fields of a contract."""
 
 
@@ -74,6 +85,26 @@ async def test_relayed_threads_go_after_a_while_and_board_threads_stay(node: Nod
     assert (await node.client.get(f"/api/v1/relay/{old}")).status_code == 404
     assert (await node.client.get(BOARD)).json()["total"] == 3
     assert await look(node, thread_retention_days=30) == 1
+    assert await statuses(node, board) == [404]
+
+
+@pytest.mark.parametrize("status", ["closed", "hidden"])
+async def test_what_nobody_can_answer_goes_like_what_is_open(node: NodeUnderTest, status: ThreadStatus) -> None:
+    old = await relayed(node, "Who can summarise a long report?", created_at=OLD)
+    await node.store.command("HSET", keys.thread(old), "status", status)
+    await node.store.commands([("ZREM", keys.OPEN_THREADS, old), ("ZADD", LISTS[status], OLD, old, OLD, UNKNOWN_ID)])
+    assert await look(node) == 1
+    assert await node.store.commands([("EXISTS", keys.thread(old)), ("ZCARD", LISTS[status])]) == [0, 0]
+
+
+async def test_each_source_has_its_own_time(node: NodeUnderTest) -> None:
+    two_days_ago = await now_ms(node.store, keys.OPEN_THREADS) - 2 * DAY_MS
+    message = await relayed(node, "Who can summarise a long report?", created_at=two_days_ago)
+    board = await thread(node, "A question", created_at=two_days_ago)
+    assert await look(node, relay_retention_days=30, thread_retention_days=3) == 0
+    assert await look(node, relay_retention_days=1, thread_retention_days=3) == 1
+    assert await statuses(node, message, board) == [404, 200]
+    assert await look(node, relay_retention_days=3, thread_retention_days=1) == 1
     assert await statuses(node, board) == [404]
 
 
@@ -205,7 +236,7 @@ async def end_long_ago(node: NodeUnderTest, task: dict[str, Any]) -> None:
     for name in TIMES:
         if name in fields[::2]:
             await node.store.command("HSET", keys.task(task["id"]), name, OLD)
-    for status in ("completed", "canceled", "expired", "offered"):
+    for status in ("completed", "canceled", "expired", "failed", "offered"):
         await node.store.command("ZADD", keys.tasks_with(status), "XX", OLD, task["id"])
 
 
@@ -234,14 +265,16 @@ async def test_a_contract_that_has_changed_since_it_was_read_is_not_compacted(no
 
 async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:
     done, open_, held, new = await finished(node, 1), await offered(node), await claimed(node), await offered(node)
-    for task in (done, open_, held):
+    failed = await claimed(node)
+    assert (await act(node, failed, "fail", claim_token=failed["claim_token"], code="it.broke")).status_code == 200
+    for task in (done, open_, held, failed):
         await end_long_ago(node, task)
     await node.store.command("ZADD", keys.tasks_with("completed"), OLD, UNKNOWN_ID)  # is not there any more
     assert await look(node, task_hot_days=0) == 0
-    assert await look(node, task_hot_days=0, task_retention_days=30) == 2
+    assert await look(node, task_hot_days=0, task_retention_days=30) == 3
     assert await node.store.command("ZSCORE", keys.tasks_with("completed"), UNKNOWN_ID) is None
-    found = [(await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, held, new)]
-    assert found == [404, 404, 200, 200]
+    found = [(await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, failed, held, new)]
+    assert found == [404, 404, 404, 200, 200]
     assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 1
     assert (await node.client.get(f"{TASKS}?status=completed")).json()["total"] == 0
 
@@ -308,23 +341,20 @@ async def test_streams_for_the_operator_have_an_end(node: NodeUnderTest) -> None
     for stream in streams:
         await node.store.command("XADD", stream, f"{OLD}-1", "at", OLD)
         await node.store.command("XADD", stream, "*", "at", NOW)
-    await look(node)
-    assert [await node.store.command("XLEN", stream) for stream in streams] == [1, 1, 1]
+    for_ever = dict.fromkeys(("audit_retention_days", "feedback_retention_days", "dead_callback_retention_days"), 0)
+    for days, left in ((for_ever, 2), ({}, 1)):
+        await look(node, **days)
+        assert [await node.store.command("XLEN", stream) for stream in streams] == [left] * 3
 
 
-async def test_a_walk_meets_every_member_once_though_many_have_one_time(node: NodeUnderTest) -> None:
-    for number in range(25):
-        await node.store.command("ZADD", keys.OPEN_THREADS, 5 if number < 20 else number, f"t{number:02}")
-    walk = TimeCursor(node.store, keys.OPEN_THREADS)
-    met: list[str] = []
-    while found := await walk.next(22, 7):
-        met += found
-        await node.store.command("ZREM", keys.OPEN_THREADS, found[0])
-    assert sorted(met) == [f"t{number:02}" for number in range(23)]
-    assert list(await walk.next(24, 7)) == ["t23", "t24"]
-    walk.restart()
-    assert len(await walk.next(24, 100)) == 25 - 4
-    await node.store.command("DEL", keys.OPEN_THREADS)
+async def test_what_was_passed_too_early_is_met_again(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.retention.sweep.RESTART_SECONDS", 0.0)
+    old = await relayed(node, "Who can summarise a long report?", created_at=OLD, last_reply_at=NOW)
+    await node.store.command("ZADD", keys.OPEN_THREADS, OLD, old)
+    retention = retention_of(node.settings, node.store)
+    assert await retention.look(20) == 0
+    await age(node, old, last_reply_at=OLD)
+    assert await retention.look(20) == 1
 
 
 async def test_a_message_task_is_kept_as_long_as_the_setting_says(node: NodeUnderTest) -> None:

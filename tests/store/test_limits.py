@@ -1,9 +1,16 @@
-"""Places in quotas, and bytes of a day, to the millisecond and the byte."""
+"""Places in limits and quotas, and bytes of a day, to the millisecond and the byte."""
+
+from collections import defaultdict
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from node.config import Limit
-from node.share.site import SITE_SHARE
-from node.store.limits import LimitStore, Over, Use
+from node.share.site import SITE_SHARE, site_of
+from node.store.limits import LimitStore, Over, Taken, Use
+from tests.store.conftest import Opener
 from tests.support.fake_store import Clock, FakeStore
+from tests.support.servers import RedisServer
 
 LIMIT = Limit(10, 60)
 CLIENT = "203.0.113.7"
@@ -22,6 +29,65 @@ async def test_a_thing_is_listed_by_its_label_until_its_place_ends_or_is_release
         assert [name.split()[0] for name in await limits.things("stream")] == ["tasks"]
         clock.advance(91)
         assert await limits.things("stream") == []
+
+
+NEIGHBOURS = [f"2001:db8:1:{number}::/64" for number in range(SITE_SHARE + 1)]
+"""Clients of one site."""
+COUNT, WINDOW = 2, 60_000
+
+Logs = defaultdict[str, list[int]]
+"""When requests were accepted (ms), the oldest first, by client or site."""
+
+
+def expected(logs: Logs, client: str, now: int) -> Taken:
+    """How a request in a limit that is kept for sites, too, is answered; noted if it is accepted."""
+    limits = {client: COUNT, site_of(client): COUNT * SITE_SHARE if site_of(client) != client else COUNT}
+    for name, most in limits.items():
+        logs[name] = [at for at in logs[name] if now - at < WINDOW]
+        if len(logs[name]) >= most:
+            return Taken(False, 0, (logs[name][0] + WINDOW - now) / 1000, now)
+    for name in limits:
+        logs[name].append(now)
+    left = min(most - len(logs[name]) for name, most in limits.items())
+    return Taken(True, left, (logs[client][0] + WINDOW - now) / 1000, now)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([CLIENT, *NEIGHBOURS]), st.sampled_from([0, 0, 1, 1, 29_999, WINDOW - 1, WINDOW])),
+        max_size=30,
+    )
+)
+@example([(each, pause) for pause in (1, 1, WINDOW - 1, 1) for each in NEIGHBOURS])
+@example(
+    [(each, 1) for each in [*NEIGHBOURS[2:] * 2, *NEIGHBOURS[:2]]]
+    + [(NEIGHBOURS[0], pause) for pause in (30_000, 29_999)]
+)
+@settings(max_examples=40)
+async def test_a_client_and_its_site_have_so_many_requests_in_any_window(requests: list[tuple[str, int]]) -> None:
+    limits, logs = LimitStore(FakeStore()), defaultdict[str, list[int]](list)
+    with Clock.at_a_whole_second() as clock:
+        for client, pause in requests:
+            clock.advance(pause / 1000)
+            taken = await limits.take("search", client, Limit(COUNT, WINDOW // 1000))
+            assert taken == expected(logs, client, taken.at)
+
+
+async def test_of_two_requests_in_one_millisecond_one_is_refunded() -> None:
+    limits = LimitStore(FakeStore())
+    with Clock.at_a_whole_second():
+        first, _ = [await limits.take("claim", CLIENT, LIMIT) for _ in range(2)]
+        await limits.refund("claim", CLIENT, first)
+        assert (await limits.take("claim", CLIENT, LIMIT)).remaining == LIMIT.count - 2
+
+
+async def test_a_request_is_refunded_when_memory_is_full(redis_server: RedisServer, open_store: Opener) -> None:
+    limits = LimitStore(await open_store(redis_server.url))
+    taken = await limits.take("claim", CLIENT, LIMIT)
+    redis_server.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
+    redis_server.do("CONFIG", "SET", "maxmemory", 1)
+    await limits.refund("claim", CLIENT, taken)
+    assert redis_server.do("KEYS", "rate:*") == []
 
 
 async def test_bytes_are_counted_for_a_day_from_the_first_on() -> None:

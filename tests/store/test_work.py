@@ -42,6 +42,33 @@ async def test_a_client_that_owes_its_allowance_waits_until_it_owes_less(clock: 
     assert await work.spend("pages", CLIENT, 0, LIMIT) == 0
 
 
+async def test_a_large_debt_is_worked_off_to_its_end(clock: Clock) -> None:
+    work = WorkStore(FakeStore())
+    assert await work.spend("pages", CLIENT, 1800, LIMIT) == 120.1
+    clock.advance(61)
+    assert 59 <= await work.spend("pages", CLIENT, 0, LIMIT) <= 59.2
+    clock.advance(60)
+    assert await work.spend("pages", CLIENT, 599, LIMIT) > 50, "what is left of it counts with what comes"
+
+
+async def test_nothing_is_worked_off_before_its_time() -> None:
+    work = WorkStore(FakeStore())
+    with Clock.at_a_whole_second() as clock:
+        assert await work.spend("pages", CLIENT, 600, LIMIT) == 0.1
+        clock.advance(0.099)
+        assert await work.spend("pages", CLIENT, 0, LIMIT) == 0.1
+        clock.advance(0.002)
+        assert await work.spend("pages", CLIENT, 0, LIMIT) == 0
+
+
+async def test_a_client_waits_for_the_larger_debt(clock: Clock) -> None:
+    work, client = WorkStore(FakeStore()), "2001:db8:1:2::/64"
+    alone = await work.spend("pages", CLIENT, 9000, LIMIT)
+    assert await work.spend("pages", client, 9000, LIMIT) == alone == 840.1
+    of_site = await work.spend("pages", "2001:db8:1:3::/64", 0, LIMIT)
+    assert 0 < of_site < alone
+
+
 async def test_over_any_time_no_more_is_spent_than_the_allowance_and_what_was_worked_off(clock: Clock) -> None:
     work, spent = WorkStore(FakeStore()), 0
     for _ in range(600):

@@ -136,3 +136,11 @@ async def test_a_publisher_or_worker_with_a_long_key_may_move(node: NodeUnderTes
         here.task = there.task = first.json()["id"]
         claimed, told = [await each.ask("claim", LONG, in_body=in_body) for each in (here, there)]
         assert claimed.json() == told.json()
+
+
+@pytest.mark.parametrize(("key", "status"), [("", 422), ("k", 201), ("k" * 255, 201), ("k" * 256, 422)])
+@pytest.mark.parametrize("in_body", [False, True], ids=["header", "body"])
+async def test_a_key_has_1_to_255_characters(node: NodeUnderTest, key: str, status: int, *, in_body: bool) -> None:
+    named, header = ({"idempotency_key": key}, "of the header") if in_body else ({}, key)
+    response = await node.client.post("/api/v1/tasks", json=OFFER | named, headers={"idempotency-key": header})
+    assert response.status_code == status

@@ -1,0 +1,45 @@
+"""A list is gone through from its oldest member on, and all that is old is handled."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from node.retention.sweep import Retention, Rule
+from node.store import StoreUnavailable, keys
+from node.store.cursor import TimeCursor
+from tests.support.node_under_test import NodeUnderTest
+
+
+async def test_a_walk_meets_every_member_once_though_many_have_one_time(node: NodeUnderTest) -> None:
+    for number in range(25):
+        await node.store.command("ZADD", keys.OPEN_THREADS, 5 if number < 20 else number, f"t{number:02}")
+    walk = TimeCursor(node.store, keys.OPEN_THREADS)
+    met: list[str] = []
+    while found := await walk.next(22, 7):
+        met += found
+        await node.store.command("ZREM", keys.OPEN_THREADS, found[0])
+    assert sorted(met) == [f"t{number:02}" for number in range(23)]
+    assert list(await walk.next(24, 7)) == ["t23", "t24"]
+    walk.restart()
+    assert len(await walk.next(24, 100)) == 25 - 4
+    await node.store.command("DEL", keys.OPEN_THREADS)
+
+
+async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.retention.sweep.BATCH_SIZE", 2)
+    names = [f"t{number}" for number in range(5)]
+    for number, name in enumerate(names):
+        await node.store.command("ZADD", keys.OPEN_THREADS, number, name)
+    handled: list[str] = []
+
+    async def handle(members: Sequence[str], now: int) -> int:
+        handled.extend(members)
+        if len(handled) == 4:
+            raise StoreUnavailable("out of reach")
+        return len(members)
+
+    retention = Retention(node.store, [Rule("test", keys.OPEN_THREADS, 1, handle)], [])
+    assert await retention.look(20) == 2
+    assert await retention.look(20) == 5
+    assert handled == [*names[:4], *names]
+    await node.store.command("DEL", keys.OPEN_THREADS)
