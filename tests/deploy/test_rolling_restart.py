@@ -83,6 +83,8 @@ def test_nodes_are_replaced_under_load_without_a_failed_request(tmp_path: Path, 
     with ExitStack() as stack:
         web = partial(web_node, redis_url=shared_redis.url, **settings)
         nodes = [stack.enter_context(web(tmp_path / name)) for name in ("one", "two")]
+        for node in nodes:
+            stack.callback(node.kill)  # at the end, when they would begin to drain
         proxy = stack.enter_context(Proxy(tmp_path, *(node.port for node in nodes)))
         proxy.sees(True, True)
         with Load(proxy.port) as load:

@@ -55,13 +55,27 @@ class Watcher:
         return [message.get("status") for message in self.proto.sent] == [503, None]
 
 
+class Steady(Admission):
+    """Keeps the limit that a test has set, though the intake goes on observing in real time."""
+
+    __slots__ = ("is_set",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_set = False
+
+    def observe(self, now: float, delay: float, working: int) -> None:
+        if not self.is_set:
+            super().observe(now, delay, working)
+
+
 class Door:
     """An intake with a clock that is set, and requests that end when they are told."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.store: tuple[int, int] = (0, 0)
-        self.admission = Admission()
+        self.admission = Steady()
         self.asked = 0
         self.intake = Intake(self.admission, self.store_load, lambda: self.now)
         self.end = asyncio.Event()
@@ -94,6 +108,7 @@ class Door:
         self.admission.observe(0.0, 1.0, 10 * MAX_NORMAL_REQUESTS)
         self.admission.observe(INTERVAL_SECONDS, 1.0, 10 * MAX_NORMAL_REQUESTS)
         self.admission.limit = limit
+        self.admission.is_set = True
 
 
 def refused(watchers: list[Watcher]) -> list[bool]:

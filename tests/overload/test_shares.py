@@ -29,11 +29,11 @@ async def test_a_share_is_free_again_when_its_requests_have_ended(door: Door) ->
     door.knows_clients()
     door.overload(limit=4)
     door.come(4)
-    two = door.come(2, client=MODEST)
+    door.come(2, client=MODEST)
     assert refused(door.come(1, client=MODEST)) == [True]
     await eventually(lambda: len(door.begun) == 6)
     door.end.set()
-    await eventually(lambda: all(watcher.task is not None and watcher.task.done() for watcher in two))
+    await eventually(lambda: all(watcher.task is not None and watcher.task.done() for watcher in door.begun))
     door.end.clear()
     assert refused(door.come(4)) == [False] * 4
     assert refused(door.come(3, client=MODEST)) == [False, False, True]

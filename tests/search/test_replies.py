@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import pytest
@@ -11,6 +12,7 @@ from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search import passages as passage
 from node.search.index_versions import IndexVersions
+from node.search.indexing.queue import Queue
 from node.search.worker import SearchWorker
 from node.store import ids, keys
 from node.store.outbox import Event
@@ -46,6 +48,10 @@ async def has_document(board: SearchableBoard, thread: str, seq: int) -> bool:
     return bool(await board.documents.command("EXISTS", BOARD_KEYS.reply_doc(thread, seq)))
 
 
+async def has_none_waiting(board: SearchableBoard) -> bool:
+    return await Queue(board.store, BOARD_KEYS).lengths() == (0, 0)
+
+
 async def test_a_reply_costs_what_it_weighs_and_not_what_its_thread_weighs(
     board: SearchableBoard, loaded_model: Model
 ) -> None:
@@ -58,8 +64,10 @@ async def test_a_reply_costs_what_it_weighs_and_not_what_its_thread_weighs(
         before = await sent_by_redis(board)
         for number in range(10):
             await board.reply(thread, f"A short answer, the code of which is ZX{number}Q.")
+            # To ask this again and again costs little, as it would not for `found` and `emptied`.
+            await until(partial(has_document, board, thread, 21 + number), "the reply has a document")
             await board.found(f"ZX{number}Q", thread)
-        await board.emptied()
+        await until(partial(has_none_waiting, board), "all have their vectors")
         assert await sent_by_redis(board) - before < 20 * len(LONG), "the long ones were not read again"
 
 

@@ -17,7 +17,7 @@ from node.web.front import Front
 from node.web.http import ASGIMessage
 from tests.support.models import exported_model
 
-PATIENCE = 60.0  # s within which anything must have happened, even on a busy machine
+PATIENCE = 120.0  # s within which anything must have happened, even on a busy machine
 SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
 SIGNING_KEY = NodeKey.generate().secret
 
