@@ -9,7 +9,7 @@ import ssl
 import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -253,9 +253,11 @@ class Cluster:
         self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{server.port}" for server in self.servers)
 
     def __enter__(self) -> Self:
-        for server in self.servers:
-            server.start()
-        self._assemble()
+        with ExitStack() as started:  # of servers that end if one of them cannot start
+            for server in self.servers:
+                started.push(server).start()
+            self._assemble()
+            started.pop_all()
         return self
 
     def __exit__(
