@@ -64,7 +64,7 @@ def test_a_web_process_whose_exit_status_another_thread_has_taken_is_not_reporte
     server: listener.Server,
 ) -> None:
     ended = Accepting(server)
-    os.kill(ended.pid, signal.SIGTERM)
+    os.kill(ended.pid, signal.SIGKILL)
     os.waitpid(ended.pid, 0)
     assert ended.is_alive()  # so `multiprocessing` says, until the thread that took the status has stored it
     with capture_logs() as logged:
