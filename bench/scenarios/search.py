@@ -103,7 +103,7 @@ class Board:
         return any(hit.thread_id == self.ids[number] and hit.mode in MEANT for hit in hits)
 
 
-async def answered(node: Server, words: str, limit: int) -> Hits:
+async def searched(node: Server, words: str, limit: int) -> Hits:
     """The answer to a search for these words."""
     _, body = await ask(node, _search(encoded({"query": words, "limit": limit, "threshold": 0.0})))
     return msgspec.json.decode(body, type=Hits)
@@ -111,7 +111,7 @@ async def answered(node: Server, words: str, limit: int) -> Hits:
 
 async def found(node: Server, words: str, limit: int) -> list[Hit]:
     """What the node finds for these words."""
-    return (await answered(node, words, limit)).hits
+    return (await searched(node, words, limit)).hits
 
 
 async def run(lab: Lab) -> None:
@@ -154,8 +154,7 @@ async def _restart(lab: Lab, home: Path) -> None:
 
 
 async def _recall(lab: Lab, home: Path, exact: list[list[Hit]], threads: int) -> None:
-    """Have the same vectors indexed by HNSW, and ask again. Vectors that were made anew would differ: the model rounds
-    texts that are embedded together alike, so the score of a text depends on the others by up to 0.01."""
+    """Have the same vectors indexed by HNSW, and ask again."""
     async with lab.node("serve", no_prefix, home, RELAY_VECTOR_INDEX="hnsw") as node:
         deadline = time.monotonic() + INDEXED_WITHIN_SECONDS
         while vector_index(node, "board") != "hnsw" or waiting_for_vectors(node, "board"):
@@ -173,12 +172,11 @@ async def _filled(lab: Lab, node: Server, threads: int) -> None:
 
 
 async def _answers(node: Server) -> list[list[Hit]]:
-    """What is found by meaning. Nothing else asks these questions: the vector of one that was made in a batch with
-    others, and remembered, differs a little from that of the same question asked alone."""
+    """What is found by meaning: an answer by text says nothing of an index."""
     answers: list[list[Hit]] = []
     for number in range(QUERIES):
         deadline = time.monotonic() + FOUND_WITHIN_SECONDS
-        while (hits := await answered(node, f"{question(number)}?", TOP)).mode == "text":
+        while (hits := await searched(node, question(number), TOP)).mode == "text":
             if time.monotonic() > deadline:
                 raise Unfit(f"no search by meaning within {FOUND_WITHIN_SECONDS:.0f} s")
         answers.append(hits.hits)

@@ -80,7 +80,7 @@ async def _in_batches(
 
 
 def batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    """The places of texts to embed together: of similar length, since each is padded to the longest of its batch."""
+    """The places of texts to embed together: of similar length, since the original model pads each to the longest."""
     batch: list[int] = []
     for place in sorted(range(len(texts)), key=lambda place: len(texts[place])):
         longest = len(texts[place])  # so far; those before are padded to it

@@ -39,8 +39,7 @@ class ExportedModel:
                 raise ModelUnavailable(f"{folder} is an export of format {described.format}, not {FORMAT}")
             tokenizers: Any = import_module("tokenizers")
             self._tokenizer: Any = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
-            padding: Any = self._tokenizer.padding
-            self._pad: int = padding["pad_id"]
+            self._tokenizer.no_padding()
             self._session = _session(folder / GRAPH)
         except (ImportError, LookupError, OSError, TypeError, ValueError, RuntimeError, *runtime_errors()) as error:
             reason = str(error).partition("\n")[0]
@@ -58,17 +57,19 @@ class ExportedModel:
         return self._run([self._described.passage_prompt + text for text in texts])
 
     def _run(self, texts: list[str]) -> list[bytes]:
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> bytes:
+        """The vector of one text, always the same.
+
+        Activations are rounded to 8 bits on a scale of the whole batch: made together with others, a vector would
+        depend on them, enough to change one hit in ten, and take as long.
+        """
         numpy: Any = import_module("numpy")
-        # One by one: `encode_batch` has threads of its own, and would wait for cores that acknowledgements use.
-        read = [self._tokenizer.encode(text) for text in texts]
-        shape = len(read), max(map(len, read), default=0)
-        tokens = numpy.full(shape, self._pad, dtype="int64")
-        attention = numpy.zeros(shape, dtype="int64")
-        for row, each in enumerate(read):
-            tokens[row, : len(each)] = each.ids
-            attention[row, : len(each)] = each.attention_mask
-        (vectors,) = self._session.run(None, {"input_ids": tokens, "attention_mask": attention})
-        return [vector.astype("float32").tobytes() for vector in vectors]
+        read = self._tokenizer.encode(text)  # `encode_batch` has threads, which take cores from the web processes
+        inputs = {"input_ids": read.ids, "attention_mask": read.attention_mask}
+        (vectors,) = self._session.run(None, {name: numpy.array([each], "int64") for name, each in inputs.items()})
+        return vectors[0].astype("float32").tobytes()
 
 
 def is_export(folder: Path) -> bool:
