@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -54,16 +55,15 @@ def test_config_says_where_each_value_comes_from_and_shows_no_secret(
     assert rows["RELAY_REDIS_URL"] == "(not shown) environment"
 
 
+def config_into(output: IO[Any]) -> "subprocess.CompletedProcess[str]":
+    """Run `relay-node config` with this standard output."""
+    command = [sys.executable, "-m", "node", "config"]
+    return subprocess.run(command, cwd=ROOT, stdout=output, stderr=subprocess.PIPE, text=True, check=False)
+
+
 def test_an_output_that_goes_to_a_full_disk_is_one_sentence() -> None:
     with Path("/dev/full").open("w") as full:
-        ran = subprocess.run(
-            [sys.executable, "-m", "node", "config"],
-            cwd=ROOT,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        ran = config_into(full)
     said = "relay-node: the output cannot be written: No space left on device\n"
     assert (ran.returncode, ran.stderr) == (os.EX_TEMPFAIL, said)
 
@@ -78,14 +78,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure_of_ours() -> None:
     read, write = os.pipe()
     os.close(read)
     with os.fdopen(write, "w") as nobody:
-        ran = subprocess.run(
-            [sys.executable, "-m", "node", "config"],
-            cwd=ROOT,
-            stdout=nobody,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        ran = config_into(nobody)
     assert (ran.returncode, ran.stderr) == (1, "")
 
 

@@ -10,13 +10,8 @@ from node.tasks.model import STATUSES
 CONTRACTS_AT_ONCE = 500
 """How many contracts of a list are read together."""
 
-INDEXED_AFTER = tuple(
-    f"task.{what}"
-    for what in (
-        *("offered", "claimed", "released", "completed", "canceled", "failed", "expired"),
-        *("forgotten", "imported"),
-    )
-)
+_CHANGES = "offered", "claimed", "released", "completed", "canceled", "failed", "expired", "forgotten", "imported"
+INDEXED_AFTER = tuple(f"task.{what}" for what in _CHANGES)
 """Events after which an offer comes or goes. What happens between claim and completion changes nothing about it."""
 
 

@@ -146,8 +146,8 @@ class Limiter:
         self.settle(request, kind, taken)
         return quota
 
-    async def is_repeated(self, key: IdempotencyKey) -> bool:
-        """Whether a request with that Idempotency-Key was answered before. Raises StoreUnavailable."""
+    async def is_known(self, key: IdempotencyKey) -> bool:
+        """Whether a request with that Idempotency-Key has created something before. Raises StoreUnavailable."""
         return await self._store.is_known(key)
 
     async def release(self, quota: Quota) -> None:
@@ -321,7 +321,7 @@ class Permit:
         """Whether what was refused for lack of the client's room is there already."""
         if not self._repeats or not refused.code.startswith("quota."):
             return False
-        return await self._limiter.is_repeated(self._repeats)
+        return await self._limiter.is_known(self._repeats)
 
     async def release(self) -> None:
         """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""
