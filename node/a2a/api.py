@@ -7,6 +7,7 @@ from node.a2a.model import SendMessageResponse
 from node.a2a.refusal import A2AError, no_extended_card, no_streams
 from node.a2a.request import check_version, read_message
 from node.a2a.service import Messages
+from node.store import ids
 from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.limits import Limiter
@@ -51,8 +52,8 @@ class A2AApi:
         async with self._limiter.permit(request, "message") as permit:
             received = await read_message(request)
             body = await request.body()
-            idempotency = idempotency_key(request, "message", body)
-            await permit.charge("message", len(body))
+            idempotency = idempotency_key(request, "message", body, home=ids.home_of(request.client))
+            await permit.charge("message", len(body), idempotency)
             response, replayed = await self._messages.send(received, permit, idempotency)
             if replayed:
                 await permit.replay()

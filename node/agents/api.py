@@ -17,6 +17,7 @@ from node.agents.service import Agents
 from node.common.refusal import Invalid
 from node.inbox.model import InboxProof
 from node.share.cost import VECTOR_CHARACTERS
+from node.store import ids
 from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
@@ -121,14 +122,16 @@ class AgentsApi:
     async def _list(self, request: Request, permit: Permit, card: ListedCard) -> tuple[SubmittedAgent, bool]:
         body = await request.body()
         proof = await self._proof(request)
-        idempotency = idempotency_key(request, "agents", body, self._agents.named(proof))
-        await permit.charge("agent", len(body) + VECTOR_CHARACTERS * len(card.skills))
+        owner = self._agents.named(proof)
+        idempotency = idempotency_key(request, "agents", body, owner, home=ids.partition_of(owner))
+        await permit.charge("agent", len(body) + VECTOR_CHARACTERS * len(card.skills), idempotency)
         return await self._agents.register(permit.client, card, proof, idempotency)
 
     async def _submit(self, request: Request, permit: Permit, url: str) -> tuple[SubmittedAgent, bool]:
         target = self._agents.target(url)
-        idempotency = idempotency_key(request, "agents", await request.body())
-        await permit.charge("agent", CARD_LENGTH + VECTOR_CHARACTERS * MAX_SKILLS)  # whatever there will be
+        idempotency = idempotency_key(request, "agents", await request.body(), home=ids.partition_of(target.host))
+        # Whatever there will be on the card.
+        await permit.charge("agent", CARD_LENGTH + VECTOR_CHARACTERS * MAX_SKILLS, idempotency)
         return await self._agents.submit(permit.client, target, idempotency)
 
     async def _proof(self, request: Request) -> InboxProof:

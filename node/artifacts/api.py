@@ -11,6 +11,7 @@ from node.artifacts.model import (
     RegisteredArtifact,
 )
 from node.artifacts.service import Artifacts
+from node.store import ids
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
@@ -55,8 +56,8 @@ class ArtifactsApi:
             content_digest = ", ".join(request.headers(b"content-digest")) or None
             grant = self._artifacts.check(new, content_digest)
             body = await request.body()
-            idempotency = idempotency_key(request, "artifact", body)
-            await permit.charge("artifact", len(body))
+            idempotency = idempotency_key(request, "artifact", body, home=ids.home_of(request.client))
+            await permit.charge("artifact", len(body), idempotency)
             artifact, replayed = await self._artifacts.register(permit, new, grant, idempotency)
             if replayed:
                 await permit.replay()
@@ -76,8 +77,8 @@ class ArtifactsApi:
         async with self._limiter.permit(request, "artifact") as permit:
             manifest, grant, content = self._artifacts.inline(await read_json(request, InlineArtifact))
             body = await request.body()
-            idempotency = idempotency_key(request, "artifact-inline", body)
-            await permit.charge("artifact", 0)
+            idempotency = idempotency_key(request, "artifact-inline", body, home=ids.home_of(request.client))
+            await permit.charge("artifact", 0, idempotency)
             artifact, replayed = await self._artifacts.store_inline(permit, manifest, grant, content, idempotency)
             if replayed:
                 await permit.replay()

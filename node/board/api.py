@@ -16,6 +16,7 @@ from node.board.model import (
 from node.board.service import Board
 from node.callbacks.model import BoardReplyCallback
 from node.search.model import Hit, SearchQuery
+from node.store import ids
 from node.web.http import JSON_TYPE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
@@ -122,8 +123,9 @@ class BoardApi:
             new = await read_json(request, NewReply)
             body = await request.body()
             request.cost = FREE_BYTES + REPLY_WEIGHT * len(body)
-            idempotency = idempotency_key(request, f"reply:{thread_id}", body)
-            await permit.charge("reply", len(body))
+            home = ids.named_partition(thread_id)
+            idempotency = idempotency_key(request, f"reply:{thread_id}", body, home=home)
+            await permit.charge("reply", len(body), idempotency)
             signed = await self._signatures.of(request, SHOWN)
             reply, replayed = await self._board.reply(permit, thread_id, new, signed, idempotency)
             if replayed:

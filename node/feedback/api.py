@@ -2,6 +2,7 @@
 
 from node.feedback.model import NewFeedback, ReceivedFeedback
 from node.feedback.service import Feedback
+from node.store import ids
 from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json
@@ -30,8 +31,8 @@ class FeedbackApi:
         permit = self._limiter.permit(request, "feedback", refusals=False)
         new = await read_json(request, NewFeedback)
         body = await request.body()
-        idempotency = idempotency_key(request, "feedback", body)
-        await permit.charge("feedback", len(body))
+        idempotency = idempotency_key(request, "feedback", body, home=ids.home_of(request.client))
+        await permit.charge("feedback", len(body), idempotency)
         received, replayed = await self._feedback.add(permit, new, idempotency)
         if replayed:
             await permit.replay()

@@ -26,6 +26,7 @@ from node.inbox.model import (
 )
 from node.inbox.service import INBOX_LIFE_MS, Inboxes
 from node.share.cost import VECTOR_CHARACTERS
+from node.store import ids
 from node.store.errors import after_write
 from node.web.bearer import bearer_of
 from node.web.http import NO_STORE, Request, Response, created, json_response
@@ -75,7 +76,8 @@ class InboxApi:
             wanted = decode(body, NewInbox, request.notes) if body else NewInbox()
             proof = await self._proof(request)
             named = self._inboxes.named(proof)
-            idempotency = idempotency_key(request, f"inbox-open:{named}", body)
+            home = ids.partition_of(named) if named else None
+            idempotency = idempotency_key(request, f"inbox-open:{named}", body, home=home)
             if wanted.card:
                 await self._judge(request, named, wanted.card)
             place = None
@@ -83,7 +85,7 @@ class InboxApi:
                 await permit.count()
             else:
                 place = await permit.hold(INBOX_LIFE_MS, repeats=idempotency)
-            await permit.charge("inbox", len(body))
+            await permit.charge("inbox", len(body), idempotency)
             opened, opening = await self._inboxes.open(permit.client, place, wanted, proof, idempotency)
             if opening.replayed_at:
                 await permit.replay()
@@ -133,9 +135,9 @@ class InboxApi:
             body = await request.body()
             await permit.count()
             proof = await self._proof(request)
-            idempotency = idempotency_key(request, f"inbox:{address}", body)
+            idempotency = idempotency_key(request, f"inbox:{address}", body, home=ids.partition_of(address))
             async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
-                await permit.charge("message", len(body))
+                await permit.charge("message", len(body), idempotency)
                 sending = self._inboxes.send(rate, address, new, proof, idempotency, query.wait)
                 sent, replayed = await request.while_waiting(query.wait, sending)
             if replayed:

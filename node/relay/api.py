@@ -8,6 +8,7 @@ from node.callbacks.model import RelayReplyCallback
 from node.common.refusal import Refused
 from node.relay.model import Acknowledgement, Buffered, Payload, ReadQuery, RelayMessage
 from node.relay.service import Relay
+from node.store import ids
 from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, media_type, read_query
@@ -87,8 +88,9 @@ class RelayApi:
                 await permit.count()
                 return SILENCED
             payload = payload_of(request, raw)
-            idempotency = idempotency_key(request, operation, raw if payload.is_json else TEXT_PREFIX + raw)
-            await permit.charge("thread" if payload.public else "message", len(raw))
+            content = raw if payload.is_json else TEXT_PREFIX + raw
+            idempotency = idempotency_key(request, operation, content, home=ids.home_of(request.client))
+            await permit.charge("thread" if payload.public else "message", len(raw), idempotency)
             acknowledged, replayed = await self._relay.accept(permit, payload, idempotency)
             if replayed:
                 await permit.replay()

@@ -14,6 +14,7 @@ from node.sessions.model import (
     SentLine,
 )
 from node.sessions.service import Sessions
+from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
@@ -68,8 +69,9 @@ class SessionsApi:
         async with self._limiter.permit(request, "line", session_id) as permit:
             line = await read_json(request, NewLine)
             body = await request.body()
-            idempotency = idempotency_key(request, f"line:{session_id}", body)
-            await permit.charge("line", len(body))
+            home = ids.named_partition(session_id)
+            idempotency = idempotency_key(request, f"line:{session_id}", body, home=home)
+            await permit.charge("line", len(body), idempotency)
             sent, replayed = await self._sessions.send(permit, session_id, line, idempotency)
             if replayed:
                 await permit.replay()

@@ -27,11 +27,13 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     """Of the body of the request. The same key with another body is a conflict."""
     is_secret: bool = True
     """Whether the key is long enough that only its maker can know it."""
+    home: int | None = None
+    """The partition of what the request adds to, such as a thread; None if it may create its entity anywhere."""
 
     @property
     def partition(self) -> int:
         """Where the record is kept, and what the request creates."""
-        return ids.partition_of(self.scope)
+        return ids.partition_of(self.scope) if self.home is None else self.home
 
     def check_token(self, first: int, now: int) -> None:
         """Raise Refused `idempotency.short` if a token given out at `first` is not to be given again `now` (ms)."""
@@ -40,18 +42,18 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 
 def bound_key(
-    operation: str, client: str, key: str | None, body: bytes, name: str | None = None
+    operation: str, client: str, key: str | None, body: bytes, name: str | None = None, home: int | None = None
 ) -> IdempotencyKey | None:
     """None if the request carries no key.
 
     A key counts for its client; with `name`, which a body may give (`publisher_id`), a secret key counts for that name,
-    whatever address its client has by then.
+    whatever address its client has by then. `home`: the partition of what the request adds to.
     """
     if key is None:
         return None
     is_secret = len(key) >= SECRET_KEY_LENGTH
     who = (client,) if name is None else (name,) if is_secret else (client, name)
-    return IdempotencyKey(ids.digest(operation, *who, key), ids.digest(body), is_secret)
+    return IdempotencyKey(ids.digest(operation, *who, key), ids.digest(body), is_secret, home)
 
 
 def record_key(given: IdempotencyKey | None, partition: int, other: Key) -> Key:

@@ -116,6 +116,12 @@ def partition_of_id(entity_id: str) -> int:
     return int(entity_id[-2:], 16) & _MASK
 
 
+def named_partition(text: str) -> int:
+    """The partition that an id from a request names; that of its hash if it has not the form of an id, and so is that
+    of nothing."""
+    return partition_of_id(text) if is_id(text) else partition_of(text)
+
+
 def digest(*parts: str | bytes) -> str:
     """A short name for what is too long or too private to be part of a key: 32 hex digits."""
     name = blake2b(digest_size=16)

@@ -8,16 +8,22 @@ MAX_KEY_LENGTH = 255  # characters
 
 
 def idempotency_key(
-    request: Request, operation: str, body: bytes, name: str | None = None, key: str | None = None
+    request: Request,
+    operation: str,
+    body: bytes,
+    name: str | None = None,
+    key: str | None = None,
+    home: int | None = None,
 ) -> IdempotencyKey | None:
     """The key in the request's header, or `key` from its body; None without one.
 
-    `name`: whom the key belongs to, if not the client's address. Raises Invalid for an empty or too long key.
+    `name`: whom the key belongs to, if not the client's address. `home`: the partition of what the request adds to.
+    Raises Invalid for an empty or too long key.
     """
     key = key if key is not None else request.header(b"idempotency-key")
     if key is not None and not 1 <= len(key) <= MAX_KEY_LENGTH:
         raise Invalid.field("header", "Idempotency-Key", msg=f"must have 1 to {MAX_KEY_LENGTH} characters")
-    return bound_key(operation, request.client, key, body, name)
+    return bound_key(operation, request.client, key, body, name, home)
 
 
 def mark_replayed(request: Request) -> None:

@@ -295,11 +295,13 @@ class Permit:
             await self._limiter.take(self._request, self._kind)
         return self._quota.name if self._quota else ""
 
-    async def charge(self, kind: Kind, size: int) -> None:
+    async def charge(self, kind: Kind, size: int, repeats: IdempotencyKey | None = None) -> None:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
-        Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
+        `repeats`: as in `hold`, for a request that holds nothing. Raises Refused `memory.low`, `node.full`,
+        `quota.bytes`, StoreUnavailable.
         """
+        self._repeats = self._repeats or repeats
         try:
             await self._limiter.charge(self._request, kind, size)
         except Refused as refused:

@@ -8,6 +8,7 @@ from httpx2 import Response
 
 from node.config import Limit, Limits
 from node.sign.digest import content_digest
+from node.store import ids, keys
 from tests.support.node_under_test import NodeUnderTest
 
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
@@ -15,6 +16,8 @@ THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table 
 SPANISH = "¿Quién puede ayudarme con esta tabla?"
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
 TASK = {"publisher_id": "desk", "title": "Count the panels"}
+TOTAL = 20_000
+"""Bytes of a client, so few that Redis is asked before each request is carried out (`node.web.usage`)."""
 BYTES = b"name,size"
 ARTIFACT = {
     "publisher_id": "csv-agent",
@@ -92,11 +95,7 @@ class TestBeyondTheLimit:
         ],
     )
     async def test_a_request_leaves_nothing(self, node: NodeUnderTest, path: str, body: Any) -> None:
-        other = node.client_at("203.0.113.8")
-        thread = (await other.post("/api/v1/board", json=THREAD)).json()["id"]
-        session = (await other.post("/api/v1/sessions", json={})).json()["session_id"]
-        inbox = (await other.post("/api/v1/inboxes", json={})).json()["address"]
-        path = path.replace("<thread>", thread).replace("<session>", session).replace("<inbox>", inbox)
+        path = await begun(node, path)
         headers = {"content-digest": content_digest(BYTES)}
         first = await node.client.post(path, json=body, headers=headers)
         assert first.status_code < 300, first.text
@@ -135,6 +134,59 @@ class TestLastPlace:
         assert again.headers["idempotency-replayed"] == "true"
         assert _left(again) == _left(first) - 1
         assert (other.status_code, other.headers["x-error-code"][:6]) == (429, "quota.")
+
+
+class TestLastBytes:
+    """Whoever has used them up repeats a request with its Idempotency-Key, too."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"client_bytes": TOTAL, "limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(1000, 60)))}
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/api/v1/relay", {"message": "Hello, is anybody there?"}),
+            ("/api/v1/relay", {"message": "Hello, is anybody there?", "public": False}),
+            ("/api/v1/wire/stream", {"message": "Hello, is anybody there?"}),
+            ("/api/v1/board", THREAD),
+            ("/api/v1/board/<thread>/replies", {"body": "I can help"}),
+            ("/api/v1/tasks", TASK),
+            ("/api/v1/a2a/tasks", MESSAGE),
+            ("/api/v1/message:send", MESSAGE),
+            ("/api/v1/sessions", {}),
+            ("/api/v1/sessions/<session>/messages", {"body": "a line " * 60}),
+            ("/api/v1/artifacts", ARTIFACT),
+            ("/api/v1/inboxes", {}),
+            ("/api/v1/inboxes/<inbox>/messages", {"body": "Hello"}),
+            ("/api/v1/inboxes/<inbox>/a2a/message:send", MESSAGE | {"configuration": {"returnImmediately": True}}),
+            ("/api/v1/feedback", {"feedback_text": "The search finds my threads quickly."}),
+        ],
+    )
+    async def test_the_answer_is_given_again(self, node: NodeUnderTest, path: str, body: Any) -> None:
+        path = await begun(node, path)
+        headers = {"content-digest": content_digest(BYTES)}
+        mine, another = (headers | {"idempotency-key": f"a key that nobody guesses, {which}"} for which in "12")
+        first = await node.client.post(path, json=body, headers=mine)
+        assert first.status_code in (200, 201, 202), first.text
+        count = keys.byte_count(ids.home_of("203.0.113.7"), "203.0.113.7")
+        await node.store.command("SET", count, TOTAL, "PX", 60_000)
+        again = await node.client.post(path, json=body, headers=mine)
+        assert again.status_code == first.status_code, again.text
+        assert again.headers["idempotency-replayed"] == "true"
+        conflict = await node.client.post(path, json=body | {"extra": 1}, headers=mine)
+        assert conflict.status_code in (400, 422)
+        other = await node.client.post(path, json=body, headers=another)
+        assert (other.status_code, other.headers["x-error-code"]) == (429, "quota.bytes")
+
+
+async def begun(node: NodeUnderTest, path: str) -> str:
+    """The path, with a thread, a session or an inbox of another client."""
+    other = node.client_at("203.0.113.8")
+    thread = (await other.post("/api/v1/board", json=THREAD)).json()["id"]
+    session = (await other.post("/api/v1/sessions", json={})).json()["session_id"]
+    inbox = (await other.post("/api/v1/inboxes", json={})).json()["address"]
+    return path.replace("<thread>", thread).replace("<session>", session).replace("<inbox>", inbox)
 
 
 def _left(response: Response) -> int:

@@ -11,6 +11,7 @@ from node.a2a.request import message_of
 from node.callbacks.policy import TargetPolicy
 from node.common.refusal import Refused
 from node.inbox.model import InboxProof, InboxTask
+from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.limits import Quota
 from node.web.http import Request
@@ -99,9 +100,11 @@ class InboxCalls:
                 if received.message.task_id is not None:
                     await self._pushes.require_room(address, received.message.task_id, push)
             proof = InboxProof(None, signed.signer, signed.replay_id) if signed else InboxProof()
-            idempotency = idempotency_key(request, f"inbox-a2a:{address}", content)
+            home = ids.partition_of(address)
+            idempotency = idempotency_key(request, f"inbox-a2a:{address}", content, home=home)
             async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
-                await permit.charge("message", 2 * len(content))  # the text is kept for its owner and in the history
+                # The text is kept for its owner and in the history.
+                await permit.charge("message", 2 * len(content), idempotency)
                 task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
             if push:
                 with after_write("the message is sent"):
