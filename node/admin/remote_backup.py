@@ -14,7 +14,7 @@ from pathlib import Path
 from node.admin.backup import CHUNK_BYTES, MANIFEST, BackupError, superseded
 from node.common.private_files import open_private
 from node.config import Settings
-from node.run.blobs import BlobMissing, BlobUnavailable, Objects, objects_at
+from node.run.objects import BlobMissing, BlobUnavailable, Objects, objects_at
 
 PART_BYTES = 1024**3
 """The largest object that is sent."""

@@ -16,6 +16,8 @@ from node.common.refusal import Invalid
 from node.text.lines import require_english, require_line, require_name, require_text
 from node.text.readable import readable
 
+WELL_KNOWN = "/.well-known/agent-card.json"
+
 MAX_INTERFACES = 20
 """Interfaces of a card that are looked at; further ones are passed over."""
 
@@ -51,6 +53,15 @@ class Endpoint(msgspec.Struct, frozen=True):
     url: str
     binding: Annotated[str, Meta(max_length=BINDING_LENGTH)]
     version: str
+
+
+def card_places(target: Target) -> list[Target]:
+    """Where the card of a posted URL may be, in order: at the URL, or at the well-known place below it."""
+    path = target.resource
+    if path.endswith(".json"):
+        return [target]
+    below = msgspec.structs.replace(target, resource=path.rstrip("/") + WELL_KNOWN)
+    return [below] if path == "/" else [target, below]
 
 
 def endpoint_of(card: FetchedCard, card_target: Target, policy: Policy) -> Endpoint:

@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
 
-import msgspec
-
-from node.agents.card import FetchedCard, endpoint_of, readable_card
+from node.agents.card import FetchedCard, card_places, endpoint_of, readable_card
 from node.agents.entry import card_fields
 from node.agents.findings import CheckResult
 from node.callbacks.attempt import Later
@@ -15,8 +13,6 @@ from node.callbacks.fair import FairCaller
 from node.callbacks.target import Target, TargetRefused, parse
 from node.common.refusal import Invalid, Refused
 from node.web.json import decode
-
-WELL_KNOWN = "/.well-known/agent-card.json"
 
 CARD_BYTES = 256 * 1024
 """The largest card that is read."""
@@ -101,15 +97,6 @@ class CardFetcher:
         except Refused:  # by the English gate
             raise _NoCard(f"the card at {target.url} is not in plain English", is_final=True) from None
         return CheckResult(fields=card_fields(kept, target.url, endpoint.url, endpoint.binding, endpoint.version))
-
-
-def card_places(target: Target) -> list[Target]:
-    """Where the card of a posted URL may be, in order: at the URL, or at the well-known place below it."""
-    path = target.resource
-    if path.endswith(".json"):
-        return [target]
-    below = msgspec.structs.replace(target, resource=path.rstrip("/") + WELL_KNOWN)
-    return [below] if path == "/" else [target, below]
 
 
 def _body(target: Target, result: CallResult) -> bytes:

@@ -6,9 +6,8 @@ from typing import cast
 
 import msgspec
 
-from node.agents.card import readable_card
+from node.agents.card import card_places, readable_card
 from node.agents.entry import AgentRow, Listing, StoredAgent, id_of, posting_fields, stored_agent
-from node.agents.fetch import card_places
 from node.agents.hits import AgentHits, AgentSearchQuery
 from node.agents.lists import AgentLists
 from node.agents.model import Agent, AgentPage, AgentPageQuery, ListedCard, RemovedAgent, SubmittedAgent

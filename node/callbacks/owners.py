@@ -10,13 +10,12 @@ more packages, and taking the last two labels would make `co.uk` one owner. Belo
 (`github.io`) everybody is an owner, too.
 """
 
-from functools import lru_cache
+import asyncio
+from functools import cache, lru_cache
 
 from publicsuffixlist import PublicSuffixList
 
 from node.store import ids
-
-_SUFFIXES = PublicSuffixList()
 
 _DIGEST_HEX = 16
 """Hex digits of each of the two digests, as in `ids.site_name`: enough that no two clients share a name."""
@@ -44,4 +43,15 @@ def registrable(host: str) -> str:
     A public suffix and an address are returned as they are. `host` is in lower case, as in `target.Target`.
     """
     is_address = host.startswith("[") or host.rpartition(".")[2].isdigit()
-    return host if is_address else _SUFFIXES.privatesuffix(host) or host
+    return host if is_address else public_suffixes().privatesuffix(host) or host
+
+
+@cache
+def public_suffixes() -> PublicSuffixList:
+    """The list. The first call takes 50 ms."""
+    return PublicSuffixList()
+
+
+async def preload() -> None:
+    """Read the list in a thread, so that neither the start of a process nor its first callback waits for it."""
+    await asyncio.to_thread(public_suffixes)

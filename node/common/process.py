@@ -64,8 +64,10 @@ def give_way() -> None:
 
 
 def freeze() -> None:
-    """Exempt all present objects, such as modules, from garbage collection, so that each collection takes less time."""
-    gc.collect()
+    """Exempt all present objects, such as modules, from garbage collection, so that each collection takes less time.
+
+    Nothing is collected first: that takes 50 ms of a process's start, and finds some hundred kilobytes.
+    """
     gc.freeze()
 
 

@@ -3,12 +3,9 @@
 from pathlib import Path
 
 from node.artifacts.blobs.factory import open_store
-from node.artifacts.blobs.interface import BlobMissing, BlobStore, BlobUnavailable
-from node.artifacts.blobs.objects import Objects
+from node.artifacts.blobs.interface import BlobStore, BlobUnavailable
 from node.config import ConfigError, Settings
 from node.config.values import directory_of
-
-__all__ = ["BlobMissing", "BlobUnavailable", "Objects", "blob_directory", "blobs_of", "objects_at", "try_blobs"]
 
 
 def blobs_of(settings: Settings) -> BlobStore:
@@ -24,11 +21,6 @@ def blobs_of(settings: Settings) -> BlobStore:
         )
     except ValueError as error:
         raise ConfigError(f"RELAY_BLOB_URL: {error}") from error
-
-
-def objects_at(settings: Settings, url: str) -> Objects:
-    """The files below a place in an S3 bucket, with the credentials of the settings. Raises ValueError."""
-    return Objects.from_aws(url, settings.aws)
 
 
 def blob_directory(settings: Settings) -> Path | None:

@@ -23,6 +23,7 @@ from node.artifacts.blobs.disk import PREFIX, DiskStore
 from node.artifacts.blobs.disk_app import DiskApp
 from node.artifacts.blobs.interface import BlobStore
 from node.board.api import BoardApi
+from node.callbacks import owners
 from node.common import process
 from node.config import CurrentSettings, Settings
 from node.describe.discovery import discovery_routes
@@ -117,6 +118,7 @@ class WebNode:
             "memory": MemoryAlarm(store, settings, capacity).run,
             "usage": self._limiter.usage.run,
             "blocklist": self._blocked.run,
+            "suffixes": owners.preload,
         }
         if settings.provenance_days:
             activity = ActivityStore(store, settings.provenance_days)

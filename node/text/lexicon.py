@@ -22,19 +22,13 @@ POINTS = {"E": ENGLISH, "A": AMBIGUOUS, "X": FOREIGN}
 def lexicon() -> dict[str, int]:
     """Points by word. A capitalised key (`Jim`) stands for the word in this spelling only, any other for all spellings.
 
-    The 86,000 words take about 7 MB, and the first call 0.1 s.
+    The 86,000 words take about 7 MB, and the first call 20 ms.
     """
-    with gzip.open(WORDS, "rt", encoding="utf-8") as lines:
-        entries = (line.rstrip("\n").split("\t") for line in lines)
-        return {word: POINTS[kind] for word, kind in entries if _can_be_token(word)}
+    words_and_kinds = gzip.decompress(WORDS.read_bytes()).decode().split()
+    return dict(zip(words_and_kinds[::2], map(POINTS.__getitem__, words_and_kinds[1::2]), strict=True))
 
 
 @cache
 def foreign_words(min_letters: int) -> frozenset[str]:
     """The frequent words of other languages with so many letters, as a set, which is quick to ask about many words."""
     return frozenset(word for word, points in lexicon().items() if points == FOREIGN and len(word) >= min_letters)
-
-
-def _can_be_token(word: str) -> bool:
-    """Whether the tokenizer can produce this word: letters, with apostrophes inside only."""
-    return len(word) > 1 and word[0] != "'" != word[-1] and word.replace("'", "").isalpha()

@@ -1,6 +1,9 @@
-"""Frequent operations are answered without the router, which takes longer than the rest of the front."""
+"""A web process loads only what it needs; frequent operations are answered without the router, which takes longer than
+the rest of the front."""
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -35,6 +38,11 @@ HOT = (
     ("POST", "/mcp/messages"),
 )
 COLD = ("GET", "/health")
+
+
+def test_a_web_process_loads_no_model_and_nothing_that_calls_others() -> None:
+    program = "import sys, node.run.web; print([*{'httpcore2', 'numpy', 'onnxruntime', 'torch'} & sys.modules.keys()])"
+    assert subprocess.check_output([sys.executable, "-c", program], text=True) == "[]\n"
 
 
 async def test_what_agents_call_all_the_time_goes_past_the_router(

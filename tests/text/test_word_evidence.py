@@ -208,6 +208,7 @@ def test_an_option_of_a_command_is_only_counted_if_it_is_a_known_word() -> None:
 
 def test_every_key_of_the_lexicon_can_be_asked_for() -> None:
     assert len(lexicon()) > 86_000
+    assert all(len(word) > 1 and word[0] != "'" != word[-1] and word.replace("'", "").isalpha() for word in lexicon())
     assert all([each.lower() for each in weigh(word).words] == [word.lower()] for word in list(lexicon())[::500])
 
 

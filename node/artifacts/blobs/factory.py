@@ -5,7 +5,6 @@ from pathlib import Path
 
 from node.artifacts.blobs.disk import RESERVE_BYTES, DiskStore
 from node.artifacts.blobs.interface import BlobStore
-from node.artifacts.blobs.s3 import S3Store
 from node.config.values import directory_of
 
 
@@ -17,5 +16,7 @@ def open_store(
     `aws` holds the AWS_* variables of `s3.AWS_VARIABLES` that are set. A `DiskStore` needs a `DiskApp` in front of it.
     """
     if blob_url.startswith("s3:"):
+        from node.artifacts.blobs.s3 import S3Store  # noqa: PLC0415 - a web process without a bucket starts sooner
+
         return S3Store.from_aws(blob_url, aws)
     return DiskStore(directory_of(blob_url, data_dir), base_url, secret, reserve)
