@@ -81,7 +81,7 @@ def test_a_label_inside_a_word_or_before_another_word_is_no_label(key: str) -> N
         "Ulica Marszałkowska 104, 00-017 Warszawa",
         "Émilie Le Sauvage De La Tour",
         "Na Letné 416, Mladá Vožice",
-        "Calle de Alcalá 42, 28014 Madrid, Spain",
+        "Calle de Alcalá 42, 28014 Madrid",
         "ul. Marszałkowska 84/92, 00-514 Warszawa",
         "Rue de la Loi 200, 1049 Bruxelles, Belgium",
     ],
