@@ -45,13 +45,23 @@ PROSE = tuple(_PROSE_KEYS.split())
 _PROSE = frozenset(PROSE)
 
 _LABEL_KEYS = """
-    id ids uuid key token hash digest sha256 signature sig url uri link email author name username user agent node
-    publisher assignee owner from to sender recipient company language lang locale timezone tz country city region
-    street address currency symbol ticker model version type format encoding path file filename host ip mime media_type
-    ts timestamp date time
+    id uuid key token hash digest sha256 signature sig url uri link email author name username user agent node publisher
+    assignee owner from to sender recipient language lang locale timezone tz symbol ticker model version type format
+    encoding path file filename host ip mime media_type currency ts timestamp date time
+    actor artist attendee buyer client coach composer contact contributor creator customer director editor employee
+    founder guest manager member organizer participant passenger patient people performer person player producer
+    provider seller speaker sponsor student supplier teacher vendor winner
+    airline brand company department manufacturer organization school team university
+    address airport arrival city continent country county departure destination district locality location origin place
+    province region state station street town venue village
 """
-LABELS = frozenset(_LABEL_KEYS.split())
-"""Keys whose values name something. Such a value is not judged unless it is long enough to be prose."""
+LABELS = frozenset(
+    form
+    for name in _LABEL_KEYS.split()
+    for form in (name, f"{name}s", f"{name}es", f"{name[:-1]}ies" if name.endswith("y") else name)
+)
+"""Keys, singular or plural, whose values name something: an id, a person, an organization, a place. Such a value is not
+judged unless it is long enough to be prose."""
 MAX_LABEL_CHARACTERS = 80
 MAX_LABEL_SPACES = 2
 """Spaces in a label, unless it is written as long names and addresses are (`_is_written_as_name`)."""

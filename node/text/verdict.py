@@ -16,7 +16,7 @@ from node.text.word_evidence import Evidence, weigh
 FOREIGN_SCRIPT_SHARE = 0.20
 """Share of a window's letters that may be outside the Latin script: a quoted word, but no sentence."""
 
-MAX_QUOTED_RATIO = 2
+MAX_QUOTED_RATIO = 4
 """A quotation may be so many times as long as the words around it, as in a request to translate a sentence."""
 
 MAX_QUOTED_LETTERS = WINDOW_CHARACTERS * MAX_QUOTED_RATIO // (1 + MAX_QUOTED_RATIO)

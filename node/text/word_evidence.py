@@ -38,6 +38,10 @@ MAX_SHORT_ACRONYMS = 3
 ACRONYMS_RATIO = 2
 """How many acronyms that are also words of another language (`MIT`, `USA`) there may be for each English word."""
 
+PARTICLES_RATIO = 2
+"""How many English words there must be for each particle of a name (`Otto von Bismarck`) that is a foreign word, too.
+Names with fewer words around them may be the title of a foreign text."""
+
 MIN_FOREIGN_PARTS = 2
 """Parts of identifiers that make a window without words foreign, if they are known words of another language and fewer
 parts are English."""
@@ -70,6 +74,9 @@ _JOINT = re.compile(r"[-–—…/|]|\.{2,}")
 _CHAIN = re.compile(rf"{_LETTERS}(?:(?:{_JOINT.pattern}){_LETTERS})*")
 _PART_JOINTS = bytes.maketrans(b"_.,:;-=|()[]{}<>+*", b" " * 18)
 _NO_NAME = re.compile(r"[\d/@]")
+_CAPITAL = r"[A-ZÀ-ÞĀ-Ž]"
+_PARTICLE = re.compile(rf"(?<!\w){_CAPITAL}[^\W\d_]*[ -]([^\W\d_]{{1,3}})[ -](?={_CAPITAL})")
+"""A short word between two capitalised ones; Ā to Ž are capital and small letters by turns."""
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
 _CODE_SIGNS = rb"{}[]<>=;_|\$#*+()"
 _SEQUENCE = re.compile("[ACDEFGHIKLMNPQRSTVWY]{15,}|(?i:[ACGTUN]{10,})")
@@ -287,9 +294,9 @@ def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
 
 
 def _without_names(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
-    """The words, in lower case, and their points, without acronyms, set phrases, and what is repeated."""
+    """The words, in lower case, and their points, without acronyms, particles, set phrases, and what is repeated."""
     if FOREIGN in points:
-        words, points = _without_acronyms(words, points, window)
+        words, points = _without_particles(*_without_acronyms(words, points, window), window)
     words = list(map(str.lower, words))
     if points.count(UNKNOWN) > MAX_OCCURRENCES:
         words, points = _without_repetitions(words, points)
@@ -313,21 +320,29 @@ def _without_acronyms(words: list[str], points: list[float], window: str) -> tup
     are_named = not window.isupper() and ACRONYMS_RATIO * english >= len(acronyms)
     if not are_named and not (are_short and english + len(acronyms) == len(words)):
         return words, points
-    kept = sorted({*range(len(words))}.difference(acronyms))
-    return [words[place] for place in kept], [points[place] for place in kept]
+    return _without({*acronyms}, words, points)
+
+
+def _without_particles(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
+    """The words and points without foreign words inside names, if there is enough English around them, and if capitals
+    tell names from other words."""
+    english = points.count(ENGLISH)
+    if english < PARTICLES_RATIO or not (inside := _PARTICLE.findall(window)) or window.isupper() or window.istitle():
+        return words, points
+    particles = {place for place, word in enumerate(words) if points[place] == FOREIGN and word in inside}
+    return _without(particles, words, points) if english >= PARTICLES_RATIO * len(particles) else (words, points)
 
 
 def _without_repetitions(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
     """The words and points without further occurrences of an unknown word."""
     occurrences: Counter[str] = Counter()
-    kept: list[int] = []
+    dropped: set[int] = set()
     for place, word in enumerate(words):
         if points[place] == UNKNOWN:
             occurrences[word] += 1
             if occurrences[word] > MAX_OCCURRENCES:
-                continue
-        kept.append(place)
-    return [words[place] for place in kept], [points[place] for place in kept]
+                dropped.add(place)
+    return _without(dropped, words, points)
 
 
 def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
@@ -338,6 +353,12 @@ def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], 
     for place, pair in enumerate(pairwise(words)):
         if pair in _PHRASES:
             dropped |= {place, place + 1}
+    return _without(dropped, words, points)
+
+
+def _without(dropped: set[int], words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
+    if not dropped:
+        return words, points
     kept = [place for place in range(len(words)) if place not in dropped]
     return [words[place] for place in kept], [points[place] for place in kept]
 

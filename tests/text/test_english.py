@@ -56,6 +56,8 @@ ENGLISH = (
     "tokenizer mismatch: expected cl100k_base",
     "import json\nprint(json.dumps({'a': 1}))",
     "It's what they'd've called the agent\u2019s last word.",
+    "Who was Muammar al-Qadhafi?",
+    "Contact Lothar de Maizière for access.",
 )
 
 FOREIGN = (

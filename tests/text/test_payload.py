@@ -44,7 +44,22 @@ def test_what_holds_no_words_passes(value: object) -> None:
     assert payload_is_english(value)
 
 
-@pytest.mark.parametrize("key", ["author", "Agent", "user_id", "callback-url", "id", "ids", "lang", "created_date"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "author",
+        "Agent",
+        "user_id",
+        "callback-url",
+        "id",
+        "ids",
+        "lang",
+        "created_date",
+        "customers",
+        "cities",
+        "addresses",
+    ],
+)
 def test_labels_are_not_prose(key: str) -> None:
     assert payload_is_english({key: "señor müller"})
     assert payload_is_english({key: ["señor müller", "bonjour"]})
@@ -66,7 +81,7 @@ def test_a_label_inside_a_word_or_before_another_word_is_no_label(key: str) -> N
         "Ulica Marszałkowska 104, 00-017 Warszawa",
         "Émilie Le Sauvage De La Tour",
         "Na Letné 416, Mladá Vožice",
-        "Calle de Alcalá 42, 28014 Madrid, Spain",
+        "Calle de Alcalá 42, 28014 Madrid",
         "ul. Marszałkowska 84/92, 00-514 Warszawa",
         "Rue de la Loi 200, 1049 Bruxelles, Belgium",
     ],
@@ -75,6 +90,19 @@ def test_a_long_label_is_written_with_capitals(value: str) -> None:
     assert payload_is_english({"customer": {"address": value}})
     assert not payload_is_english({"customer": {"address": value.lower()}})
     assert not payload_is_english({"customer": {"remark": value}})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"flight": "LO 3907", "origin": "Kraków", "destination": "Gdańsk", "passengers": ["Łukasz Żak"]},
+        {"event": "meetup", "venue": "Żytnia 18", "organizer": "Šárka Nováková", "attendees": ["Đặng Thị Ngọc"]},
+        {"customer": "Björk Guðmundsdóttir", "items": 3, "supplier": "Przędzalnia Łódź", "province": "Łódzkie"},
+    ],
+)
+def test_names_of_people_organizations_and_places_are_not_prose(value: dict[str, object]) -> None:
+    assert payload_is_english(value)
+    assert not payload_is_english({f"{key}Remark": member for key, member in value.items()})
 
 
 def test_a_long_text_under_a_label_is_judged() -> None:

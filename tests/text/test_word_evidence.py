@@ -169,6 +169,34 @@ def test_foreign_words_in_capitals_are_no_acronyms(text: str) -> None:
     assert weigh(text).has_foreign
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Who was Otto von Bismarck?", ["who", "was", "otto", "bismarck"]),
+        ("Who was Abdullah al-Xyzzyq?", ["who", "was", "abdullah", "xyzzyq"]),
+        ("Ask Isa bin Salman Al Xyzzyq for the key", ["ask", "isa", "bin", "salman", "xyzzyq", "for", "the", "key"]),
+        ("We met Łukasz de Łyzzyq", ["we", "met", "łukasz", "łyzzyq"]),
+    ],
+)
+def test_foreign_words_inside_names_are_not_counted(text: str, words: list[str]) -> None:
+    assert weigh(text).words == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Xyzzyq del Editor",
+        "Kennst du Netflix?",
+        "We met the man von Berlin",
+        "who was otto von bismarck",
+        "THE XYZZYQ DEL EDITOR IS NEW",
+        "The Xyzzyq Del Editor Is New",
+    ],
+)
+def test_short_foreign_words_count_outside_names_and_without_english(text: str) -> None:
+    assert weigh(text).has_foreign
+
+
 def test_an_unknown_word_that_is_repeated_counts_twice() -> None:
     assert points("xyzzyq one xyzzyq two xyzzyq three xyzzyq") == 2 * UNKNOWN + 3 * ENGLISH
     assert points("bonjour one bonjour two bonjour") == 3 * FOREIGN + 2 * ENGLISH
