@@ -133,9 +133,11 @@ class Follower:
 class Broadcast:
     """The followers of one source, and the task that reads for them; it runs while there are any."""
 
-    def __init__(self, source: EventSource, wakeups: WakeUps) -> None:
+    def __init__(self, source: EventSource, wakeups: WakeUps, everybody: set[Follower]) -> None:
+        """`everybody`: the followers of all broadcasts of the process, among which this one keeps its own."""
         self._source = source
         self._wakeups = wakeups
+        self._everybody = everybody
         self._followers: set[Follower] = set()
         self._frames: deque[Frame] = deque()
         self._first_number = 0
@@ -171,11 +173,13 @@ class Broadcast:
             return None
         follower = Follower(self, after, types)
         self._followers.add(follower)
+        self._everybody.add(follower)
         return follower
 
     def leave(self, follower: Follower) -> None:
         """One follower less."""
         self._followers.discard(follower)
+        self._everybody.discard(follower)
         if not self._followers and self._listener:
             self._listener.hear(b"")
 
@@ -276,6 +280,8 @@ class Broadcasts:
         """`most`: requests that may wait for an event in this process at a time."""
         self._wakeups = wakeups
         self._most = most
+        self._followers: set[Follower] = set()
+        """Those of all broadcasts: each request that would wait asks how many there are, however many topics."""
         self._by_topic: WeakValueDictionary[tuple[str, Hashable], Broadcast] = WeakValueDictionary()
         self.has_ended = False
         """Whether the process is about to stop."""
@@ -288,13 +294,13 @@ class Broadcasts:
         name = topic, shown
         broadcast = self._by_topic.get(name)
         if broadcast is None:
-            broadcast = self._by_topic[name] = Broadcast(source, self._wakeups)
+            broadcast = self._by_topic[name] = Broadcast(source, self._wakeups, self._followers)
         return broadcast
 
     @property
     def may_wait(self) -> bool:
         """Whether another request may wait for an event."""
-        return not self.has_ended and self.counts().total() < self._most
+        return not self.has_ended and len(self._followers) < self._most
 
     def counts(self) -> Counter[str]:
         """Followers by the first word of their topic."""

@@ -101,7 +101,7 @@ def _card(tools: ToolCalls, prompts: Prompts, resources: Resources, base_url: st
         ],
         "protocolVersion": PREFERRED,
         "serverInfo": SERVER_INFO,
-        "transport": {"type": "streamable-http", "endpoint": api.PATH},
+        "transport": {"type": "streamable-http", "endpoint": urlsplit(base_url).path + api.PATH},
         "authentication": no_authentication,
         "capabilities": CAPABILITIES,
         "instructions": INSTRUCTIONS,

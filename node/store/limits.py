@@ -19,9 +19,10 @@ from node.store.steps import Key, Step, step
 
 DAY_MS = 86_400_000
 
-COUNTED_FOR_SITES = ("search",)
+COUNTED_FOR_SITES = ("search", "agent")
 """Limits that are also counted for the client's site, which has SITE_SHARE times as much: their requests occupy the
-workers before their cost is known. They are never refunded. (`feedback_add` counts for sites by itself.)"""
+workers before their cost is known, a URL of an agent for up to 30 s. They are never refunded. (`feedback_add` counts
+for sites by itself.)"""
 
 ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.session}
 """Keys of the entities that `LimitStore.take_of` counts for, by kind."""

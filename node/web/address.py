@@ -26,11 +26,12 @@ X_FORWARDED_FOR = "x-forwarded-for"
 """The header that nearly all proxies write."""
 
 _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PAIR = rf'({_WORD})=(?:({_WORD})|"([^"\\]*)")'
-_PAIRS = re.compile(_PAIR)
-_LAST_ELEMENT = re.compile(rf"(?:^|,)[ \t]*(?P<pairs>{_PAIR}(?:;[ \t]*{_PAIR})*)[ \t]*\Z")
-"""The last element of a Forwarded header (RFC 7239 section 4). Backslashes are not allowed, and no proxy needs them:
-without them quotes come in pairs, so a quote that a client leaves open cannot extend into what the proxy adds."""
+_PAIRS = re.compile(rf'({_WORD})=(?:({_WORD})|"([^"\\]*)")')
+_BACKWARDS = rf'(?:{_WORD}|"[^"\\]*")={_WORD}'
+_LAST_ELEMENT = re.compile(rf"[ \t]*(?P<pairs>{_BACKWARDS}(?:[ \t]*;{_BACKWARDS})*)[ \t]*(?:,|\Z)")
+"""The last element of a Forwarded header (RFC 7239 section 4) that is read backwards, so that what stands before it
+costs nothing. Backslashes are not allowed, and no proxy needs them: without them quotes come in pairs, so a quote that
+a client leaves open cannot extend into what the proxy adds."""
 
 _WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
@@ -146,12 +147,13 @@ def _in_x_forwarded_for(lines: str) -> Iterator[str]:
 
 def _in_forwarded(lines: str) -> Iterator[str]:
     """The hops, the last one first; ends with an empty one where the header cannot be parsed."""
-    while lines:
-        element = _LAST_ELEMENT.search(lines)
-        pairs = _PAIRS.findall(element["pairs"]) if element else []
+    backwards, place = lines[::-1], 0
+    while place < len(backwards):
+        element = _LAST_ELEMENT.match(backwards, place)
+        pairs = _PAIRS.findall(element["pairs"][::-1]) if element else []
         named = [bare or quoted for name, bare, quoted in pairs if name.lower() == "for"]
         if element is None or len(named) != 1:
             yield ""
             return
         yield named[0]
-        lines = lines[: element.start()]
+        place = element.end()

@@ -5,7 +5,6 @@ A handler is `async def handler(request: Request) -> Response`. `node.web.dispat
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import (
     AsyncGenerator,
     Awaitable,
@@ -27,8 +26,8 @@ import msgspec
 from node.common.cancellation import ended_before
 from node.common.pauses import PAUSE
 from node.common.refusal import Invalid, Issue, Refused
-from node.share.site import site_of
 from node.web.deadline import Deadlines
+from node.web.places import WaitingPlaces
 from node.web.turn import RequestTurn
 
 T = TypeVar("T")
@@ -67,21 +66,6 @@ LONGEST_ACCEPT = 1024
 
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
-
-MAX_WAITING_PER_CLIENT = 2048
-"""Requests with `wait=` of one client in one process: a quarter of all that may wait there (RELAY_MAX_WAITING)."""
-
-MAX_WAITING_PER_SITE = 4096
-"""Those of one IPv6 /48: half of all."""
-
-WAITING_BYTES = 16 * 1024
-"""A request whose body is longer counts as one more for each so many bytes: its body is in memory while it waits."""
-
-WAITING_BY_CLIENT: Counter[str] = Counter()
-"""How many requests of each client wait in this process now."""
-
-WAITING_BY_SITE: Counter[str] = Counter()
-"""How many requests of the clients of each site wait."""
 
 JSON_TYPE: Header = (b"content-type", b"application/json")
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
@@ -196,7 +180,8 @@ class Request:
 
         Raises Refused `body.too_large` by its Content-Length or while reading, `body.encoded` for a compressed one,
         `body.coding` for a Transfer-Encoding other than chunked, `body.stalled` for one that stops for
-        BODY_STALL_SECONDS or is slower than MIN_BODY_RATE, `body.incomplete` if the client ends it early.
+        BODY_STALL_SECONDS or is slower than MIN_BODY_RATE, `body.incomplete` if the client ends it early,
+        `limit.waiting` if the process holds too much of bodies of the client or its site that are still to come.
         """
         if self._body is None:
             if self.named.get(b"content-encoding", b"").lower() not in PLAIN:
@@ -243,36 +228,21 @@ class Request:
         """
         if not seconds:
             return await work
-        if self.is_unread:
+        with WaitingPlaces(self.client) as places:
             try:
-                await self._read()
+                if self.is_unread:
+                    await self._read()
+                places.take(self.size, requests=1, retry_after=seconds)
             except BaseException:
                 work.close()
                 raise
-        places = (
-            (WAITING_BY_CLIENT, self.client, MAX_WAITING_PER_CLIENT),
-            (WAITING_BY_SITE, site_of(self.client), MAX_WAITING_PER_SITE),
-        )
-        taken = 1 + self.size // WAITING_BYTES
-        for counter, name, most in places:
-            if counter[name] + taken > most:
-                work.close()
-                raise Refused("limit.waiting", retry_after=seconds, most=most)
-        for counter, name, _ in places:
-            counter[name] += taken
-        context = copy_context()
-        context.run(PAUSE.set, self._pause)
-        task = asyncio.get_running_loop().create_task(work, context=context)
-        gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
-        try:
+            context = copy_context()
+            context.run(PAUSE.set, self._pause)
+            task = asyncio.get_running_loop().create_task(work, context=context)
+            gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
             if not await ended_before(task, gone):
                 raise Disconnected
             return task.result()
-        finally:
-            for counter, name, _ in places:
-                counter[name] -= taken
-                if not counter[name]:
-                    del counter[name]
 
     async def begin(self) -> None:
         """Wait until the client has fewer requests under way."""
@@ -332,20 +302,22 @@ class Request:
         """The whole body, whose first piece is in `message`."""
         chunks: list[bytes] = []
         began = monotonic()
-        while True:
-            if message["type"] == "http.disconnect":
-                raise Refused("body.incomplete")
-            chunk: bytes = message.get("body", b"")
-            chunks.append(chunk)
-            self.size += len(chunk)
-            self.cost += PIECE_COST
-            if self.size > MAX_BODY_BYTES:
-                raise Refused("body.too_large")
-            if self.size == announced or not message.get("more_body", False):
-                self._has_ended = True
-                return b"".join(chunks)
-            deadline = min(monotonic(), began + self.size / MIN_BODY_RATE) + BODY_STALL_SECONDS
-            message = await self._next(self.receive(), deadline)
+        with WaitingPlaces(self.client) as places:
+            while True:
+                if message["type"] == "http.disconnect":
+                    raise Refused("body.incomplete")
+                chunk: bytes = message.get("body", b"")
+                chunks.append(chunk)
+                self.size += len(chunk)
+                self.cost += PIECE_COST
+                if self.size > MAX_BODY_BYTES:
+                    raise Refused("body.too_large")
+                if self.size == announced or not message.get("more_body", False):
+                    self._has_ended = True
+                    return b"".join(chunks)
+                places.take(self.size)
+                deadline = min(monotonic(), began + self.size / MIN_BODY_RATE) + BODY_STALL_SECONDS
+                message = await self._next(self.receive(), deadline)
 
     async def _next(self, message: Awaitable[ASGIMessage], deadline: float) -> ASGIMessage:
         """The next piece of the body. Raises Refused `body.stalled`."""

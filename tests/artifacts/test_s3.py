@@ -1,5 +1,6 @@
 """The S3 store against a real S3 service (OpenStack Swift), which refuses what the node did not grant."""
 
+import gzip
 import re
 import time
 from collections.abc import AsyncGenerator, Mapping
@@ -53,6 +54,18 @@ async def test_bytes_go_to_the_bucket_and_come_back_as_an_attachment(
     assert got.headers["content-disposition"] == (
         "attachment; filename=\"n_meros _1_.csv\"; filename*=UTF-8''n%C3%BAmeros%20%221%22.csv"
     )
+
+
+async def test_bytes_are_served_as_they_were_verified_whatever_the_upload_said_of_them(
+    store: S3Store, client: httpx2.AsyncClient
+) -> None:
+    packed = gzip.compress(bytes(1_000_000))
+    grant = grant_for(packed, "text/csv", new_id())
+    headers = {**store.upload_headers(grant), "Content-Encoding": "gzip", "Cache-Control": "public, max-age=99999999"}
+    assert (await client.put(await store.upload_url(grant, 900), content=packed, headers=headers)).status_code == 200
+    got = await client.get(await store.content_url(grant, None, 300))
+    assert (got.status_code, got.content) == (200, packed)
+    assert (got.headers["content-encoding"], got.headers["cache-control"]) == ("identity", "private, max-age=300")
 
 
 async def test_an_upload_url_that_is_made_again_is_the_same(store: S3Store, client: httpx2.AsyncClient) -> None:

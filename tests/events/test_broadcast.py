@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from node.events import broadcast
-from node.events.broadcast import Broadcast, Follower
+from node.events.broadcast import Broadcast, Broadcasts, Follower
 from node.events.frames import Frames
 from node.events.source import START, Batch, Position, SourceEvent
 from node.store import Store
@@ -70,7 +70,7 @@ def numbers(node: NodeUnderTest) -> Numbers:
 @pytest.fixture
 def told(numbers: Numbers, node: NodeUnderTest) -> Iterator[Broadcast]:
     """The broadcast of the numbers."""
-    made = Broadcast(numbers, node.store.wakeups)
+    made = Broadcast(numbers, node.store.wakeups, set())
     yield made
     made.end()
 
@@ -200,3 +200,18 @@ async def test_what_was_read_before_a_pause_does_not_count_against_who_follows_a
     assert data_of(await waiting) == [101]
     assert not dropped.is_set()
     assert data_of(await busy.next(LONG)) == [101]
+
+
+async def test_followers_of_all_topics_count_together_until_they_leave(numbers: Numbers, node: NodeUnderTest) -> None:
+    broadcasts = Broadcasts(node.store.wakeups, most=2)
+    topics = [broadcasts.of(topic, "", numbers) for topic in ("thread:1", "thread:2")]
+    assert broadcasts.may_wait
+    followers = [joined(each) for each in topics]
+    assert broadcasts.counts() == {"thread": 2}
+    assert not broadcasts.may_wait
+    followers[0].leave()
+    followers[0].leave()
+    assert broadcasts.may_wait
+    joined(topics[0])
+    assert not broadcasts.may_wait
+    broadcasts.end()

@@ -16,7 +16,8 @@ from node.mcp.stream_calls import CallRequest
 from node.overload.intake import AgeGroup
 from node.store import StoreUnavailable, keys
 from node.web.deadline import Deadlines
-from node.web.http import AGE_GROUP, WAITING_BY_CLIENT, ASGIMessage, Request, Scope
+from node.web.http import AGE_GROUP, ASGIMessage, Request, Scope
+from node.web.places import WAITING_BY_CLIENT
 from node.web.turn import ClientTurns, RequestTurn
 from tests.mcp.calls import done, request
 from tests.mcp.streams import EventStream

@@ -213,6 +213,11 @@ async def test_another_spelling_of_a_page_is_redirected_below_the_path(node: Nod
     assert (led.status_code, led.headers["location"]) == (308, f"{ROOT}/board?q=parser")
 
 
+async def test_the_endpoint_in_the_server_card_is_below_the_path(node: NodeUnderTest) -> None:
+    card = (await node.client.get("/.well-known/mcp.json")).json()
+    assert urljoin(BASE, card["transport"]["endpoint"]) == card["remotes"][0]["url"] == f"{BASE}/api/v1/mcp"
+
+
 async def test_a_page_may_load_what_it_names(node: NodeUnderTest) -> None:
     page = await node.client.get("/")
     allowed = set(re.findall(r"\*:\*(/[^ ;,]*)", page.headers["content-security-policy"]))

@@ -17,7 +17,7 @@ from node.tasks.offers import PAGE, Offer, OfferFeed
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
-from node.web.http import WAITING_BY_CLIENT
+from node.web.places import WAITING_BY_CLIENT
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import RedisServer, eventually
 from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, search_on, tasks_on

@@ -17,7 +17,7 @@ from node.share.cost import COSTS, Alarm
 from node.share.site import SITE_SHARE
 from node.store import ids, keys
 from node.store.limits import LimitStore, Use
-from node.web import http
+from node.web import places
 from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, MAX_UNREPORTED_SHARE, Usage
 from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -312,13 +312,13 @@ async def test_an_answer_of_the_store_is_for_the_client_that_asked(counts: Count
 async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_the_same(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MAX_WAITING_PER_CLIENT", 2)
+    monkeypatch.setattr(places, "MAX_WAITING_PER_CLIENT", 2)
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
     url = f"/api/v1/board/{thread['id']}"
     waiting = [asyncio.create_task(node.client.get(url, params={"wait": 30})) for _ in range(2)]
 
     async def both_wait() -> bool:
-        return http.WAITING_BY_CLIENT[CLIENT] == 2
+        return places.WAITING_BY_CLIENT[CLIENT] == 2
 
     await until(both_wait)
     refused = await node.client.get(url, params={"wait": 30})
@@ -336,14 +336,14 @@ async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_
 async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "MAX_WAITING_PER_SITE", 2)
+    monkeypatch.setattr(places, "MAX_WAITING_PER_SITE", 2)
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
     url = f"/api/v1/board/{thread['id']}"
     clients = [node.client_at(f"2001:db8:1:{number:x}::1") for number in range(3)]
     waiting = [asyncio.create_task(each.get(url, params={"wait": 30})) for each in clients[:2]]
 
     async def both_wait() -> bool:
-        return http.WAITING_BY_SITE["2001:db8:1::/48"] == 2
+        return places.WAITING_BY_SITE["2001:db8:1::/48"] == 2
 
     await until(both_wait)
     refused = await clients[2].get(url, params={"wait": 30})
@@ -352,14 +352,14 @@ async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
     assert (await clients[2].get(url)).status_code == 200
     await node.client.post(f"{url}/replies", json=REPLY)
     assert {answer.status_code for answer in await asyncio.gather(*waiting, other)} == {200}
-    assert not http.WAITING_BY_SITE
+    assert not places.WAITING_BY_SITE
 
 
 @pytest.mark.parametrize("over", ["http", "mcp"])
 async def test_a_waiting_request_counts_by_the_size_of_its_body(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, over: str
 ) -> None:
-    monkeypatch.setattr(http, "MAX_WAITING_PER_CLIENT", 10)
+    monkeypatch.setattr(places, "MAX_WAITING_PER_CLIENT", 10)
     sought = {"assignee_id": "a", "skills": ["nothing-of-the-kind"], "wait": 30}
     call = {
         "jsonrpc": "2.0",
@@ -373,16 +373,16 @@ async def test_a_waiting_request_counts_by_the_size_of_its_body(
             return await node.client.post("/api/v1/tasks/claim-next", json={**sought, "ignored": "x" * padding})
         return await node.client.post("/api/v1/mcp", json={**call, "ignored": "x" * padding})
 
-    waiting = asyncio.create_task(claim(9 * http.WAITING_BYTES))
+    waiting = asyncio.create_task(claim(9 * places.WAITING_BYTES))
 
     async def waits() -> bool:
-        return http.WAITING_BY_CLIENT.total() == 10
+        return places.WAITING_BY_CLIENT.total() == 10
 
     await until(waits)
     assert "limit.waiting" in str((await claim(0)).headers) + (await claim(0)).text
     waiting.cancel()
 
     async def nobody_waits() -> bool:
-        return not http.WAITING_BY_CLIENT
+        return not places.WAITING_BY_CLIENT
 
     await until(nobody_waits)

@@ -147,6 +147,10 @@ class S3Store:
         answered = {
             "response-content-type": grant.media_type,
             "response-content-disposition": attachment(filename or grant.id),
+            # An upload may have been sent with headers of its own, which the service keeps. Readers would decode the
+            # bytes that were verified, to whatever size.
+            "response-content-encoding": "identity",
+            "response-cache-control": f"private, max-age={expires}",
         }
         return presign(
             self._credentials,

@@ -1,0 +1,67 @@
+"""How many requests of one client wait in a process: for a change (`wait=`), or for the rest of a body that is slow.
+
+Each keeps in memory what it has brought so far, for as long as it waits. So a request counts for its size as well: what
+a client can have a process hold is bounded, however many connections it has.
+"""
+
+from collections import Counter
+from types import TracebackType
+
+from node.common.refusal import Refused
+from node.share.site import site_of
+
+MAX_WAITING_PER_CLIENT = 2048
+"""Requests with `wait=` of one client in one process: a quarter of all that may wait there (RELAY_MAX_WAITING)."""
+
+MAX_WAITING_PER_SITE = 4096
+"""Those of one IPv6 /48: half of all."""
+
+WAITING_BYTES = 16 * 1024
+"""A request counts as one more for each so many bytes of its body, and one whose body still comes for them alone."""
+
+WAITING_BY_CLIENT: Counter[str] = Counter()
+"""How many requests of each client wait in this process now."""
+
+WAITING_BY_SITE: Counter[str] = Counter()
+"""How many requests of the clients of each site wait."""
+
+
+class WaitingPlaces:
+    """The places that one request has among those of its client and site, until it is left as a context manager."""
+
+    __slots__ = ("_among", "_taken")
+
+    def __init__(self, client: str) -> None:
+        self._among = (
+            (WAITING_BY_CLIENT, client, MAX_WAITING_PER_CLIENT),
+            (WAITING_BY_SITE, site_of(client), MAX_WAITING_PER_SITE),
+        )
+        self._taken = 0
+
+    def take(self, size: int, requests: int = 0, retry_after: float = 1.0) -> None:
+        """Have places for `size` bytes, and as many more as the request counts for besides; from now on, in all.
+
+        Raises Refused `limit.waiting` if the client or its site has no more.
+        """
+        more = requests + size // WAITING_BYTES - self._taken
+        if not more:
+            return
+        for counter, name, most in self._among:
+            if counter[name] + more > most:
+                raise Refused("limit.waiting", retry_after=retry_after, most=most)
+        self._add(more)
+
+    def _add(self, number: int) -> None:
+        self._taken += number
+        for counter, name, _ in self._among:
+            counter[name] += number
+            if not counter[name]:
+                del counter[name]
+
+    def __enter__(self) -> "WaitingPlaces":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._add(-self._taken)
