@@ -78,7 +78,8 @@ def configure(level: str, role: str = "") -> None:
 def standard_library(level: str) -> dict[str, Any]:
     """The `logging` configuration that `configure` applies; for Granian, which applies it again itself.
 
-    Other libraries log only from warning up: at info, HTTP clients log the addresses they call.
+    Other libraries log only from warning up: at info, HTTP clients log the addresses they call, and Granian a line for
+    each client that goes away during its answer.
     """
     own: dict[str, Any] = {"level": level.upper(), "handlers": [], "propagate": True}
     others = max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()])
@@ -87,7 +88,7 @@ def standard_library(level: str) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": "node.observe.log.formatter"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"}},
-        "loggers": {"node": own, "_granian": dict(own)},
+        "loggers": {"node": own, "_granian": dict(own), "_granian.asgi.io": {**own, "level": others}},
         "root": {"level": others, "handlers": ["stderr"]},
     }
 

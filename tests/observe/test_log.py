@@ -61,6 +61,7 @@ def test_libraries_speak_from_warning_up_and_granian_from_our_level() -> None:
         "logging.getLogger('httpx').info('POST https://secret.example')\n"
         "logging.getLogger('httpx').warning('slow')\n"
         "logging.getLogger('_granian').info('listening')\n"
+        "logging.getLogger('_granian.asgi.io').info('ASGI transport error: Closed')\n"  # a client has gone away
         "warnings.warn('old')"
     )
     assert [(line["logger"], line["level"]) for line in lines] == [
