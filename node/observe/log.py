@@ -9,6 +9,8 @@ import logging
 import logging.config
 import os
 import re
+import sys
+from types import TracebackType
 from typing import Any
 
 import orjson
@@ -60,7 +62,8 @@ PROCESSORS: list[Processor] = [structlog.stdlib.filter_by_level, *CONTEXT, Proce
 def configure(level: str, role: str = "") -> None:
     """Send what this process logs, from `level` up, to stderr as JSON. May be called again, with another level.
 
-    `role`: what the process is, as its lines say from now on; if none is given, it stays as it is.
+    `role`: what the process is, as its lines say from now on; if none is given, it stays as it is. A process with a
+    role also logs which exception has ended it.
     """
     global _role  # noqa: PLW0603 - of the process, as logging is
     _role = role or _role
@@ -73,6 +76,8 @@ def configure(level: str, role: str = "") -> None:
     )
     logging.config.dictConfig(standard_library(level))
     logging.captureWarnings(capture=True)
+    if role:
+        sys.excepthook = _log_last
 
 
 def standard_library(level: str) -> dict[str, Any]:
@@ -91,6 +96,11 @@ def standard_library(level: str) -> dict[str, Any]:
         "loggers": {"node": own, "_granian": dict(own), "_granian.asgi.io": {**own, "level": others}},
         "root": {"level": others, "handlers": ["stderr"]},
     }
+
+
+def _log_last(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Log what would otherwise be printed, in many lines and with all that the exception quotes."""
+    structlog.stdlib.get_logger("node").critical("process failed", exc_info=(kind, error, trace))
 
 
 def formatter() -> logging.Formatter:
