@@ -357,6 +357,24 @@ async def test_what_was_passed_too_early_is_met_again(node: NodeUnderTest, monke
     assert await retention.look(20) == 1
 
 
+async def test_a_posted_thread_that_is_kept_longer_than_relayed_ones_still_goes_on_time(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was met when a relayed one of its age would have gone, and not again for a day."""
+    kept = msgspec.structs.replace(node.settings, thread_retention_days=0.25, relay_retention_days=0.04)
+    now = await now_ms(node.store, keys.OPEN_THREADS)
+    posted = await thread(node, "Solar panels", created_at=now)
+    retention = retention_of(kept, node.store)
+    for days, removed in ((0.02, 0), (0.1, 0), (0.2, 0), (0.26, 1)):
+
+        async def later(*_: object, at: int = now + round(days * DAY_MS)) -> int:
+            return at
+
+        monkeypatch.setattr("node.retention.sweep.now_ms", later)
+        assert (days, await retention.look(20)) == (days, removed)
+    assert await statuses(node, posted) == [404]
+
+
 async def test_a_message_task_is_kept_as_long_as_the_setting_says(node: NodeUnderTest) -> None:
     message = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}
     sent = await node.client.post("/api/v1/message:send", json={"message": message})
