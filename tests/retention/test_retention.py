@@ -314,6 +314,15 @@ async def test_a_contract_that_is_completed_meanwhile_stays(
     assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == "completed"
 
 
+async def test_of_a_contract_that_is_removed_before_its_deadline_nothing_is_left(node: NodeUnderTest) -> None:
+    """When it would have expired was remembered until then, which may be in a thousand years."""
+    task = await offered(node, deadline="9999-01-01T00:00:00Z")
+    await end_long_ago(node, task)
+    assert await node.names("leases:*") != []
+    assert await look(node, task_retention_days=30) == 1
+    assert await node.names("leases:*") == []
+
+
 async def test_a_compacted_contract_is_removed_too(node: NodeUnderTest) -> None:
     task = await finished(node, 1)
     await end_long_ago(node, task)
