@@ -3,7 +3,8 @@
 -- somebody is at work on it; or any for the operator.
 -- KEYS[1] task    task:{p}:<id>
 -- KEYS[2] packed  packed:{p}:<id>
--- KEYS[3] events  events:{p}
+-- KEYS[3] leases  leases:{p}
+-- KEYS[4] events  events:{p}
 -- ARGV[1] id
 -- ARGV[2] judged  that status; empty = remove it in any case
 -- Returns {'forgotten'} | {'changed'}: it has another status | {'claimed'}: claimed, in progress or submitted | {'gone'}
@@ -16,6 +17,7 @@ if judged ~= '' then
 end
 if kind == 'message' then return {'gone'} end
 if redis.call('UNLINK', task, packed) == 0 then return {'gone'} end
+redis.call('ZREM', leases, id)
 announce(events, 'task.forgotten', id)
 redis.call('SPUBLISH', task, 'forgotten')
 return {'forgotten'}

@@ -22,8 +22,3 @@ class ThreadRetention:
         unknown = [thread for thread, source in sources.items() if not source]
         await self._store.project([*purged, *unknown])
         return len(purged)
-
-
-def least(*days: float) -> float:
-    """The shortest of several retention times, of which 0 is the longest: for ever."""
-    return min(filter(None, days), default=0.0)

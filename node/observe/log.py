@@ -9,6 +9,8 @@ import logging
 import logging.config
 import os
 import re
+import sys
+from types import TracebackType
 from typing import Any
 
 import orjson
@@ -60,7 +62,8 @@ PROCESSORS: list[Processor] = [structlog.stdlib.filter_by_level, *CONTEXT, Proce
 def configure(level: str, role: str = "") -> None:
     """Send what this process logs, from `level` up, to stderr as JSON. May be called again, with another level.
 
-    `role`: what the process is, as its lines say from now on; if none is given, it stays as it is.
+    `role`: what the process is, as its lines say from now on; if none is given, it stays as it is. A process with a
+    role also logs which exception has ended it.
     """
     global _role  # noqa: PLW0603 - of the process, as logging is
     _role = role or _role
@@ -73,12 +76,15 @@ def configure(level: str, role: str = "") -> None:
     )
     logging.config.dictConfig(standard_library(level))
     logging.captureWarnings(capture=True)
+    if role:
+        sys.excepthook = _log_last
 
 
 def standard_library(level: str) -> dict[str, Any]:
     """The `logging` configuration that `configure` applies; for Granian, which applies it again itself.
 
-    Other libraries log only from warning up: at info, HTTP clients log the addresses they call.
+    Other libraries log only from warning up: at info, HTTP clients log the addresses they call, and Granian a line for
+    each client that goes away during its answer.
     """
     own: dict[str, Any] = {"level": level.upper(), "handlers": [], "propagate": True}
     others = max(logging.WARNING, logging.getLevelNamesMapping()[level.upper()])
@@ -87,9 +93,14 @@ def standard_library(level: str) -> dict[str, Any]:
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": "node.observe.log.formatter"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"}},
-        "loggers": {"node": own, "_granian": dict(own)},
+        "loggers": {"node": own, "_granian": dict(own), "_granian.asgi.io": {**own, "level": others}},
         "root": {"level": others, "handlers": ["stderr"]},
     }
+
+
+def _log_last(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Log what would otherwise be printed, in many lines and with all that the exception quotes."""
+    structlog.stdlib.get_logger("node").critical("process failed", exc_info=(kind, error, trace))
 
 
 def formatter() -> logging.Formatter:

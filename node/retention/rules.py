@@ -4,7 +4,7 @@ It composes the rules of the rooms, and so knows their stores.
 """
 
 from node.board.moderation_store import REPORT_MS
-from node.board.retention import ThreadRetention, least
+from node.board.retention import ThreadRetention
 from node.board.store import LISTS, BoardStore
 from node.config import Settings
 from node.retention.sweep import Retention, Rule, Trim
@@ -33,7 +33,12 @@ def retention_of(settings: Settings, store: Store) -> Retention:
         TaskStore(store, settings.idempotency_ttl), round(hot_days * DAY_MS), round(kept_days * DAY_MS)
     )
     rules = [
-        *(Rule("threads", listed, least(board_days, relay_days), threads.handle) for listed in LISTS.values()),
+        # One for each of both times: a thread that is met too early is not met again for a day.
+        *(
+            Rule("threads", listed, days, threads.handle)
+            for listed in LISTS.values()
+            for days in {board_days, relay_days}
+        ),
         *(Rule("compaction", keys.tasks_with(status), hot_days, tasks.compact) for status in OVER),
         *(Rule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNCLAIMED_OR_OVER),
     ]

@@ -7,6 +7,7 @@ that one dies.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
+from functools import partial
 
 import structlog
 
@@ -30,6 +31,7 @@ from node.observe.memory import MemoryAlarm
 from node.observe.metrics.meter import Meter, of_worker
 from node.observe.tracing import tracing_of
 from node.retention.rules import retention_of
+from node.run.background import Background, Work
 from node.run.corpora import corpora_of
 from node.run.reload import on_hangup
 from node.run.services import Services, Stores
@@ -90,22 +92,29 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         at_once = {"artifacts": CONCURRENT_VERIFICATIONS}
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         heartbeat = Heartbeat(store, name, [consumer.inherit for consumer in consumers])
+        # What fails here, on one contract for example, fails alone: nothing else waits for it.
+        housekeeping: dict[str, Work] = {
+            "durability": partial(durability.watch, store, settings.durability, stop),
+            "clock": partial(clock.watch, store, stop),
+            "trimmer": partial(OutboxTrimmer(store, handlers).run, stop),
+            "artifacts": partial(ArtifactExpiry(services.artifacts, services.blobs).run, stop),
+            "leases": partial(sweep, services.tasks.sweep, LEASE_SWEEP_SECONDS, stop),
+            "agents": partial(sweep, services.agents.sweep, AGENT_SWEEP_SECONDS, stop),
+            "pushes": partial(sweep, services.pushes.expire, PUSH_SWEEP_SECONDS, stop),
+            "memory": partial(MemoryAlarm(store, settings, Capacity(), logs=True).run, stop),
+            "retention": partial(retention_of(settings, store).run, stop),
+        }
+        background = Background()
+        stack.push_async_callback(background.close)
+        for task, run in housekeeping.items():
+            background.start(task, run)
         async with asyncio.TaskGroup() as work:
             work.create_task(heartbeat.run(stop))
             for consumer in consumers:
                 work.create_task(consumer.run(stop))
-            work.create_task(durability.watch(store, settings.durability, stop))
-            work.create_task(clock.watch(store, stop))
-            work.create_task(OutboxTrimmer(store, handlers).run(stop))
             work.create_task(search.run(stop))
             work.create_task(deliverer.run(stop))
             work.create_task(checks.run(stop))
-            work.create_task(ArtifactExpiry(services.artifacts, services.blobs).run(stop))
-            work.create_task(sweep(services.tasks.sweep, LEASE_SWEEP_SECONDS, stop))
-            work.create_task(sweep(services.agents.sweep, AGENT_SWEEP_SECONDS, stop))
-            work.create_task(sweep(services.pushes.expire, PUSH_SWEEP_SECONDS, stop))
-            work.create_task(MemoryAlarm(store, settings, Capacity(), logs=True).run(stop))
-            work.create_task(retention_of(settings, store).run(stop))
             work.create_task(Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes)).run(stop))
         await heartbeat.leave()
 

@@ -245,8 +245,8 @@ class Connection(ReconnectingLink):
 
     def _deliver(self, reply: RedisReply | ReplyError) -> None:
         """Give the next reply to the calls that have waited longest."""
-        if not self._sent:  # nobody asked for this: the order is lost
-            self.drop()
+        if not self._sent:  # the order is lost
+            self.drop("a reply that nobody asked for")
             return
         calls = self._sent.popleft()
         self._stats.in_flight -= len(calls)
@@ -289,7 +289,7 @@ class Connection(ReconnectingLink):
         for call in overdue:
             call.settle(OutcomeUnknown(f"Redis at {self.server} did not answer in time"))
         if overdue and self._link and now - self._link.heard_at >= self.timeout:
-            self.drop()
+            self.drop(f"silent for {now - self._link.heard_at:.1f} s")
 
     def _abandon_unsent(self, calls: list[Call]) -> None:
         if not calls:

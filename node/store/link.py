@@ -101,16 +101,16 @@ class Link(asyncio.Protocol):
         try:
             while (reply := gets()) is not ...:
                 self.deliver(reply)
-        except ProtocolError:
-            self.abort()
+        except ProtocolError as error:
+            self.abort(error)
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
 
-    def abort(self) -> None:
+    def abort(self, why: Exception | None = None) -> None:
         """Drop the link now. What the server still sends is not read."""
         self._transport.abort()
-        self.connection_lost(None)
+        self.connection_lost(why)
 
     async def ask(self, *commands: tuple[Arg, ...]) -> list[RedisReply | ReplyError]:
         """The replies to `commands`, on a link that nobody else uses yet. Raises ConnectionError."""
@@ -206,15 +206,15 @@ class ReconnectingLink(ABC):
         """Return once the first attempt to connect has succeeded or failed."""
         await self._tried.wait()
 
-    def drop(self) -> None:
-        """Drop the present link; another one is made."""
+    def drop(self, why: str) -> None:
+        """Drop the present link, for a reason that is logged; another one is made."""
         if self._link:
-            self._link.abort()
+            self._link.abort(ConnectionAbortedError(why))
 
     def end(self) -> None:
         """Drop the link for good."""
         self._task.cancel()
-        self.drop()
+        self.drop("no longer needed")
 
     async def close(self) -> None:
         """Drop the link for good. Returns when nothing of it runs any more."""

@@ -53,5 +53,5 @@ class SingleStore(Store):
                 return answer
             outcome = answer
         if error_code(outcome) in ("READONLY", "MASTERDOWN"):
-            connection.drop()  # the host name may lead to the new primary by now
+            connection.drop(str(outcome))  # the host name may lead to the new primary by now
         raise meaning(outcome, call)

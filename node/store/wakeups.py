@@ -177,7 +177,7 @@ class ServerFeed(ReconnectingLink):
             return
         silence = self._loop.time() - self._link.heard_at
         if silence > 2 * PING_SECONDS:
-            self.drop()
+            self.drop(f"silent for {silence:.1f} s")
         elif silence > PING_SECONDS:
             self._send("PING")
         for channel in self.channels.values():

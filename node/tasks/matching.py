@@ -186,6 +186,8 @@ class Matching:
             return
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._view())
+            # If all who wait for it go away, nobody is told of a failure, and none is to be logged.
+            self._looking.add_done_callback(lambda view: view.cancelled() or view.exception())
         # A worker that goes away must not cancel the view that others wait for.
         await asyncio.shield(self._looking)
 

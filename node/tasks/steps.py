@@ -120,5 +120,5 @@ def task_unpack(*, copy: Key, ttl: int, fields: Rest) -> None:
 
 
 @step
-def task_forget(*, task: Key, packed: Key, events: Key, id: str, judged: str) -> None:
+def task_forget(*, task: Key, packed: Key, leases: Key, events: Key, id: str, judged: str) -> None:
     """Remove it."""

@@ -251,7 +251,12 @@ class TaskStore(TaskReader):
         """
         removing = (
             steps.task_forget(
-                task=keys.task(each), packed=keys.packed(each), events=_events(each), id=each, judged=status
+                task=keys.task(each),
+                packed=keys.packed(each),
+                leases=_leases(each),
+                events=_events(each),
+                id=each,
+                judged=status,
             )
             for each, status in judged.items()
         )

@@ -20,14 +20,14 @@ from tests.support.nodes import ROOT
 from tests.support.one_route import client_of, front_of
 
 
-def logged(program: str, level: str = "info") -> list[dict[str, Any]]:
-    """What a process writes to stderr that configures its log and then runs `program`."""
+def logged(program: str, level: str = "info", status: int = 0) -> list[dict[str, Any]]:
+    """What a process writes to stderr that configures its log, then runs `program`, and ends with `status`."""
     prelude = f"import logging, warnings, structlog\nfrom node.observe.log import configure\nconfigure({level!r})\n"
     prelude += "log = structlog.stdlib.get_logger('node.test')\n"
     ran = subprocess.run(
-        [sys.executable, "-c", prelude + program], cwd=ROOT, capture_output=True, text=True, check=True
+        [sys.executable, "-c", prelude + program], cwd=ROOT, capture_output=True, text=True, check=False
     )
-    assert ran.stdout == ""
+    assert (ran.returncode, ran.stdout) == (status, "")
     return [json.loads(line) for line in ran.stderr.splitlines()]
 
 
@@ -61,6 +61,7 @@ def test_libraries_speak_from_warning_up_and_granian_from_our_level() -> None:
         "logging.getLogger('httpx').info('POST https://secret.example')\n"
         "logging.getLogger('httpx').warning('slow')\n"
         "logging.getLogger('_granian').info('listening')\n"
+        "logging.getLogger('_granian.asgi.io').info('ASGI transport error: Closed')\n"  # a client has gone away
         "warnings.warn('old')"
     )
     assert [(line["logger"], line["level"]) for line in lines] == [
@@ -77,6 +78,14 @@ def test_a_traceback_names_the_lines_but_not_the_values() -> None:
     )
     [raised] = line["exception"]
     assert (raised["exc_type"], raised["frames"][-1]["name"]) == ("ValueError", "handle")
+    assert "secret text" not in json.dumps(line)
+
+
+def test_an_exception_that_ends_a_process_is_a_line_like_any_other() -> None:
+    """Python printed it: in many lines, and with what it quotes."""
+    [line] = logged("configure('info', 'worker')\nraise ValueError('cannot read \\'the secret text\\'')", status=1)
+    assert (line["event"], line["level"], line["role"]) == ("process failed", "critical", "worker")
+    assert line["exception"][0]["exc_type"] == "ValueError"
     assert "secret text" not in json.dumps(line)
 
 

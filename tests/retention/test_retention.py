@@ -314,6 +314,15 @@ async def test_a_contract_that_is_completed_meanwhile_stays(
     assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == "completed"
 
 
+async def test_of_a_contract_that_is_removed_before_its_deadline_nothing_is_left(node: NodeUnderTest) -> None:
+    """When it would have expired was remembered until then, which may be in a thousand years."""
+    task = await offered(node, deadline="9999-01-01T00:00:00Z")
+    await end_long_ago(node, task)
+    assert await node.names("leases:*") != []
+    assert await look(node, task_retention_days=30) == 1
+    assert await node.names("leases:*") == []
+
+
 async def test_a_compacted_contract_is_removed_too(node: NodeUnderTest) -> None:
     task = await finished(node, 1)
     await end_long_ago(node, task)
@@ -355,6 +364,24 @@ async def test_what_was_passed_too_early_is_met_again(node: NodeUnderTest, monke
     assert await retention.look(20) == 0
     await age(node, old, last_reply_at=OLD)
     assert await retention.look(20) == 1
+
+
+async def test_a_posted_thread_that_is_kept_longer_than_relayed_ones_still_goes_on_time(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was met when a relayed one of its age would have gone, and not again for a day."""
+    kept = msgspec.structs.replace(node.settings, thread_retention_days=0.25, relay_retention_days=0.04)
+    now = await now_ms(node.store, keys.OPEN_THREADS)
+    posted = await thread(node, "Solar panels", created_at=now)
+    retention = retention_of(kept, node.store)
+    for days, removed in ((0.02, 0), (0.1, 0), (0.2, 0), (0.26, 1)):
+
+        async def later(*_: object, at: int = now + round(days * DAY_MS)) -> int:
+            return at
+
+        monkeypatch.setattr("node.retention.sweep.now_ms", later)
+        assert (days, await retention.look(20)) == (days, removed)
+    assert await statuses(node, posted) == [404]
 
 
 async def test_a_message_task_is_kept_as_long_as_the_setting_says(node: NodeUnderTest) -> None:

@@ -4,16 +4,18 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
 from node.search.indexing.indexer import Indexer
 from node.search.indexing.queue import Leased, Queue
+from node.search.worker import SearchWorker
 from node.store import StoreUnavailable
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
@@ -58,6 +60,33 @@ async def test_a_worker_killed_while_indexing_loses_nothing(board: SearchableBoa
         assert {thread for thread, _ in await board.vectors()} == set(threads)
         for number, thread in enumerate(threads):
             assert (await board.ids(f"zx{number}q"))[0] == thread
+
+
+async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed = Embedder.passages
+
+    async def passages(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+        if any("hopeless" in text for text in texts):
+            raise ValueError("no vector can be made of this")
+        return await embed(embedder, texts)
+
+    monkeypatch.setattr(Embedder, "passages", passages)
+    threads = [await board.post(f"Thread number {n}", "It says so.", noted=False) for n in range(10)]
+    hopeless = await board.post("Thread without a vector", "It is hopeless.", noted=False)
+    await Queue(board.store, BOARD_KEYS).add_anew([*threads, hopeless])
+    stop = asyncio.Event()
+    # No consumer: all that is to be indexed is leased together.
+    working = asyncio.create_task(SearchWorker(board.store, board.documents, board.corpora, board.settings).run(stop))
+
+    async def only_one_is_left() -> bool:
+        return await Queue(board.store, BOARD_KEYS).lengths() == (0, 1)
+
+    await until(only_one_is_left, "the others are indexed")
+    assert {thread for thread, _ in await board.vectors()} == set(threads)
+    stop.set()
+    await working
 
 
 async def test_what_was_indexed_without_a_model_gets_its_vectors_from_one(

@@ -172,8 +172,12 @@ async def test_a_frozen_server_costs_each_call_its_deadline_and_no_reply_goes_as
     redis_server: RedisServer, store: Store
 ) -> None:
     redis_server.pause()
-    outcomes = await asyncio.gather(*(store.command("ECHO", n) for n in range(50)), return_exceptions=True)
-    assert all(isinstance(outcome, OutcomeUnknown) for outcome in outcomes)
+    with capture_logs() as logs:
+        outcomes = await asyncio.gather(*(store.command("ECHO", n) for n in range(50)), return_exceptions=True)
+        assert all(isinstance(outcome, OutcomeUnknown) for outcome in outcomes)
+        await eventually(lambda: store.stats.reconnects)
+    [lost] = [each for each in logs if each["event"] == "redis connection lost"]
+    assert lost["reason"].startswith("silent for ")  # it said "closed", as if the server had done that
     redis_server.resume()
     assert await served(store) == b"served"
     answers = await asyncio.gather(*(store.command("ECHO", f"new {n}") for n in range(50)))

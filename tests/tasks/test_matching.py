@@ -1,12 +1,14 @@
 """Workers that wait for what others can do cost their process little, however many they and the offers are."""
 
 import asyncio
+import gc
 from collections import Counter
 from typing import cast
 
+import pytest
 from pytest import MonkeyPatch
 
-from node.store import Store, keys
+from node.store import Store, StoreUnavailable, keys
 from node.store.decoding import code_of
 from node.store.steps import Step
 from node.tasks.matching import Matching
@@ -56,7 +58,7 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     offers kept the process from everything else for half of each second."""
     monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     monkeypatch.setattr("node.tasks.matching.COMPARED_AT_ONCE", AT_ONCE)
-    feed, compared, turn = MadeUpList(node.store), Counter[int](), 0
+    feed, compared, turn, looked = MadeUpList(node.store), Counter[int](), 0, 0
     fits = Wanted.fits
 
     def counted(wanted: Wanted, offer: Offer) -> bool:
@@ -70,11 +72,13 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
             await asyncio.sleep(0)
 
     async def wait() -> None:
+        nonlocal looked
         async with matching.waiter(Wanted(frozenset({"writing"}))) as (waiter, _):
+            looked += 1
             assert await waiter.next(60) is None
 
     async def all_wait() -> bool:
-        return len(matching) == WORKERS
+        return looked == WORKERS
 
     async def all_is_compared() -> bool:
         return compared.total() == OFFERS * (WORKERS + 1) + OFFERS
@@ -94,4 +98,33 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await matching.close()
+
+
+async def test_a_view_that_fails_once_nobody_waits_for_it_any_more_is_no_error_in_the_log(node: NodeUnderTest) -> None:
+    """asyncio logged it, with a traceback: "Task exception was never retrieved"."""
+    begun, goes_on, said = asyncio.Event(), asyncio.Event(), list[str]()
+
+    class FailingList(MadeUpList):
+        async def count(self) -> int:
+            begun.set()
+            await goes_on.wait()
+            raise StoreUnavailable("out of reach")
+
+    async def wait() -> None:
+        async with matching.waiter(Wanted()):
+            pass
+
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(str(context["message"])))
+    matching = Matching(FailingList(node.store))
+    waiting = asyncio.create_task(wait())
+    await begun.wait()
+    waiting.cancel()
+    await asyncio.wait((waiting,))
+    goes_on.set()
+    await asyncio.sleep(0)
+    with pytest.raises(StoreUnavailable):
+        await wait()  # it has a view of its own, and nobody knows the one before any more
+    gc.collect()
+    assert said == []
     await matching.close()

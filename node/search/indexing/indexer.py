@@ -66,6 +66,8 @@ class Indexer:
         self._embedder = embedder
         self._leased: Leased | None = None
         self._leasing: asyncio.Task[None] | None = None
+        self._singly = 0
+        """How many of the next posts or entities are taken by themselves."""
         self.text_only = False
         """Whether this worker has no model and will have none."""
 
@@ -99,9 +101,8 @@ class Indexer:
                 except StoreUnavailable:
                     pass  # what was leased is given back as soon as that can be done
                 except Exception:
-                    # What was leased is due again when the lease ends; the rest must not wait for it.
                     log.exception("posts not indexed", posts=self._leased and self._leased.names)
-                    self._leased = None
+                    self._part()
                 if not worked:
                     await until_woken(listener, POLL_SECONDS, stop)
         with suppress(StoreUnavailable):
@@ -130,7 +131,17 @@ class Indexer:
         return True
 
     async def _lease(self) -> None:
-        self._leased = await self._store.queue.lease(LEASED_AT_ONCE)
+        self._leased = await self._store.queue.lease(1 if self._singly else LEASED_AT_ONCE)
+        self._singly = max(0, self._singly - 1)
+
+    def _part(self) -> None:
+        """After a failure, take what was leased together one by one: the others must not wait for the one that fails.
+        That one is due again when its lease ends.
+        """
+        if self._leased and len(self._leased.names) > 1:
+            self._singly = len(self._leased.names)  # they are given back before the next round
+        else:
+            self._leased = None
 
     async def _begin(self, places: Sequence[Place]) -> tuple[int, dict[str, EntityWork]]:
         """How many of the places, from the first, one round has time for; and what is to be done, by entity."""
