@@ -36,6 +36,7 @@ STORIES: dict[str, Story] = {
     "RelayNoNode": {'haproxy_backend_active_servers{proxy="nodes"}': ("1x30", "0x30")},
     "RelayProcessesGone": {'relay_processes{role="web"}': ("2x30", "0x30")},
     "RelayProcessesRestart": {'relay_process_restarts_total{role="web"}': ("2x30", "0+1x30")},
+    "RelayTaskFails": {'relay_background_failures_total{role="worker",task="leases"}': ("2x90", "0+1x90")},
     "RelayErrors": {
         'relay_requests_total{status="2xx"}': ("0+1000x30", "0+1000x30"),
         'relay_requests_total{status="5xx"}': ("0+1x30", "0+20x30"),
