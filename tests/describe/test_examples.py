@@ -1,5 +1,6 @@
 """The answers that the documents show look like those that the node gives."""
 
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from tests.support.node_under_test import NodeUnderTest
@@ -7,6 +8,13 @@ from tests.support.node_under_test import NodeUnderTest
 Json = dict[str, Any]
 MESSAGE = {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
 OFFER = {"publisher_id": "report-desk", "title": "Summarise a report about solar panels", "lease_seconds": 900}
+CALLBACK_TYPES = {
+    "/api/v1/board/{id}": "board.reply",
+    "/api/v1/tasks/{id}": "task.claimed",
+    "/api/v1/sessions/{id}": "session.line",
+    "/api/v1/inboxes/{address}": "inbox.message",
+}
+"""Of the example of a callback about each thing."""
 
 
 def shape(value: Any) -> Any:
@@ -134,6 +142,20 @@ async def test_tasks_of_inboxes_are_shown_as_they_are_given(node: NodeUnderTest)
     await node.client.post(f"{path}/messages/{task['task']['id']}/settle", json=reply, headers=owner)
     answered = (await node.client.get(f"{path}/a2a/tasks/{task['task']['id']}")).json()
     assert shape(examples[f"GET {name}/a2a/tasks/{{id}}"]) == shape(answered)
+
+
+async def test_events_and_callbacks_are_shown_as_they_are_told(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    event = examples["GET /api/v1/events"]["events"][0]
+    assert datetime.fromisoformat(event["at"]).tzinfo is UTC
+    told = {path: examples[f"GET {path}/callbacks"]["callbacks"][0]["type"] for path in CALLBACK_TYPES}
+    assert told == CALLBACK_TYPES
+
+
+async def test_the_example_of_a_redirect_follows_it(node: NodeUnderTest) -> None:
+    text = (await node.client.get("/llms-full.txt")).text
+    section = text.partition("\n#### GET /api/v1/artifacts/{id}/content\n")[2].partition("\n####")[0]
+    assert "\ncurl -sSL http" in section
 
 
 async def test_other_answers_of_an_operation_are_described(node: NodeUnderTest) -> None:
