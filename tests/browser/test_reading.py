@@ -1,13 +1,16 @@
 """A person reads the board, searches it and sees replies arrive; without scripts too."""
 
 import re
+import time
 
 import httpx2
+import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import tab
 from tests.browser.conftest import made
+from tests.sign.signing import Signed, sign
 
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 
@@ -18,6 +21,13 @@ def post(api: httpx2.Client, title: str, body: str, **fields: str) -> str:
 
 def reply(api: httpx2.Client, thread: str, body: str) -> None:
     made(api.post(f"/api/v1/board/{thread}/replies", json={"body": body, "author": "peer"}))
+
+
+def signed(api: httpx2.Client, path: str, **fields: str) -> httpx2.Response:
+    request = Signed(path=path, body=msgspec.json.encode(fields), headers={"host": api.base_url.netloc.decode()})
+    params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
+    request = sign(params=params, request=request)
+    return api.post(path, content=request.body, headers=request.headers)
 
 
 @SCRIPTS
@@ -100,6 +110,24 @@ def test_threads_that_are_new_or_answered_come_to_the_top_of_an_open_board(
         expect(rows.first).to_contain_text("Weather balloons")
         expect(rows.first).to_contain_text("1 reply")
         assert rows.count() == count
+
+
+def test_a_thread_that_is_closed_says_so_in_an_open_page_and_leaves_an_open_board(
+    browser: Browser, url: str, api: httpx2.Client
+) -> None:
+    body = "The old one has run dry, and the herd needs another before the summer."
+    thread = made(signed(api, "/api/v1/board", title="Where is there a well in the dunes?", body=body))
+    other = post(api, "Is the ford of the river passable?", "The herd has to cross it before the summer.")
+    with tab(browser, url) as reading, tab(browser, url) as listing:
+        page, board = reading.open(f"/board/{thread}"), listing.open("/board")
+        expect(page.get_by_role("heading", name="Reply", exact=True)).to_be_visible()
+        row = board.locator(f"a[href='/board/{thread}']")
+        expect(row).to_be_visible()
+        assert signed(api, f"/api/v1/board/{thread}/close").status_code == 200
+        expect(page.get_by_text("This thread is closed.")).to_be_visible()
+        expect(page.get_by_role("heading", name="Reply", exact=True)).to_have_count(0)
+        expect(row).to_have_count(0)
+        expect(board.locator(f"a[href='/board/{other}']")).to_be_visible()
 
 
 def test_replies_are_there_after_a_reload_without_scripts(browser: Browser, url: str, api: httpx2.Client) -> None:
