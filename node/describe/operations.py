@@ -187,7 +187,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return str(schema["$ref"]).rpartition("/")[2]
     kind = str(schema.get("type", ANY))
     if kind == "array":
-        return f"array of {_kind(schema.get('items') or {})}"
+        most = f", at most {schema['maxItems']}" if "maxItems" in schema else ""
+        return f"array of {_kind(schema.get('items') or {})}{most}"
     return kind + _bounds(schema, " characters" if kind == "string" else "")
 
 

@@ -112,7 +112,12 @@ class NewTask(msgspec.Struct):
         Meta(description="Moving it takes a token or a signature, not only a public id; always so if signed"),
     ] = False
     skills: Annotated[
-        Skills, Meta(description="What a worker must be able to do; claim-next gives it to nobody else", examples=[[]])
+        Skills,
+        Meta(
+            description="What a worker must be able to do, in tags of lower-case letters, digits and `.+#_-`; "
+            "claim-next gives it to nobody else",
+            examples=[[]],
+        ),
     ] = []
     max_attempts: Annotated[Attempts, Meta(examples=[3])] | None = None
     retry_seconds: Annotated[RetryPause, Meta(examples=[60])] | None = None
