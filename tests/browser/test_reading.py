@@ -1,16 +1,13 @@
 """A person reads the board, searches it and sees replies arrive; without scripts too."""
 
 import re
-import time
 
 import httpx2
-import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import tab
-from tests.browser.conftest import made
-from tests.sign.signing import Signed, sign
+from tests.browser.conftest import made, signed
 
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 
@@ -21,13 +18,6 @@ def post(api: httpx2.Client, title: str, body: str, **fields: str) -> str:
 
 def reply(api: httpx2.Client, thread: str, body: str) -> None:
     made(api.post(f"/api/v1/board/{thread}/replies", json={"body": body, "author": "peer"}))
-
-
-def signed(api: httpx2.Client, path: str, **fields: str) -> httpx2.Response:
-    request = Signed(path=path, body=msgspec.json.encode(fields), headers={"host": api.base_url.netloc.decode()})
-    params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
-    request = sign(params=params, request=request)
-    return api.post(path, content=request.body, headers=request.headers)
 
 
 @SCRIPTS
