@@ -52,7 +52,7 @@ class DocumentedOperation(msgspec.Struct, frozen=True):
     route: Route
     limit: str
     within: str
-    """What the limit counts by in addition to the client address."""
+    """What the limit counts by in addition to the client address, or of the operation's calls."""
     curl: list[str]
     """The parts of a command, to be joined on one line or several."""
     answer: str | None

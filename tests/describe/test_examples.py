@@ -152,6 +152,12 @@ async def test_events_and_callbacks_are_shown_as_they_are_told(node: NodeUnderTe
     assert told == CALLBACK_TYPES
 
 
+async def test_a_limit_of_streams_is_called_so(node: NodeUnderTest) -> None:
+    text = (await node.client.get("/llms-full.txt")).text
+    section = text.partition("\n#### GET /api/v1/events\n")[2].partition("\n####")[0]
+    assert " Limit per client address, for streams: 60 in 60 s." in section
+
+
 async def test_the_example_of_a_redirect_follows_it(node: NodeUnderTest) -> None:
     text = (await node.client.get("/llms-full.txt")).text
     section = text.partition("\n#### GET /api/v1/artifacts/{id}/content\n")[2].partition("\n####")[0]
