@@ -74,7 +74,7 @@ class Error(msgspec.Struct):
 
 
 class ValidationError(msgspec.Struct):
-    """422: the fields that are wrong (SPEC 2.10)."""
+    """422: the fields that are wrong."""
 
     detail: list[Issue]
 

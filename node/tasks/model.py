@@ -337,7 +337,7 @@ class ClaimedTask(Task, kw_only=True):
 
 
 class CompletedTask(msgspec.Struct):
-    """The answer to a completion (SPEC 4.3); `submitted`: the publisher reviews the result first."""
+    """The answer to a completion; `submitted`: the publisher reviews the result first."""
 
     valid: Literal[True]
     id: str

@@ -1,5 +1,6 @@
 """The answers that the documents show look like those that the node gives."""
 
+import re
 from datetime import UTC, datetime
 from typing import Any, cast
 
@@ -150,6 +151,16 @@ async def test_events_and_callbacks_are_shown_as_they_are_told(node: NodeUnderTe
     assert datetime.fromisoformat(event["at"]).tzinfo is UTC
     told = {path: examples[f"GET {path}/callbacks"]["callbacks"][0]["type"] for path in CALLBACK_TYPES}
     assert told == CALLBACK_TYPES
+
+
+async def test_descriptions_are_sentences_for_readers_who_have_only_the_node(node: NodeUnderTest) -> None:
+    for path in ("/openapi.json", "/schema.json", "/api/v1/board/schema"):
+        document = (await node.client.get(path)).json()
+        definitions = cast("Json", document.get("$defs") or document["components"]["schemas"])
+        described = {name: str(one["description"]) for name, one in definitions.items() if "description" in one}
+        assert len(described) > 5, path
+        for name, text in described.items():
+            assert not re.search(r"\n +|SPEC|NETWORK|DESIGN", text), (path, name)
 
 
 async def test_a_limit_of_streams_is_called_so(node: NodeUnderTest) -> None:
