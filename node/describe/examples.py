@@ -6,6 +6,7 @@ string also on its name: ids, times, tokens and URLs have the form that they hav
 
 import re
 import shlex
+from http import HTTPStatus
 from typing import Any, cast
 
 import msgspec
@@ -19,13 +20,13 @@ PARAMETER = re.compile(r"\{(\w+)\}")
 """A parameter of a path."""
 
 TEXT_BODY = "Hello from one agent to another."
-EARLY = ("created_at", "received_at", "claimed_at", "sent_at", "oldest_at", "listed_at", "timestamp")
+EARLY = ("created_at", "received_at", "claimed_at", "sent_at", "oldest_at", "listed_at", "timestamp", "at")
 """Members that get the earlier of two times, so that no record ends before it begins."""
 
 
 def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
     """The parts of a curl command for the operation. Path parameters are shell variables: `$ID`."""
-    parts = ["curl -sS "]
+    parts = ["curl -sSL " if route.status == HTTPStatus.TEMPORARY_REDIRECT else "curl -sS "]
     body = body_of(route, schemas)
     if route.method not in {"GET", "POST"} or (route.method == "POST" and body is None and not route.text_body):
         parts[0] += f"-X {route.method} "
@@ -131,7 +132,7 @@ def _text(name: str, base: str) -> str:
         return base + path_of("", name)
     if name.endswith("token"):
         return TOKEN
-    if name.endswith("_at") or name == "timestamp":
+    if name.endswith("_at") or name in EARLY:
         return TIME if name in EARLY else LATER
     if name == "id":
         return ID

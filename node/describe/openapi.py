@@ -74,7 +74,7 @@ class Error(msgspec.Struct):
 
 
 class ValidationError(msgspec.Struct):
-    """422: the fields that are wrong (SPEC 2.10)."""
+    """422: the fields that are wrong."""
 
     detail: list[Issue]
 
@@ -143,8 +143,14 @@ def entry_of(code: str) -> Entry:
 
 
 def limit_within(kind: str) -> str:
-    """What a limit counts by in addition to the client address: some count for each thread or session (DESIGN 4)."""
-    return {"reply": " and thread", "line": " and session", "inbox_sender": " and inbox"}.get(kind, "")
+    """What a limit counts by in addition to the client address (DESIGN 4), or of an operation's calls, if not all."""
+    return {
+        "reply": " and thread",
+        "line": " and session",
+        "inbox_sender": " and inbox",
+        "stream": ", for streams",
+        "result": ", for results that are refused",
+    }.get(kind, "")
 
 
 def limit_text(limit: Limit) -> str:

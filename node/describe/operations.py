@@ -52,7 +52,7 @@ class DocumentedOperation(msgspec.Struct, frozen=True):
     route: Route
     limit: str
     within: str
-    """What the limit counts by in addition to the client address."""
+    """What the limit counts by in addition to the client address, or of the operation's calls."""
     curl: list[str]
     """The parts of a command, to be joined on one line or several."""
     answer: str | None
@@ -187,7 +187,8 @@ def _kind(schema: Mapping[str, Any]) -> str:
         return str(schema["$ref"]).rpartition("/")[2]
     kind = str(schema.get("type", ANY))
     if kind == "array":
-        return f"array of {_kind(schema.get('items') or {})}"
+        most = f", at most {schema['maxItems']}" if "maxItems" in schema else ""
+        return f"array of {_kind(schema.get('items') or {})}{most}"
     return kind + _bounds(schema, " characters" if kind == "string" else "")
 
 

@@ -60,6 +60,7 @@ class DeliveriesApi:
         query=DeliveryQuery,
         headers=(DESTROYER,),
         answers=DeliveryPage,
+        shows={"callbacks": [{"type": "session.line"}]},
         errors=("session.gone", NOTHING_SHOWN, "session.token"),
     )
     async def of_session(self, request: Request) -> Response:
@@ -84,6 +85,7 @@ class DeliveriesApi:
         query=DeliveryQuery,
         headers=(TOKEN,),
         answers=DeliveryPage,
+        shows={"callbacks": [{"type": "inbox.message"}]},
         errors=OWNER,
     )
     async def of_inbox(self, request: Request) -> Response:

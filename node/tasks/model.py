@@ -112,7 +112,12 @@ class NewTask(msgspec.Struct):
         Meta(description="Moving it takes a token or a signature, not only a public id; always so if signed"),
     ] = False
     skills: Annotated[
-        Skills, Meta(description="What a worker must be able to do; claim-next gives it to nobody else", examples=[[]])
+        Skills,
+        Meta(
+            description="What a worker must be able to do, in tags of lower-case letters, digits and `.+#_-`; "
+            "claim-next gives it to nobody else",
+            examples=[[]],
+        ),
     ] = []
     max_attempts: Annotated[Attempts, Meta(examples=[3])] | None = None
     retry_seconds: Annotated[RetryPause, Meta(examples=[60])] | None = None
@@ -332,7 +337,7 @@ class ClaimedTask(Task, kw_only=True):
 
 
 class CompletedTask(msgspec.Struct):
-    """The answer to a completion (SPEC 4.3); `submitted`: the publisher reviews the result first."""
+    """The answer to a completion; `submitted`: the publisher reviews the result first."""
 
     valid: Literal[True]
     id: str

@@ -205,5 +205,26 @@ def _issues(
         try:
             read(values[name], field.type)
         except msgspec.ValidationError as error:
-            found.append(issue_of(str(error), where, name))
+            issue = issue_of(str(error), where, name)
+            if issue.msg.startswith("Invalid enum value"):
+                allowed = ", ".join(map(str, _allowed(_types(kind)[name], issue.loc[2:])))
+                issue = msgspec.structs.replace(issue, msg=f"{issue.msg}; it is one of {allowed}")
+            found.append(issue)
     return found
+
+
+def _allowed(kind: msgspec.inspect.Type, place: tuple[str | int, ...]) -> tuple[object, ...]:
+    """The values of the enumeration at a place inside a type, by its members and indexes; empty if there is none."""
+    match kind:
+        case msgspec.inspect.Metadata():
+            return _allowed(kind.type, place)
+        case msgspec.inspect.UnionType():
+            return next(filter(None, (_allowed(each, place) for each in kind.types)), ())
+        case msgspec.inspect.StructType() if place:
+            return next((_allowed(each.type, place[1:]) for each in kind.fields if each.encode_name == place[0]), ())
+        case msgspec.inspect.ListType() if place:
+            return _allowed(kind.item_type, place[1:])
+        case msgspec.inspect.LiteralType() if not place:
+            return kind.values
+        case _:
+            return ()

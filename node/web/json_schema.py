@@ -1,6 +1,7 @@
 """JSON Schema of msgspec types, as separate documents and as OpenAPI components."""
 
 from collections.abc import Iterable, Mapping
+from inspect import cleandoc
 from typing import Any, cast
 
 import msgspec
@@ -36,6 +37,9 @@ class Schemas:
         self._uses = dict(zip(self._types, uses, strict=True))
         self.root = root
         self.definitions: dict[str, Schema] = definitions
+        for definition in definitions.values():
+            if "description" in definition:  # readers take it for Markdown, where an indented line is code
+                definition["description"] = cleandoc(definition["description"])
         for kind in bodies:
             _allow_null(self.whole(self._uses[kind]))
 

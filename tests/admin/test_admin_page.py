@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -104,6 +105,10 @@ def test_pages_show_what_the_commands_show(operator: Operator) -> None:
     assert "Redis" in operator.see("/admin")
     assert "How do I read a page" in operator.see("/admin/threads")
     assert "127.0.0.1" in operator.see("/admin/threads")
+    for path in ("/admin", "/admin/threads", "/admin/reports"):
+        levels = [int(level) for level in re.findall(r"<h(\d)", operator.see(path))]
+        assert levels[0] == 1
+        assert all(below <= above + 1 for above, below in pairwise(levels)), path  # a reader of headings misses none
     assert "I can help you" in operator.see(f"/admin/thread?id={thread}")
     assert f"{thread}:1" in operator.see("/admin/reports").replace("%3A", ":")
     assert "advertising for a shop" in operator.see(f"/admin/report?id={thread}:1")

@@ -1,5 +1,7 @@
 """`relay-node admin inboxes`, on a real node."""
 
+import pytest
+
 from tests.admin.conftest import Admin
 from tests.inbox.calls import UNKNOWN_ADDRESS, opened, path_of, sent
 from tests.support.node_under_test import NodeUnderTest, until
@@ -17,6 +19,15 @@ async def test_an_operator_sees_how_full_an_inbox_is_and_nothing_that_was_writte
     assert (known["inbox"]["waiting"], known["inbox"]["expires_at"][:10]) == (1, inbox["expires_at"][:10])
     assert (known["outcome"], unknown["outcome"]) == ("shown", "inbox.unknown")
     assert "secret" not in ran.out
+
+
+async def test_a_count_says_which_inboxes_are_not_counted(
+    node: NodeUnderTest, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await admin("inboxes", "count")).out == "0 inboxes\n"
+    monkeypatch.setenv("RELAY_LIMIT_INBOX", "0")
+    _, said = (await admin("inboxes", "count")).out.splitlines()
+    assert said == "those opened while RELAY_LIMIT_INBOX is 0 are not among them"
 
 
 async def test_an_inbox_is_closed_by_the_operator(node: NodeUnderTest, admin: Admin) -> None:

@@ -1,12 +1,15 @@
 """A whole node in processes of its own, and a browser that opens its pages."""
 
+import time
 from collections.abc import Iterator
 
 import httpx2
+import msgspec
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.chromium import launch
+from tests.sign.signing import Signed, sign
 from tests.support.nodes import NodeProcess
 
 LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH", "AGENT", "INBOX")
@@ -40,3 +43,11 @@ def made(answer: httpx2.Response) -> str:
     """The id of what was created."""
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
+
+
+def signed(api: httpx2.Client, path: str, **fields: str) -> httpx2.Response:
+    """Post the fields in a request that is signed now."""
+    request = Signed(path=path, body=msgspec.json.encode(fields), headers={"host": api.base_url.netloc.decode()})
+    params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
+    request = sign(params=params, request=request)
+    return api.post(path, content=request.body, headers=request.headers)

@@ -8,7 +8,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import PHONE, tab
-from tests.browser.conftest import made
+from tests.browser.conftest import made, signed
+from tests.sign.signing import PUBLIC
 from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port
 
@@ -53,3 +54,15 @@ def test_the_operator_hides_a_hostile_thread_and_takes_it_back(
             with page.expect_navigation():
                 page.get_by_role("button").click()
             assert api.get(thread).status_code == 200
+
+
+def test_an_address_is_in_one_piece_beside_a_long_key(browser: Browser, node: OperatedNode) -> None:
+    with httpx2.Client(base_url=node.url, timeout=20) as api:
+        made(signed(api, "/api/v1/board", title="Who has seen the comet tonight?", body="It should be in the north."))
+    with tab(browser, node.operator, size={"width": 900, "height": 900}) as opened:
+        page = opened.open("/admin/posts?id=127.0.0.1")
+        while page.get_by_role("link", name=PUBLIC.thumbprint).count() == 0:  # noted a moment after the post
+            opened.open("/admin/posts?id=127.0.0.1")
+        assert page.evaluate(
+            "[...document.querySelectorAll('td.from a')].every(it => it.getClientRects().length === 1)"
+        )

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import tab
-from tests.browser.conftest import made
+from tests.browser.conftest import made, signed
 
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 
@@ -100,6 +100,24 @@ def test_threads_that_are_new_or_answered_come_to_the_top_of_an_open_board(
         expect(rows.first).to_contain_text("Weather balloons")
         expect(rows.first).to_contain_text("1 reply")
         assert rows.count() == count
+
+
+def test_a_thread_that_is_closed_says_so_in_an_open_page_and_leaves_an_open_board(
+    browser: Browser, url: str, api: httpx2.Client
+) -> None:
+    body = "The old one has run dry, and the herd needs another before the summer."
+    thread = made(signed(api, "/api/v1/board", title="Where is there a well in the dunes?", body=body))
+    other = post(api, "Is the ford of the river passable?", "The herd has to cross it before the summer.")
+    with tab(browser, url) as reading, tab(browser, url) as listing:
+        page, board = reading.open(f"/board/{thread}"), listing.open("/board")
+        expect(page.get_by_role("heading", name="Reply", exact=True)).to_be_visible()
+        row = board.locator(f"a[href='/board/{thread}']")
+        expect(row).to_be_visible()
+        assert signed(api, f"/api/v1/board/{thread}/close").status_code == 200
+        expect(page.get_by_text("This thread is closed.")).to_be_visible()
+        expect(page.get_by_role("heading", name="Reply", exact=True)).to_have_count(0)
+        expect(row).to_have_count(0)
+        expect(board.locator(f"a[href='/board/{other}']")).to_be_visible()
 
 
 def test_replies_are_there_after_a_reload_without_scripts(browser: Browser, url: str, api: httpx2.Client) -> None:

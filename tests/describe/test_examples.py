@@ -1,5 +1,7 @@
 """The answers that the documents show look like those that the node gives."""
 
+import re
+from datetime import UTC, datetime
 from typing import Any, cast
 
 from tests.support.node_under_test import NodeUnderTest
@@ -7,6 +9,13 @@ from tests.support.node_under_test import NodeUnderTest
 Json = dict[str, Any]
 MESSAGE = {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
 OFFER = {"publisher_id": "report-desk", "title": "Summarise a report about solar panels", "lease_seconds": 900}
+CALLBACK_TYPES = {
+    "/api/v1/board/{id}": "board.reply",
+    "/api/v1/tasks/{id}": "task.claimed",
+    "/api/v1/sessions/{id}": "session.line",
+    "/api/v1/inboxes/{address}": "inbox.message",
+}
+"""Of the example of a callback about each thing."""
 
 
 def shape(value: Any) -> Any:
@@ -134,6 +143,36 @@ async def test_tasks_of_inboxes_are_shown_as_they_are_given(node: NodeUnderTest)
     await node.client.post(f"{path}/messages/{task['task']['id']}/settle", json=reply, headers=owner)
     answered = (await node.client.get(f"{path}/a2a/tasks/{task['task']['id']}")).json()
     assert shape(examples[f"GET {name}/a2a/tasks/{{id}}"]) == shape(answered)
+
+
+async def test_events_and_callbacks_are_shown_as_they_are_told(node: NodeUnderTest) -> None:
+    examples = await shown(node)
+    event = examples["GET /api/v1/events"]["events"][0]
+    assert datetime.fromisoformat(event["at"]).tzinfo is UTC
+    told = {path: examples[f"GET {path}/callbacks"]["callbacks"][0]["type"] for path in CALLBACK_TYPES}
+    assert told == CALLBACK_TYPES
+
+
+async def test_descriptions_are_sentences_for_readers_who_have_only_the_node(node: NodeUnderTest) -> None:
+    for path in ("/openapi.json", "/schema.json", "/api/v1/board/schema"):
+        document = (await node.client.get(path)).json()
+        definitions = cast("Json", document.get("$defs") or document["components"]["schemas"])
+        described = {name: str(one["description"]) for name, one in definitions.items() if "description" in one}
+        assert len(described) > 5, path
+        for name, text in described.items():
+            assert not re.search(r"\n +|SPEC|NETWORK|DESIGN", text), (path, name)
+
+
+async def test_a_limit_of_streams_is_called_so(node: NodeUnderTest) -> None:
+    text = (await node.client.get("/llms-full.txt")).text
+    section = text.partition("\n#### GET /api/v1/events\n")[2].partition("\n####")[0]
+    assert " Limit per client address, for streams: 60 in 60 s." in section
+
+
+async def test_the_example_of_a_redirect_follows_it(node: NodeUnderTest) -> None:
+    text = (await node.client.get("/llms-full.txt")).text
+    section = text.partition("\n#### GET /api/v1/artifacts/{id}/content\n")[2].partition("\n####")[0]
+    assert "\ncurl -sSL http" in section
 
 
 async def test_other_answers_of_an_operation_are_described(node: NodeUnderTest) -> None:

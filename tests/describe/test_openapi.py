@@ -163,6 +163,8 @@ def test_a_limited_operation_tells_its_limit_and_the_headers_of_429() -> None:
     assert relay["description"] == "Limit per client address: 7 in 90 s."
     line = limited["paths"]["/api/v1/sessions/{id}/messages"]["post"]
     assert line["description"] == "Limit per client address and session: 600 in 60 s."
+    complete = limited["paths"]["/api/v1/tasks/{id}/complete"]["post"]
+    assert complete["description"] == "Limit per client address, for results that are refused: 60 in 60 s."
     assert {"Retry-After", "RateLimit", "RateLimit-Policy"} <= set(resolved(relay["responses"]["429"])["headers"])
 
 

@@ -17,7 +17,9 @@ async def test_the_page_says_what_the_inbox_is_and_how_to_write_to_it(node: Node
     for text in ("Report desk", "Summarises reports.", "takes signed messages", inbox["address"], "within the hour"):
         assert text in page.text
     assert '<meta name="robots" content="noindex">' in answer.text
-    assert f"http://node.example{path_of(inbox, '/messages')}" in page.text
+    # The address is on the line of the command: indented, it would leave an empty line where it does not fit in.
+    assert f"curl 'http://node.example{path_of(inbox, '/messages')}?wait=20'" in page.text
+    assert "/recipes/sign-a-request" in answer.text
 
 
 async def sent_by_nobody(node: NodeUnderTest, address: str) -> None:

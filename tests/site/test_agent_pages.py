@@ -73,7 +73,9 @@ async def test_an_entry_that_was_not_listed_says_why(node: NodeUnderTest) -> Non
     await node.store.command(
         "HSET", keys.agent(posted.json()["id"]), "status", "rejected", "reason", "it answered <b>404</b>"
     )
-    assert "Not listed: it answered &lt;b&gt;404&lt;/b&gt;." in await shown(node, path)
+    page = await shown(node, path)
+    assert "Not listed: it answered &lt;b&gt;404&lt;/b&gt;." in page
+    assert "proven by" not in page
 
 
 async def test_an_unknown_agent_has_the_page_of_a_failure(node: NodeUnderTest) -> None:

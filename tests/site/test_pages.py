@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from node.config import Limit, Limits
+from node.site.filters import moment
 from node.site.model import MAX_REPLIES, PAGE_SIZE
 from tests.sign.signing import BODY, PUBLIC, Signed, sign
 from tests.site.hostile import MARKUP, body, title
@@ -296,6 +297,16 @@ async def test_a_task_has_a_page_and_a_request_that_claims_it(node: NodeUnderTes
     assert "/claim" not in claimed.text
     assert f"/tasks/{task}" not in (await shown(node, "/tasks")).links()
     await shown(node, "/tasks/nope", status=404)
+
+
+async def test_a_task_that_cannot_be_claimed_yet_says_so(node: NodeUnderTest) -> None:
+    task = f"/api/v1/tasks/{await offered(node, max_attempts=2, retry_seconds=3600)}"
+    claim = (await node.client.post(f"{task}/claim", json={"assignee_id": "summary-agent"})).json()
+    failure = {"claim_token": claim["claim_token"], "code": "input.unreadable"}
+    retry_at = (await node.client.post(f"{task}/fail", json=failure)).json()["retry_at"]
+    page = await shown(node, task.removeprefix("/api/v1"))
+    assert f"paused until {moment(retry_at)}" in page.text
+    assert "Claim it" not in page.text
 
 
 async def test_nothing_that_users_wrote_becomes_markup(node: NodeUnderTest) -> None:

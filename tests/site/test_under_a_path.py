@@ -231,7 +231,8 @@ async def test_a_page_may_load_what_it_names(node: NodeUnderTest) -> None:
 
 async def test_crawlers_are_kept_from_the_same_paths(node: NodeUnderTest) -> None:
     rules = re.findall(r"(?:Dis)?[Aa]llow: (.*)", (await node.client.get("/robots.txt")).text)
-    assert len(rules) == 5
+    assert len(rules) == 6
+    assert {rule for rule in rules if rule.endswith("?q=")} == {f"{ROOT}/{page}?q=" for page in ("board", "agents")}
     assert all(rule.startswith(f"{ROOT}/") for rule in rules)
 
 

@@ -44,6 +44,31 @@ async def test_every_wrong_field_of_a_body_is_listed(node: NodeUnderTest) -> Non
     }
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "allowed"),
+    [
+        ("/api/v1/inboxes", {"policy": "friends"}, "contacts, open, signed"),
+        (
+            "/api/v1/feedback",
+            {"feedback_text": "A word to you.", "category": "praise"},
+            "bug, feature, general, inquiry",
+        ),
+    ],
+)
+async def test_a_word_that_is_none_of_some_is_told_which(
+    node: NodeUnderTest, path: str, body: Any, allowed: str
+) -> None:
+    (issue,) = (await node.client.post(path, json=body)).json()["detail"]
+    assert issue["msg"].startswith("Invalid enum value ")
+    assert issue["msg"].endswith(f"; it is one of {allowed}")
+
+
+async def test_so_is_one_inside_of_an_object(node: NodeUnderTest) -> None:
+    message = {"messageId": "m-1", "role": "user", "parts": [{"text": "Hello there."}]}
+    answer = await node.client.post("/api/v1/message:send", json={"message": message})
+    assert "it is one of ROLE_AGENT, ROLE_USER" in answer.json()["error"]["message"]
+
+
 MIXED = "\u0410dmin"  # its first letter is Cyrillic
 GERMAN = "Bitte übersetzen Sie mir diesen ganzen Text bis morgen früh ins Deutsche, vielen Dank."
 

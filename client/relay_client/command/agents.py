@@ -31,7 +31,8 @@ def _find(given: Namespace) -> None:
         found = relay.agents.search(given.query, limit=given.limit, threshold=given.threshold, live=given.live)
     nothing_found(given, found)
     for hit in found["hits"]:
-        text = f"{hit['score']:.2f}  {hit['name']}: {hit['skill'] or hit['snippet']}\n      {hit['url']}"
+        place = hit["url"] or "not to be reached yet: its key has no inbox"
+        text = f"{hit['score']:.2f}  {hit['name']}: {hit['skill'] or hit['snippet']}\n      {place}"
         show(given, hit, text)
 
 

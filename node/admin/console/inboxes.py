@@ -24,7 +24,10 @@ def register(commands: Commands) -> None:
 async def _count(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     del given
     count = (await totals(context.store))["inbox"]
-    return CommandResult(data={"inboxes": count}, lines=[f"{count} inboxes"])
+    lines = [f"{count} inboxes"]
+    if not context.settings.limits.inbox.count:
+        lines.append("those opened while RELAY_LIMIT_INBOX is 0 are not among them")
+    return CommandResult(data={"inboxes": count}, lines=lines)
 
 
 async def _show(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -90,7 +90,9 @@ function follow(topic, cursor, update) {
     for (const type of [...types, "heartbeat", "reset"]) {
       source.addEventListener(type, (event) => {
         cursor = event.lastEventId;
-        if (type === "agent.removed") drop(JSON.parse(event.data).data.id);
+        if (type === "agent.removed") drop(`/agents/${JSON.parse(event.data).data.id}`);
+        else if (type === "thread.closed" && topic === "board") drop(`/board/${JSON.parse(event.data).data.id}`);
+        else if (type === "thread.closed") location.reload(); // it says so, and no longer how to reply
         else if (type !== "heartbeat") update();
       });
     }
@@ -103,9 +105,9 @@ function follow(topic, cursor, update) {
   if (!document.hidden) open();
 }
 
-// An agent that is gone, or hidden.
-function drop(id) {
-  document.querySelector(`[data-follow] a[href="${CSS.escape(`${root}/agents/${id}`)}"]`)?.closest("li").remove();
+// An agent that is gone or hidden, a thread that is closed.
+function drop(path) {
+  document.querySelector(`[data-follow] a[href="${CSS.escape(root + path)}"]`)?.closest("li").remove();
 }
 
 // Runs `work` now, or once more after the run that is under way: many events in one moment are one request.
