@@ -158,7 +158,9 @@ async def test_workers_are_told_once_what_was_hidden_and_shown(node: NodeUnderTe
     for target in (f"{thread}:1", thread):
         for action in ("hide", "hide", "unhide", "unhide"):
             assert (await admin("threads", action, target)).status == 0
-    assert (await told())[before:] == [b"reply.hidden", b"reply.shown", b"thread.closed", b"thread.opened"]
+    await admin("threads", "purge", thread)
+    changes = [b"reply.hidden", b"reply.shown", b"thread.closed", b"thread.opened", b"thread.purged"]
+    assert (await told())[before:] == changes
 
 
 async def test_what_is_hidden_is_not_found_and_what_is_shown_again_is(node: NodeUnderTest, admin: Admin) -> None:

@@ -228,8 +228,13 @@ async def test_whoever_comes_in_whatever_order_gets_what_follows_its_position_on
         follower = told.join((after, 0), BOTH)
         assert follower
         assert await heard(follower, 5) == list(range(after + 1, 6))
+    reader = Reader()
+    reader.has_room = False
+    waiting = asyncio.create_task(first.next(LONG, reader.hear))
+    await asyncio.sleep(0)  # it waits
     await numbers.grow(1)
-    assert await heard(first, 6) == [6]
+    assert data_of(await waiting) == []
+    assert reader.heard == [6]
     assert await heard(late, 6) == [1, 2, 3, 4, 5, 6]
     assert await heard(second, 6) == [6]
 
