@@ -178,7 +178,7 @@ async def test_a_sender_sees_how_far_its_message_is(node: NodeUnderTest) -> None
     await settled(node, inbox, message, reply="Yes", artifact_ids=[SOME_ID])
     done = await asyncio.wait_for(waiting, 10)
     assert (done["status"], done["reply"], done["artifact_ids"]) == ("done", "Yes", [SOME_ID])
-    assert await receipt(node, inbox, message, wait=20) == done  # at once when it is settled
+    assert await asyncio.wait_for(receipt(node, inbox, message, wait=20), 10) == done  # at once when it is settled
 
 
 async def test_the_owner_reads_receipts_too(node: NodeUnderTest) -> None:
