@@ -299,7 +299,7 @@ async def test_a_call_that_is_repeated_with_its_key_waits_for_the_same_message(n
     path, headers = path_of(inbox, "/messages"), {"idempotency-key": SECRET_KEY}
     first = (await node.client.post(path, json={"body": "Hello"}, headers=headers)).json()
     calling = asyncio.create_task(node.client.post(path, params={"wait": 20}, json={"body": "Hello"}, headers=headers))
-    await node.listened_to(keys.inbox_receipt(inbox["address"], first["id"]))
+    await asyncio.wait_for(node.listened_to(keys.inbox_receipt(inbox["address"], first["id"])), 10)
     await settled(node, inbox, first, reply="Yes")
     again = await asyncio.wait_for(calling, 10)
     assert again.headers["idempotency-replayed"] == "true"
