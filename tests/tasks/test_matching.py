@@ -25,8 +25,10 @@ class MadeUpList(OfferFeed):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.offers: list[Offer] = []
+        self.views = 0
 
     async def count(self) -> int:
+        self.views += 1
         return len(self.offers)
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
@@ -177,4 +179,32 @@ async def test_what_was_handed_out_is_for_a_while_not_taken_from_the_list_again(
         async with matching.waiter(ANYTHING) as (second, _):
             given = [await each.next(0) for each in (first, second)]
             assert list(filter(None, given)) == ([] if seconds else feed.offers)
+    await matching.close()
+
+
+async def test_an_offer_that_a_worker_has_not_taken_yet_is_not_lost_to_the_next_one(node: NodeUnderTest) -> None:
+    feed = MadeUpList(node.store)
+    feed.offers = [Offer(f"t{number}", "desk", frozenset()) for number in range(2)]
+    matching = Matching(feed)
+    async with matching.waiter(ANYTHING) as (waiter, _):
+        given: set[str] = set()
+        for _ in feed.offers:
+            matching.more_for(waiter)
+            offer = await waiter.next(0)
+            assert offer
+            given.add(offer.id)
+        matching.more_for(waiter)
+        assert given == {"t0", "t1"}
+    await matching.close()
+
+
+async def test_workers_that_come_one_after_the_other_share_a_view_of_the_list(
+    node: NodeUnderTest, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 1000.0)
+    feed = MadeUpList(node.store)
+    matching = Matching(feed)
+    for _ in range(3):
+        async with matching.waiter(ANYTHING):
+            assert feed.views == 1
     await matching.close()
