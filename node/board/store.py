@@ -9,7 +9,7 @@ from node.board.model import Reply, ThreadStatus
 from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, ids, keys
-from node.store.bulk import bulk, bulk_reachable
+from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
 from node.store.limits import Rate, counted
@@ -217,12 +217,12 @@ class BoardStore:
             for thread_id, since in idle_since.items()
             for partition in [ids.partition_of_id(thread_id)]
         ]
-        replies = cast("list[list[bytes]]", await self._store.run_all(steps))
+        replies = cast("list[list[bytes]]", await bulk_steps(self._store, steps))
         return [thread_id for thread_id, [kind] in zip(idle_since, replies, strict=True) if kind == b"purged"]
 
     async def sources(self, thread_ids: Sequence[str]) -> list[str]:
         """Where each thread comes from: `board` or `relay`; empty if it is unknown. Raises StoreUnavailable."""
-        found = await self._store.commands(("HGET", keys.thread(each), "source") for each in thread_ids)
+        found = await bulk(self._store, [("HGET", keys.thread(each), "source") for each in thread_ids])
         return [source.decode() if source else "" for source in cast("list[bytes | None]", found)]
 
     async def thread(self, thread_id: str) -> StoredThread | None:
@@ -328,9 +328,9 @@ class BoardStore:
         """
         reading = [("HMGET", keys.thread(each), "status", "created_at", "last_reply_at") for each in thread_ids]
         asked_at = monotonic()
-        rows = await self._store.commands(reading)
+        rows = await bulk(self._store, reading)
         if monotonic() - asked_at > LATE_SECONDS:
-            rows = await self._store.commands(reading)
+            rows = await bulk(self._store, reading)
         found = cast("list[tuple[bytes | None, bytes | None, bytes | None]]", rows)
         threads = [(thread_id, *row) for thread_id, row in zip(thread_ids, found, strict=True)]
         changes: list[list[str | bytes]] = []

@@ -13,7 +13,7 @@ import msgspec
 
 from node.callbacks.owners import publisher_of_url
 from node.store import Store, keys
-from node.store.bulk import bulk, bulk_reachable, reached
+from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached
 from node.store.decoding import fields_of
 from node.store.due import take_due
 from node.store.partition_schedule import PartitionSchedule
@@ -141,7 +141,7 @@ class CallbackQueue:
         Nothing happens if a message or a newer one of its name is under way or was just delivered. Raises
         StoreUnavailable.
         """
-        await self._store.run_all(
+        enqueuing = [
             callback_enqueue(
                 callback=keys.callback(partition, message.name),
                 due=keys.callbacks_due(partition),
@@ -155,7 +155,8 @@ class CallbackQueue:
                 fields=("url", message.url, "type", message.type, "data", msgspec.json.encode(message.data)),
             )
             for message in messages
-        )
+        ]
+        await bulk_steps(self._store, enqueuing)
         self.schedule.due_in(partition)
 
     async def take(self, partitions: Sequence[int]) -> list[Callback]:

@@ -12,7 +12,7 @@ import msgspec
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
-from node.store.bulk import bulk
+from node.store.bulk import bulk, bulk_steps
 from node.store.clock import now_ms
 from node.store.idempotency import IdempotencyKey
 from node.store.steps import Key, Step, step
@@ -231,7 +231,7 @@ class LimitStore:
 
         Returns for each client None, or why not, if `size` is too much (it is not counted then) or nothing is left.
         """
-        replies = await self._store.run_all(_bytes_of(use, most) for use in uses)
+        replies = await bulk_steps(self._store, (_bytes_of(use, most) for use in uses))
         return [Over(over[0] / 1000, over[1] == 1) if over else None for _, *over in cast("list[list[int]]", replies)]
 
 

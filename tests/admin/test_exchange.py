@@ -90,8 +90,11 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
             )
             await until(lambda: compacting.look(5))
             before = await other.names("*task:*"), await other.names("packed:*")
+            [thread, *_] = found["reads"]
+            assert await asyncio.to_thread(main, ["admin", "threads", "hide", thread.rpartition("/")[2]]) == 0
             assert await asyncio.to_thread(main, ["admin", "import", str(file)]) == 0
             assert (await other.names("*task:*"), await other.names("packed:*")) == before
+            assert (await other.client.get(thread)).status_code == 404, "what has changed here stays so"
             assert (await other.client.get(f"{TASKS}/{found['claimed']}")).json()["assignee_id"] == "bob"
         monkey.undo()
 

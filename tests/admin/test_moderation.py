@@ -146,6 +146,23 @@ async def test_hiding_and_closing_are_undone(node: NodeUnderTest, admin: Admin) 
     assert [each["id"] for each in (await node.client.get(BOARD)).json()["threads"]] == [thread]
 
 
+async def test_workers_are_told_once_what_was_hidden_and_shown(node: NodeUnderTest, admin: Admin) -> None:
+    thread = await posted(node)
+    outbox = keys.events(ids.partition_of_id(thread))
+
+    async def told() -> list[bytes]:
+        events = cast("list[tuple[bytes, list[bytes]]]", await node.store.command("XRANGE", outbox, "-", "+"))
+        return [fields[1] for _, fields in events]
+
+    before = len(await told())
+    for target in (f"{thread}:1", thread):
+        for action in ("hide", "hide", "unhide", "unhide"):
+            assert (await admin("threads", action, target)).status == 0
+    await admin("threads", "purge", thread)
+    changes = [b"reply.hidden", b"reply.shown", b"thread.closed", b"thread.opened", b"thread.purged"]
+    assert (await told())[before:] == changes
+
+
 async def test_what_is_hidden_is_not_found_and_what_is_shown_again_is(node: NodeUnderTest, admin: Admin) -> None:
     thread = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
     await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "A zebra grazes in the meadow"})

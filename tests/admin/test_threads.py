@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from node.store import ids, keys
 from node.store.search_keys import BOARD_KEYS
 from tests.admin.conftest import Admin
@@ -93,12 +95,13 @@ async def test_a_purged_thread_has_no_ping_under_way(node: NodeUnderTest, admin:
     assert await node.store.command("ZCARD", keys.callbacks_due(partition)) == 0
 
 
-async def test_a_waiting_reader_is_told_of_a_purge(node: NodeUnderTest, admin: Admin) -> None:
+@pytest.mark.parametrize("action", ["purge", "hide"])
+async def test_a_waiting_reader_is_told_that_a_thread_is_gone(node: NodeUnderTest, admin: Admin, action: str) -> None:
     thread = await posted(node)
     channel = keys.thread(thread)
     read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread}?since_seq=1&wait=20"))
     await until(lambda: is_listened_to(node, channel))
-    await admin("threads", "purge", thread)
+    await admin("threads", action, thread)
     assert (await asyncio.wait_for(read, 10)).status_code == 404
 
 

@@ -142,6 +142,7 @@ class EntryMachine(StoreMachine):
     def the_card_is_bad(self) -> None:
         outcome = self._settle(CheckResult("it answered 500", fields=FIELDS))
         assert outcome == ("stays" if self._ends else "rejected")
+        assert self._due_in() == (DAY_MS if self._ends else None)
         self._status = "listed" if self._ends else "rejected"
         self._kept_until = self.now + DAY
 
@@ -149,6 +150,7 @@ class EntryMachine(StoreMachine):
     @rule()
     def the_card_is_gone(self) -> None:
         assert self._settle(GONE) == "rejected"
+        assert self._due_in() is None
         self._events += self._ends > 0
         self._kept_until = self.now + DAY
         self._unlist("rejected")

@@ -137,6 +137,18 @@ async def test_a_late_look_for_what_has_ended_leaves_what_was_posted_again(node:
     assert (await node.client.get(f"{AGENTS}/{posted['id']}")).json()["status"] == "checking"
 
 
+async def test_what_redis_has_dropped_is_not_checked_again_and_again(node: NodeUnderTest) -> None:
+    gone = ids.new_id()
+    due = keys.agents_due(ids.partition_of_id(gone))
+    await node.store.command("ZADD", due, 1, gone)
+
+    async def is_forgotten() -> bool:
+        return await node.store.command("ZSCORE", due, gone) is None
+
+    async with node.worker():
+        await until(is_forgotten)
+
+
 async def test_a_card_that_is_gone_ends_its_entry_when_it_is_posted_again(
     node: NodeUnderTest, made_up: MadeUpAgents
 ) -> None:

@@ -120,10 +120,16 @@ async def test_a_receiver_that_fails_is_tried_again_with_the_same_id(node: NodeU
         await until(delivered)
         assert receiver.requests >= 3
         await until(lambda: _none(node))
+        await until(lambda: _forgiven(node))
 
 
 async def _none(node: NodeUnderTest) -> bool:
     return await under_way(node) == 0
+
+
+async def _forgiven(node: NodeUnderTest) -> bool:
+    """Whether no failure of a receiver is remembered."""
+    return not await node.names("rate:*:callback-failures:*")
 
 
 async def test_a_receiver_that_wants_no_more_is_not_called_again(node: NodeUnderTest) -> None:

@@ -1,5 +1,6 @@
 """Messages under way and what one receiver may cost: every step on a real Redis, its times moved (DESIGN 8)."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue, Message
 from node.config import Limit
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
+from node.store.bulk import bulk_reachable
 from node.tasks.compaction import unpack
 from tests.callbacks.receiver import Receiver
+from tests.support.fake_store import Clock, FakeStore
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
@@ -128,6 +131,42 @@ async def test_delivered_messages_are_settled_when_memory_is_full(node: NodeUnde
     assert await node.store.command("ZCARD", keys.callbacks_due(HOME)) == 0
 
 
+async def test_what_another_worker_ends_while_it_is_taken_is_over(
+    monkeypatch: pytest.MonkeyPatch, node: NodeUnderTest, queue: CallbackQueue
+) -> None:
+    await enqueue(queue, "msg_1", 1)
+    slow = await taken(queue)
+    await make_due(node)
+
+    async def read_after_its_end(store: Any, commands: Any) -> Any:
+        await queue.settle(slow, "delivered", 0)
+        return await bulk_reachable(store, commands)
+
+    monkeypatch.setattr("node.callbacks.queue.bulk_reachable", read_after_its_end)
+    assert await queue.take([HOME]) == []
+
+
+async def test_any_number_of_messages_is_put_under_way_where_few_calls_may_be(
+    node: NodeUnderTest, queue: CallbackQueue
+) -> None:
+    count = node.store.max_in_flight + 1
+    await queue.enqueue(
+        HOME, [Message(f"m{n}", "msg", "http://a/", "task.claimed", n, {"task_id": "t"}) for n in range(count)]
+    )
+    assert await node.store.command("ZCARD", keys.callbacks_due(HOME)) == count
+
+
+async def test_so_many_dead_letters_are_kept(monkeypatch: pytest.MonkeyPatch, queue: CallbackQueue) -> None:
+    monkeypatch.setattr("node.callbacks.queue.DEAD_LETTERS_KEPT", 100)
+    told = [Message(f"m{n}", f"msg_{n}", "http://a/", "task.claimed", n, {"task_id": "t"}) for n in range(300)]
+    await queue.enqueue(HOME, told)
+    while callbacks := await queue.take([HOME]):
+        await asyncio.gather(*(queue.settle(each, "dead", 0, "answered 500") for each in callbacks))
+    kept = [letter.at for letter in await queue.dead([HOME])]
+    assert 100 <= len(kept) < 300
+    assert 299 in kept
+
+
 async def wait(breaker: Breaker, name: str = HOST) -> int:
     """Milliseconds until it may be called; 0 = now, and that counts."""
     try:
@@ -185,6 +224,25 @@ class TestBreaker:
             await self.pass_time(node)
         expected = [min(FIRST_OPEN_MS * 2**n, LONGEST_OPEN_MS) for n in range(8)]
         assert all(most - 5000 < wait <= most for wait, most in zip(waits, expected, strict=True))
+
+    async def test_a_receiver_that_asks_for_a_pause_gets_half_an_hour_at_most(self, node: NodeUnderTest) -> None:
+        breaker = Breaker(node.store, self.LIMIT)
+        await breaker.pause(HOST, HOST, 86_400)
+        assert LONGEST_OPEN_MS - 5000 < await wait(breaker) <= LONGEST_OPEN_MS
+
+    async def test_where_calls_are_not_limited_clients_are_not_either(self, node: NodeUnderTest) -> None:
+        breaker = Breaker(node.store, self.LIMIT, Limit(1, 60))
+        for _ in range(2):
+            await breaker.allow("somebody")
+
+    async def test_a_call_counts_for_its_window_and_not_at_its_end(self) -> None:
+        with Clock.at_a_whole_second() as clock:
+            breaker = Breaker(FakeStore(), Limit(1, 60))
+            assert await wait(breaker) == 0
+            clock.advance(59)
+            assert await wait(breaker, HOST) == 1000
+            clock.advance(1)
+            assert await wait(breaker) == 0
 
     async def test_a_host_that_had_its_share_waits(self, node: NodeUnderTest) -> None:
         breaker = Breaker(node.store, Limit(2, 60))

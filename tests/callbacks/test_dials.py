@@ -83,6 +83,16 @@ async def test_the_other_address_of_a_name_is_dialled_while_the_first_is_left_al
     assert dialler.dials == [V6] * FAILURES + [V4]
 
 
+async def test_a_name_is_out_of_reach_if_nobody_answers_at_one_address_and_the_other_is_left_alone(
+    node: NodeUnderTest,
+) -> None:
+    breaker = Breaker(node.store, Limit(0, 1))
+    dialler = Dialler(dead=[V6, V4])
+    for _ in range(FAILURES):
+        await dial(breaker, dialler, V4)
+    assert isinstance(await dial(breaker, dialler, f"{V6}|{V4}"), httpcore2.ConnectError)
+
+
 async def test_a_connection_that_is_made_ends_the_failures_in_a_row(node: NodeUnderTest) -> None:
     dials = Dials(Breaker(node.store, Limit(0, 1)))
     async with receiver(says(b"")) as server:

@@ -110,6 +110,7 @@ ANSWERS: dict[str, tuple[Answer, AttemptResult]] = {
     "200 of HTTP/1.0 until the end": (says(b"HTTP/1.0 200 OK\r\n\r\nthanks"), Delivered(200)),
     "200 after 103": (says(b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK + b"Content-Length: 0\r\n\r\n"), Delivered(200)),
     "410": (answers("410 ReceiverGone"), ReceiverGone()),
+    "300": (answers("300 Multiple Choices"), Rejected("answered 300", 300)),
     "301": (answers("301 Moved", "Location: https://agent.example/"), Rejected("answered 301", 301)),
     "307 to the metadata service": (
         answers("307 Temporary Redirect", "Location: http://169.254.169.254/latest/"),
@@ -263,6 +264,7 @@ def test_retry_after_is_seconds_or_a_date():
     assert retry_after("0", now) == 0
     assert retry_after("120", now) == 120
     assert retry_after("Thu, 01 Jan 2026 00:02:00 GMT", now) == 120
+    assert retry_after("Thu, 01 Jan 2026 01:02:00 +0100", now) == 120
     assert retry_after("Wed, 31 Dec 2025 23:00:00 GMT", now) == 0
     assert retry_after("Fri, 01 Jan 2027 00:00:00 GMT", now) == 86400
     many = "9" * 20
@@ -286,7 +288,11 @@ async def test_only_a_connection_that_nobody_accepted_is_held_against_the_addres
         resolver = FakeResolver(agent_example="127.0.0.1")
         wrong_name = await sender(PRIVATE, Dialler(), resolver, tls=trusting).send(target, ENVELOPE)
     unknown = await sender(PRIVATE, Dialler()).send(target, ENVELOPE)
-    for outcome in (wrong_name, unknown):
+    async with receiver(silence) as server:
+        second = parse(f"http://agent.example:{server.port}/", PRIVATE)
+        both = FakeResolver(agent_example="127.0.0.2|127.0.0.1")
+        unanswered = await sender(PRIVATE, dialler, both, timeouts=SHORT).send(second, ENVELOPE)
+    for outcome in (wrong_name, unknown, unanswered):
         assert isinstance(outcome, Retry)
         assert not isinstance(outcome, Unreachable)
 

@@ -1,15 +1,15 @@
 """What the followers of one broadcast get, whatever each of them is doing when events come."""
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 
 import pytest
 
 from node.events import broadcast
-from node.events.broadcast import Broadcast, Broadcasts, Follower
+from node.events.broadcast import READ_AT_ONCE, Broadcast, Broadcasts, Follower
 from node.events.frames import Frames
 from node.events.source import START, Batch, Position, SourceEvent
-from node.store import Store
+from node.store import Store, StoreUnavailable
 from tests.support.node_under_test import NodeUnderTest, until
 
 LONG = 20.0
@@ -25,6 +25,8 @@ class Numbers:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._last = 0
+        self.during: list[Callable[[], Awaitable[object]]] = []
+        """What is awaited at the end of each of the next reads."""
 
     async def grow(self, count: int) -> None:
         """Add events, and send a wake-up."""
@@ -35,7 +37,10 @@ class Numbers:
         numbers = range(after[0] + 1, min(self._last, after[0] + limit) + 1)
         events = [SourceEvent((number, 0), "odd" if number % 2 else "even", "", number) for number in numbers]
         position = events[-1].position if events else after
-        return Batch([event for event in events if event.type in types], after, position, position[0] < self._last)
+        has_more = position[0] < self._last
+        if self.during:
+            await self.during.pop(0)()
+        return Batch([event for event in events if event.type in types], after, position, has_more)
 
     async def newest(self) -> Position:
         return self._last, 0
@@ -214,4 +219,92 @@ async def test_followers_of_all_topics_count_together_until_they_leave(numbers: 
     assert broadcasts.may_wait
     joined(topics[0])
     assert not broadcasts.may_wait
+    followers[1].leave()
+    assert broadcasts.may_wait
     broadcasts.end()
+    assert not broadcasts.may_wait
+
+
+async def heard(follower: Follower, last: int) -> list[object]:
+    """All that it is told, one time after the other, until the event of that number."""
+    found: list[object] = []
+    async with asyncio.timeout(LONG):
+        while last not in found:
+            found += data_of(await follower.next(LONG))
+    return found
+
+
+async def test_whoever_comes_in_whatever_order_gets_what_follows_its_position_once(
+    numbers: Numbers, told: Broadcast
+) -> None:
+    await numbers.grow(5)
+    first, second, late = joined(told), joined(told), joined(told)
+    for follower in (first, second):
+        assert await heard(follower, 5) == [1, 2, 3, 4, 5]
+        assert follower.position == (5, 0)
+    for after in (3, 0, 3, 0):
+        follower = told.join((after, 0), BOTH)
+        assert follower
+        assert await heard(follower, 5) == list(range(after + 1, 6))
+    reader = Reader()
+    reader.has_room = False
+    waiting = asyncio.create_task(first.next(LONG, reader.hear))
+    await asyncio.sleep(0)  # it waits
+    await numbers.grow(1)
+    assert data_of(await waiting) == []
+    assert reader.heard == [6]
+    assert await heard(late, 6) == [1, 2, 3, 4, 5, 6]
+    assert await heard(second, 6) == [6]
+
+
+async def test_who_begins_before_what_is_kept_has_to_read_that_first(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast
+) -> None:
+    monkeypatch.setattr(broadcast, "KEPT_BYTES", 1)
+    follower = joined(told)
+    for last in (5, 6):
+        await numbers.grow(last - follower.position[0])
+        await heard(follower, last)
+    assert told.join(START, BOTH) is None
+    later = told.join((5, 0), BOTH)
+    assert later
+    assert await heard(later, 6) == [6]
+
+
+async def test_what_comes_while_the_source_is_read_is_read_without_another_wake_up(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
+) -> None:
+    monkeypatch.setattr(broadcast, "POLL_SECONDS", 100 * LONG)
+
+    async def grow_and_wake() -> None:
+        with await node.store.wakeups.listen(numbers.channel) as listener:
+            listener.forget()
+            await numbers.grow(1)
+            await listener.next(LONG)
+
+    numbers.during = [grow_and_wake]
+    assert await heard(joined(told), 1) == [1]
+
+
+async def test_more_than_is_read_at_once_is_read_without_a_wake_up(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast
+) -> None:
+    monkeypatch.setattr(broadcast, "POLL_SECONDS", 100 * LONG)
+    await numbers.grow(2 * READ_AT_ONCE + 1)
+    assert len(await heard(joined(told), 2 * READ_AT_ONCE + 1)) == 2 * READ_AT_ONCE + 1
+
+
+async def test_followers_stay_while_redis_is_out_of_reach(numbers: Numbers, told: Broadcast) -> None:
+    async def fail() -> None:
+        raise StoreUnavailable("gone for a moment")
+
+    await numbers.grow(1)
+    numbers.during = [fail]
+    assert await heard(joined(told), 1) == [1]
+
+
+async def test_who_has_been_let_go_does_not_wait(told: Broadcast) -> None:
+    follower = joined(told)
+    told.end()
+    async with asyncio.timeout(LONG):
+        assert data_of(await follower.next(100 * LONG)) == []

@@ -133,6 +133,9 @@ async def test_an_inbox_is_full_to_the_byte(inboxes: Inboxes, monkeypatch: pytes
     size = (await page(inboxes)).bytes
     monkeypatch.setattr(message_store, "MAX_HELD_BYTES", 2 * size)
     await sent(inboxes, 60)
+    for most, accepting in ((2 * size + 1, True), (2 * size, False)):
+        monkeypatch.setattr("node.inbox.store.MAX_HELD_BYTES", most)
+        assert (await inboxes.get(ADDRESS)).accepting is accepting
     monkeypatch.setattr(message_store, "MAX_HELD_BYTES", 3 * size - 1)
     assert await full_for(inboxes) == 60
 

@@ -227,3 +227,19 @@ async def test_a_receiver_that_comes_after_a_message_has_expired_is_not_told_twi
     await node.store.command("HSET", keys.inbox_receipt(inbox["address"], task["id"]), "expires_at", EXPIRED)
     assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
     assert await expiring(node, inbox) == []
+
+
+async def test_a_second_receiver_is_told_how_a_task_stands_and_the_first_is_not_told_again(
+    node: NodeUnderTest,
+) -> None:
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        inbox = await opened(node)
+        task = await begun(node, inbox)
+        for name in ("first", "second"):
+            config = {"id": name, "url": receiver.url_at(f"/{name}")}
+            assert (await pushed_to(node, inbox, task, **config)).status_code == 200
+            await receiver.until(1, path=f"/{name}")
+        assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+        for name in ("first", "second"):
+            await receiver.until(2, path=f"/{name}")
+        assert receiver.paths == {"/first": 2, "/second": 2}

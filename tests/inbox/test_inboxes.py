@@ -222,6 +222,13 @@ async def test_a_signature_renews_once(node: NodeUnderTest) -> None:
     assert code(await send_signed(node, request)) == (409, "signature.replayed")
 
 
+async def test_a_signature_beside_a_token_renews_once_as_well(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    request = signed("POST", INBOXES, {"label": "Mine"}).with_header(*bearer(inbox["inbox_token"]).popitem())
+    assert (await send_signed(node, request)).status_code == 200
+    assert code(await send_signed(node, request)) == (409, "signature.replayed")
+
+
 async def test_who_shows_nothing_gets_401_and_who_shows_the_wrong_thing_403(node: NodeUnderTest) -> None:
     inbox, other = await opened(node), await opened(node)
     none = await node.client.get(path_of(inbox, "/messages"))

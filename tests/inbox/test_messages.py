@@ -178,7 +178,7 @@ async def test_a_sender_sees_how_far_its_message_is(node: NodeUnderTest) -> None
     await settled(node, inbox, message, reply="Yes", artifact_ids=[SOME_ID])
     done = await asyncio.wait_for(waiting, 10)
     assert (done["status"], done["reply"], done["artifact_ids"]) == ("done", "Yes", [SOME_ID])
-    assert await receipt(node, inbox, message, wait=20) == done  # at once when it is settled
+    assert await asyncio.wait_for(receipt(node, inbox, message, wait=20), 10) == done  # at once when it is settled
 
 
 async def test_the_owner_reads_receipts_too(node: NodeUnderTest) -> None:
@@ -299,7 +299,7 @@ async def test_a_call_that_is_repeated_with_its_key_waits_for_the_same_message(n
     path, headers = path_of(inbox, "/messages"), {"idempotency-key": SECRET_KEY}
     first = (await node.client.post(path, json={"body": "Hello"}, headers=headers)).json()
     calling = asyncio.create_task(node.client.post(path, params={"wait": 20}, json={"body": "Hello"}, headers=headers))
-    await node.listened_to(keys.inbox_receipt(inbox["address"], first["id"]))
+    await asyncio.wait_for(node.listened_to(keys.inbox_receipt(inbox["address"], first["id"])), 10)
     await settled(node, inbox, first, reply="Yes")
     again = await asyncio.wait_for(calling, 10)
     assert again.headers["idempotency-replayed"] == "true"

@@ -58,13 +58,17 @@ class Watcher:
 class Steady(Admission):
     """Keeps the limit that a test has set, though the intake goes on observing in real time."""
 
-    __slots__ = ("is_set",)
+    __slots__ = ("delays", "is_set")
 
     def __init__(self) -> None:
         super().__init__()
         self.is_set = False
+        self.delays: list[float] = []
+        """What was observed, other than none."""
 
     def observe(self, now: float, delay: float, working: int) -> None:
+        if delay:
+            self.delays.append(delay)
         if not self.is_set:
             super().observe(now, delay, working)
 

@@ -57,10 +57,11 @@ def test_delay_that_passes_is_no_overload() -> None:
 def test_a_burst_that_drains_is_no_overload() -> None:
     admission = Admission()
     working = 1000.0
-    for step in range(50):
+    admission.observe(0.0, SLOW, round(working / 10))  # it begins
+    for step in range(1, 50):
         admission.observe(step * LOOK, SLOW, round(working))
+        assert admission.limit is None
         working *= 0.9
-    assert admission.limit is None
 
 
 def test_few_clients_of_a_slow_store_are_no_overload() -> None:
@@ -78,9 +79,11 @@ def test_the_limit_follows_the_delay_and_stops_at_the_least() -> None:
     assert admission.limit == 800
     admission.observe(1.02, TARGET_SECONDS / 2, MANY)
     assert admission.limit == 881
+    admission.observe(1.04, SLOW, MANY)
+    assert admission.limit == 440
     for step in range(20):
         admission.refused_early += 1
-        admission.observe(1.04 + step * LOOK, SLOW, MANY)
+        admission.observe(1.06 + step * LOOK, SLOW, MANY)
     assert admission.limit == MIN_LIMIT
 
 

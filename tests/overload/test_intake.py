@@ -14,6 +14,7 @@ from node.overload.intake import (
     AGE_GROUP_SECONDS,
     BEGUN_PER_TURN,
     BODY_SECONDS,
+    LOOP_PASSES,
     MAX_STORE_CALLS,
     OBSERVE_SECONDS,
     Intake,
@@ -81,10 +82,13 @@ async def test_each_refusal_has_an_id_of_its_own(door: Door) -> None:
 async def test_health_is_always_answered(door: Door) -> None:
     door.overload(limit=0)
     watchers = door.come(3, "/health")
+    assert door.intake.working == 3
     assert door.come()[0].refused
     door.now += 2 * MAX_QUEUE_SECONDS
     await eventually(lambda: len(door.begun) == 3)
     assert set(door.begun) == set(watchers)
+    door.end.set()
+    await eventually(lambda: door.intake.working == 0)
 
 
 async def test_a_protocol_has_errors_of_its_own(door: Door) -> None:
@@ -129,6 +133,29 @@ async def test_a_request_whose_body_is_late_is_begun_once(door: Door) -> None:
     assert door.begun == [slow, next_one]
 
 
+async def test_the_time_that_a_body_takes_is_its_senders(door: Door) -> None:
+    [slow], [other] = door.come(body_is_late=True), door.come()
+    door.overload(limit=2)
+    assert door.come()[0].refused
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: door.begun == [slow])
+    assert other.refused
+
+
+async def test_who_is_refused_late_is_not_waited_for(door: Door) -> None:
+    door.store = (MAX_STORE_CALLS, 0)
+    [slow] = door.come(body_is_late=True)
+    door.now += BODY_SECONDS
+    looked = door.asked
+    await eventually(lambda: door.asked > looked)  # it is queued without its body
+    door.overload(limit=1)
+    assert door.come()[0].refused
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: slow.refused)
+    assert slow.proto.body
+    assert slow.proto.body.cancelled()
+
+
 async def test_no_body_is_requested_where_there_is_none_or_it_is_sent_on_demand_or_refused(door: Door) -> None:
     get, careful = Watcher(method="GET"), Watcher()
     careful.scope["headers"].append((b"expect", b"100-Continue"))
@@ -151,6 +178,14 @@ async def test_during_overload_queued_requests_that_waited_too_long_are_refused_
     assert all(watcher.refused for watcher in waiting)
     assert door.begun == []
     assert door.admission.refused_late == 3
+
+
+async def test_who_waited_too_long_is_served_if_nobody_else_comes(door: Door) -> None:
+    waiting = door.come(3)
+    door.overload(limit=3)
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: door.begun == waiting[::-1])
+    assert door.admission.refused == 0
 
 
 async def test_a_burst_is_served_whole_newest_first_once_it_is_late(door: Door) -> None:
@@ -217,6 +252,38 @@ async def test_a_store_that_does_not_answer_counts_as_delay(door: Door) -> None:
         looked = door.asked
         await eventually(lambda looked=looked: door.asked > looked)
     assert door.come()[0].refused
+
+
+async def seen_later(door: Door, seconds: float) -> float:
+    """The delay that is observed when so much time has passed since the last observation."""
+    looked, known = door.asked, len(door.admission.delays)
+    await eventually(lambda: door.asked > looked)
+    door.now += OBSERVE_SECONDS + seconds
+    await eventually(lambda: len(door.admission.delays) > known)
+    return door.admission.delays[known]
+
+
+async def test_delay_is_that_of_the_loop_three_times_over(door: Door) -> None:
+    assert await seen_later(door, 1.0) == pytest.approx(LOOP_PASSES)
+
+
+async def test_time_in_the_queue_is_delay(door: Door) -> None:
+    door.store = (MAX_STORE_CALLS, 0)
+    door.come()
+    in_queue = without_reply = OBSERVE_SECONDS + 1.0
+    assert await seen_later(door, 1.0) == pytest.approx(LOOP_PASSES + in_queue + without_reply)
+
+
+async def test_calls_under_way_and_those_that_end_tell_how_long_a_call_takes(door: Door) -> None:
+    for ended in (5, 10):
+        door.store = (10, ended - 5)
+        looked = door.asked
+        await eventually(lambda looked=looked: door.asked > looked)
+        door.store = (10, ended)
+        door.now += OBSERVE_SECONDS
+        known = len(door.admission.delays)
+        await eventually(lambda known=known: len(door.admission.delays) > known)
+        assert door.admission.delays[known] == pytest.approx(OBSERVE_SECONDS * 10 / 5)
 
 
 def test_granian_has_the_scheduler_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from node.board.model import ThreadStatus
-from node.board.store import LISTS
+from node.board.retention import ThreadRetention
+from node.board.store import LISTS, BoardStore
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
-from node.store import keys
+from node.store import ids, keys
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
@@ -389,3 +390,12 @@ async def test_a_message_task_is_kept_as_long_as_the_setting_says(node: NodeUnde
     sent = await node.client.post("/api/v1/message:send", json={"message": message})
     left: Any = await node.store.command("PTTL", keys.task(sent.json()["task"]["id"]))
     assert 29.9 * DAY_MS < left <= 30 * DAY_MS
+
+
+async def test_any_number_of_old_threads_is_removed_where_few_calls_may_be_under_way(node: NodeUnderTest) -> None:
+    old = [ids.new_id() for _ in range(node.store.max_in_flight + 1)]
+    for each in old:
+        await node.store.command("HSET", keys.thread(each), "source", "board", "created_at", OLD, "status", "open")
+    board = BoardStore(node.store, 60)
+    await board.project(old)
+    assert await ThreadRetention(board, NOW - OLD, 0).handle(old, NOW) == len(old)

@@ -58,6 +58,7 @@ def test_a_key_verifies_its_own_signatures_of_64_bytes_only():
     assert not PUBLIC.verifies(b"massage", signature)
     assert not PUBLIC.verifies(b"message", signature[:-1])
     assert not PUBLIC.verifies(b"message", signature + b"\0")
+    assert not PUBLIC.verifies(b"message", KEY.sign(b"a message").signature + b"a ")
 
 
 @pytest.mark.parametrize("raw", [bytes([1]) + bytes(31), bytes(32), b"\xff" * 32])

@@ -11,7 +11,7 @@ import pytest
 from node.sign.proof import MAX_SIGNED_BODY, Proof, ProofInvalid, proof_of, rebuild_base, verify_proof
 from node.sign.signature_base import signature_base
 from node.sign.verification import Verified
-from tests.sign.signing import BODY, KEY, NOW, PUBLIC, Signed, sign
+from tests.sign.signing import BODY, COVERED, KEY, NOW, PUBLIC, Signed, sign
 
 SHOWN = ("title", "body", "author")
 
@@ -29,6 +29,12 @@ def test_a_stored_proof_is_verified_by_whoever_reads_the_record():
     assert proven.created == NOW - 5
     assert proven.target == "node.example/api/v1/board"
     assert proven.content == json.loads(BODY)
+
+
+def test_a_proof_by_the_target_uri_says_where_it_was_sent():
+    outcome = sign((*COVERED, "@target-uri")).judged()
+    assert isinstance(outcome, Verified)
+    assert verify_proof(proof_of(outcome, BODY, SHOWN)).target == "https://node.example/api/v1/board"
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,15 @@ import pytest
 from nacl.signing import SigningKey
 
 from node.sign.digest import content_digest
-from node.sign.fields import Malformed
+from node.sign.fields import MAX_FIELD, Malformed
+from node.sign.keys import PublicKey
 from node.sign.request import REPLAY_SECONDS
 from node.sign.signature_base import Origin, signature_base
 from node.sign.verification import InvalidSignature, Verified
 from tests.sign.signing import BODY, COVERED, HWK, KEY, NOW, PUBLIC, Signed, sign
 
 OTHER = SigningKey(bytes(range(32)))
+OTHER_PUBLIC = PublicKey(bytes(OTHER.verify_key))
 WITHOUT_KEY = tuple(name for name in COVERED if name != "signature-key")
 DID = f';created=1767225600;keyid="{PUBLIC.did}"'
 SHA_512 = f"sha-512=:{b64encode(hashlib.sha512(BODY).digest()).decode()}:"
@@ -34,14 +36,30 @@ def beside_web_bot_auth(signed: Signed) -> Signed:
     )
 
 
-def twice_signed(second_key: SigningKey) -> Signed:
+def beside_a_foreign_tag() -> Signed:
+    """With a second signature, for another service, whose key is in the request, too."""
+    ours = sign(signature_key=f"sig={HWK}, theirs={HWK}")
+    theirs = 'theirs=("@method");created=1;tag="theirs"'
+    return ours.with_header("signature-input", f"{ours.headers['signature-input']}, {theirs}")
+
+
+def twice_signed(second_key: SigningKey, did: str = DID) -> Signed:
     """By an inline key and by a did:key."""
     first = sign()
-    second = sign(WITHOUT_KEY, DID, label="also", signature_key=None, key=second_key)
+    second = sign(WITHOUT_KEY, did, label="also", signature_key=None, key=second_key)
     return first.with_header(
         "signature-input", f"{first.headers['signature-input']}, {second.headers['signature-input']}"
     ).with_header("signature", f"{first.headers['signature']}, {second.headers['signature']}")
 
+
+def covering(count: int) -> Signed:
+    """With so many components, all of which are there."""
+    names = [f"x-{n}" for n in range(count - len(COVERED))]
+    return sign((*COVERED, *names), extra=dict.fromkeys(names, "a"))
+
+
+SIGNED = sign()
+INPUT_BYTES = len(sign(params=';created=1767225600;keyid=""').headers["signature-input"])
 
 VERIFIED = {
     "the draft's -07, without alg in the key": sign(signature_key=f"sig={HWK}".replace('alg="Ed25519";', "")),
@@ -65,7 +83,16 @@ VERIFIED = {
     "our tag": sign(params=';created=1767225600;tag="relay-node"'),
     "blanks where the syntax allows them": respaced(sign()),
     "a foreign signature beside ours": beside_web_bot_auth(sign()),
+    "a signature for another service beside ours, and the keys of both": beside_a_foreign_tag(),
     "two signatures for us": twice_signed(second_key=KEY),
+    "two signatures for us, the second by another key": twice_signed(OTHER, DID.replace(PUBLIC.did, OTHER_PUBLIC.did)),
+    "sixteen components": covering(16),
+    "four labels": SIGNED.with_header(
+        "signature-input",
+        ", ".join([*(f'a{i}=("@method");created=1' for i in range(3)), SIGNED.headers["signature-input"]]),
+    ),
+    "a Signature-Input of 4 KiB": sign(params=f';created=1767225600;keyid="{"k" * (MAX_FIELD - INPUT_BYTES)}"'),
+    "a covered header of 4 KiB": sign((*COVERED, "x-long"), extra={"x-long": "a" * MAX_FIELD}),
 }
 
 UNVERIFIED = {
@@ -79,9 +106,9 @@ UNVERIFIED = {
     "no key at all": sign(WITHOUT_KEY, signature_key=None),
     "a key to fetch": sign(signature_key='sig=jwks_uri;id="https://agent.example";dwk="x";kid="1"'),
     "a key in a token": sign(signature_key='sig=jwt;jwt="eyJhbGciOi"'),
+    "a key in a token beside a did:key": sign(params=DID, signature_key='sig=jwt;jwt="eyJhbGciOi"'),
 }
 
-SIGNED = sign()
 FORGED = Signed(
     headers={
         **SIGNED.headers,
@@ -148,6 +175,7 @@ INVALID = {
     "expires as a string": (sign(params=';created=1767225600;expires="1767225900"'), "invalid_input"),
     "an empty nonce": (sign(params=';created=1767225600;nonce=""'), "invalid_input"),
     "a nonce too long": (sign(params=f';created=1767225600;nonce="{"n" * 129}"'), "invalid_input"),
+    "a keyid as a token": (sign(params=";created=1767225600;keyid=me"), "invalid_input"),
     "a nonce as bytes": (sign(params=";created=1767225600;nonce=:AAAA:"), "invalid_input"),
     "a tag as a token": (sign(params=";created=1767225600;tag=relay-node"), "invalid_input"),
     "a parameter twice": (sign(params=";created=1767225600;created=1767225600"), "invalid_input"),
@@ -190,13 +218,19 @@ INVALID = {
     ),
     "a covered header that is not there": (sign((*COVERED, "date")), "invalid_input"),
     "a covered header that is not ASCII": (sign((*COVERED, "x-name"), extra={"x-name": "Zo\xeb"}), "invalid_input"),
-    "seventeen components": (sign((*COVERED, *(f"x-{i}" for i in range(11)))), "invalid_input"),
+    "seventeen components": (covering(17), "invalid_input"),
     "five labels": (
         SIGNED.with_header("signature-input", ", ".join(f'a{i}=("@method");created=1' for i in range(5))),
         "invalid_input",
     ),
-    "a Signature-Input over 4 KiB": (sign(params=f';created=1767225600;keyid="{"k" * 4096}"'), "invalid_input"),
-    "a covered header over 4 KiB": (sign((*COVERED, "x-long"), extra={"x-long": "a" * 4097}), "invalid_input"),
+    "a Signature-Input over 4 KiB": (
+        sign(params=f';created=1767225600;keyid="{"k" * (MAX_FIELD - INPUT_BYTES + 1)}"'),
+        "invalid_input",
+    ),
+    "a covered header over 4 KiB": (
+        sign((*COVERED, "x-long"), extra={"x-long": "a" * (MAX_FIELD + 1)}),
+        "invalid_input",
+    ),
     "a Signature-Input that cannot be read": (SIGNED.with_header("signature-input", "sig=("), "invalid_input"),
     "a Signature-Input that is no list": (SIGNED.with_header("signature-input", "sig=1"), "invalid_input"),
     "a label twice": (
@@ -254,10 +288,12 @@ def test_a_header_sent_on_two_lines_is_covered_as_one_joined_by_a_comma():
     assert isinstance(replace(signed, more_lines=lines).judged(), Verified)
 
 
-@pytest.mark.parametrize("seen", ["/relay/api/v1/board", "/api/v1/board"])
-def test_under_a_path_prefix_a_signature_fits_whether_or_not_the_proxy_strips_it(seen: str):
-    signed = sign((*COVERED, "@target-uri"), request=Signed(path="/relay/api/v1/board"))
-    origin = Origin.parse("https://node.example/relay/")
+@pytest.mark.parametrize("prefix", ["/relay", "/a"])
+@pytest.mark.parametrize("is_stripped", [False, True])
+def test_under_a_path_prefix_a_signature_fits_whether_or_not_the_proxy_strips_it(prefix: str, *, is_stripped: bool):
+    signed = sign((*COVERED, "@target-uri"), request=Signed(path=f"{prefix}/api/v1/board"))
+    seen = "/api/v1/board" if is_stripped else signed.path
+    origin = Origin.parse(f"https://node.example{prefix}/")
     assert isinstance(replace(signed, path=seen).judged(origin=origin), Verified)
 
 
@@ -289,6 +325,8 @@ def test_the_replay_id_is_the_nonce_of_a_key_or_else_the_signature_itself():
     assert replay_id(sign()) != replay_id(sign(request=Signed(body=b"{}")))
     other = sign(WITHOUT_KEY, nonce + f';keyid="{PUBLIC.did}"', signature_key=None)
     assert replay_id(other) == replay_id(sign(params=nonce))
+    named = nonce + f';keyid="{OTHER_PUBLIC.did}"'
+    assert replay_id(sign(WITHOUT_KEY, named, signature_key=None, key=OTHER)) != replay_id(other)
 
 
 def test_a_used_signature_is_remembered_until_it_is_out_of_time():

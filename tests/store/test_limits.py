@@ -81,6 +81,15 @@ async def test_of_two_requests_in_one_millisecond_one_is_refunded() -> None:
         assert (await limits.take("claim", CLIENT, LIMIT)).remaining == LIMIT.count - 2
 
 
+async def test_bytes_of_any_number_of_clients_are_counted_where_few_calls_may_be_under_way(
+    redis_server: RedisServer, open_store: Opener
+) -> None:
+    limits = LimitStore(await open_store(redis_server.url, max_in_flight=16))
+    uses = [Use(f"203.0.113.{n}", 2, 0) for n in range(17)]
+    assert await limits.take_bytes(uses, 2) == [None] * 17
+    assert all(await limits.take_bytes(uses, 2))
+
+
 async def test_a_request_is_refunded_when_memory_is_full(redis_server: RedisServer, open_store: Opener) -> None:
     limits = LimitStore(await open_store(redis_server.url))
     taken = await limits.take("claim", CLIENT, LIMIT)

@@ -26,8 +26,10 @@ class MadeUpList(OfferFeed):
     def __init__(self, store: Store) -> None:
         super().__init__(store)
         self.offers: list[Offer] = []
+        self.views = 0
 
     async def count(self) -> int:
+        self.views += 1
         return len(self.offers)
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
@@ -58,7 +60,7 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     offers kept the process from everything else for half of each second."""
     monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     monkeypatch.setattr("node.tasks.matching.COMPARED_AT_ONCE", AT_ONCE)
-    feed, compared, turn, looked = MadeUpList(node.store), Counter[int](), 0, 0
+    feed, compared, turn, have_looked = MadeUpList(node.store), Counter[int](), 0, 0
     fits = Wanted.fits
 
     def counted(wanted: Wanted, offer: Offer) -> bool:
@@ -72,13 +74,13 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
             await asyncio.sleep(0)
 
     async def wait() -> None:
-        nonlocal looked
+        nonlocal have_looked
         async with matching.waiter(Wanted(frozenset({"writing"}))) as (waiter, _):
-            looked += 1
+            have_looked += 1
             assert await waiter.next(60) is None
 
     async def all_wait() -> bool:
-        return looked == WORKERS
+        return have_looked == WORKERS  # at the empty list
 
     async def all_is_compared() -> bool:
         return compared.total() == OFFERS * (WORKERS + 1) + OFFERS
@@ -127,4 +129,109 @@ async def test_a_view_that_fails_once_nobody_waits_for_it_any_more_is_no_error_i
         await wait()  # it has a view of its own, and nobody knows the one before any more
     gc.collect()
     assert said == []
+
+
+ANYTHING = Wanted(frozenset())
+PATIENCE = 20.0
+
+
+class Broken(OfferFeed):
+    """The feed cannot be read for so many times."""
+
+    failures = 0
+
+    async def after(self, entry: str) -> list[tuple[str, Offer]]:
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("gone for a moment")
+        return await super().after(entry)
+
+
+async def test_who_waits_while_redis_is_out_of_reach_is_given_what_came_meanwhile(node: NodeUnderTest) -> None:
+    feed = Broken(node.store)
+    matching = Matching(feed)
+    async with matching.waiter(ANYTHING) as (waiter, _):
+        feed.failures = 1
+        await node.store.run(told_of("t1", 1, 100))
+        offer = await waiter.next(PATIENCE)
+        assert offer
+        assert offer.id == "t1"
+        matching.more_for(waiter)
+    await matching.close()
+
+
+class Held(MadeUpList):
+    """The list is read once a test lets it."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.is_asked, self.is_free = asyncio.Event(), asyncio.Event()
+
+    async def count(self) -> int:
+        self.is_asked.set()
+        await self.is_free.wait()
+        return await super().count()
+
+
+async def test_who_goes_away_takes_the_list_from_nobody_who_waits_for_it(node: NodeUnderTest) -> None:
+    feed = Held(node.store)
+    feed.offers = [Offer("t1", "desk", frozenset())]
+    matching = Matching(feed)
+
+    async def first_offer() -> Offer | None:
+        async with matching.waiter(ANYTHING) as (waiter, _):
+            return await waiter.next(PATIENCE)
+
+    impatient, patient = (asyncio.create_task(first_offer()) for _ in range(2))
+    await feed.is_asked.wait()
+    impatient.cancel()
+    await asyncio.wait((impatient,))
+    feed.is_free.set()
+    assert await patient == feed.offers[0]
+    await matching.close()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1000.0])
+async def test_what_was_handed_out_is_for_a_while_not_taken_from_the_list_again(
+    node: NodeUnderTest, monkeypatch: MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    monkeypatch.setattr("node.tasks.matching.HANDED_SECONDS", seconds)
+    feed = MadeUpList(node.store)
+    feed.offers = [Offer("t1", "desk", frozenset())]
+    matching = Matching(feed)
+    async with matching.waiter(ANYTHING) as (first, _):
+        assert await first.next(PATIENCE) == feed.offers[0]
+        matching.more_for(first)  # another process was faster
+        async with matching.waiter(ANYTHING) as (second, _):
+            given = [await each.next(0) for each in (first, second)]
+            assert list(filter(None, given)) == ([] if seconds else feed.offers)
+    await matching.close()
+
+
+async def test_an_offer_that_a_worker_has_not_taken_yet_is_not_lost_to_the_next_one(node: NodeUnderTest) -> None:
+    feed = MadeUpList(node.store)
+    feed.offers = [Offer(f"t{number}", "desk", frozenset()) for number in range(2)]
+    matching = Matching(feed)
+    async with matching.waiter(ANYTHING) as (waiter, _):
+        given: set[str] = set()
+        for _ in feed.offers:
+            matching.more_for(waiter)
+            offer = await waiter.next(0)
+            assert offer
+            given.add(offer.id)
+        matching.more_for(waiter)
+        assert given == {"t0", "t1"}
+    await matching.close()
+
+
+async def test_workers_that_come_one_after_the_other_share_a_view_of_the_list(
+    node: NodeUnderTest, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 1000.0)
+    feed = MadeUpList(node.store)
+    matching = Matching(feed)
+    for _ in range(3):
+        async with matching.waiter(ANYTHING):
+            assert feed.views == 1
     await matching.close()

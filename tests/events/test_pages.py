@@ -1,0 +1,95 @@
+"""What a page of events says of those behind it, and what is left of it when it was answered."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from node.events.feed import FeedCopier
+from node.events.source import cursor_of
+from node.store import ids, keys
+from node.store.decoding import entry_id, fields_of
+from node.store.outbox import Event
+from tests.events.test_events_api import ENGLISH, page, post
+from tests.support.node_under_test import NodeUnderTest, until
+
+OFFER = {"publisher_id": "desk", "title": "Count the apples in this picture"}
+
+
+async def copy(node: NodeUnderTest) -> None:
+    """Copy all that has happened to the feed in one step, as a worker that was away does."""
+    found: list[Event] = []
+    for partition in range(ids.PARTITIONS):
+        entries = await node.store.command("XRANGE", keys.events(partition), "-", "+")
+        for entry, flat in cast("list[tuple[bytes, list[bytes]]]", entries):
+            fields = fields_of(flat)
+            found.append(Event(entry.decode(), partition, fields[b"type"].decode(), fields[b"id"].decode(), {}))
+    await FeedCopier(node.store, 1000).handle([max(found, key=lambda event: entry_id(event.id))])
+
+
+async def refused(node: NodeUnderTest, topic: str, cursor: str) -> str:
+    """Where it goes on for who was away for too long."""
+    answer = await node.client.get("/api/v1/events", params={"topic": topic, "cursor": cursor})
+    assert (answer.status_code, answer.headers["x-error-code"]) == (410, "cursor.too_old")
+    return answer.headers["oldest-cursor"]
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+async def test_who_waits_gets_as_many_as_it_wants_of_those_that_come_together(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr("node.events.broadcast.POLL_SECONDS", 1000.0)
+    threads = [(await post(node, "/api/v1/board", ENGLISH))["id"] for _ in range(2)]
+    waiting = asyncio.create_task(page(node, "board", wait=20, limit=limit))
+    await node.listened_to(keys.FEED)
+    await copy(node)
+    first = await waiting
+    rest = await page(node, "board", cursor=first["cursor"])
+    assert (len(first["events"]), first["has_more"]) == (limit, limit < 2)
+    assert [event["data"]["id"] for event in first["events"] + rest["events"]] == threads
+
+    async def nobody_listens() -> bool:
+        return await node.store.command("PUBSUB", "SHARDNUMSUB", keys.FEED) == [keys.FEED.encode(), 0]
+
+    await until(nobody_listens)
+
+
+async def test_a_page_of_some_types_says_that_more_of_them_follow(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = await post(node, "/api/v1/board", ENGLISH)
+    for number in range(2):
+        await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": f"I can do it, says agent {number}."})
+    await copy(node)
+    wanted: dict[str, Any] = {"types": "reply.added", "limit": 1}
+    first = await page(node, "board", cursor="earliest", **wanted)
+    second = await page(node, "board", cursor=first["cursor"], **wanted)
+    assert [got["events"][0]["data"]["seq"] for got in (first, second)] == [1, 2]
+    assert first["has_more"]
+    assert not (await page(node, "board", cursor=second["cursor"], **wanted))["has_more"]
+    monkeypatch.setattr("node.events.sources.SCANNED_AT_ONCE", 1)
+    looked = await page(node, "board", cursor="earliest", **wanted)
+    assert (looked["events"], looked["has_more"]) == ([], True)
+
+
+async def test_a_page_of_a_contract_says_that_more_changes_follow(node: NodeUnderTest) -> None:
+    task = await post(node, "/api/v1/tasks", OFFER)
+    await post(node, f"/api/v1/tasks/{task['id']}/claim", {"assignee_id": "agent"})
+    topic = f"task:{task['id']}"
+    first = await page(node, topic, cursor="earliest", limit=1)
+    rest = await page(node, topic, cursor=first["cursor"], limit=1)
+    assert [got["events"][0]["type"] for got in (first, rest)] == ["task.offered", "task.claimed"]
+    assert (first["has_more"], rest["has_more"]) == (True, False)
+    assert await refused(node, topic, cursor_of(topic, (0, 3))) == cursor_of(topic, (0, 0))
+
+
+async def test_who_has_seen_lines_that_a_failover_lost_goes_on_from_those_that_are_there(node: NodeUnderTest) -> None:
+    session = (await post(node, "/api/v1/sessions", {}))["session_id"]
+    topic, path = f"session:{session}", f"/api/v1/sessions/{session}/messages"
+    for number in range(2):
+        await post(node, path, {"body": f"line {number}"})
+    seen = await page(node, topic)
+    await node.store.command("DEL", keys.lines(session))
+    there = await refused(node, topic, seen["cursor"])
+    await post(node, path, {"body": "line again"})
+    assert [event["data"]["seq"] for event in (await page(node, topic, cursor=there))["events"]] == [1]
