@@ -45,7 +45,9 @@ def call(
     node: NodeProcess, method: str, path: str, body: object = None, *, client: str = "127.0.0.1", **headers: str
 ) -> Answered:
     """One request on a connection of its own. Raises OSError, HTTPException."""
-    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=2 * PATIENCE, source_address=(client, 0))
+    # A port that is bound is taken for a minute after its connection, and tens of thousands would take all.
+    source = None if client == "127.0.0.1" else (client, 0)
+    link = http.client.HTTPConnection("127.0.0.1", node.port, timeout=2 * PATIENCE, source_address=source)
     try:
         sent = None if body is None else json.dumps(body)
         lines = {name.replace("_", "-"): value for name, value in headers.items()}
