@@ -10,6 +10,7 @@ from typing import Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
+import structlog
 
 from node.callbacks.owners import publisher_of_url
 from node.store import Store, keys
@@ -18,6 +19,8 @@ from node.store.decoding import fields_of
 from node.store.due import take_due
 from node.store.partition_schedule import PartitionSchedule
 from node.store.steps import Key, Rest, step
+
+log = structlog.get_logger()
 
 HIDDEN_MS = 30_000
 """How long a callback that was taken is not due: three times as long as an attempt may last."""
@@ -173,7 +176,8 @@ class CallbackQueue:
         replies = await bulk_reachable(self._store, [("HGETALL", keys.callback(*each)) for each in taken])
         rows = [(*each, fields_of(reply)) for each, reply in reached(taken, replies)]
         # Without `attempt` it is over: it was settled after its worker had been too slow.
-        return [_callback(*row) for row in rows if b"attempt" in row[-1]]
+        read = [_read(*row) for row in rows if b"attempt" in row[-1]]
+        return [callback for callback in read if callback]
 
     async def settle(self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "") -> None:
         """Record how an attempt ended. Safe to repeat. Raises StoreUnavailable."""
@@ -257,6 +261,17 @@ def _entity(callback: Callback) -> Key:
             return keys.inbox(address)
         case _:
             return keys.thread(str(callback.data["thread_id"]))
+
+
+def _read(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback | None:
+    """A callback that was taken; None if it cannot be read. The others that were taken do not wait for it, and it is
+    due again by itself: another version of the node may read it.
+    """
+    try:
+        return _callback(partition, name, fields)
+    except Exception:
+        log.exception("callback not read", partition=partition, callback=name)
+        return None
 
 
 def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback:

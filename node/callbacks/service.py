@@ -153,9 +153,9 @@ class Deliverer:
     async def _attempt(self, callback: Callback) -> None:
         """Attempt a callback, and settle it. Whatever goes wrong with it does not affect the others.
 
-        If Redis is out of reach, nothing is done: the callback becomes due again by itself.
+        If it cannot be settled, for one because Redis is out of reach, it becomes due again by itself.
         """
-        with suppress(StoreUnavailable):
+        try:
             try:
                 await self._deliver(callback)
             except StoreUnavailable:
@@ -163,6 +163,10 @@ class Deliverer:
             except Exception:
                 log.exception("callback not sent", webhook_id=callback.id, type=callback.type)
                 await self._retry(callback, Retry("an error of the node, see its log"))
+        except StoreUnavailable:
+            pass  # the connection logs it
+        except Exception:
+            log.exception("callback not settled", webhook_id=callback.id, type=callback.type)
 
     async def _deliver(self, callback: Callback) -> None:
         try:

@@ -188,10 +188,15 @@ class FeedStore:
 
 
 def _copy(at: int, flat: list[bytes]) -> tuple[str | bytes | int, ...]:
-    """The entry of the feed for an event of that time (ms); nothing for one that is not public."""
+    """The entry of the feed for an event of that time (ms); nothing for one that is not public.
+
+    Nothing either for what is no event: each copy is of all outboxes, and would fail for ever. The readers of that
+    outbox log it (`outbox`).
+    """
     fields = fields_of(flat)
-    kind = TYPES.get(fields[b"type"].decode())
-    return (kind, fields[b"id"], fields.get(b"seq", b"0"), at) if kind else ()
+    kind, entity = TYPES.get(fields.get(b"type", b"").decode(errors="replace")), fields.get(b"id")
+    seq = fields.get(b"seq", b"0")
+    return (kind, entity, seq, at) if kind and entity and seq.isdigit() else ()
 
 
 def _entry(entry: bytes, flat: list[bytes]) -> FeedEntry:

@@ -117,8 +117,17 @@ class Retention:
                     await self._store.command("XTRIM", trim.key, "MINID", oldest)
 
     async def _handle(self, rule: Rule, cursor: TimeCursor, members: Sequence[str], now: int) -> int:
+        """Handle members: together, and if that fails, one by one, so that one that cannot be handled keeps no other.
+        It is met again when the list is read from its beginning."""
+        if not members:
+            return 0
         try:
-            return await rule.handle(members, now) if members else 0
+            return await rule.handle(members, now)
         except StoreUnavailable:
             cursor.restart()  # the members just passed have not been handled
             raise
+        except Exception:
+            if len(members) == 1:
+                log.exception("retention failed", rule=rule.name, member=members[0])
+                return 0
+        return sum([await self._handle(rule, cursor, [member], now) for member in members])

@@ -114,6 +114,13 @@ async def test_a_redriven_callback_leaves_a_newer_one_alone(node: NodeUnderTest,
     assert {each["id"] for each in pending} == {"msg_1", "msg_2"}
 
 
+async def test_a_callback_that_cannot_be_read_is_shown_by_its_name(node: NodeUnderTest, admin: Admin) -> None:
+    await node.store.command("HSET", keys.callback(3, "torn"), "attempt", 0)
+    await node.store.command("ZADD", keys.callbacks_due(3), 1, "torn")
+    pending = (await admin("callbacks", "pending", "--json")).data["callbacks"]
+    assert [(each["id"], each["type"], each["url"]) for each in pending] == [("torn", "-", "-")]
+
+
 async def test_dead_callbacks_are_dropped(node: NodeUnderTest, admin: Admin) -> None:
     await given_up(node, "msg_1", 3)
     assert (await admin("callbacks", "drop", "msg_9")).status == 1

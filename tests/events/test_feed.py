@@ -109,3 +109,14 @@ async def test_a_cursor_is_too_old_as_soon_as_something_after_it_is_gone(node: N
         with pytest.raises(CursorTooOld) as too_old:
             await feed.read(position, 1)
         assert too_old.value.oldest == oldest
+
+
+async def test_an_entry_that_is_no_event_holds_up_no_outbox(node: NodeUnderTest) -> None:
+    """Each copy is of all outboxes, so one that could not be read would end the feed."""
+    copier, feed = FeedCopier(node.store, 100_000), FeedStore(node.store)
+    for torn in (("id", ids.new_id(17)), ("type", "thread.posted"), ("type", b"\xff", "id", "x")):
+        await node.store.command("XADD", keys.events(17), "*", *torn)
+    await node.store.command("XADD", keys.events(17), "*", "type", "reply.posted", "id", "x", "seq", "last")
+    (event,) = await written(node.store, 5, ["thread.posted"])
+    await copier.handle([event])
+    assert ("thread.posted", event.entity) in await everything(feed)

@@ -29,14 +29,8 @@ NOW = 1_800_000_000_000
 OLD = 1_000_000  # ms: in 1970
 REASON = "Two pages, please."
 TIMES = (
-    b"created_at",
-    b"claimed_at",
-    b"updated_at",
-    b"submitted_at",
-    b"completed_at",
-    b"canceled_at",
-    b"expired_at",
-    b"failed_at",
+    *(b"created_at", b"claimed_at", b"updated_at", b"submitted_at"),
+    *(b"completed_at", b"canceled_at", b"expired_at", b"failed_at"),
 )
 """Fields of a contract."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from node.retention.sweep import Retention, Rule
 from node.store import StoreUnavailable, keys
@@ -42,4 +43,25 @@ async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypat
     assert await retention.look(20) == 2
     assert await retention.look(20) == 5
     assert handled == [*names[:4], *names]
+    await node.store.command("DEL", keys.OPEN_THREADS)
+
+
+async def test_one_that_cannot_be_handled_keeps_no_other(node: NodeUnderTest) -> None:
+    """Those read together with it would otherwise be passed over, at every look anew."""
+    names = [f"t{number}" for number in range(5)]
+    for name in names:
+        await node.store.command("ZADD", keys.OPEN_THREADS, 1, name)
+    handled: list[str] = []
+
+    async def handle(members: Sequence[str], now: int) -> int:
+        if "t2" in members:
+            raise ValueError("of a later version")
+        handled.extend(members)
+        return len(members)
+
+    retention = Retention(node.store, [Rule("test", keys.OPEN_THREADS, 1, handle)], [])
+    with capture_logs() as logs:
+        assert await retention.look(20) == 4
+    assert handled == ["t0", "t1", "t3", "t4"]
+    assert [(line["rule"], line["member"]) for line in logs if line["event"] == "retention failed"] == [("test", "t2")]
     await node.store.command("DEL", keys.OPEN_THREADS)

@@ -1,9 +1,21 @@
 """What a worker goes on doing, whatever becomes of one of its tasks."""
 
+from typing import Any
+
+import pytest
+
 from node.common import counters
+from node.sign.node_key import NodeKey
 from node.store import ids, keys
-from tests.support.node_under_test import NodeUnderTest, until
+from node.store.decoding import flat_of
+from tests.callbacks.receiver import Receiver
+from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 from tests.tasks.calls import offered
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"callback_allow_private": True, "embedding_model": "none"}
 
 
 async def test_a_contract_that_cannot_be_read_stops_nothing_but_what_looks_at_it(node: NodeUnderTest) -> None:
@@ -32,3 +44,22 @@ async def test_a_contract_that_cannot_be_read_stops_nothing_but_what_looks_at_it
 
 async def _make_due(node: NodeUnderTest, task_id: str) -> None:
     await node.store.command("ZADD", keys.leases(ids.partition_of_id(task_id)), 1, task_id)
+
+
+async def test_a_callback_that_cannot_be_read_or_settled_holds_up_no_other(node: NodeUnderTest) -> None:
+    """The worker ended with what it had taken; all of that was due again at once, and it ended again."""
+    async with Receiver(NodeKey.parse(SIGNING_KEY).public.raw) as receiver:
+        task_id = (await offered(node, callback_url=receiver.url))["id"]
+        await node.client.post(f"/api/v1/tasks/{task_id}/claim", json={"assignee_id": "w"})
+        home = ids.partition_of_id(task_id)
+        due = keys.callbacks_due(home)
+        # What is left of a hash that lost fields, and a message about what only a later version knows.
+        await node.store.command("HSET", keys.callback(home, "torn"), "attempt", 0)
+        later = {"id": "msg_1", "at": 1, "url": receiver.url, "type": "later", "data": '{"later_id":"x"}'}
+        state = {"attempt": 0, "misses": 0, "since": 1}
+        await node.store.command("HSET", keys.callback(home, "later"), *flat_of(later | state))
+        await node.store.command("ZADD", due, 0, "torn", 0, "later")
+        async with node.worker():
+            await receiver.until(1)
+            assert await node.store.command("ZSCORE", due, "torn") is not None
+            assert await node.store.command("ZSCORE", due, "later") is not None

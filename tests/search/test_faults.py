@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import asdict
+from structlog.testing import capture_logs
 
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
-from node.search.index_versions import IndexVersions
+from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing.indexer import Indexer
 from node.search.indexing.queue import Leased, Queue
 from node.search.worker import SearchWorker
 from node.store import StoreUnavailable
+from node.store.decoding import flat_of
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable, until
@@ -87,6 +90,27 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
     assert {thread for thread, _ in await board.vectors()} == set(threads)
     stop.set()
     await working
+
+
+async def test_an_index_version_that_cannot_be_read_ends_no_worker(board: SearchableBoard) -> None:
+    """As one that a later version of the node has begun, which was then taken back."""
+    version = IndexVersion("later", "a model", 1, "flat", 0)
+    await board.store.command("HSET", BOARD_KEYS.current, *flat_of(asdict(version) | {"algorithm": "later"}))
+    thread = await board.post(*BREAD, noted=False)
+    with capture_logs() as logs:
+        async with board.worker(embedding_model="none"):
+            looks = {"search index not looked after", "posts not indexed"}
+            if await board.search_by_memory():
+                looks.add("search index in memory not kept up to date")
+
+            async def each_has_looked() -> bool:
+                return looks <= {line["event"] for line in logs}
+
+            await until(each_has_looked, "every loop of the worker has met it")
+            await board.store.command("DEL", BOARD_KEYS.current)
+            await board.event(thread, "thread.posted")
+            await board.emptied()
+            assert await board.ids("sourdough schedule") == [thread]
 
 
 async def test_what_was_indexed_without_a_model_gets_its_vectors_from_one(

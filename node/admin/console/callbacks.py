@@ -63,12 +63,12 @@ async def _pending(context: CommandContext, given: argparse.Namespace) -> Comman
     due = sorted(due)[: given.limit]
     records = await bulk(store, [("HGETALL", keys.callback(partition, name)) for _, partition, name in due])
     found: list[Pending] = []
-    for (when, _, _), record in zip(due, records, strict=True):
+    for (when, _, called), record in zip(due, records, strict=True):
         fields = {name.decode(): value.decode() for name, value in fields_of(record).items()}
-        if "url" in fields:  # otherwise it has just been delivered
-            attempts = int(fields.get("attempt", 0))
-            which = fields["id"], fields["type"], fields["url"]
-            found.append(Pending(*which, attempts, timestamp(when), fields.get("reason")))
+        if "attempt" in fields:  # otherwise it has just been delivered
+            # One that has lost fields is shown by its name, as the worker logs it ("callback not read").
+            which = fields.get("id", called), fields.get("type", "-"), fields.get("url", "-")
+            found.append(Pending(*which, int(fields["attempt"]), timestamp(when), fields.get("reason")))
     total = await pending_count(store)
     return CommandResult(
         data={"callbacks": found, "total": total},

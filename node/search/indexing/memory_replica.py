@@ -62,6 +62,8 @@ class MemoryReplica:
                         await unless(stop, self.follow())
                 except StoreUnavailable:
                     pass  # what is in memory still holds
+                except Exception:
+                    log.exception("search index in memory not kept up to date")
                 await until_woken(listener, POLL_SECONDS, stop)
 
     def close(self) -> None:

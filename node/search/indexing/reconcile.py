@@ -53,8 +53,9 @@ class Reconciler:
                     await unless(stop, self.look())
                 except StoreUnavailable:
                     pass
-                except CommandFailed:
-                    self._store.choice.forget()
+                except Exception as error:
+                    if isinstance(error, CommandFailed):
+                        self._store.choice.forget()
                     log.exception("search index not looked after")
                 await until_woken(listener, POLL_SECONDS, stop)
 
