@@ -9,7 +9,8 @@ here, and one typed pass reads them all.
 # ruff: noqa: N815
 
 from base64 import b64decode
-from typing import Annotated, Literal
+from contextlib import suppress
+from typing import Annotated, Literal, TypeGuard
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
@@ -29,8 +30,11 @@ ID_LENGTH = 256
 """Characters of an id that a client chooses."""
 
 Name = Annotated[str, Meta(max_length=ID_LENGTH)]
-Number = int | float | str
-"""An integer in any form that ProtoJSON allows."""
+LONGEST_NUMBER = 40
+"""Bytes of the longest number that is read."""
+
+Number = Raw
+"""An integer in any form that ProtoJSON allows. It is read only once, however often a body names it."""
 
 
 class SentPart(msgspec.Struct, gc=False):
@@ -66,8 +70,8 @@ class SentMessage(msgspec.Struct, gc=False):
 class SentConfiguration(msgspec.Struct, gc=False):
     """The members of a configuration that the node looks at."""
 
-    historyLength: Number | None = None
-    history_length: Number | None = None
+    historyLength: Number | UnsetType = UNSET
+    history_length: Number | UnsetType = UNSET
     returnImmediately: bool | None = None
     return_immediately: bool | None = None
     taskPushNotificationConfig: Metadata | None = None
@@ -166,17 +170,22 @@ def message_of(body: bytes) -> ReceivedMessage:
         if push is None:
             push = configuration.task_push_notification_config
         given = configuration.historyLength
-        history_length = _length(configuration.history_length if given is None else given)
+        history_length = _length(given if _is_set(given) else configuration.history_length)
         returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
     _check_metadata(*(part.metadata for part in parts), message.metadata, request.metadata)
     return ReceivedMessage(message, said, history_length, request.metadata or {}, returns_at_once, push)
 
 
-def _length(given: Number | None) -> int | None:
-    length = integer(given)
-    if given is not None and (not isinstance(length, int) or length < 0):
+def _length(given: Number | UnsetType) -> int | None:
+    if not _is_set(given):
+        return None
+    length = None
+    if len(bytes(given)) <= LONGEST_NUMBER:
+        with suppress(msgspec.ValidationError):
+            length = integer(msgspec.json.decode(given, type=int | float | str))
+    if not isinstance(length, int) or length < 0:
         raise _wrong("configuration", "historyLength", msg="Must be an integer of at least 0.")
-    return length if isinstance(length, int) else None
+    return length
 
 
 def _missing(**given: object) -> Invalid:
@@ -209,7 +218,7 @@ def _check_metadata(*given: Metadata | None) -> None:
         decode(msgspec.json.encode(some), object)
 
 
-def _is_set(value: Raw | UnsetType) -> bool:
+def _is_set(value: Raw | UnsetType) -> TypeGuard[Raw]:
     return value is not UNSET and bytes(value) != b"null"
 
 

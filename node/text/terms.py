@@ -45,6 +45,9 @@ _MAY_JOIN = b"-a"
 _PUNCTUATION = re.compile(r"[^a-z0-9]+")
 """Removed after NFKD, which turns ⑴ into (1)."""
 _ACCENTS = re.compile(r"[\u0300-\u036f]+")
+_LONG_GAP = re.compile(r"([^\w\x00-\x7f]{30})[^\w\x00-\x7f]+")
+"""Marks, among others, more in a row than any word has (UAX #15, section 13). NFC sorts those that follow each other,
+in a time that grows with the square of their number; what is left divides words all the same."""
 
 STOP_WORDS = frozenset(
     """
@@ -178,7 +181,7 @@ def _joined(parts: Sequence[str]) -> str:
 
 def _composed(text: str) -> str:
     """With each accent in its letter: one that is a character of its own, as macOS writes it, would divide the word."""
-    return unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", _LONG_GAP.sub(r"\1", text))
 
 
 def _mark(term: str) -> int:

@@ -38,7 +38,8 @@ PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
 T = TypeVar("T")
 Members = Mapping[str, msgspec.Raw]
 
-_PATH = re.compile(r" - at `(key in )?\$(?P<path>.*)`$")
+_PLACE = " - at `"
+_PATH = re.compile(r"(key in )?\$(?P<path>.*)`")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
@@ -134,8 +135,9 @@ def issues_of_query(query: Mapping[str, str], kind: type[msgspec.Struct]) -> lis
 def issue_of(message: str, *where: str | int) -> Issue:
     """An item of `detail` for msgspec's error message: the path in it becomes `loc`, after `where`."""
     loc = list(where)
-    if match := _PATH.search(message):
-        message = message[: match.start()]
+    what, _, place = message.rpartition(_PLACE)  # the last one: those before it may be in a value, any number of times
+    if match := _PATH.fullmatch(place):
+        message = what
         for name, index in _STEP.findall(match["path"]):
             loc.append(int(index) if index.isdigit() else name or index)
     if match := _MISSING.match(message):

@@ -31,6 +31,10 @@ MAX_STRINGS = 20_000
 """Names and texts in a JSON body whose type has no room for so many. Each is matched with its pattern before their list
 is found to be too long: 1 MiB of `"a",` as the skills of a contract took a quarter of a second."""
 
+MAX_EXPONENTS = 1_000
+"""Numbers with an exponent in a JSON body whose type has a part of any kind, which becomes values: a result_schema. One
+such as 1e300 takes 9 µs; 1 MiB of them took 1.5 s before the schema was found to be too long."""
+
 REMEMBERED_QUERIES = 1024
 REMEMBERED_QUERY_BYTES = 128
 """Short queries of lists, which many send alike, are parsed once; only into frozen structs, as requests share them."""
@@ -38,6 +42,8 @@ REMEMBERED_QUERY_BYTES = 128
 _OPENING = b"\x01"
 _BRACKETS = bytes.maketrans(b"[{]}", _OPENING * 2 + b"\0\0")
 """Opening brackets become 1, closing ones 0."""
+_NUMBERS = bytes.maketrans(b"123456789E", b"000000000e")
+"""Each exponent, so translated, begins after 0 with e."""
 _OTHERS = bytes(set(range(256)) - set(b'[{]}"'))
 
 _SURROGATES = re.compile(  # escaped surrogates: a pair; or a lone one, which is in the group
@@ -74,6 +80,8 @@ def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
         _check_shape(body)
     if body.count(b'"') > 2 * MAX_STRINGS and not _holds_any(kind):
         _check_strings(body)
+    if len(body) > 4 * MAX_EXPONENTS and _holds(kind, msgspec.inspect.AnyType):
+        _check_exponents(body)
     try:
         try:
             value: T = _decoder(kind, notes is not None)(text)
@@ -170,24 +178,29 @@ def _decoder(kind: Any, knows_all: bool) -> Callable[[str], Any]:
 @cache
 def _holds_any(kind: Any) -> bool:
     """Whether values of a type may hold JSON of any kind and size."""
-    return kind is object or _has_raw(msgspec.inspect.type_info(kind))
+    return kind is object or _holds(kind, msgspec.inspect.RawType)  # Any is a result_schema, which has 16 KiB at most
 
 
-def _has_raw(kind: msgspec.inspect.Type) -> bool:
-    """Whether a part of the type is Raw. (Any stands only for a result_schema, which has 16 KiB at most.)"""
+@cache
+def _holds(kind: Any, wanted: type[msgspec.inspect.Type]) -> bool:
+    """Whether a part of the type is of the kind that is wanted; `object`, which orjson reads, has no parts."""
+    return kind is not object and _has(msgspec.inspect.type_info(kind), wanted)
+
+
+def _has(kind: msgspec.inspect.Type, wanted: type[msgspec.inspect.Type]) -> bool:
+    if isinstance(kind, wanted):
+        return True
     match kind:
-        case msgspec.inspect.RawType():
-            return True
         case msgspec.inspect.Metadata():
-            return _has_raw(kind.type)
+            return _has(kind.type, wanted)
         case msgspec.inspect.UnionType():
-            return any(map(_has_raw, kind.types))
+            return any(_has(each, wanted) for each in kind.types)
         case msgspec.inspect.CollectionType():
-            return _has_raw(kind.item_type)
+            return _has(kind.item_type, wanted)
         case msgspec.inspect.DictType():
-            return _has_raw(kind.value_type)
+            return _has(kind.value_type, wanted)
         case msgspec.inspect.StructType():
-            return any(_has_raw(field.type) for field in kind.fields)
+            return any(_has(field.type, wanted) for field in kind.fields)
         case _:
             return False
 
@@ -249,6 +262,14 @@ def _check_strings(body: bytes) -> None:
     """Refuse a body of more than MAX_STRINGS before it is parsed. Raises Invalid."""
     if _without_escapes(body).count(b'"') > 2 * MAX_STRINGS:
         raise Invalid.field("body", msg=f"body holds more than {MAX_STRINGS} names and texts", kind="json_invalid")
+
+
+def _check_exponents(body: bytes) -> None:
+    """Refuse a body of more than MAX_EXPONENTS before it is parsed. Raises Invalid."""
+    outside = b"".join(_without_escapes(body).split(b'"')[::2])
+    if outside.translate(_NUMBERS).count(b"0e") > MAX_EXPONENTS:
+        what = f"body holds more than {MAX_EXPONENTS} numbers with an exponent"
+        raise Invalid.field("body", msg=what, kind="json_invalid")
 
 
 def _without_escapes(body: bytes) -> bytes:

@@ -128,6 +128,21 @@ async def test_a_body_of_many_texts_that_its_type_has_no_room_for_is_refused_unr
     assert response.json()["detail"][0]["msg"] == "body holds more than 20000 names and texts"
 
 
+@pytest.mark.parametrize("end", [b"]}}", b"tttttt"])
+async def test_a_contract_of_many_long_numbers_is_refused_unread(node: NodeUnderTest, end: bytes) -> None:
+    """1 MiB of them as a result_schema, which is too long for one, held a process for 1.5 s."""
+    numbers = b",".join([b"1e300"] * 1_001)
+    body = b'{"publisher_id": "p", "title": "Sort a list", "result_schema": {"enum": [' + numbers + end
+    response = await node.client.post("/api/v1/tasks", content=body, headers=JSON)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["msg"] == "body holds more than 1000 numbers with an exponent"
+
+
+async def test_an_exponent_in_a_text_is_none(node: NodeUnderTest) -> None:
+    offer = {"publisher_id": "p", "title": "Sort a list", "description": "Sort what you find: " + "1e3 " * 1_500}
+    assert (await node.client.post("/api/v1/tasks", json=offer)).status_code == 201
+
+
 async def test_where_any_json_is_taken_texts_are_and_quotes_within_a_text_are_none(node: NodeUnderTest) -> None:
     for path, body in (
         ("/api/v1/relay", {"message": "Hello there", "x": ["a"] * 30_000}),
