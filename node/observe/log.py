@@ -28,8 +28,9 @@ MAX_TEXT = 500
 
 _role = "command"
 
-QUOTED = re.compile(r"""(?<!\w)(['"]).+?\1(?!\w)""", re.DOTALL)
-"""A quotation in a message of Python or a library; what it quotes may be a payload."""
+QUOTED = re.compile(r"""(?<!\w)(['"]).+?(?:\1(?!\w)|\Z)""", re.DOTALL)
+"""A quotation in a message of Python or a library; what it quotes may be a payload. One that is not closed goes on to
+the end: to look for the end of each would take a time that grows with the square of their number."""
 
 
 def add_request(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from node import VERSION
-from node.observe.log import MAX_TEXT, formatter
+from node.observe.log import MAX_TEXT, QUOTED, formatter
 from node.web.http import Request, Response
 from node.web.route import Route
 from tests.support.nodes import ROOT
@@ -87,6 +87,10 @@ def test_an_exception_that_ends_a_process_is_a_line_like_any_other() -> None:
     assert (line["event"], line["level"], line["role"]) == ("process failed", "critical", "worker")
     assert line["exception"][0]["exc_type"] == "ValueError"
     assert "secret text" not in json.dumps(line)
+
+
+def test_a_quotation_that_is_not_closed_is_hidden_to_the_end() -> None:
+    assert QUOTED.sub("…", "it's 'a b' and 'c" + " 'd" * 1_000_000) == "it's … and …"
 
 
 def test_a_long_text_is_cut_wherever_it_is() -> None:
