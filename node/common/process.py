@@ -66,7 +66,7 @@ def give_way() -> None:
 def freeze() -> None:
     """Exempt all present objects, such as modules, from garbage collection, so that each collection takes less time.
 
-    Nothing is collected first: that takes 50 ms of a process's start, and finds some hundred kilobytes.
+    Nothing is collected first: that takes 50 ms of a process's start, and finds 1,500 objects of 100,000.
     """
     gc.freeze()
 

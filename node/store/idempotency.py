@@ -28,7 +28,8 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     is_secret: bool = True
     """Whether the key is long enough that only its maker can know it."""
     home: int | None = None
-    """The partition of what the request adds to, such as a thread; None if it may create its entity anywhere."""
+    """The partition where the request writes: that of the thread it adds to, for example, or of its client. None if it
+    may write anywhere: then the key decides."""
 
     @property
     def partition(self) -> int:
@@ -47,7 +48,7 @@ def bound_key(
     """None if the request carries no key.
 
     A key counts for its client; with `name`, which a body may give (`publisher_id`), a secret key counts for that name,
-    whatever address its client has by then. `home`: the partition of what the request adds to.
+    whatever address its client has by then. `home`: the partition where the request writes, if the key does not decide.
     """
     if key is None:
         return None

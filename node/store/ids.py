@@ -117,8 +117,7 @@ def partition_of_id(entity_id: str) -> int:
 
 
 def named_partition(text: str) -> int:
-    """The partition that an id from a request names; that of its hash if it has not the form of an id, and so is that
-    of nothing."""
+    """The partition that an id from a request names. What has not the form of an id is that of nothing: any will do."""
     return partition_of_id(text) if is_id(text) else partition_of(text)
 
 

@@ -17,8 +17,8 @@ def idempotency_key(
 ) -> IdempotencyKey | None:
     """The key in the request's header, or `key` from its body; None without one.
 
-    `name`: whom the key belongs to, if not the client's address. `home`: the partition of what the request adds to.
-    Raises Invalid for an empty or too long key.
+    `name`: whom the key belongs to, if not the client's address. `home`: the partition where the request writes,
+    if the key does not decide. Raises Invalid for an empty or too long key.
     """
     key = key if key is not None else request.header(b"idempotency-key")
     if key is not None and not 1 <= len(key) <= MAX_KEY_LENGTH:

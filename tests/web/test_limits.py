@@ -9,10 +9,12 @@ from httpx2 import Response
 from node.config import Limit, Limits
 from node.sign.digest import content_digest
 from node.store import ids, keys
+from tests.agents.calls import AGENTS, card_of
+from tests.inbox.calls import bearer
 from tests.support.node_under_test import NodeUnderTest
+from tests.web.paths import THREAD, begun
 
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
-THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
 SPANISH = "¿Quién puede ayudarme con esta tabla?"
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
 TASK = {"publisher_id": "desk", "title": "Count the panels"}
@@ -59,8 +61,7 @@ async def counted(node: NodeUnderTest) -> int:
 async def test_an_answer_says_where_the_client_stands_if_the_request_was_counted(
     node: NodeUnderTest, path: str, body: Any, key: str
 ) -> None:
-    thread = (await node.client_at("203.0.113.8").post("/api/v1/board", json=THREAD)).json()
-    path = path.replace("<thread>", thread["id"])
+    path = await begun(node, path)
     headers = {"idempotency-key": key} if key else {}
     for _ in range(2 if key else 1):
         before = await counted(node)
@@ -157,6 +158,7 @@ class TestLastBytes:
             ("/api/v1/sessions", {}),
             ("/api/v1/sessions/<session>/messages", {"body": "a line " * 60}),
             ("/api/v1/artifacts", ARTIFACT),
+            ("/api/v1/artifacts/inline", {"publisher_id": "csv-agent", "media_type": "text/csv", "text": "name,size"}),
             ("/api/v1/inboxes", {}),
             ("/api/v1/inboxes/<inbox>/messages", {"body": "Hello"}),
             ("/api/v1/inboxes/<inbox>/a2a/message:send", MESSAGE | {"configuration": {"returnImmediately": True}}),
@@ -165,28 +167,40 @@ class TestLastBytes:
     )
     async def test_the_answer_is_given_again(self, node: NodeUnderTest, path: str, body: Any) -> None:
         path = await begun(node, path)
-        headers = {"content-digest": content_digest(BYTES)}
-        mine, another = (headers | {"idempotency-key": f"a key that nobody guesses, {which}"} for which in "12")
-        first = await node.client.post(path, json=body, headers=mine)
-        assert first.status_code in (200, 201, 202), first.text
-        count = keys.byte_count(ids.home_of("203.0.113.7"), "203.0.113.7")
-        await node.store.command("SET", count, TOTAL, "PX", 60_000)
-        again = await node.client.post(path, json=body, headers=mine)
-        assert again.status_code == first.status_code, again.text
-        assert again.headers["idempotency-replayed"] == "true"
-        conflict = await node.client.post(path, json=body | {"extra": 1}, headers=mine)
-        assert conflict.status_code in (400, 422)
-        other = await node.client.post(path, json=body, headers=another)
-        assert (other.status_code, other.headers["x-error-code"]) == (429, "quota.bytes")
+        await is_answered_again(node, path, body, {"content-digest": content_digest(BYTES)})
 
 
-async def begun(node: NodeUnderTest, path: str) -> str:
-    """The path, with a thread, a session or an inbox of another client."""
-    other = node.client_at("203.0.113.8")
-    thread = (await other.post("/api/v1/board", json=THREAD)).json()["id"]
-    session = (await other.post("/api/v1/sessions", json={})).json()["session_id"]
-    inbox = (await other.post("/api/v1/inboxes", json={})).json()["address"]
-    return path.replace("<thread>", thread).replace("<session>", session).replace("<inbox>", inbox)
+class TestLastBytesOfAgents:
+    """As above; an agent is charged for what its card may need in the search."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"client_bytes": 25 * TOTAL}
+
+    async def test_the_answer_about_a_url_is_given_again(self, node: NodeUnderTest) -> None:
+        await is_answered_again(node, AGENTS, {"url": "https://agents.example/card.json"}, {}, 25 * TOTAL)
+
+    async def test_the_answer_about_a_card_is_given_again(self, node: NodeUnderTest) -> None:
+        inbox = (await node.client.post("/api/v1/inboxes", json={})).json()
+        await is_answered_again(node, AGENTS, {"card": card_of()}, bearer(inbox["inbox_token"]), 25 * TOTAL)
+
+
+async def is_answered_again(
+    node: NodeUnderTest, path: str, body: dict[str, Any], headers: dict[str, str], total: int = TOTAL
+) -> None:
+    """Whether a request is answered as before once its client has used up its `total`, and no other request is."""
+    mine, another = (headers | {"idempotency-key": f"a key that nobody guesses, {which}"} for which in "12")
+    first = await node.client.post(path, json=body, headers=mine)
+    assert first.status_code in (200, 201, 202), first.text
+    count = keys.byte_count(ids.home_of("203.0.113.7"), "203.0.113.7")
+    await node.store.command("SET", count, total, "PX", 60_000)
+    again = await node.client.post(path, json=body, headers=mine)
+    assert again.status_code == first.status_code, again.text
+    assert again.headers["idempotency-replayed"] == "true"
+    conflict = await node.client.post(path, json=body | {"extra": 1}, headers=mine)
+    assert conflict.status_code in (400, 422)
+    other = await node.client.post(path, json=body, headers=another)
+    assert (other.status_code, other.headers["x-error-code"]) == (429, "quota.bytes")
 
 
 def _left(response: Response) -> int:

@@ -23,11 +23,11 @@ from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.tasks.calls import act, offered
+from tests.web.paths import OTHER, THREAD, begun
 
 FREE = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(100_000, 1)))
 TOTAL = 200_000
-CLIENT, OTHER = "203.0.113.7", "203.0.113.8"
-THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
+CLIENT = "203.0.113.7"
 REPLY = {"body": "I can do that for you. Send me the artifact."}
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
 OFFER = {"publisher_id": "p", "title": "Read a report"}
@@ -51,16 +51,6 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
 def overrides() -> dict[str, Any]:
     # Without a quota of things: a total of bytes that a process has not told yet lets more through than it says.
     return {"limits": FREE, "client_bytes": TOTAL, "client_sessions": 0, "client_threads": 0, "client_tasks": 0}
-
-
-async def begun(node: NodeUnderTest, path: str) -> str:
-    """The path, with a thread and a session that another client began."""
-    other = node.client_at(OTHER)
-    if "<thread>" in path:
-        return path.replace("<thread>", (await other.post("/api/v1/board", json=THREAD)).json()["id"])
-    if "<session>" in path:
-        return path.replace("<session>", (await other.post("/api/v1/sessions", json={})).json()["session_id"])
-    return path
 
 
 async def until_refused(client: AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, Response]:

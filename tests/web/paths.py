@@ -1,0 +1,19 @@
+"""Paths of entities, for tests that go through many operations."""
+
+from tests.support.node_under_test import NodeUnderTest
+
+OTHER = "203.0.113.8"
+"""The client that begins them."""
+THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
+
+
+async def begun(node: NodeUnderTest, path: str) -> str:
+    """The path, with a thread, a session or an inbox that another client has begun."""
+    other = node.client_at(OTHER)
+    if "<thread>" in path:
+        return path.replace("<thread>", (await other.post("/api/v1/board", json=THREAD)).json()["id"])
+    if "<session>" in path:
+        return path.replace("<session>", (await other.post("/api/v1/sessions", json={})).json()["session_id"])
+    if "<inbox>" in path:
+        return path.replace("<inbox>", (await other.post("/api/v1/inboxes", json={})).json()["address"])
+    return path
