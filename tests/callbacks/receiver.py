@@ -14,7 +14,7 @@ from nacl.signing import VerifyKey
 from tests.support.servers import PATIENCE, free_port
 
 Answer = Callable[[int], int]
-"""The status for the n-th request, counted from 0."""
+"""The status for the n-th request to one of the hosts, counted from 0 as they come."""
 
 
 class Receiver:
@@ -36,6 +36,8 @@ class Receiver:
         self._key = VerifyKey(public_key)
         self._answer = answer
         self._hosts = hosts
+        self._come: Counter[str] = Counter()
+        """Requests by host, those that are not answered yet included."""
         self._port = free_port()
         self._server: asyncio.Server | None = None
         self._arrived = asyncio.Condition()
@@ -77,7 +79,10 @@ class Receiver:
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:] if line)}
         body = await reader.readexactly(int(headers["content-length"]))
         path = head[0].split(" ")[1]
-        answer = self.answers.get(path) or b"%d X" % self._answer(self.requests)
+        host = writer.get_extra_info("sockname")[0]
+        number = self._come[host]
+        self._come[host] += 1
+        answer = self.answers.get(path) or b"%d X" % self._answer(number)
         status = int(answer[:3])
         if not self._verified(headers, body):
             self.forged += 1

@@ -79,6 +79,8 @@ def test_a_web_process_that_does_not_stop_is_killed_and_reported(
     monkeypatch.setattr(listener, "KILL_SECONDS", 0)
     stuck = Accepting(server)
     os.kill(stuck.pid, signal.SIGSTOP)
+    # Of two signals that wait, the lower number comes first: a SIGTERM sent now would still end it.
+    os.waitid(os.P_PID, stuck.pid, os.WSTOPPED | os.WNOWAIT)
     with capture_logs() as logged:
         server._stop_workers()  # pyright: ignore[reportPrivateUsage] - Granian calls it
     assert [line["child_pid"] for line in logged] == [stuck.pid]
