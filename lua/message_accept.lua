@@ -20,6 +20,7 @@
 -- include take
 -- include once
 -- include remember
+-- include drop_ended
 local at = now()
 local allowed, remaining, reset = take(rate, count, window, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
@@ -31,7 +32,7 @@ redis.call('PEXPIRE', task, ttl)
 local context = shared
 -- Only the node begins a shared one, so what nobody has begun was named by the client, whatever it looks like.
 if shared ~= own and redis.call('EXISTS', shared) == 0 then context = own end
-redis.call('ZREMRANGEBYSCORE', context, '-inf', at - ttl)  -- tasks that are gone by now
+drop_ended(context, at - ttl)  -- tasks that are gone by now
 redis.call('ZADD', context, at, id)
 redis.call('PEXPIRE', context, ttl)
 remember(idem, digest, idem_ttl, id)

@@ -16,15 +16,16 @@
 -- Slot    partition of the client's site
 -- include now
 -- include take
+-- include drop_ended
 local at = now()
 local places = {{own, tonumber(most)}}
 if site ~= own then table.insert(places, {site, tonumber(site_most)}) end
 if all ~= own then table.insert(places, {all, 0}) end
 
 for _, place in ipairs(places) do
-  redis.call('ZREMRANGEBYSCORE', place[1], '-inf', at)
-  if place[2] > 0 and redis.call('ZCARD', place[1]) >= place[2] then
-    local first = redis.call('ZRANGE', place[1], 0, 0, 'WITHSCORES')
+  drop_ended(place[1], at)
+  if place[2] > 0 and redis.call('ZCOUNT', place[1], '(' .. at, '+inf') >= place[2] then
+    local first = redis.call('ZRANGE', place[1], '(' .. at, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
     return {'quota', 1, 0, 0, tonumber(first[2]) - at}
   end
 end

@@ -18,12 +18,15 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+import dns.asyncquery
 import dns.asyncresolver
 import dns.exception
+import dns.inet
 import dns.message
 import dns.nameserver
 import dns.resolver
 
+from node.callbacks.dns_answer import MAX_LABELS, check_names
 from node.config.values import Address
 
 TRY_SECONDS = 0.7
@@ -74,6 +77,8 @@ class Lookup:
         listed = self._hosts.content.get(host)
         if listed:
             return LookupResult(_reachable_first(listed), 0.0)
+        if host.count(".") >= MAX_LABELS:
+            raise NotResolved(f"{host} has more than {MAX_LABELS} labels")
         return await self._ask(host)
 
     async def _ask(self, host: str) -> LookupResult:
@@ -132,8 +137,30 @@ def _has_route(address: Address) -> bool:
     return True
 
 
+class _CheckedSocket:
+    """dnspython's socket for datagrams (`Any`: it has no type), from which it gets no answer that takes long."""
+
+    def __init__(self, plain: Any, question: int) -> None:
+        """`question`: id of the query."""
+        self._plain = plain
+        self._question = question.to_bytes(2)
+        self.family = plain.family
+        self.sendto = plain.sendto
+
+    async def recvfrom(self, size: int, timeout: float | None) -> tuple[bytes, Any]:
+        """Raises FormError."""
+        wire, sender = cast("tuple[bytes, Any]", await self._plain.recvfrom(size, timeout))
+        try:
+            check_names(wire)
+        except dns.exception.FormError:
+            if wire[:2] == self._question:
+                raise
+            return b"", sender  # from anybody: it is ignored, as all that is no answer
+        return wire, sender
+
+
 class _Server(dns.nameserver.Do53Nameserver):
-    """A DNS server of whose answers the long ones are not parsed."""
+    """A DNS server of whose answers those that take long are not parsed."""
 
     async def async_query(
         self,
@@ -148,9 +175,18 @@ class _Server(dns.nameserver.Do53Nameserver):
     ) -> dns.message.Message:
         """Ask over TCP if `max_size`. Raises what dnspython expects."""
         if not max_size:
-            return await super().async_query(
-                request, timeout, source, source_port, max_size, backend, one_rr_per_rrset, ignore_trailing
-            )
+            family = dns.inet.af_for_address(self.address)
+            async with await backend.make_socket(family, socket.SOCK_DGRAM) as plain:
+                return await dns.asyncquery.udp(
+                    request,
+                    self.address,
+                    timeout,
+                    self.port,
+                    raise_on_truncation=True,
+                    sock=cast("Any", _CheckedSocket(plain, request.id)),
+                    ignore_errors=True,
+                    ignore_unexpected=True,
+                )
         try:
             async with asyncio.timeout(timeout):
                 return await self._ask_over_tcp(request)
@@ -164,7 +200,9 @@ class _Server(dns.nameserver.Do53Nameserver):
             length = int.from_bytes(await reader.readexactly(2))
             if length > MAX_ANSWER:
                 raise dns.exception.FormError(f"the answer has {length} bytes")
-            answer = dns.message.from_wire(await reader.readexactly(length))
+            wire = await reader.readexactly(length)
+            check_names(wire)
+            answer = dns.message.from_wire(wire)
         finally:
             writer.close()
         if not request.is_response(answer):

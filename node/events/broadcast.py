@@ -40,10 +40,15 @@ take a fifth of a process, however many they are. What happens meanwhile is sent
 TOLD_AT_ONCE = 100
 """Followers told before other work has its turn: sending to them takes about a millisecond."""
 
+TOLD_BYTES = 4 * 1024 * 1024
+"""Bytes sent to them before that, if their events are large: as many are copied in about a millisecond, too. A hundred
+replies that come together may have 8 MB, which each follower gets in one piece."""
+
 SELDOM_SECONDS = 0.25
 """Events that come at least this long after the ones before reach all followers without a rest in between, so that they
-hear them soonest. Where events come faster there is a rest after every TOLD_AT_ONCE followers, and none for fewer;
-otherwise the threads that write to sockets would have all the processors for as long as it takes to write to thousands.
+hear them soonest. Where events come faster there is a rest after every TOLD_AT_ONCE followers, or TOLD_BYTES, and none
+for fewer; otherwise the threads that write to sockets would have all the processors for as long as it takes to write to
+thousands.
 """
 
 MAX_SHARED = 8
@@ -239,9 +244,11 @@ class Broadcast:
                 await sleep(RETRY_SECONDS)
                 continue
             is_seldom = loop.time() - told_at >= SELDOM_SECONDS
+            bytes_before = self._bytes
             self._keep(batch)
             if batch.events:
-                await self._tell({event.type for event in batch.events}, is_seldom=is_seldom)
+                size = self._bytes - bytes_before
+                await self._tell({event.type for event in batch.events}, size, is_seldom=is_seldom)
                 told_at = loop.time()
             if not batch.has_more:
                 await listener.next(POLL_SECONDS)
@@ -259,13 +266,14 @@ class Broadcast:
             self._bytes = frame.end
         self._position = batch.position
 
-    async def _tell(self, types: set[str], *, is_seldom: bool) -> None:
-        """Tell all followers that there are events of these types, and rest: after the last, or in between."""
+    async def _tell(self, types: set[str], size: int, *, is_seldom: bool) -> None:
+        """Tell all followers of events of these types and this size, and rest: after the last, or in between."""
         loop = asyncio.get_running_loop()
+        at_once = max(1, min(TOLD_AT_ONCE, TOLD_BYTES // size))
         all_began = began = loop.time()
         for number, follower in enumerate(list(self._followers), 1):
             follower.tell(types)
-            if number % TOLD_AT_ONCE == 0:
+            if number % at_once == 0:
                 await sleep(0 if is_seldom else REST * (loop.time() - began))
                 began = loop.time()
         self._shared.clear()

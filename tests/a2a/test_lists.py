@@ -104,6 +104,18 @@ async def test_a_task_whose_time_is_over_is_left_out_and_forgotten(node: NodeUnd
     assert (found["totalSize"], found["nextPageToken"]) == (2, "")
 
 
+async def test_tasks_whose_time_is_over_at_once_are_forgotten_some_at_a_time(node: NodeUnderTest) -> None:
+    context = keys.context(CONTEXT, CLIENT)
+    await node.store.command("ZADD", context, *(number // 2 for number in range(3000)))
+    said: list[str] = []
+    left: list[object] = []
+    for _ in range(2):
+        said.append(await say(node, "A message of today"))
+        left.append(await node.store.command("ZCARD", context))
+    assert left == [501, 2]
+    assert [task["id"] for task in (await page(node))["tasks"]] == said[::-1]
+
+
 async def test_of_long_messages_a_page_has_few_and_none_is_read_that_is_not_shown(
     node: NodeUnderTest, empty_redis: RedisServer
 ) -> None:

@@ -118,8 +118,9 @@ async def test_followers_who_wait_get_the_same_piece_and_those_of_other_types_an
     assert [data_of(frames) for frames in await asyncio.gather(*waiting)] == [[], [], []]
 
 
+@pytest.mark.parametrize("bound", ["TOLD_AT_ONCE", "TOLD_BYTES"])  # many followers, or large events
 async def test_who_follows_seldom_events_hears_them_without_a_rest_and_frequent_ones_with_one_in_between(
-    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest, bound: str
 ) -> None:
     rests: list[float] = []
 
@@ -127,7 +128,7 @@ async def test_who_follows_seldom_events_hears_them_without_a_rest_and_frequent_
         rests.append(seconds)
 
     monkeypatch.setattr(broadcast, "sleep", sleep)
-    monkeypatch.setattr(broadcast, "TOLD_AT_ONCE", 1)
+    monkeypatch.setattr(broadcast, bound, 1)
     monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)  # so that whatever comes after the first is frequent
     readers = [Reader() for _ in range(3)]
     waiting = [asyncio.create_task(joined(told).next(LONG, reader.hear)) for reader in readers]

@@ -1,12 +1,14 @@
 """A list is gone through from its oldest member on, and all that is old is handled."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 from structlog.testing import capture_logs
 
-from node.retention.sweep import Retention, Rule
-from node.store import StoreUnavailable, keys
+from node.retention.sweep import Retention, Rule, Trim
+from node.store import Arg, RedisReply, StoreUnavailable, keys
+from node.store.clock import now_ms
 from node.store.cursor import TimeCursor
 from tests.support.node_under_test import NodeUnderTest
 
@@ -65,3 +67,25 @@ async def test_one_that_cannot_be_handled_keeps_no_other(node: NodeUnderTest) ->
     assert handled == ["t0", "t1", "t3", "t4"]
     assert [(line["rule"], line["member"]) for line in logs if line["event"] == "retention failed"] == [("test", "t2")]
     await node.store.command("DEL", keys.OPEN_THREADS)
+
+
+async def test_what_is_old_in_a_sorted_set_is_removed_some_at_a_time(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.retention.sweep.TRIMMED_AT_ONCE", 2)
+    trimmed = keys.posters(3)
+    kept = await now_ms(node.store)
+    await node.store.command("ZADD", trimmed, 1, "a", 2, "b", 2, "c", 2, "d", 3, "e", kept, "f")
+    most: list[int] = []
+    command = node.store.command
+
+    async def noted(*args: Arg, key: Arg | None = None) -> RedisReply:
+        reply = await command(*args, key=key)
+        if args[:2] == ("ZREM", trimmed):
+            most.append(cast("int", reply))
+        return reply
+
+    monkeypatch.setattr(node.store, "command", noted)
+    await Retention(node.store, [], [Trim(trimmed, 1, sorted_set=True)]).look(20)
+    assert most == [2, 2, 1]
+    assert await node.store.command("ZRANGE", trimmed, 0, -1) == [b"f"]

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
+from node.store import ids, keys
 from node.store.limits import LimitStore, Over, Taken, Use
 from tests.store.conftest import Opener
 from tests.support.fake_store import Clock, FakeStore
@@ -159,6 +160,23 @@ async def test_a_place_in_a_quota_is_free_when_its_time_is_over_or_it_is_release
         assert await take(CLIENT, 60) == HOUR - 61, "the place that lasts longer is still taken"
         site = [await take(f"2001:db8:1:{number}::/64", HOUR) for number in range(2 * SITE_SHARE + 1)]
         assert site == [None] * 2 * SITE_SHARE + [HOUR]
+
+
+async def test_places_that_end_together_count_no_more_and_are_forgotten_some_at_a_time() -> None:
+    store = FakeStore()
+    limits = LimitStore(store)
+    place = keys.places(ids.home_of(CLIENT), "task", CLIENT)
+    with Clock.at_a_whole_second() as clock:
+        now = round(clock.time() * 1000)
+        await store.commands([("ZADD", place, now - number, number) for number in range(3500)])
+        waits: list[float | None] = []
+        held: list[object] = []
+        for _ in range(3):
+            *_, wait = await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, counted=False)
+            waits.append(wait)
+            held.append(await store.command("ZCARD", place))
+    assert waits == [None, None, 60]
+    assert held == [2501, 1502, 502]
 
 
 async def test_a_place_lasts_longer_and_not_shorter_unless_it_has_ended() -> None:

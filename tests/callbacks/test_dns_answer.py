@@ -1,0 +1,60 @@
+"""Which answers of DNS servers are parsed: none with a name of many labels, however it is put together."""
+
+import struct
+from contextlib import suppress
+
+import dns.exception
+import dns.message
+import dns.rrset
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from node.callbacks.dns_answer import MAX_LABELS, check_names
+
+names = st.lists(st.sampled_from(["a", "bc", "def"]), min_size=1, max_size=2 * MAX_LABELS).map(".".join)
+QUESTION = b"\1a\0" + struct.pack("!HH", 1, 1)
+
+
+def answer(*records: tuple[bytes, int, bytes]) -> bytes:
+    """An answer with these records: name, type, data."""
+    packed = [name + struct.pack("!HHIH", kind, 1, 60, len(data)) + data for name, kind, data in records]
+    return struct.pack("!6H", 1, 0x8180, 1, len(records), 0, 0) + QUESTION + b"".join(packed)
+
+
+@given(st.lists(st.tuples(names, st.sampled_from(["CNAME", "NS", "DNAME", "A"]), names), max_size=8))
+def test_an_answer_passes_if_all_its_names_are_short(records: list[tuple[str, str, str]]) -> None:
+    message = dns.message.make_response(dns.message.make_query("agent.example.", "A"))
+    lengths = [0]
+    for name, kind, target in records:
+        data = "192.0.2.1" if kind == "A" else f"{target}."
+        message.answer.append(dns.rrset.from_text(f"{name}.", 60, "IN", kind, data))
+        lengths += [name.count(".") + 1] if kind == "A" else [name.count(".") + 1, target.count(".") + 1]
+    wire = message.to_wire()
+    if max(lengths) <= MAX_LABELS:
+        check_names(wire)
+    else:
+        with pytest.raises(dns.exception.FormError):
+            check_names(wire)
+
+
+@given(st.binary(max_size=80))
+def test_bytes_that_are_no_answer_are_refused_or_left_to_the_parser(rest: bytes) -> None:
+    with suppress(dns.exception.FormError):
+        check_names(struct.pack("!6H", 1, 0x8180, 1, 3, 0, 0) + rest)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        b"",
+        answer((b"\0", 1, b"\1\1\1\1"))[:-5],
+        answer((b"\0", 5, b"\3abc"))[:-4],
+        answer((b"\xc0\x13", 1, b"\1\1\1\1")),
+        answer((b"\0", 5, b"\xc0\x1e")),
+    ],
+    ids=["nothing", "half a record", "half a name", "a name that begins with itself", "an alias that does"],
+)
+def test_what_ends_too_early_or_never_is_refused(wire: bytes) -> None:
+    with pytest.raises(dns.exception.FormError):
+        check_names(wire)
