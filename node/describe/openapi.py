@@ -285,12 +285,7 @@ class _Builder:
         return bool(self._schemas.whole(self._schemas.use(route.body)).get("required"))
 
     def _success(self, route: Route) -> Schema:
-        headers = ["X-Request-Id"]
-        headers += ["X-Ignored-Fields"] if route.query or (takes_json(route) and not route.text_body) else []
-        headers += ["Location"] if route.status in {201, 307} else []
-        headers += RATE_HEADERS if route.limit else []
-        headers += ["ETag"] if route.has_etag else []
-        headers += ["Idempotency-Replayed"] if takes_key(route) else []
+        headers = _success_headers(route) + (["Location"] if route.status in {201, 307} else [])
         response: Schema = {"description": route.success, "headers": _headers(headers)}
         if route.answers is not None:
             use = self._schemas.use(route.answers)
@@ -319,9 +314,9 @@ class _Builder:
             failures: dict[str, Schema] = {"default": {"description": "An error, as a page.", "content": page}}
         elif route.fault is not None:
             content = {"application/json": {"schema": {"type": "object"}}}
-            headers = _headers(["X-Request-Id", "Retry-After", *(RATE_HEADERS if route.limit else [])])
+            fault_headers = _headers(["X-Request-Id", "Retry-After", *(RATE_HEADERS if route.limit else [])])
             meaning = "An error in the form of the protocol."
-            failures = {"default": {"description": meaning, "headers": headers, "content": content}}
+            failures = {"default": {"description": meaning, "headers": fault_headers, "content": content}}
         else:
             by_status: dict[int, list[str]] = {}
             for code in codes_of(route):
@@ -332,13 +327,14 @@ class _Builder:
             }
         for other in route.also:
             if other.status:
-                response: Schema = {"description": other.meaning, "headers": _headers(["X-Request-Id", "Retry-After"])}
+                headers = _success_headers(route) if other.status < 300 else ["X-Request-Id", "Retry-After"]
+                response: Schema = {"description": other.meaning, "headers": _headers(headers)}
                 if other.media_type:  # 204 has no content
                     self._add(response.setdefault("content", {}), other)
                 failures[str(other.status)] = response
         if route.has_etag:
-            headers = _headers(["X-Request-Id", "ETag"])
-            failures["304"] = {"description": "The client has this answer already.", "headers": headers}
+            meaning = "The client has this answer already."
+            failures["304"] = {"description": meaning, "headers": _headers(["X-Request-Id", "ETag"])}
         return failures
 
     def _failure(self, status: int, codes: list[str], *, is_counted: bool) -> Schema:
@@ -361,6 +357,16 @@ class _Builder:
                 "x-error-codes": sorted(codes),
             }
         return {"$ref": f"#/components/responses/{name}"}
+
+
+def _success_headers(route: Route) -> list[str]:
+    """The headers of every answer that is no error."""
+    headers = ["X-Request-Id"]
+    headers += ["X-Ignored-Fields"] if route.query or (takes_json(route) and not route.text_body) else []
+    headers += RATE_HEADERS if route.limit else []
+    headers += ["ETag"] if route.has_etag else []
+    headers += ["Idempotency-Replayed"] if takes_key(route) else []
+    return headers
 
 
 def _headers(names: Iterable[str]) -> dict[str, Schema]:

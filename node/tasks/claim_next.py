@@ -101,6 +101,8 @@ class ClaimsOfAny:
 
             async def next_offer(seconds: float) -> Offer | None:
                 self._matching.more_for(waiter)
+                if not may_wait or seconds <= 0:
+                    await self._matching.catch_up(waiter)
                 return await waiter.next(seconds if may_wait else 0)
 
             yield next_offer

@@ -13,8 +13,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
 from node.common.pauses import paused
+from node.common.shared_reads import SharedReads
 from node.store import StoreUnavailable, keys
-from node.tasks.offers import PAGE, Offer, OfferFeed, Wanted
+from node.tasks.offers import PAGE, START, Offer, OfferFeed, Wanted
 
 MOST_PAGES = 16
 MOST_KNOWN = MOST_PAGES * PAGE
@@ -97,6 +98,9 @@ class Matching:
         self._comparing: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._listens = asyncio.Event()
+        self._last = START
+        """The entry up to which the feed has been read, once `_listens` is set."""
+        self._reads = SharedReads(self._read_on)
 
     def __len__(self) -> int:
         """How many wait."""
@@ -124,6 +128,16 @@ class Matching:
         """Hand a worker that has lost an offer the next one that is known."""
         waiter.taken = None
         self._serve(waiter)
+
+    async def catch_up(self, waiter: Waiter) -> None:
+        """Serve a worker that is not going to wait with what was put on offer before this call, too.
+
+        Raises StoreUnavailable.
+        """
+        if waiter.offer is None:
+            while await self._reads.get(None):
+                pass
+            self._serve(waiter)
 
     def put_back(self, offer: Offer) -> None:
         """Hand an offer that its worker has no use for to whoever else it fits."""
@@ -217,7 +231,7 @@ class Matching:
     async def _read(self) -> None:
         """Follow the feed for as long as anybody waits, and a little longer."""
         loop = asyncio.get_running_loop()
-        last, idle_since = None, loop.time()
+        idle_since = loop.time()
         try:
             with await self._feed.wakeups.listen(keys.OFFERS) as listener:
                 while self._waiters or loop.time() - idle_since < IDLE_SECONDS:
@@ -225,19 +239,26 @@ class Matching:
                         idle_since = loop.time()
                     try:
                         listener.forget()
-                        if last is None:
-                            last = await self._feed.end()
+                        if not self._listens.is_set():
+                            self._last = await self._feed.end()
                             self._listens.set()
-                        entries = await self._feed.after(last)
+                        has_more = await self._reads.get(None)
                     except StoreUnavailable:
                         await asyncio.sleep(RETRY_SECONDS)
                         continue
-                    if entries:
-                        last = entries[-1][0]
-                        self._offered(*(offer for _, offer in entries))
-                    if len(entries) < PAGE:
+                    if not has_more:
                         await listener.next(IDLE_SECONDS)
         finally:
             self._listens.clear()
             self._known, self._seen_at = {}, float("-inf")
             self._new.clear()
+
+    async def _read_on(self, _: None) -> bool:
+        """Make known what the feed has brought since it was last read, a page at most; whether it may have more."""
+        if not self._listens.is_set():
+            return False
+        entries = await self._feed.after(self._last)
+        if entries:
+            self._last = entries[-1][0]
+            self._offered(*(offer for _, offer in entries))
+        return len(entries) == PAGE

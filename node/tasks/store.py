@@ -269,13 +269,20 @@ class TaskStore(TaskReader):
         """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
 
         It is idempotent. A process that was held up since it read the contracts reads them again: others may have
-        changed and listed them meanwhile. Raises StoreUnavailable.
+        changed and listed them meanwhile. Those that were changed between reading and listing are listed once more:
+        what changed them may have listed them first. Raises StoreUnavailable.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
-            task_ids = [task_id for task_id, _ in rows]
-            rows = list(zip(task_ids, await self.listed(task_ids), strict=True))
-        commands, told = _changes_of_lists(rows)
-        await gather(self._store.commands(commands), bulk_steps(self._store, told))
+            rows = await self._read_anew(rows)
+        while rows:
+            commands, told = _changes_of_lists(rows)
+            await gather(self._store.commands(commands), bulk_steps(self._store, told))
+            read = zip(rows, await self._read_anew(rows), strict=True)
+            rows = [(task_id, row) for (_, placed), (task_id, row) in read if row.listed_as != placed.listed_as]
+
+    async def _read_anew(self, rows: Sequence[tuple[str, StoredTask]]) -> list[tuple[str, StoredTask]]:
+        task_ids = [task_id for task_id, _ in rows]
+        return list(zip(task_ids, await self.listed(task_ids), strict=True))
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
         """`place` for one contract right after its step: the commands are sent and not waited for.
@@ -355,7 +362,7 @@ def _changes_of_lists(
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
     for task_id, row in rows:
-        listed = row.status if row.is_contract else None
+        listed = row.listed_as
         if listed:
             here[listed] += (row.created_at, task_id)
         for status in row.statuses:

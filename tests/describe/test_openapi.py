@@ -180,6 +180,12 @@ def test_a_refusal_that_counts_tells_the_headers_of_the_limit() -> None:
     assert not tells("/api/v1/relay", "503")
 
 
+def test_an_answer_beside_the_main_one_has_its_headers() -> None:
+    """A 204 of claim-next was said to have Retry-After, and not to tell the limit or what was ignored."""
+    answers = operation("POST", "/api/v1/tasks/claim-next")["responses"]
+    assert answers["204"]["headers"] == answers["200"]["headers"]
+
+
 def test_created_things_have_an_address() -> None:
     assert "Location" in operation("POST", "/api/v1/board")["responses"]["201"]["headers"]
 

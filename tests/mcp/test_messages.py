@@ -1,5 +1,7 @@
 """JSON-RPC over the HTTP transport, as the four revisions with a handshake have it."""
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -272,6 +274,26 @@ async def test_a_call_of_an_unknown_tool_counts_and_beyond_the_limit_is_a_result
     refused = (await post(node, unknown)).json()["result"]
     assert refused["isError"]
     assert "limit.exceeded" in refused["content"][0]["text"]
+
+
+@pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(1, 60))}])
+async def test_the_documents_say_what_a_client_over_its_limit_is_told(node: NodeUnderTest) -> None:
+    """They said 429 with Retry-After, as over plain HTTP."""
+    first, call, other = [
+        await post(node, request(method, params))
+        for method, params in (
+            ("tools/list", None),
+            ("tools/call", {"name": "get_node_health"}),
+            ("tools/list", None),
+        )
+    ]
+    assert [each.status_code for each in (first, call, other)] == [200, 200, 200]
+    told, refused = call.json()["result"], other.json()["error"]
+    assert json.loads(told["content"][0]["text"]).keys() == refused["data"].keys()
+    text = (await node.client.get("/llms-full.txt")).text
+    (said,) = [line for line in text.splitlines() if line.startswith("A tool that fails")]
+    assert {f"`{name}`" for name in ("isError", "data", *refused["data"])} == set(re.findall("`.+?`", said))
+    assert f"error {refused['code']} " in said
 
 
 async def test_calls_of_a_batch_run_one_after_the_other(node: NodeUnderTest) -> None:

@@ -48,6 +48,14 @@ async def test_without_a_contract_that_fits_there_is_nothing(node: NodeUnderTest
         assert (nothing.status_code, nothing.content) == (204, b"")
 
 
+async def test_who_does_not_wait_finds_what_was_offered_before(node: NodeUnderTest) -> None:
+    """A process that knew of the list of a moment ago answered 204 until it had heard of the new contract."""
+    assert (await claim_next(node)).status_code == 204
+    for _ in range(20):
+        task = await offered(node)
+        assert (await claim_next(node)).json()["id"] == task["id"]
+
+
 async def test_all_skills_of_a_contract_are_the_workers(node: NodeUnderTest) -> None:
     hard, easy = await offered(node, skills=["arabic", "law"]), await offered(node, skills=["law"])
     found = [(await claim_next(node, skills=["law", "c++"])).json() for _ in range(1)]
