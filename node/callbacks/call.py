@@ -67,7 +67,7 @@ class Caller:
         dials: Dials | None = None,
     ) -> None:
         self.policy = policy
-        """What the addresses of the next requests are judged by."""
+        """What URLs, and the addresses of the next requests, are judged by. It may be replaced at any time."""
         self._timeouts = timeouts or AttemptTimeouts()
         self._tls = tls or httpcore2.default_ssl_context()
         self._guard_of = partial(
