@@ -15,7 +15,7 @@ from node.a2a.inboxes.pushes import PUSH, PushSource
 from node.agents.checks import AgentChecks
 from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import CONCURRENT_VERIFICATIONS
-from node.callbacks.breaker import Breaker, Dials
+from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
 from node.callbacks.fair import FairCaller
 from node.callbacks.places import Places
@@ -118,7 +118,7 @@ class Outgoing:
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._breaker = Breaker(store, settings.limits.callback, settings.limits.callback_client)
-        self._caller = Caller(policy_of(settings), SystemResolver(), dials=Dials(self._breaker))
+        self._caller = Caller(policy_of(settings), SystemResolver(), breaker=self._breaker)
         self._places = Places()
 
     def change(self, settings: Settings) -> None:
