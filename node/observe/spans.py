@@ -183,8 +183,8 @@ class TracedStore(Store):
     def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._store._route(key)
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
-        return await self._store._again(call, outcome, connection)
+    async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
+        return await self._store._retry(call, outcome, connection)
 
     async def _in_span(self, name: str, call: Awaitable[T]) -> T:
         if not trace.get_current_span().is_recording():
