@@ -103,7 +103,7 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def about(self) -> str:
-        """What its owner sees of it whatever becomes of it (`delivery.py`)."""
+        """The part of what its owner sees of it (`delivery.py`) that no attempt changes."""
         return f"{self.at} {self.type} {urlsplit(self.url).hostname}"
 
 
