@@ -20,7 +20,6 @@ from node.agents.lists import AgentLists
 from node.agents.probe import Prober
 from node.agents.store import INBOX_CLOSED, AgentStore
 from node.callbacks.fair import FairCaller
-from node.callbacks.target import Policy
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, keys
 from node.store.limits import DAY_MS
@@ -58,10 +57,6 @@ class AgentChecks:
         self._schedule = PartitionSchedule(POLL_SECONDS)
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Checks by how they ended, for the metrics."""
-
-    def change(self, policy: Policy) -> None:
-        """Judge URLs by this policy from the next check on."""
-        self._calls.change(policy)
 
     def hear(self, events: Sequence[Event]) -> None:
         """Look at once where an event says that something is due."""

@@ -10,6 +10,8 @@ from functools import lru_cache
 from ipaddress import ip_network
 from typing import cast
 
+import msgspec
+
 from node.callbacks.attempt import AttemptResult, Retry, Throttled, Unreachable
 from node.callbacks.owners import site_part
 from node.callbacks.target import Target
@@ -81,11 +83,31 @@ class NotNow(Exception):
         self.wait_ms = wait_ms
 
 
-class Breaker:
-    """Says whether something may be called now, and is told how calls ended.
+class Circuit(msgspec.Struct, frozen=True):
+    """What has a breaker of its own: a URL, or an address and port."""
 
-    A breaker belongs to a `name`, such as a URL. Names with the same `pool`, such as its host, share a rate limit.
-    """
+    name: str
+    pool: str
+    """What shares its rate limit: the host of the URL, the network of the address."""
+
+    @property
+    def partition(self) -> int:
+        """Where its keys are."""
+        return ids.partition_of(self.pool)
+
+    @property
+    def open(self) -> Key:
+        """The key that exists while its breaker is open."""
+        return keys.rate(self.partition, "callback-open", self.name)
+
+    @property
+    def failures(self) -> Key:
+        """The key that counts its failures in a row."""
+        return keys.rate(self.partition, "callback-failures", self.name)
+
+
+class Breaker:
+    """Says whether something may be called now, and is told how calls ended."""
 
     def __init__(self, store: Store, limit: Limit, client_limit: Limit = NO_LIMIT) -> None:
         """`limit`: calls of one pool; `client_limit`: attempts on behalf of one client."""
@@ -114,16 +136,15 @@ class Breaker:
         )
         _judge(await self._store.run(allowing))
 
-    async def admit(self, name: str, pool: str, site: str) -> bool:
-        """Count a call of `name` on behalf of a site. Returns whether it has failed since it last worked.
+    async def admit(self, circuit: Circuit, site: str) -> bool:
+        """Count a call on behalf of a site. Returns whether one has failed since it last worked.
 
         Raises NotNow, StoreUnavailable.
         """
-        partition = ids.partition_of(pool)
-        is_open, failures = _state(name, pool)
+        partition, pool = circuit.partition, circuit.pool
         admitting = callback_admit(
-            open=is_open,
-            failures=failures,
+            open=circuit.open,
+            failures=circuit.failures,
             rate=keys.rate(partition, "callback", pool),
             own=keys.rate(partition, "callback-of", f"{pool}:{site}"),
             turns=keys.rate(partition, "callback-turns", f"{pool}:{site}"),
@@ -134,19 +155,18 @@ class Breaker:
         )
         return _judge(await self._store.run(admitting)) > 0
 
-    async def succeeded(self, name: str, pool: str) -> None:
-        """Forget the failures of `name`: it works. Raises StoreUnavailable."""
-        await self._store.command("DEL", *_state(name, pool))
+    async def succeeded(self, circuit: Circuit) -> None:
+        """Forget the failures: it works. Raises StoreUnavailable."""
+        await self._store.command("DEL", circuit.open, circuit.failures)
 
-    async def failed(self, name: str, pool: str) -> None:
+    async def failed(self, circuit: Circuit) -> None:
         """Count a failure. The fifth in a row opens the breaker, and each one after it for twice as long.
 
         Raises StoreUnavailable.
         """
-        is_open, failures = _state(name, pool)
         failing = callback_failed(
-            open=is_open,
-            failures=failures,
+            open=circuit.open,
+            failures=circuit.failures,
             tolerated=FAILURES,
             first=FIRST_OPEN_MS,
             longest=LONGEST_OPEN_MS,
@@ -154,68 +174,39 @@ class Breaker:
         )
         await self._store.run(failing)
 
-    async def pause(self, name: str, pool: str, seconds: float) -> None:
+    async def pause(self, circuit: Circuit, seconds: float) -> None:
         """Open the breaker without a failure: the receiver has asked for a pause. Raises StoreUnavailable."""
         milliseconds = min(round(seconds * 1000), LONGEST_OPEN_MS)
         if milliseconds > 0:
-            is_open, _ = _state(name, pool)
-            await self._store.command("SET", is_open, "open", "PX", milliseconds)
+            await self._store.command("SET", circuit.open, "open", "PX", milliseconds)
 
     async def note(self, target: Target, result: AttemptResult, *, works: bool) -> None:
         """Note how a call of a URL ended; the guard does so for the address. Raises StoreUnavailable.
 
         `works`: whether to forget its failures, unless the result is one. The caller knows what shows that a URL works.
         """
-        breaker = breaker_of(target)
+        circuit = circuit_of(target)
         match result:
             case Throttled(_, after):
-                await self.pause(*breaker, after or 0.0)
+                await self.pause(circuit, after or 0.0)
             case Retry() if not isinstance(result, Unreachable):
-                await self.failed(*breaker)
+                await self.failed(circuit)
             case _ if works:
-                await self.succeeded(*breaker)
+                await self.succeeded(circuit)
             case _:
                 pass
 
 
-class Dials:
-    """The breakers of the addresses that connections are made to."""
-
-    def __init__(self, breaker: Breaker) -> None:
-        self._breaker = breaker
-
-    async def admit(self, address: Address, port: int, site: str) -> bool:
-        """Count a dial on behalf of a site. Returns whether one has failed since a connection was last accepted.
-
-        Raises NotNow, StoreUnavailable.
-        """
-        return await self._breaker.admit(*_breaker_of_address(address, port), site)
-
-    async def succeeded(self, address: Address, port: int) -> None:
-        """The connection was accepted. Raises StoreUnavailable."""
-        await self._breaker.succeeded(*_breaker_of_address(address, port))
-
-    async def failed(self, address: Address, port: int) -> None:
-        """Nobody accepted the connection. Raises StoreUnavailable."""
-        await self._breaker.failed(*_breaker_of_address(address, port))
-
-
-def breaker_of(target: Target) -> tuple[str, str]:
-    """Name and pool of the breaker of a URL."""
-    return ids.digest(target.url), target.host
+def circuit_of(target: Target) -> Circuit:
+    """The circuit of a URL."""
+    return Circuit(ids.digest(target.url), target.host)
 
 
 @lru_cache(maxsize=4096)
-def _breaker_of_address(address: Address, port: int) -> tuple[str, str]:
-    """Name and pool of the breaker of an address."""
+def circuit_of_address(address: Address, port: int) -> Circuit:
+    """The circuit of an address that connections are made to."""
     network = ip_network((address, NETWORK_BITS[address.version]), strict=False)
-    return f"{address}:{port}", str(network)
-
-
-def _state(name: str, pool: str) -> tuple[Key, Key]:
-    """The keys of a breaker: one that exists while it is open, and one that counts failures in a row."""
-    partition = ids.partition_of(pool)
-    return keys.rate(partition, "callback-open", name), keys.rate(partition, "callback-failures", name)
+    return Circuit(f"{address}:{port}", str(network))
 
 
 def _judge(reply: object) -> int:

@@ -15,7 +15,7 @@ import msgspec
 from httpcore2 import AsyncNetworkBackend
 
 from node.callbacks.attempt import Later, Retry, TargetForbidden, Unreachable
-from node.callbacks.breaker import Dials, NotNow
+from node.callbacks.breaker import Breaker, NotNow
 from node.callbacks.guard import MAX_READ, Guard
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver
 from node.callbacks.target import Policy, Target, TargetRefused
@@ -64,14 +64,14 @@ class Caller:
         timeouts: AttemptTimeouts | None = None,
         tls: ssl.SSLContext | None = None,
         dialler: AsyncNetworkBackend | None = None,
-        dials: Dials | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
         self.policy = policy
-        """What the addresses of the next requests are judged by."""
+        """What URLs, and the addresses of the next requests, are judged by. It may be replaced at any time."""
         self._timeouts = timeouts or AttemptTimeouts()
         self._tls = tls or httpcore2.default_ssl_context()
         self._guard_of = partial(
-            Guard, resolver=resolver, dials=dials, dns_timeout=self._timeouts.resolve, dialler=dialler
+            Guard, resolver=resolver, breaker=breaker, dns_timeout=self._timeouts.resolve, dialler=dialler
         )
 
     async def call(

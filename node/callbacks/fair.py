@@ -32,10 +32,6 @@ class FairCaller:
         """What URLs, and the addresses of the next requests, are judged by."""
         return self.caller.policy
 
-    def change(self, policy: Policy) -> None:
-        """Judge by this policy from the next request on."""
-        self.caller.policy = policy
-
     async def call(
         self, target: Target, request: httpcore2.Request, publisher: str, most: int = MAX_READ
     ) -> CallResult:

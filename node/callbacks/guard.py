@@ -14,7 +14,7 @@ from typing import cast
 import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
-from node.callbacks.breaker import Dials, NotNow
+from node.callbacks.breaker import Breaker, NotNow, circuit_of_address
 from node.callbacks.lookup import NotLookedUp, NotResolved
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
 from node.callbacks.target import Policy, TargetRefused
@@ -41,13 +41,13 @@ class Guard(AsyncNetworkBackend):
         *,
         site: str = "",
         most: int = MAX_READ,
-        dials: Dials | None = None,
+        breaker: Breaker | None = None,
         dns_timeout: float = DELIVERY_TIMEOUT,
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
         """`site`: on whose behalf; `most`: bytes of an answer that are read, its headers included.
 
-        `dials` counts dials and their failures, if they are to be counted.
+        `breaker`: counts dials and their failures, if they are to be counted.
         """
         self.is_unreachable = False
         """Whether nobody accepted a connection at any of the addresses that were dialled."""
@@ -55,7 +55,7 @@ class Guard(AsyncNetworkBackend):
         self._resolver = resolver
         self._site = site
         self._most = most
-        self._dials = dials
+        self._breaker = breaker
         self._dns_timeout = dns_timeout
         # httpcore2 declares this class twice, once for machines without anyio.
         self._dialler = dialler or cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
@@ -76,20 +76,21 @@ class Guard(AsyncNetworkBackend):
         """
         failure: NotNow | httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in _to_dial(await self._addresses(host)):
+            circuit = circuit_of_address(address, port)
             try:
-                has_failed = self._dials and await self._dials.admit(address, port, self._site)
+                has_failed = self._breaker and await self._breaker.admit(circuit, self._site)
                 stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
             except NotNow as not_now:
                 failure = failure or not_now
                 continue
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure, self.is_unreachable = error, True
-                if self._dials:
-                    await self._dials.failed(address, port)
+                if self._breaker:
+                    await self._breaker.failed(circuit)
                 continue
             self.is_unreachable = False
-            if self._dials and has_failed:
-                await self._dials.succeeded(address, port)
+            if self._breaker and has_failed:
+                await self._breaker.succeeded(circuit)
             return await self._checked(stream, address)
         raise failure or httpcore2.ConnectError(f"{host} has no address")
 

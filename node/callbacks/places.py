@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import randint
 
-from node.callbacks.breaker import Breaker, NotNow, breaker_of
+from node.callbacks.breaker import Breaker, NotNow, circuit_of
 from node.callbacks.owners import registrable, site_part
 from node.callbacks.target import Target
 from node.share.turns import Crowded, Turns
@@ -74,6 +74,6 @@ async def admitted(breaker: Breaker, places: Places, target: Target, publisher: 
     """
     site = site_part(publisher)
     # Both in one round trip. If one refuses, the other has counted a call that is not made.
-    _, has_failed = await asyncio.gather(breaker.allow(publisher), breaker.admit(*breaker_of(target), site))
+    _, has_failed = await asyncio.gather(breaker.allow(publisher), breaker.admit(circuit_of(target), site))
     async with places.of(site, target.host):
         yield has_failed

@@ -11,11 +11,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 import structlog
+from msgspec.structs import asdict
 
 from node.callbacks.owners import publisher_of_url
-from node.store import Store, keys
+from node.store import Store, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached
-from node.store.decoding import fields_of
+from node.store.decoding import fields_of, number
 from node.store.due import take_due
 from node.store.partition_schedule import PartitionSchedule
 from node.store.steps import Key, Rest, step
@@ -102,7 +103,7 @@ class Message(msgspec.Struct, frozen=True):
 
     @property
     def about(self) -> str:
-        """What its owner sees of it whatever becomes of it (`delivery.py`)."""
+        """The part of what its owner sees of it (`delivery.py`) that no attempt changes."""
         return f"{self.at} {self.type} {urlsplit(self.url).hostname}"
 
 
@@ -244,6 +245,18 @@ class CallbackQueue:
         await self._store.command("HDEL", _entity(callback), "callback_url")
 
 
+async def pending_count(store: Store) -> int:
+    """How many callbacks are under way. Raises StoreUnavailable."""
+    counts = await store.commands(("ZCARD", keys.callbacks_due(partition)) for partition in range(ids.PARTITIONS))
+    return sum(cast("list[int]", counts))
+
+
+async def dead_count(store: Store) -> int:
+    """How many callbacks were given up and are kept. Raises StoreUnavailable."""
+    counts = await store.commands(("XLEN", keys.callbacks_dead(partition)) for partition in range(ids.PARTITIONS))
+    return sum(cast("list[int]", counts))
+
+
 def _record(partition: int, message: Message) -> Key:
     """The key of what the owner of an entity sees of its callbacks."""
     names = ("task_id", "session_id", "address", "thread_id", "inbox_task")
@@ -276,7 +289,7 @@ def _read(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback | N
 
 def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback:
     return Callback(
-        *_message(name, fields),
+        **asdict(_message(name, fields)),
         partition=partition,
         attempt=int(fields[b"attempt"]),
         misses=int(fields[b"misses"]),
@@ -287,7 +300,7 @@ def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback
 def _letter(partition: int, entry: bytes, flat: object) -> DeadLetter:
     fields = fields_of(flat)
     return DeadLetter(
-        *_message(fields[b"name"].decode(), fields),
+        **asdict(_message(fields[b"name"].decode(), fields)),
         partition=partition,
         entry=entry.decode(),
         attempts=int(fields[b"attempts"]),
@@ -295,16 +308,13 @@ def _letter(partition: int, entry: bytes, flat: object) -> DeadLetter:
     )
 
 
-def _message(name: str, fields: dict[bytes, bytes]) -> tuple[str, str, str, str, int, Mapping[str, object], int | None]:
-    """The fields of a Message."""
-    message_id, url, kind = (fields[field].decode() for field in (b"id", b"url", b"type"))
-    after = fields.get(b"after")
-    return (
-        name,
-        message_id,
-        url,
-        kind,
-        int(fields[b"at"]),
-        msgspec.json.decode(fields[b"data"]),
-        int(after) if after else None,
+def _message(name: str, fields: dict[bytes, bytes]) -> Message:
+    return Message(
+        name=name,
+        id=fields[b"id"].decode(),
+        url=fields[b"url"].decode(),
+        type=fields[b"type"].decode(),
+        at=int(fields[b"at"]),
+        data=msgspec.json.decode(fields[b"data"]),
+        after=number(fields.get(b"after")),
     )

@@ -4,17 +4,13 @@ The body of the answer is read, so that the receiver is not cut off while it wri
 is due, and which callback is given up, is decided in `service.py`.
 """
 
-import ssl
 import time
 
 import httpcore2
-from httpcore2 import AsyncNetworkBackend
 
 from node.callbacks.attempt import AttemptResult, judge
-from node.callbacks.breaker import Dials
-from node.callbacks.call import AttemptTimeouts, CallAnswer, Caller
+from node.callbacks.call import CallAnswer, Caller
 from node.callbacks.envelope import Envelope
-from node.callbacks.resolve import Resolver
 from node.callbacks.target import Policy, Target
 from node.sign.node_key import NodeKey
 
@@ -22,30 +18,15 @@ from node.sign.node_key import NodeKey
 class Sender:
     """Sends the webhooks of a node."""
 
-    def __init__(
-        self,
-        key: NodeKey,
-        policy: Policy,
-        resolver: Resolver,
-        *,
-        public_url: str,
-        timeouts: AttemptTimeouts | None = None,
-        tls: ssl.SSLContext | None = None,
-        dialler: AsyncNetworkBackend | None = None,
-        dials: Dials | None = None,
-    ) -> None:
+    def __init__(self, key: NodeKey, caller: Caller, public_url: str) -> None:
         self._key = key
-        self._caller = Caller(policy, resolver, timeouts=timeouts, tls=tls, dialler=dialler, dials=dials)
+        self._caller = caller
         self._user_agent = f"relay-node-webhooks/1.0 (+{public_url})".encode()
 
     @property
     def policy(self) -> Policy:
         """What URLs, and the addresses of the next attempts, are judged by."""
         return self._caller.policy
-
-    def change(self, policy: Policy) -> None:
-        """Judge by this policy from the next attempt on."""
-        self._caller.policy = policy
 
     async def send(self, target: Target, envelope: Envelope, site: str = "") -> AttemptResult:
         """POST the message once, on behalf of a site. Raises StoreUnavailable; what the network causes is a result."""

@@ -33,7 +33,7 @@ from node.callbacks.places import Places, admitted
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
 from node.callbacks.sender import Sender
 from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
-from node.callbacks.target import Policy, TargetRefused, parse
+from node.callbacks.target import TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
 from node.store.outbox import Event
@@ -141,10 +141,6 @@ class Deliverer:
         self._sources = sources
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Attempts by how they ended, for the metrics."""
-
-    def change(self, policy: Policy) -> None:
-        """Judge URLs and addresses by this policy from the next attempt on."""
-        self._sender.change(policy)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Deliver until `stop` is set. Attempts under way then have `partition_schedule.STOP_SECONDS` to end."""

@@ -4,7 +4,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from node.web.json import MAX_DEPTH, is_too_deep
+from node.web.json_cost import MAX_DEPTH, is_too_deep
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

@@ -30,10 +30,12 @@ from node.callbacks.attempt import (
     Throttled,
     Unreachable,
 )
+from node.callbacks.call import Caller
 from node.callbacks.envelope import Envelope
 from node.callbacks.sender import Sender
 from node.callbacks.target import Target
 from node.config import Settings
+from node.sign.node_key import NodeKey
 from node.store import Arg, RedisReply, Store, StoreUnavailable
 from node.store.connection import Call, Connection
 from node.store.steps import Step
@@ -114,9 +116,9 @@ class Tracing:
         """The store, with a span for each call that a request or a callback makes."""
         return TracedStore(store, self.tracer)
 
-    def sender(self, *given: Any, **named: Any) -> Sender:
+    def sender(self, key: NodeKey, caller: Caller, public_url: str) -> Sender:
         """A sender, with a span for each attempt; the receiver gets the trace's context."""
-        return TracedSender(self.tracer, *given, **named)
+        return TracedSender(self.tracer, key, caller, public_url)
 
     async def close(self) -> None:
         """Export the spans that are left."""
@@ -181,8 +183,8 @@ class TracedStore(Store):
     def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._store._route(key)
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
-        return await self._store._again(call, outcome, connection)
+    async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
+        return await self._store._retry(call, outcome, connection)
 
     async def _in_span(self, name: str, call: Awaitable[T]) -> T:
         if not trace.get_current_span().is_recording():
@@ -198,8 +200,8 @@ class TracedStore(Store):
 class TracedSender(Sender):
     """A sender whose attempts are spans, and whose messages carry `traceparent`."""
 
-    def __init__(self, tracer: Tracer, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, tracer: Tracer, key: NodeKey, caller: Caller, public_url: str) -> None:
+        super().__init__(key, caller, public_url)
         self._tracer = tracer
 
     async def send(self, target: Target, envelope: Envelope, site: str = "") -> AttemptResult:

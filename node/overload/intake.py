@@ -28,6 +28,7 @@ from operator import itemgetter
 from time import monotonic
 from typing import Any
 
+import msgspec
 import structlog
 
 from node.common import counters
@@ -96,8 +97,22 @@ class AgeGroup:
         return self.entered_by_site.get(site, 0) - self.ended_by_site.get(site, 0)
 
 
-Queued = tuple[float, Any, AgeGroup, str]
-"""A request that is not begun: time of arrival, watcher, age group, and its client's site if it is counted by that."""
+class Arrival(msgspec.Struct):
+    """A request that was let in."""
+
+    watcher: Any
+    group: AgeGroup
+    """In which it is counted."""
+    at: float = 0.0
+    """When it came, by the clock of the intake."""
+    site: str = ""
+    """Its client's, if it is counted by that."""
+
+    def end(self) -> None:
+        """Count it among those that have ended."""
+        self.group.inactive += 1
+        if self.site:
+            self.group.ended_by_site[self.site] = self.group.ended_by_site.get(self.site, 0) + 1
 
 
 class Intake:
@@ -121,9 +136,9 @@ class Intake:
         self._common_headers = (NOSNIFF, *cors)
         self.client_of: Callable[[Scope], str] | None = None
         """Finds the client of a request (`node.web.address`). None: all have one share of the process."""
-        self._queue: deque[Queued] = deque()
+        self._queue: deque[Arrival] = deque()
         """Requests that are let in and not begun."""
-        self._without_body: dict[Any, Queued] = {}
+        self._without_body: dict[Any, Arrival] = {}
         """Those that are not in the queue yet because their body has not come, by the body."""
         self._turn_is_due = False
         """Whether `_begin_queued` is scheduled."""
@@ -158,7 +173,7 @@ class Intake:
         limit, group, scope = self.admission.limit, self.age_group, watcher.scope
         if scope["path"] in NEVER_QUEUED:
             group.entered += 1
-            self._loop.call_soon_threadsafe(self._begin, watcher, group, "", context=self._context)
+            self._loop.call_soon_threadsafe(self._begin, Arrival(watcher, group), context=self._context)
             return
         site = ""
         if limit is not None:
@@ -170,7 +185,7 @@ class Intake:
             if site:
                 group.entered_by_site[site] = group.entered_by_site.get(site, 0) + 1
         group.entered += 1
-        request = self._clock(), watcher, group, site
+        request = Arrival(watcher, group, self._clock(), site)
         # A client that sends Expect would be told to send its body, although its headers may be a reason to refuse it.
         if scope.get("method") in WITH_BODY and b"expect" not in map(_name_of, scope["headers"]):
             body = scope[FIRST_MESSAGE] = watcher.proto.receive()
@@ -204,13 +219,14 @@ class Intake:
 
     def _queue_those_without_body(self, now: float) -> None:
         """Let the handlers of requests whose body is late decide how long to wait for it."""
-        for body, (arrived, watcher, group, site) in list(self._without_body.items()):
-            if arrived > now - BODY_SECONDS:
+        for body, request in list(self._without_body.items()):
+            if request.at > now - BODY_SECONDS:
                 return
             if self._without_body.pop(body, None) is not None:
-                self._queue_now((now, watcher, group, site))  # as if it came now: the delay is its sender's
+                request.at = now  # as if it came now: the delay is its sender's
+                self._queue_now(request)
 
-    def _queue_now(self, request: Queued) -> None:
+    def _queue_now(self, request: Arrival) -> None:
         self._queue.append(request)
         if not self._turn_is_due:
             self._turn_is_due = True
@@ -225,7 +241,7 @@ class Intake:
         take = queue.popleft
         oldest_in_time = self._clock() - MAX_QUEUE_SECONDS
         limit = self.admission.limit
-        if queue[0][0] < oldest_in_time and (limit is not None or self.working > MAX_NORMAL_REQUESTS):
+        if queue[0].at < oldest_in_time and (limit is not None or self.working > MAX_NORMAL_REQUESTS):
             # Newest first, since the oldest are late already. Not with a few requests: clients that call again and
             # again would keep the oldest of them from ever being begun.
             take = queue.pop
@@ -233,48 +249,42 @@ class Intake:
                 self._refuse_queued(oldest_in_time, limit)
         calls, _ = self._store_load()
         for _ in range(min(BEGUN_PER_TURN, len(queue), MAX_STORE_CALLS - calls)):
-            _, watcher, group, site = take()
-            self._begin(watcher, group, site)
+            self._begin(take())
         if queue:
             self._turn_is_due = True
             self._loop.call_later(TURN_SECONDS, self._begin_queued, context=self._context)
 
-    def _begin(self, watcher: Any, group: AgeGroup, site: str) -> None:
-        watcher.scope[AGE_GROUP] = group
+    def _begin(self, request: Arrival) -> None:
+        watcher = request.watcher
+        watcher.scope[AGE_GROUP] = request.group
         # `create_task` would take longer, and so would making up a name.
-        watcher.taskref(asyncio.Task(self._run(watcher, group, site), loop=self._loop, name="request"))
+        watcher.taskref(asyncio.Task(self._run(request), loop=self._loop, name="request"))
 
-    async def _run(self, watcher: Any, group: AgeGroup, site: str) -> None:
-        await self._serve(watcher)  # never raises
-        self._end(group, site)
-        _cancel_body(watcher)
-
-    def _end(self, group: AgeGroup, site: str) -> None:
-        group.inactive += 1
-        if site:
-            group.ended_by_site[site] = group.ended_by_site.get(site, 0) + 1
+    async def _run(self, request: Arrival) -> None:
+        await self._serve(request.watcher)  # never raises
+        request.end()
+        _cancel_body(request.watcher)
 
     def _refuse_queued(self, oldest_in_time: float, limit: int) -> None:
         """Refuse the queued requests that arrived before `oldest_in_time`, except those of sites within their share."""
         queue = self._queue
-        late: list[Queued] = []
-        while queue and queue[0][0] < oldest_in_time:
+        late: list[Arrival] = []
+        while queue and queue[0].at < oldest_in_time:
             late.append(queue.popleft())
         # Those that came before the overload are counted now: some are of clients that have no part in it.
-        uncounted = Counter(self.site_of(watcher.scope) for _, watcher, _, site in late if not site)
+        uncounted = Counter(self.site_of(request.watcher.scope) for request in late if not request.site)
         share = self._share(limit, max(1, len(uncounted)))
-        kept: list[Queued] = []
+        kept: list[Arrival] = []
         for request in late:
-            _, watcher, group, counted = request
-            site = counted or self.site_of(watcher.scope)
+            site = request.site or self.site_of(request.watcher.scope)
             if self._under_way(site) + uncounted[site] <= share:
                 kept.append(request)
                 continue
-            if not counted:
+            if not request.site:
                 uncounted[site] -= 1
-            self._end(group, counted)
+            request.end()
             self.admission.refused_late += 1
-            self._refuse(watcher)
+            self._refuse(request.watcher)
         queue.extendleft(reversed(kept))
 
     def _refuse(self, watcher: Any) -> None:
@@ -299,7 +309,7 @@ class Intake:
     def _observe(self, due: float) -> None:
         """Measure how long a request takes at present: in the queue here, in the event loop's, and in Redis."""
         now = self._clock()
-        queued = now - self._queue[0][0] if self._queue else 0.0
+        queued = now - self._queue[0].at if self._queue else 0.0
         delay = queued + LOOP_PASSES * max(0.0, now - due) + self._store_delay(now)
         self.admission.observe(now, delay, self.working)
         self._queue_those_without_body(now)

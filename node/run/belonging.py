@@ -33,7 +33,7 @@ async def belongs(settings: Settings) -> bool:
     store = await _connect(settings)
     try:
         await identify(store, settings.secret)
-        await _refuse_half(store)
+        await _refuse_unfinished_restore(store)
     except StoreUnavailable as unavailable:
         reason = await trouble(settings.redis_url, settings.store_timeout, str(unavailable))
         log.warning("redis is not there yet", reason=reason)
@@ -49,7 +49,7 @@ async def belongs_when_there(settings: Settings) -> None:
     try:
         await identify_when_there(store, settings.secret)
         with suppress(StoreUnavailable):  # it has gone again within a millisecond
-            await _refuse_half(store)
+            await _refuse_unfinished_restore(store)
     finally:
         await store.close()
 
@@ -59,13 +59,13 @@ async def schema_of(settings: Settings) -> str:
     store = await _connect(settings)
     try:
         schema = await look(store, settings.secret)
-        await _refuse_half(store)
+        await _refuse_unfinished_restore(store)
     finally:
         await store.close()
     return schema
 
 
-async def _refuse_half(store: Store) -> None:
+async def _refuse_unfinished_restore(store: Store) -> None:
     """Raises ConfigError, StoreUnavailable."""
     if await store.command("EXISTS", RESTORING):
         raise ConfigError(

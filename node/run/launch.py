@@ -74,7 +74,7 @@ def web(settings: Settings, app: str = APP) -> None:
     `app` is `module:factory` of the ASGI application, which each web process makes from the settings in force. Raises
     ConfigError.
     """
-    settings = _prepare(settings)
+    settings = _prepare_role(settings)
     known = asyncio.run(belongs(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
     # Every process forked from here on blocks the signals until it can handle them. Those sent to this process are
@@ -112,7 +112,7 @@ def worker(settings: Settings, main: str = WORKER) -> None:
 
     Does not return but ends the process: the interpreter would wait seconds for a thread that loads the model.
     """
-    settings = _prepare(settings)
+    settings = _prepare_role(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be heeded
     known = asyncio.run(belongs(settings))
     process.give_way()
@@ -155,7 +155,7 @@ def _summary(settings: Settings) -> dict[str, object]:
     }
 
 
-def _prepare(settings: Settings) -> Settings:
+def _prepare_role(settings: Settings) -> Settings:
     """As `prepare`, for a process that may have no supervisor: puts the keys into its settings and its environment."""
     if not settings.redis_url:
         raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")

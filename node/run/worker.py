@@ -15,7 +15,7 @@ from node.a2a.inboxes.pushes import PUSH, PushSource
 from node.agents.checks import AgentChecks
 from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import CONCURRENT_VERIFICATIONS
-from node.callbacks.breaker import Breaker, Dials
+from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
 from node.callbacks.fair import FairCaller
 from node.callbacks.places import Places
@@ -37,7 +37,7 @@ from node.run.reload import on_hangup
 from node.run.services import Services, Stores
 from node.search.worker import SearchWorker
 from node.share.capacity import Capacity
-from node.sign.node_key import webhook_key
+from node.sign.node_key import NodeKey, webhook_key
 from node.store import Store, StoreUnavailable, clock, durability
 from node.store.heartbeats import Heartbeat, new_name
 from node.store.outbox import Consumer, Event, Handler, OutboxTrimmer
@@ -67,19 +67,12 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         services = Services(settings, stores)
         search = SearchWorker(store, stores.documents, corpora_of(store), settings)
         stack.push_async_callback(services.close)
-        # On the untraced store: an attempt is one span, its calls to Redis are none.
-        breaker = Breaker(opened.main, settings.limits.callback, settings.limits.callback_client)
         pushes = PushSource(services.inbox_agents.view, services.pushes)
-        outgoing = Outgoing(settings, breaker)
+        # On the untraced store: an attempt is one span, its calls to Redis are none.
+        outgoing = Outgoing(settings, opened.main)
         deliverer = outgoing.deliverer(services.callbacks, pushes, tracing.sender if tracing else Sender)
         checks = outgoing.checks(store, services)
-
-        def take(changed: Settings) -> None:
-            breaker.change(changed.limits.callback, changed.limits.callback_client)
-            deliverer.change(policy_of(changed))
-            checks.change(policy_of(changed))
-
-        on_hangup(settings, take, end=stop.set)
+        on_hangup(settings, outgoing.change, end=stop.set)
         handlers: dict[str, Handler] = {
             "lists": Projections(services, checks).handle,
             "index": search.handle,
@@ -120,25 +113,30 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
 
 
 class Outgoing:
-    """Makes what calls addresses that clients gave, all with the same resolver, places and breakers."""
+    """Makes what calls addresses that clients gave, all with the same policy, names, breakers and places."""
 
-    def __init__(self, settings: Settings, breaker: Breaker) -> None:
+    def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
-        self._breaker = breaker
-        self._policy = policy_of(settings)
-        self._resolver, self._dials, self._places = SystemResolver(), Dials(breaker), Places()
+        self._breaker = Breaker(store, settings.limits.callback, settings.limits.callback_client)
+        self._caller = Caller(policy_of(settings), SystemResolver(), breaker=self._breaker)
+        self._places = Places()
 
-    def deliverer(self, queue: CallbackQueue, pushes: PushSource, make: Callable[..., Sender] = Sender) -> Deliverer:
+    def change(self, settings: Settings) -> None:
+        """Take over rates, and what is not called, from the next attempt on."""
+        self._breaker.change(settings.limits.callback, settings.limits.callback_client)
+        self._caller.policy = policy_of(settings)
+
+    def deliverer(
+        self, queue: CallbackQueue, pushes: PushSource, make: Callable[[NodeKey, Caller, str], Sender] = Sender
+    ) -> Deliverer:
         """What sends this node's callbacks. Raises ConfigError."""
         settings = self._settings
-        key = webhook_key(settings)
-        sender = make(key, self._policy, self._resolver, public_url=settings.public_url, dials=self._dials)
-        sources = {PUSH: pushes}
-        return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._places, sources)
+        sender = make(webhook_key(settings), self._caller, settings.public_url)
+        return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._places, sources={PUSH: pushes})
 
     def checks(self, store: Store, services: Services) -> AgentChecks:
         """What checks and probes the agents of the directory."""
-        calls = FairCaller(Caller(self._policy, self._resolver, dials=self._dials), self._breaker, self._places)
+        calls = FairCaller(self._caller, self._breaker, self._places)
         return AgentChecks(store, services.agent_store, services.agent_lists, calls, self._settings.public_url)
 
 

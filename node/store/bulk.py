@@ -4,7 +4,7 @@ A process may have only so many calls under way (`Store.max_in_flight`); one mor
 a whole partition, or many entities, therefore goes through here instead of `Store.commands` and `Store.run_all`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar, cast
 
 from node.store.errors import StoreBusy, StoreUnavailable
@@ -15,7 +15,6 @@ from node.store.steps import Step
 from node.store.wire import Store
 
 T = TypeVar("T")
-R = TypeVar("R")
 
 SHARE_OF_CALLS = 8
 """A bulk has at most one in this many of the allowed calls under way; the rest is for everybody else."""
@@ -23,7 +22,12 @@ SHARE_OF_CALLS = 8
 
 async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply]:
     """`store.commands` for any number of commands. Raises StoreUnavailable, CommandFailed."""
-    return await _some_at_a_time(store, store.commands, commands)
+    return [reply for some in _batches(store, commands) for reply in await store.commands(some)]
+
+
+async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
+    """`store.run_all` for any number of steps. Raises StoreUnavailable, CommandFailed."""
+    return [reply for some in _batches(store, steps) for reply in await store.run_all(some)]
 
 
 async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
@@ -32,21 +36,16 @@ async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> lis
     Raises StoreUnavailable only if no other server is there either: that the few that were wanted are all out of reach
     is no reason to refuse a page. Raises StoreBusy, CommandFailed.
     """
-    replies = await _reachable_at_a_time(store, store.reachable, commands)
+    replies = await _each_batch(store.reachable, _batches(store, commands))
     failure = _failure_of_all(replies)
     if failure and (isinstance(failure, StoreBusy) or store.serving_partition() is None):
         raise failure
     return replies
 
 
-async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
-    """`store.run_all` for any number of steps. Raises StoreUnavailable, CommandFailed."""
-    return await _some_at_a_time(store, store.run_all, steps)
-
-
 async def bulk_steps_reachable(store: Store, steps: Iterable[Step]) -> list[RedisReply | StoreUnavailable]:
     """`store.run_reachable` for any number of steps. Raises StoreUnavailable if none ran, CommandFailed."""
-    replies = await _reachable_at_a_time(store, store.run_reachable, steps)
+    replies = await _each_batch(store.run_reachable, _batches(store, steps))
     if failure := _failure_of_all(replies):
         raise failure
     return replies
@@ -70,30 +69,28 @@ async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator
         yield [(member.decode(), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
 
 
-async def _reachable_at_a_time(
-    store: Store, call: Callable[[Sequence[T]], Awaitable[list[RedisReply | StoreUnavailable]]], many: Iterable[T]
-) -> list[RedisReply | StoreUnavailable]:
-    async def attempted(wanted: Sequence[T]) -> list[RedisReply | StoreUnavailable]:
-        try:
-            return await call(wanted)
-        except StoreUnavailable as failure:  # all of these are out of reach; the next ones may not be
-            return [failure] * len(wanted)
+def _batches(store: Store, many: Iterable[T]) -> Iterator[Sequence[T]]:
+    """As many at a time as one bulk may have under way."""
+    waiting = list(many)
+    at_once = max(1, store.max_in_flight // SHARE_OF_CALLS)
+    for start in range(0, len(waiting), at_once):
+        yield waiting[start : start + at_once]
 
-    return await _some_at_a_time(store, attempted, many)
+
+async def _each_batch(
+    call: Callable[[Sequence[T]], Awaitable[list[RedisReply | StoreUnavailable]]], batches: Iterable[Sequence[T]]
+) -> list[RedisReply | StoreUnavailable]:
+    """The replies to all batches; where all of one are out of reach, the next ones may not be."""
+    replies: list[RedisReply | StoreUnavailable] = []
+    for some in batches:
+        try:
+            replies += await call(some)
+        except StoreUnavailable as failure:
+            replies += [failure] * len(some)
+    return replies
 
 
 def _failure_of_all(replies: Sequence[RedisReply | StoreUnavailable]) -> StoreUnavailable | None:
     """The first failure if there is nothing else."""
     failures = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
     return failures[0] if failures and len(failures) == len(replies) else None
-
-
-async def _some_at_a_time(
-    store: Store, call: Callable[[Sequence[T]], Awaitable[list[R]]], many: Iterable[T]
-) -> list[R]:
-    waiting = list(many)
-    at_once = max(1, store.max_in_flight // SHARE_OF_CALLS)
-    replies: list[R] = []
-    for start in range(0, len(waiting), at_once):
-        replies += await call(waiting[start : start + at_once])
-    return replies

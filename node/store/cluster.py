@@ -120,7 +120,7 @@ class ClusterStore(Store):
             raise StoreUnavailable("no primary is known for a part of the Redis cluster")
         return slot, connection
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
+    async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         attempt = 0
         while True:
             call, connection = await self._next(call, outcome, connection, attempt)
@@ -139,24 +139,24 @@ class ClusterStore(Store):
             failure = await asked.load(call.script, call.deadline)
             if isinstance(failure, Exception):
                 raise meaning(failure, call)
-            return self._anew(call, alone=call.alone, asking=call.asking), asked
+            return self._new_attempt(call, alone=call.alone, asking=call.asking), asked
         if code == "ASK":  # the slot is moving, and this key is at its new place already
             _, server = read_redirect(str(outcome), asked.server)
-            return self._anew(call, alone=True, asking=True), self._connection_to(server)
+            return self._new_attempt(call, alone=True, asking=True), self._connection_to(server)
         self._is_stale.set()
         if code == "MOVED":  # the slot has moved
             slot, server = read_redirect(str(outcome), asked.server)
             self._map[slot] = connection = self._connection_to(server)
             if attempt >= PROMPT_REDIRECTIONS:
                 await self._pause(call, outcome, attempt)
-            return self._anew(call, slot=slot), connection
+            return self._new_attempt(call, slot=slot), connection
         if code in UNSETTLED:
             await self._pause(call, outcome, attempt)
-            return self._anew(call, alone=code == "TRYAGAIN"), self._map[call.slot] or asked
+            return self._new_attempt(call, alone=code == "TRYAGAIN"), self._map[call.slot] or asked
         # Nothing was written, and by now the map has another primary for the slot.
         connection = self._map[call.slot]
         if type(outcome) is StoreUnavailable and connection and connection is not asked:
-            return self._anew(call), connection
+            return self._new_attempt(call), connection
         raise meaning(outcome, call)
 
     async def _pause(self, call: Call, outcome: Exception, attempt: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
 
+from node.common.refusal import Refused
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
@@ -177,11 +178,11 @@ class LimitStore:
 
     async def take_quota(
         self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, counted: bool, label: str = ""
-    ) -> tuple[Quota, Taken, float | None]:
-        """Take a place in a limit, and one among `most` things, which ends after `life_ms`. Raises StoreUnavailable.
+    ) -> tuple[Quota, Taken]:
+        """Take a place in a limit, and one among `most` things, which ends after `life_ms`.
 
-        The last value is None, or, if no such place is free, the seconds until one is. `counted`: keep the total of all
-        clients, too. `label`: what the operator is told of the thing.
+        `counted`: keep the total of all clients, too. `label`: what the operator is told of the thing. Raises Refused
+        `quota.<kind>` if no such place is free, StoreUnavailable.
         """
         partition = ids.home_of(client)
         own, site, everybody = _places(partition, kind, client)
@@ -199,7 +200,9 @@ class LimitStore:
             name=quota.name,
         )
         _, allowed, remaining, reset, *wait = cast("list[int]", await self._store.run(taking))
-        return quota, Taken.of(allowed, remaining, reset), wait[0] / 1000 if wait else None
+        if wait:
+            raise Refused(f"quota.{kind}", retry_after=wait[0] / 1000, most=most)
+        return quota, Taken.of(allowed, remaining, reset)
 
     async def things(self, kind: str) -> list[str]:
         """The names of all things of a kind whose total is counted, for the operator. Raises StoreUnavailable."""

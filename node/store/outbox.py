@@ -276,49 +276,53 @@ class _Reader:
                 return
 
     async def _handle_all(self, entries: Sequence[Entry]) -> None:
-        """Handle and acknowledge entries: together, and if that fails, one by one, so that only the bad ones fail."""
+        """Handle and acknowledge entries, which are renewed meanwhile. Raises StoreUnavailable."""
         if not entries:
             return
         self._unacknowledged = [entry for entry, _ in entries]
         try:
-            if not await self._try(entries, is_last=len(entries) == 1) and len(entries) > 1:
-                for entry in entries:
-                    await self._try([entry], is_last=True)
+            await self._settle(entries)
         finally:
             self._unacknowledged = ()
 
-    async def _try(self, entries: Sequence[Entry], *, is_last: bool) -> bool:
-        """Handle entries and acknowledge them. Returns False if they stay pending. Raises StoreUnavailable.
+    async def _settle(self, entries: Sequence[Entry]) -> None:
+        """Handle entries together, and if that fails, one by one, so that only the bad ones stay pending.
 
-        `is_last`: this is the last try of a turn, with a single entry. If Redis has no memory for what the handler
-        writes, the entry stays pending without a word: the events behind it may free some. So does one that the handler
-        has postponed.
+        If Redis has no memory for what the handler writes, or the handler has postponed the event, it stays pending
+        without a word: the events behind it may free some.
         """
+        failure = await self._failure_of(entries)
+        if failure is None:
+            await self._acknowledge(entries)
+        elif len(entries) > 1:
+            for each in entries:
+                await self._settle([each])
+        elif not isinstance(failure, OutOfMemory | Postponed):
+            about = {"group": self._group, "partition": self._partition, "entry": entries[0][0].decode()}
+            log.error("event not handled", **about, exc_info=failure)
+            if await self._is_hopeless(entries[0][0]):
+                log.error("event given up", **about)
+                await self._acknowledge(entries)
+
+    async def _failure_of(self, entries: Sequence[Entry]) -> Exception | None:
+        """What the handler raised on these entries, if it failed. Raises StoreUnavailable while Redis is away."""
         try:
-            events = [_event(self._partition, entry, flat) for entry, flat in entries if flat]
-            if events:
+            if events := [_event(self._partition, entry, flat) for entry, flat in entries if flat]:
                 await self._handle(events)
-        except (OutOfMemory, Postponed):
-            return False
-        except StoreUnavailable:
-            raise
-        except Exception:
-            if not is_last:
-                return False
-            ((entry, _),) = entries
-            log.exception("event not handled", group=self._group, partition=self._partition, entry=entry.decode())
-            if not await self._is_hopeless(entry):
-                return False
+        except Exception as failure:
+            if isinstance(failure, StoreUnavailable) and not isinstance(failure, OutOfMemory):
+                raise
+            return failure
+        return None
+
+    async def _acknowledge(self, entries: Sequence[Entry]) -> None:
         await self._store.command("XACK", self._stream, self._group, *(entry for entry, _ in entries))
-        return True
 
     async def _is_hopeless(self, entry: bytes) -> bool:
+        """Whether an event has failed MAX_DELIVERIES times."""
         reply = await self._store.command("XPENDING", self._stream, self._group, entry, entry, 1)
         rows = cast("list[tuple[bytes, bytes, int, int]]", reply)
-        if not rows or rows[0][3] < MAX_DELIVERIES:
-            return False
-        log.error("event given up", group=self._group, partition=self._partition, entry=entry.decode())
-        return True
+        return bool(rows) and rows[0][3] >= MAX_DELIVERIES
 
 
 class OutboxTrimmer:

@@ -46,9 +46,10 @@ class SingleStore(Store):
     ) -> Mapping[Connection, Sequence[int]]:
         return {self._connection: range(len(wanted))} if wanted else {}
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
+    async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         if call.script and error_code(outcome) == "NOSCRIPT":
-            answer = await connection.load(call.script, call.deadline) or await connection.submit(self._anew(call))
+            failure = await connection.load(call.script, call.deadline)
+            answer = failure or await connection.submit(self._new_attempt(call))
             if not isinstance(answer, Exception):
                 return answer
             outcome = answer

@@ -49,7 +49,7 @@ class Store(ABC):
         self._loop = asyncio.get_running_loop()
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
         """The outcome that all calls of `send` share; never settled."""
-        self._repeating: set[asyncio.Task[None]] = set()
+        self._retrying: set[asyncio.Task[None]] = set()
 
     async def run(self, step: Step) -> RedisReply:
         """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""
@@ -57,7 +57,7 @@ class Store(ABC):
         call = self._call(step.script, step.keys, step.args, slot)
         outcome = await connection.submit(call)
         if isinstance(outcome, Exception):
-            return await self._again(call, outcome, connection)
+            return await self._retry(call, outcome, connection)
         return outcome
 
     async def run_all(self, steps: Iterable[Step]) -> list[RedisReply]:
@@ -77,7 +77,7 @@ class Store(ABC):
         call = self._call(None, (), args, slot)
         outcome = await connection.submit(call)
         if isinstance(outcome, Exception):
-            return await self._again(call, outcome, connection)
+            return await self._retry(call, outcome, connection)
         return outcome
 
     async def commands(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply]:
@@ -161,14 +161,14 @@ class Store(ABC):
         """The slot of a key, and the connection to its primary. Raises StoreUnavailable."""
 
     @abstractmethod
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
+    async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         """Send a call again that Redis has not begun. Raises what the outcome means if it may have."""
 
     def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
         self._admit(1)
         return Call(script, keys, args, slot, self._loop.time() + self.timeout, self._loop.create_future())
 
-    def _anew(self, call: Call, **changes: int) -> Call:
+    def _new_attempt(self, call: Call, **changes: int) -> Call:
         """Another attempt at `call`, with the same deadline."""
         return msgspec.structs.replace(call, outcome=self._loop.create_future(), **{"asking": False} | changes)
 
@@ -197,14 +197,14 @@ class Store(ABC):
             call, connection = each
             outcome = await call.outcome
             results.append(
-                await self._retried(call, outcome, connection) if isinstance(outcome, Exception) else outcome
+                await self._retry_result(call, outcome, connection) if isinstance(outcome, Exception) else outcome
             )
         return results
 
-    async def _retried(self, call: Call, failure: Exception, connection: Connection) -> FinalResult:
-        """`_again`, with what it raises as a value."""
+    async def _retry_result(self, call: Call, failure: Exception, connection: Connection) -> FinalResult:
+        """`_retry`, with what it raises as a value."""
         try:
-            return await self._again(call, failure, connection)
+            return await self._retry(call, failure, connection)
         except (StoreUnavailable, CommandFailed) as final:
             return final
 
@@ -227,7 +227,7 @@ class Store(ABC):
                 if isinstance(reply, Exception):
                     slot, _ = self._route(wanted[place][1])
                     call = Call(None, (), wanted[place], slot, pipeline.deadline, self._loop.create_future())
-                    results[place] = await self._retried(call, reply, connection)
+                    results[place] = await self._retry_result(call, reply, connection)
                 else:
                     results[place] = reply
         return results
@@ -254,22 +254,19 @@ class Store(ABC):
     ) -> None:
         self._admit(1)
         deadline = self._loop.time() + self.timeout
-        failed = partial(self._repeat, connection)
+        failed = partial(self._retry_unawaited, connection)
         connection.submit(Unawaited(script, keys, args, slot, deadline, self._nobody, failed=failed))
 
-    def _repeat(self, connection: Connection, sent: Unawaited, failure: Exception) -> None:
+    def _retry_unawaited(self, connection: Connection, sent: Unawaited, failure: Exception) -> None:
         call = Call(sent.script, sent.keys, sent.args, sent.slot, sent.deadline, self._loop.create_future())
-        task = self._loop.create_task(self._repeated(call, failure, connection))
-        self._repeating.add(task)
-        task.add_done_callback(self._repeating.discard)
+        task = self._loop.create_task(self._retry_and_log(call, failure, connection))
+        self._retrying.add(task)
+        task.add_done_callback(self._retrying.discard)
 
-    async def _repeated(self, call: Call, failure: Exception, connection: Connection) -> None:
-        try:
-            await self._again(call, failure, connection)
-        except StoreUnavailable:
-            pass  # the connection logs it
-        except CommandFailed:
-            log.exception("a command that nobody waits for failed", command=call.name)
+    async def _retry_and_log(self, call: Call, failure: Exception, connection: Connection) -> None:
+        result = await self._retry_result(call, failure, connection)
+        if isinstance(result, CommandFailed):  # what is out of reach is logged by its connection
+            log.error("a command that nobody waits for failed", command=call.name, exc_info=result)
 
 
 def error_code(outcome: Exception) -> str:

@@ -98,12 +98,10 @@ class Dispatcher:
         REQUEST_ID.set(request_id)
         client = self._addresses.of(scope)
         request = Request(scope, receive, client, request_id, self._deadlines, RequestTurn(self._turns, client))
-        if (refused := self._refusal(request)) is not None and request.path not in HEALTH:
-            await self._in_turn(request, self._refuse(request, refused, send), send)
-            return
+        refused = self._refusal(request)
         # Compared as sent: another spelling of a mount or of a hot route is refused below.
         raw: bytes = scope["raw_path"]
-        if raw.startswith(self._mount_prefixes):
+        if refused is None and raw.startswith(self._mount_prefixes):
             mounted = next(app for prefix, app in self._mounted.items() if request.path.startswith(prefix))
             await self._responder.mount(mounted, request, receive_all(scope, receive), send)
             return
@@ -111,10 +109,8 @@ class Dispatcher:
             request.is_head = True
             scope["method"] = request.method = "GET"
             send = without_body(send)
-        if (not _is_host(request.named.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
-            answering = self._refuse(request, Refused("host.invalid"), send)
-        elif len(raw) > LONGEST_PATH:
-            answering = self._refuse(request, Refused("path.long"), send)
+        if (refused := refused or _malformed(request, raw)) is not None:
+            answering = self._refuse(request, refused, send)
         elif (route := self._hot.find(request, raw)) is not None:
             response = await counted(route, request)
             if response is not None:
@@ -161,7 +157,9 @@ class Dispatcher:
             await self._responder.answer(request, response, send)
 
     def _refusal(self, request: Request) -> Refused | None:
-        """Why this client or web page is refused whatever it asks for; None if it is not."""
+        """Why this client or web page is refused whatever it asks for, except HEALTH; None if it is not."""
+        if request.path in HEALTH:
+            return None
         if self._is_blocked(request.client):
             return Refused("client.blocked")
         if self._restricted and (code := self._restricted.refusal(request)):
@@ -175,7 +173,7 @@ class Dispatcher:
         counters.UNROUTED.add(response.status)
         if request.is_unread:
             response.headers = [*response.headers, CLOSE]
-        await self._responder.respond(request, response, without_body(send) if request.method == "HEAD" else send)
+        await self._responder.respond(request, response, send)
 
     async def _refuse_spelling(self, request: Request, raw: bytes, send: Send) -> None:
         """Redirect a reader of pages to the documented spelling; refuse all other requests."""
@@ -188,6 +186,13 @@ class Dispatcher:
             await self._responder.respond(request, Response(308, b"", (location,)), send)
         else:
             await self._refuse(request, Refused("path.spelling"), send)
+
+
+def _malformed(request: Request, raw: bytes) -> Refused | None:
+    """The refusal of a request without a usable Host, or with an endless path; None for all others."""
+    if (not _is_host(request.named.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
+        return Refused("host.invalid")
+    return Refused("path.long") if len(raw) > LONGEST_PATH else None
 
 
 def _may_lack_host(request: Request) -> bool:

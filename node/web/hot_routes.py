@@ -14,6 +14,16 @@ _FIRST = 3
 """Number of the first step of a path after PREFIX."""
 
 
+class _Form:
+    """The hot routes whose paths have as many steps, and their parameters at the same places."""
+
+    def __init__(self, fixed: Sequence[int]) -> None:
+        """`fixed`: the places of the steps that are no parameters."""
+        self.fixed_steps = cast("Callable[[list[str]], Any]", itemgetter(*fixed))
+        self.routes: dict[tuple[str, Any], tuple[Route, dict[str, int]]] = {}
+        """By method and fixed steps: the route, and the places of its parameters."""
+
+
 class HotRoutes:
     """Hot routes by their paths, as they are sent: another spelling is not found."""
 
@@ -21,11 +31,8 @@ class HotRoutes:
         """`constant`: the paths without a parameter, of other routes, too; none of them is a path with one."""
         self._constant = {(route.method, route.path.encode()): route for route in routes if "{" not in route.path}
         self._constant_paths = constant
-        self._forms: dict[int, dict[tuple[int, ...], Callable[[list[str]], Any]]] = {}
-        """The forms of such paths by their number of steps: the places of the steps that are no parameters, and what
-        picks those steps."""
-        self._by_steps: dict[tuple[str, int, Any], tuple[dict[str, int], Route]] = {}
-        """By method, number of steps and what was picked: the places of the parameters, and the route."""
+        self._forms: dict[int, dict[tuple[int, ...], _Form]] = {}
+        """By the number of steps and the places of the fixed ones."""
         for route in routes:
             if "{" in route.path:
                 self._add(route)
@@ -35,20 +42,19 @@ class HotRoutes:
         route = self._constant.get((request.method, raw))
         if route is None and raw.startswith(PREFIX) and len(raw) == len(request.path):  # no escape in it
             steps = request.path.split("/")
-            for pick in self._forms.get(len(steps), {}).values():
-                found = self._by_steps.get((request.method, len(steps), pick(steps)))
+            for form in self._forms.get(len(steps), {}).values():
+                found = form.routes.get((request.method, form.fixed_steps(steps)))
                 if found is not None and "" not in steps[_FIRST:] and raw not in self._constant_paths:
-                    places, route = found
+                    route, places = found
                     request.params = {name: steps[place] for name, place in places.items()}
                     break
         return route
 
     def _add(self, route: Route) -> None:
-        steps = route.path.split("/")
         if not route.path.startswith(PREFIX.decode()):
             raise ValueError(f"{route.path} cannot be hot: it has parameters and is not below {PREFIX.decode()}")
+        steps = route.path.split("/")
         places = {step.strip("{}"): place for place, step in enumerate(steps) if step.startswith("{")}
         fixed = tuple(place for place in range(_FIRST, len(steps)) if place not in places.values())
-        pick = cast("Callable[[list[str]], Any]", itemgetter(*fixed))
-        self._forms.setdefault(len(steps), {})[fixed] = pick
-        self._by_steps[route.method, len(steps), pick(steps)] = places, route
+        form = self._forms.setdefault(len(steps), {}).setdefault(fixed, _Form(fixed))
+        form.routes[route.method, form.fixed_steps(steps)] = route, places

@@ -95,7 +95,7 @@ def receive_all(scope: Scope, receive: Receive) -> Receive:
 
 
 async def until_disconnected(receive: Receive) -> None:
-    """Return when the client has gone away, or goes on with a body that was not read to its end: it counts nowhere."""
+    """Return when the client has gone away, or sends more of a body that nobody reads, which would count nowhere."""
     while (message := await receive())["type"] != "http.disconnect" and not message.get("body"):
         pass
 

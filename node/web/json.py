@@ -18,33 +18,13 @@ from msgspec.structs import fields
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.http import Header, Request, parameters_of
 from node.web.issues import IGNORED, as_meant, ignored, issue_of, issues_of_body, issues_of_query, members_of
+from node.web.json_cost import check_cost
 
 T = TypeVar("T")
-
-MAX_DEPTH = 64
-"""Levels of nesting in any JSON body."""
-
-MAX_CONTAINERS = 20_000
-"""Objects and lists in any JSON body. 1 MiB of `[],` would hold 350,000, and take a quarter of a second to parse."""
-
-MAX_STRINGS = 20_000
-"""Names and texts in a JSON body whose type has no room for so many. Each is matched with its pattern before their list
-is found to be too long: 1 MiB of `"a",` as the skills of a contract took a quarter of a second."""
-
-MAX_EXPONENTS = 1_000
-"""Numbers with an exponent in a JSON body whose type has a part of any kind, which becomes values: a result_schema. One
-such as 1e300 takes 9 µs; 1 MiB of them took 1.5 s before the schema was found to be too long."""
 
 REMEMBERED_QUERIES = 1024
 REMEMBERED_QUERY_BYTES = 128
 """Short queries of lists, which many send alike, are parsed once; only into frozen structs, as requests share them."""
-
-_OPENING = b"\x01"
-_BRACKETS = bytes.maketrans(b"[{]}", _OPENING * 2 + b"\0\0")
-"""Opening brackets become 1, closing ones 0."""
-_NUMBERS = bytes.maketrans(b"123456789E", b"000000000e")
-"""Each exponent, so translated, begins after 0 with e."""
-_OTHERS = bytes(set(range(256)) - set(b'[{]}"'))
 
 _SURROGATES = re.compile(  # escaped surrogates: a pair; or a lone one, which is in the group
     r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})"
@@ -76,12 +56,7 @@ def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Invalid.field("body", msg=f"body is not valid UTF-8 at byte {error.start}", kind="json_invalid") from None
-    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
-        _check_shape(body)
-    if body.count(b'"') > 2 * MAX_STRINGS and not _holds_any(kind):
-        _check_strings(body)
-    if len(body) > 4 * MAX_EXPONENTS and _holds(kind, msgspec.inspect.AnyType):
-        _check_exponents(body)
+    check_cost(body, kind)
     try:
         try:
             value: T = _decoder(kind, notes is not None)(text)
@@ -176,36 +151,6 @@ def _decoder(kind: Any, knows_all: bool) -> Callable[[str], Any]:
 
 
 @cache
-def _holds_any(kind: Any) -> bool:
-    """Whether values of a type may hold JSON of any kind and size."""
-    return kind is object or _holds(kind, msgspec.inspect.RawType)  # Any is a result_schema, which has 16 KiB at most
-
-
-@cache
-def _holds(kind: Any, wanted: type[msgspec.inspect.Type]) -> bool:
-    """Whether a part of the type is of the kind that is wanted; `object`, which orjson reads, has no parts."""
-    return kind is not object and _has(msgspec.inspect.type_info(kind), wanted)
-
-
-def _has(kind: msgspec.inspect.Type, wanted: type[msgspec.inspect.Type]) -> bool:
-    if isinstance(kind, wanted):
-        return True
-    match kind:
-        case msgspec.inspect.Metadata():
-            return _has(kind.type, wanted)
-        case msgspec.inspect.UnionType():
-            return any(_has(each, wanted) for each in kind.types)
-        case msgspec.inspect.CollectionType():
-            return _has(kind.item_type, wanted)
-        case msgspec.inspect.DictType():
-            return _has(kind.value_type, wanted)
-        case msgspec.inspect.StructType():
-            return any(_has(field.type, wanted) for field in kind.fields)
-        case _:
-            return False
-
-
-@cache
 def _nullable(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
     return [(field.encode_name, field.name) for field in fields(kind) if field.default is None]
 
@@ -221,60 +166,6 @@ def _is_integer(kind: msgspec.inspect.Type) -> bool:
     if isinstance(kind, msgspec.inspect.UnionType):
         return any(_is_integer(one) for one in kind.types)
     return isinstance(kind, msgspec.inspect.IntType)
-
-
-def _check_shape(body: bytes) -> None:
-    """Refuse a body whose value would take far more memory than the body, before it is parsed. Raises Invalid.
-
-    Counts the brackets outside of strings. Whether they are balanced is left to the parser.
-    """
-    brackets = _brackets(body)
-    if brackets.count(_OPENING) > MAX_CONTAINERS:
-        what = f"body holds more than {MAX_CONTAINERS} objects and lists"
-        raise Invalid.field("body", msg=what, kind="json_invalid")
-    if _is_deep(brackets):
-        what = f"body is nested more than {MAX_DEPTH} levels deep"
-        raise Invalid.field("body", msg=what, kind="json_invalid")
-
-
-def is_too_deep(body: bytes) -> bool:
-    """Whether JSON is nested more than MAX_DEPTH levels deep. What parsers refuse by themselves depends on the
-    interpreter: a thousand levels, or ten thousand."""
-    return body.count(b"[") + body.count(b"{") > MAX_DEPTH and _is_deep(_brackets(body))
-
-
-def _brackets(body: bytes) -> bytes:
-    """The brackets outside of strings: 1 for an opening one, 0 for a closing one."""
-    brackets_and_quotes = _without_escapes(body).translate(_BRACKETS, _OTHERS)
-    return b"".join(brackets_and_quotes.split(b'"')[::2])
-
-
-def _is_deep(brackets: bytes) -> bool:
-    depth = 0
-    for bracket in brackets:
-        depth += 1 if bracket else -1
-        if depth > MAX_DEPTH:
-            return True
-    return False
-
-
-def _check_strings(body: bytes) -> None:
-    """Refuse a body of more than MAX_STRINGS before it is parsed. Raises Invalid."""
-    if _without_escapes(body).count(b'"') > 2 * MAX_STRINGS:
-        raise Invalid.field("body", msg=f"body holds more than {MAX_STRINGS} names and texts", kind="json_invalid")
-
-
-def _check_exponents(body: bytes) -> None:
-    """Refuse a body of more than MAX_EXPONENTS before it is parsed. Raises Invalid."""
-    outside = b"".join(_without_escapes(body).split(b'"')[::2])
-    if outside.translate(_NUMBERS).count(b"0e") > MAX_EXPONENTS:
-        what = f"body holds more than {MAX_EXPONENTS} numbers with an exponent"
-        raise Invalid.field("body", msg=what, kind="json_invalid")
-
-
-def _without_escapes(body: bytes) -> bytes:
-    """The body without escaped quotes and backslashes, so that each quote left begins or ends a string."""
-    return body.replace(b"\\\\", b"").replace(b'\\"', b"")
 
 
 def _lone_surrogate(text: str) -> str | None:

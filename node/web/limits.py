@@ -138,11 +138,9 @@ class Limiter:
         if not limit.count:  # an operator who sets the limit to 0 wants no quota either
             return None
         self.precheck(request, kind)
-        quota, taken, wait = await self._store.take_quota(
+        quota, taken = await self._store.take_quota(
             kind, request.client, limit, most, milliseconds, counted=kind in COUNTED_FOR_THE_NODE, label=label
         )
-        if wait is not None:
-            raise Refused(f"quota.{kind}", retry_after=wait, most=most)
         self.settle(request, kind, taken)
         return quota
 

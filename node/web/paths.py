@@ -34,7 +34,7 @@ class Paths:
         Pages are left out: a request that is refused before it reaches a handler gets no page.
         """
         operations = self._find(path)
-        operation = operations.get("GET" if method == "HEAD" else method)
+        operation = operations.get(method)
         candidates = [operation] if operation else operations.values()
         return next((each.fault for each in candidates if each.fault and each.media_type != "text/html"), response_to)
 

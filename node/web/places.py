@@ -39,9 +39,9 @@ class WaitingPlaces:
         self._taken = 0
 
     def take(self, size: int, requests: int = 0, retry_after: float = 1.0) -> None:
-        """Have places for `size` bytes, and as many more as the request counts for besides; from now on, in all.
+        """From now on, have as many places in all as `size` bytes take, and `requests` more.
 
-        Raises Refused `limit.waiting` if the client or its site has no more.
+        Raises Refused `limit.waiting` if the client or its site has not so many left.
         """
         more = requests + size // WAITING_BYTES - self._taken
         if not more:

@@ -135,7 +135,7 @@ class Responder:
 
 
 def _says_length(response: Response) -> bool:
-    """Whether an answer without a body has no length, or says itself which one it would have: in reply to HEAD."""
+    """Whether an answer without a body needs no Content-Length: its status has none, or it names that of its GET."""
     return response.status in BODILESS or any(name == b"content-length" for name, _ in response.headers)
 
 

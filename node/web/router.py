@@ -24,7 +24,7 @@ WITH_PARAMETER_LAST = re.compile(r"(.*\{(\w+)\})(?::(\w+))?")
 them stands for the path with all its verbs. The groups are that pattern, the parameter's name, and the verb."""
 
 FOUND = "relay.found"
-"""Scope key under which it is left what Litestar has found: a pattern, or what went wrong."""
+"""Scope key under which Litestar's handlers leave what was found: a pattern, or the exception instead of one."""
 
 
 class PathPattern:

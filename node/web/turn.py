@@ -19,8 +19,8 @@ REQUESTS_AT_ONCE = 2
 Redis, so this still makes hundreds of requests a second."""
 
 SITE_REQUESTS_AT_ONCE = 2 * REQUESTS_AT_ONCE
-"""And of one site. Not SITE_SHARE times as many: everybody else's request waits for all that are under way, and sixteen
-bodies of 1 MiB take a third of a second."""
+"""The same for one site. Not SITE_SHARE times as many: everybody else's request waits for all that are under way, and
+sixteen bodies of 1 MiB take a third of a second."""
 
 MOST_WAITING = 512
 """Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections

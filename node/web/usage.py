@@ -9,6 +9,7 @@ SITE_SHARE times as many, and a process that is killed loses no more of the coun
 import asyncio
 import time
 from contextlib import suppress
+from typing import NamedTuple
 
 from node.common.refusal import Refused
 from node.share.capacity import Capacity
@@ -36,6 +37,15 @@ MAX_CLIENTS = 10_000
 asked. Also the clients whose bytes are noted for the operator until the next report; those of others are not."""
 
 
+class UsedUp(NamedTuple):
+    """A total that is used up; times in monotonic seconds."""
+
+    refused_until: float
+    """Until when the process refuses by itself."""
+    until: float
+    """When there is room again, as Redis said."""
+
+
 class Usage:
     """The bytes of all clients of one process."""
 
@@ -48,9 +58,8 @@ class Usage:
         """Those of the clients of each site together."""
         self.noted: dict[str, int] = {}
         """Bytes by client since the last report for the operator (`node.web.activity`)."""
-        self._spent: dict[str, tuple[float, float]] = {}
-        """For clients and sites that have used up their total (monotonic seconds): until when the process refuses them
-        by itself, and until when their total is used up."""
+        self._used_up: dict[str, UsedUp] = {}
+        """The totals of clients and sites that are used up."""
 
     async def add(self, client: str, kind: Kind, size: int) -> None:
         """Count what a request with a body of `size` bytes adds. Raises Refused `quota.bytes`, StoreUnavailable."""
@@ -63,12 +72,12 @@ class Usage:
         if is_finishing:
             total = round(total * FINISHING_FACTOR)
         site = site_of(client)
-        spent = (self._spent.get(site) or self._spent.get(client)) if self._spent else None
-        if spent and not is_finishing and time.monotonic() < spent[0]:
-            raise self._refused(spent[1] - time.monotonic(), total)
+        used_up = (self._used_up.get(site) or self._used_up.get(client)) if self._used_up else None
+        if used_up and not is_finishing and time.monotonic() < used_up.refused_until:
+            raise self._refused(used_up.until - time.monotonic(), total)
         unreported, of_site = self._unreported.get(client, 0), self._unreported_of_site.get(site, 0)
         share = min(MAX_UNREPORTED_BYTES, total // MAX_UNREPORTED_SHARE)
-        if not spent and unreported + used < share and of_site + used < share * SITE_SHARE:
+        if not used_up and unreported + used < share and of_site + used < share * SITE_SHARE:
             self._unreported[client] = unreported + used
             self._unreported_of_site[site] = of_site + used
             return
@@ -78,13 +87,13 @@ class Usage:
         self._note(client, unreported)
         [over] = await self._store.take_bytes([Use(client, used, unreported)], total)
         if over:
-            if spent:
+            if used_up:
                 self._remember(client, over)
             raise self._refused(over.wait, total)
         self._note(client, used)
         if not is_finishing:  # room within the larger total says nothing about the usual one
-            self._spent.pop(client, None)
-            self._spent.pop(site, None)
+            self._used_up.pop(client, None)
+            self._used_up.pop(site, None)
 
     async def run(self) -> None:
         """Report every REPORT_SECONDS until cancelled, and once more then."""
@@ -115,11 +124,11 @@ class Usage:
             self.noted[client] = self.noted.get(client, 0) + size
 
     def _remember(self, client: str, over: Over) -> None:
-        if len(self._spent) >= MAX_CLIENTS:
-            self._spent.clear()
+        if len(self._used_up) >= MAX_CLIENTS:
+            self._used_up.clear()
         now = time.monotonic()
         name = site_of(client) if over.of_site else client
-        self._spent[name] = (now + min(over.wait, MAX_REFUSAL_SECONDS), now + over.wait)
+        self._used_up[name] = UsedUp(now + min(over.wait, MAX_REFUSAL_SECONDS), now + over.wait)
 
     def _refused(self, wait: float, total: int) -> Refused:
         return Refused("quota.bytes", retry_after=max(wait, 1.0), most=total)

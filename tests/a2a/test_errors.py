@@ -8,23 +8,18 @@ import pytest
 from node.a2a.errors import fault
 from node.a2a.inboxes.rpc import OTHER_CODE, rpc_fault
 from node.common.refusal import Refused
-from node.web.deadline import Deadlines
 from node.web.errors import CATALOGUE
-from node.web.http import ASGIMessage, Request, Scope
-from node.web.turn import ClientTurns, RequestTurn
+from node.web.http import Scope
+from tests.support.lone_request import lone_request
 
 LIMITS = [code for code, entry in CATALOGUE.items() if entry.status == 429]
 OUTAGES = [code for code, entry in CATALOGUE.items() if entry.status in (503, 507)]
 
 
-async def nothing() -> ASGIMessage:
-    return {"type": "http.disconnect"}
-
-
 @pytest.mark.parametrize("code", [*LIMITS, *OUTAGES])
 def test_no_limit_and_no_outage_is_taken_for_a_wrong_parameter(code: str) -> None:
     scope: Scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": []}
-    request = Request(scope, nothing, "192.0.2.1", "1", Deadlines(), RequestTurn(ClientTurns(), "192.0.2.1"))
+    request = lone_request(scope)
     facts = {name: 1 for _, name, _, _ in Formatter().parse(CATALOGUE[code].sentence) if name}
     refused = Refused(code, retry_after=5, **facts)
     [info] = msgspec.json.decode(fault(request, refused).body)["error"]["details"]

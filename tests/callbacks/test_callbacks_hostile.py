@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from node.callbacks.breaker import Breaker
-from node.callbacks.call import AttemptTimeouts
+from node.callbacks.call import AttemptTimeouts, Caller
 from node.callbacks.places import Places
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue, DeadLetter
@@ -90,11 +90,11 @@ def overrides() -> dict[str, Any]:
 @asynccontextmanager
 async def delivering(settings: Settings) -> AsyncGenerator[Deliverer]:
     """The worker's part in callbacks: as it is, but for the times, which are short."""
-    stop, policy, resolver = asyncio.Event(), policy_of(settings), SystemResolver()
+    stop = asyncio.Event()
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
     queue = CallbackQueue(store, unpack)
-    timeouts = AttemptTimeouts(total=0.3)
-    sender = Sender(webhook_key(settings), policy, resolver, public_url=settings.public_url, timeouts=timeouts)
+    caller = Caller(policy_of(settings), SystemResolver(), timeouts=AttemptTimeouts(total=0.3))
+    sender = Sender(webhook_key(settings), caller, settings.public_url)
     deliverer = Deliverer(queue, sender, Breaker(store, settings.limits.callback), Schedule((0.1, 0.1)), Places(), {})
     consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url, {}).handle)
     running = asyncio.gather(deliverer.run(stop), consumer.run(stop))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from node.callbacks.breaker import FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, NotNow
+from node.callbacks.breaker import FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, Circuit, NotNow
 from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue, Message
 from node.config import Limit
 from node.sign.node_key import NodeKey
@@ -20,6 +20,7 @@ PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 HOME = 5
 NAME = "thread-1"
 HOST = "agent.example"
+CIRCUIT = Circuit(HOST, HOST)
 
 
 @pytest.fixture
@@ -170,7 +171,7 @@ async def test_so_many_dead_letters_are_kept(monkeypatch: pytest.MonkeyPatch, qu
 async def wait(breaker: Breaker, name: str = HOST) -> int:
     """Milliseconds until it may be called; 0 = now, and that counts."""
     try:
-        await breaker.admit(name, name, "")
+        await breaker.admit(Circuit(name, name), "")
     except NotNow as not_now:
         return not_now.wait_ms
     return 0
@@ -183,17 +184,17 @@ class TestBreaker:
 
     async def fail(self, breaker: Breaker, count: int) -> None:
         for _ in range(count):
-            await breaker.failed(HOST, HOST)
+            await breaker.failed(CIRCUIT)
 
     async def pass_time(self, node: NodeUnderTest) -> None:
         """Until the breaker is open no longer."""
-        await node.store.command("DEL", keys.rate(ids.partition_of(HOST), "callback-open", HOST))
+        await node.store.command("DEL", CIRCUIT.open)
 
     async def test_four_failures_in_a_row_do_not_open_the_breaker(self, node: NodeUnderTest) -> None:
         breaker = Breaker(node.store, self.LIMIT)
         await self.fail(breaker, 4)
         assert await wait(breaker) == 0
-        await breaker.succeeded(HOST, HOST)
+        await breaker.succeeded(CIRCUIT)
         await self.fail(breaker, 4)
         assert await wait(breaker) == 0
 
@@ -209,7 +210,7 @@ class TestBreaker:
         await self.pass_time(node)
         assert await wait(breaker) == 0
         assert 0 < await wait(breaker) <= PROBE_MS
-        await breaker.succeeded(HOST, HOST)
+        await breaker.succeeded(CIRCUIT)
         assert await wait(breaker) == 0
         assert await wait(breaker) == 0
 
@@ -219,7 +220,7 @@ class TestBreaker:
         waits: list[int] = []
         for _ in range(8):
             assert await wait(breaker) == 0
-            await breaker.failed(HOST, HOST)
+            await breaker.failed(CIRCUIT)
             waits.append(await wait(breaker))
             await self.pass_time(node)
         expected = [min(FIRST_OPEN_MS * 2**n, LONGEST_OPEN_MS) for n in range(8)]
@@ -227,7 +228,7 @@ class TestBreaker:
 
     async def test_a_receiver_that_asks_for_a_pause_gets_half_an_hour_at_most(self, node: NodeUnderTest) -> None:
         breaker = Breaker(node.store, self.LIMIT)
-        await breaker.pause(HOST, HOST, 86_400)
+        await breaker.pause(CIRCUIT, 86_400)
         assert LONGEST_OPEN_MS - 5000 < await wait(breaker) <= LONGEST_OPEN_MS
 
     async def test_where_calls_are_not_limited_clients_are_not_either(self, node: NodeUnderTest) -> None:

@@ -5,7 +5,7 @@ from ipaddress import ip_address
 import httpcore2
 import pytest
 
-from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, Dials, NotNow
+from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, NotNow, circuit_of_address
 from node.callbacks.guard import Guard
 from node.callbacks.lookup import NotLookedUp
 from node.callbacks.target import Policy
@@ -26,7 +26,7 @@ def breaker(node: NodeUnderTest) -> Breaker:
 async def dial(breaker: Breaker, dialler: Dialler, answer: str, site: str = "ann", port: int = 443) -> Exception | None:
     """What came of a dial to a name with those addresses."""
     resolver = FakeResolver(agent_example=answer)
-    guard = Guard(POLICY, resolver, site=site, dials=Dials(breaker), dialler=dialler)
+    guard = Guard(POLICY, resolver, site=site, breaker=breaker, dialler=dialler)
     try:
         await guard.connect_tcp("agent.example", port)
     except (NotNow, httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -94,12 +94,12 @@ async def test_a_name_is_out_of_reach_if_nobody_answers_at_one_address_and_the_o
 
 
 async def test_a_connection_that_is_made_ends_the_failures_in_a_row(node: NodeUnderTest) -> None:
-    dials = Dials(Breaker(node.store, Limit(0, 1)))
+    breaker = Breaker(node.store, Limit(0, 1))
     async with receiver(says(b"")) as server:
-        guard = Guard(Policy(allow_private=True), FakeResolver(), dials=dials, dialler=Dialler())
+        guard = Guard(Policy(allow_private=True), FakeResolver(), breaker=breaker, dialler=Dialler())
         for _ in range(2):
             for _ in range(FAILURES - 1):
-                await dials.failed(ip_address("127.0.0.1"), server.port)
+                await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), server.port))
             await (await guard.connect_tcp("127.0.0.1", server.port)).aclose()
     assert await node.names("rate:*:callback-failures:*") == []
 

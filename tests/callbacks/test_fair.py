@@ -2,14 +2,13 @@
 
 import pytest
 
-from node.callbacks.breaker import Breaker, breaker_of
+from node.callbacks.breaker import Breaker, circuit_of
 from node.callbacks.call import CallAnswer, Caller
 from node.callbacks.fair import FairCaller
 from node.callbacks.places import Places
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.target import Policy, Target, parse
 from node.config import Limit
-from node.store import ids, keys
 from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.node_under_test import NodeUnderTest
 
@@ -21,8 +20,7 @@ BEFORE = 2
 
 async def failures(node: NodeUnderTest, target: Target) -> int:
     """How many in a row the breaker of a URL has counted."""
-    name, pool = breaker_of(target)
-    counted = await node.store.command("GET", keys.rate(ids.partition_of(pool), "callback-failures", name))
+    counted = await node.store.command("GET", circuit_of(target).failures)
     return int(counted) if isinstance(counted, bytes) else 0
 
 
@@ -49,7 +47,7 @@ async def test_an_answer_is_held_for_or_against_its_url(node: NodeUnderTest, sta
     async with FixedAnswer(answer(f"{status} X")) as server:
         target = parse(f"{server.url}/card", POLICY)
         for _ in range(BEFORE):
-            await breaker.failed(*breaker_of(target))
+            await breaker.failed(circuit_of(target))
         result = await FairCaller(caller, breaker, Places()).call(target, caller.request("GET", target, ()), "somebody")
     assert isinstance(result, CallAnswer)
     assert result.status == status

@@ -26,7 +26,7 @@ from node.callbacks.attempt import (
     delay,
     retry_after,
 )
-from node.callbacks.call import AttemptTimeouts
+from node.callbacks.call import AttemptTimeouts, Caller
 from node.callbacks.envelope import Envelope
 from node.callbacks.guard import MAX_READ
 from node.callbacks.lookup import NotLookedUp
@@ -58,15 +58,8 @@ def sender(
     timeouts: AttemptTimeouts = LONG,
     tls: ssl.SSLContext | None = None,
 ) -> Sender:
-    return Sender(
-        KEY,
-        policy,
-        resolver or FakeResolver(),
-        public_url="https://node.example",
-        timeouts=timeouts,
-        tls=tls,
-        dialler=dialler,
-    )
+    caller = Caller(policy, resolver or FakeResolver(), timeouts=timeouts, tls=tls, dialler=dialler)
+    return Sender(KEY, caller, "https://node.example")
 
 
 async def outcome_of(answer: Answer, timeouts: AttemptTimeouts) -> AttemptResult:

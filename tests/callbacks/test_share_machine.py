@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, NotNow
+from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, Circuit, NotNow
 from node.callbacks.owners import publisher_of
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
@@ -50,7 +50,7 @@ class ShareMachine(StoreMachine):
     @rule(pool=POOLS, url=URLS, site=SITES, times=st.integers(1, 15))
     def call(self, pool: str, url: str, site: str, times: int) -> None:
         for _ in range(times):
-            wait = self.waits(self._breaker.admit(url, pool, site)) / 1000
+            wait = self.waits(self._breaker.admit(Circuit(url, pool), site)) / 1000
             recent = self.recent(pool)
             free, mine = LIMIT.count - len(recent), recent.count(site)
             breaker = self.breakers.get((url, pool), Model())
@@ -78,7 +78,7 @@ class ShareMachine(StoreMachine):
     @rule(pool=POOLS, url=URLS, times=st.integers(1, 6))
     def fail(self, pool: str, url: str, times: int) -> None:
         for _ in range(times):
-            self.run_step(self._breaker.failed(url, pool))
+            self.run_step(self._breaker.failed(Circuit(url, pool)))
             breaker = self.breakers.setdefault((url, pool), Model())
             if breaker.is_open and breaker.until > self.now:
                 continue  # it was under way when the breaker opened
@@ -89,7 +89,7 @@ class ShareMachine(StoreMachine):
 
     @rule(pool=POOLS, url=URLS)
     def succeed(self, pool: str, url: str) -> None:
-        self.run_step(self._breaker.succeeded(url, pool))
+        self.run_step(self._breaker.succeeded(Circuit(url, pool)))
         self.breakers.pop((url, pool), None)
 
     @rule(seconds=st.sampled_from([1, 7, 30, 60, 120]))

@@ -8,7 +8,7 @@ import pytest
 
 from node.config import Limit, Limits
 from node.mcp import server
-from node.web.json import MAX_DEPTH
+from node.web.json_cost import MAX_DEPTH
 from tests.mcp.calls import done, error, post, request, result, stateless
 from tests.support.node_under_test import NodeUnderTest
 

@@ -19,10 +19,9 @@ from node.overload.intake import (
     OBSERVE_SECONDS,
     Intake,
 )
-from node.web.deadline import Deadlines
-from node.web.http import FIRST_MESSAGE, JSON_TYPE, Request, Response
-from node.web.turn import ClientTurns, RequestTurn
+from node.web.http import FIRST_MESSAGE, JSON_TYPE, Response
 from tests.overload.door import Door, Watcher
+from tests.support.lone_request import lone_request
 from tests.support.servers import eventually
 
 
@@ -306,7 +305,7 @@ async def test_requests_that_wait_for_a_change_or_for_their_client_do_not_count_
     more: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     scope: dict[str, Any] = {**watcher.scope, "headers": []}
     del scope[FIRST_MESSAGE]
-    request = Request(scope, more.get, "", "", Deadlines(), RequestTurn(ClientTurns(), ""))
+    request = lone_request(scope, more.get)
     body = asyncio.ensure_future(request.body())
     more.put_nowait({"type": "http.request", "body": b"a", "more_body": True})
     await eventually(lambda: door.intake.working == 0)

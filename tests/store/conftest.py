@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 import pytest_asyncio
@@ -30,37 +29,29 @@ def redis_server(tmp_path: Path) -> Iterator[RedisServer]:
         yield server
 
 
-class Opener(Protocol):
+class Opener:
     """Opens stores that are closed when the test ends, however it ends."""
 
+    def __init__(self) -> None:
+        self._opened: list[Store] = []
+
     async def __call__(
-        self,
-        url: str,
-        *,
-        timeout: float = TIMEOUT,
-        max_in_flight: int = 4096,
-        required: bool = True,
-    ) -> Store: ...
+        self, url: str, *, timeout: float = TIMEOUT, max_in_flight: int = 4096, required: bool = True
+    ) -> Store:
+        store = await connect(url, timeout=timeout, max_in_flight=max_in_flight, required=required)
+        self._opened.append(store)
+        return store
+
+    async def close(self) -> None:
+        for store in self._opened:
+            await store.close()
 
 
 @pytest_asyncio.fixture
 async def open_store() -> AsyncIterator[Opener]:
-    stores: list[Store] = []
-
-    async def opened(
-        url: str,
-        *,
-        timeout: float = TIMEOUT,
-        max_in_flight: int = 4096,
-        required: bool = True,
-    ) -> Store:
-        store = await connect(url, timeout=timeout, max_in_flight=max_in_flight, required=required)
-        stores.append(store)
-        return store
-
-    yield opened
-    for store in stores:
-        await store.close()
+    opener = Opener()
+    yield opener
+    await opener.close()
 
 
 @pytest_asyncio.fixture

@@ -80,7 +80,7 @@ class FakeStore(Store):
     def _route(self, key: Arg) -> tuple[int, Connection]:
         raise LookupError("a fake has no connection")
 
-    async def _again(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
+    async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         raise outcome
 
 

@@ -13,12 +13,11 @@ from node import config
 from node.observe import log
 from node.run import launch
 from node.run.serve import serve
-from node.web.deadline import Deadlines
-from node.web.http import Receive, Request, Send
+from node.web.http import Receive, Send
 from node.web.responder import Responder
 from node.web.streams import BodySender, Streaming
 from node.web.throughput import Throughput
-from node.web.turn import ClientTurns, RequestTurn
+from tests.support.lone_request import lone_request
 
 SHOWN = ("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL")  # environment variables that /environment shows
 
@@ -44,7 +43,7 @@ class App:
             await self._answer(send, b"begun\n", more=True)
             await asyncio.Event().wait()
         if scope["path"] == "/sent":
-            request = Request(scope, receive, "127.0.0.1", "1", Deadlines(), RequestTurn(ClientTurns(), ""))
+            request = lone_request(scope, receive)
             return await Responder(None, Throughput(0)).stream(request, Streaming(says_whether_sent, ()), send)
         if scope["path"] == "/environment":
             body = " ".join(os.environ.get(name, "") for name in SHOWN)

@@ -8,9 +8,8 @@ import pytest
 
 from node.common.refusal import Refused
 from node.web import http
-from node.web.deadline import Deadlines
-from node.web.http import FIRST_MESSAGE, ASGIMessage, Disconnected, Request, receive_all
-from node.web.turn import ClientTurns, RequestTurn
+from node.web.http import FIRST_MESSAGE, ASGIMessage, Disconnected, receive_all
+from tests.support.lone_request import lone_request
 from tests.support.servers import eventually
 
 GONE: ASGIMessage = {"type": "http.disconnect"}
@@ -33,7 +32,7 @@ class Client:
         self.scope: dict[str, Any] = {"method": "POST", "path": "/", "headers": headers}
         if first is not None:
             self.scope[FIRST_MESSAGE] = first
-        self.request = Request(self.scope, self.receive, "", "", Deadlines(), RequestTurn(ClientTurns(), ""))
+        self.request = lone_request(self.scope, self.receive)
 
     async def receive(self) -> ASGIMessage:
         message = self._messages[self.received]
@@ -129,14 +128,7 @@ async def test_a_body_that_came_while_its_request_was_held_is_not_waited_for_aga
     async def receive() -> ASGIMessage:
         return messages.pop(0) if messages else await gone
 
-    request = Request(
-        {"method": "GET", "path": "/", "headers": [(b"content-length", b"4")]},
-        receive,
-        "",
-        "",
-        Deadlines(),
-        RequestTurn(ClientTurns(), ""),
-    )
+    request = lone_request({"method": "GET", "path": "/", "headers": [(b"content-length", b"4")]}, receive)
     news: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def wait() -> str:
@@ -159,14 +151,8 @@ async def test_a_body_that_was_given_up_is_not_read_on() -> None:
 
 async def test_a_compressed_body_is_taken_off_too() -> None:
     client = Client(piece(b"zip"), length=3)
-    client.request = Request(
-        {**client.scope, "headers": [*client.scope["headers"], (b"content-encoding", b"gzip")]},
-        client.receive,
-        "",
-        "",
-        Deadlines(),
-        RequestTurn(ClientTurns(), ""),
-    )
+    headers = [*client.scope["headers"], (b"content-encoding", b"gzip")]
+    client.request = lone_request({**client.scope, "headers": headers}, client.receive)
     with pytest.raises(Refused, match=r"body\.encoded"):
         await client.request.body()
     assert await client.request.discard_body()

@@ -13,10 +13,9 @@ from node.share.capacity import Capacity
 from node.store import OutcomeUnknown, Store, StoreUnavailable, connect, ids, keys
 from node.store.idempotency import IdempotencyKey, bound_key
 from node.store.limits import LimitStore, Taken
-from node.web.deadline import Deadlines
 from node.web.http import Request
 from node.web.limits import Limiter, Permit, Quotas
-from node.web.turn import ClientTurns, RequestTurn
+from tests.support.lone_request import lone_request
 from tests.support.servers import RedisServer
 
 CLIENT = "203.0.113.7"
@@ -28,13 +27,9 @@ SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 OTHER_SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce9"
 
 
-async def nothing() -> dict[str, Any]:
-    raise AssertionError("nobody reads the body")
-
-
 def request() -> Request:
     scope: dict[str, Any] = {"method": "POST", "path": "/", "headers": [], "query_string": b""}
-    return Request(scope, nothing, CLIENT, "1", Deadlines(), RequestTurn(ClientTurns(), CLIENT))
+    return lone_request(scope, client=CLIENT)
 
 
 class Desk:

@@ -8,8 +8,7 @@ import msgspec
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
-from node.callbacks.backlog import pending_count
-from node.callbacks.queue import CallbackQueue, DeadLetter
+from node.callbacks.queue import CallbackQueue, DeadLetter, pending_count
 from node.common.timestamps import timestamp
 from node.store import ids, keys
 from node.store.bulk import bulk

@@ -11,7 +11,7 @@ import msgspec
 from node.admin import audit
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
-from node.callbacks.backlog import dead_count, pending_count
+from node.callbacks.queue import dead_count, pending_count
 from node.observe.consumer_lag import GroupLag, lags
 from node.observe.memory import MemoryAlarm, redis_memory
 from node.observe.totals import threads_by_status

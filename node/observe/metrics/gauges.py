@@ -11,7 +11,7 @@ import structlog
 
 from node import VERSION
 from node.agents.model import Liveness
-from node.callbacks.backlog import dead_count, pending_count
+from node.callbacks.queue import dead_count, pending_count
 from node.config import Settings
 from node.observe.consumer_lag import lags
 from node.observe.disk import disks

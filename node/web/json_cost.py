@@ -1,0 +1,118 @@
+"""Refuses JSON that costs far more to read than its size suggests, before any object is made of it.
+
+A body is looked at closely only if it could exceed a limit at all; for most, a few characters are counted.
+"""
+
+from functools import cache
+from typing import Any
+
+import msgspec.inspect
+
+from node.common.refusal import Invalid
+
+MAX_DEPTH = 64
+"""Levels of nesting in any JSON body."""
+
+MAX_CONTAINERS = 20_000
+"""Objects and lists in any JSON body. 1 MiB of `[],` would hold 350,000, and take a quarter of a second to parse."""
+
+MAX_STRINGS = 20_000
+"""Names and texts in a JSON body whose type has no room for so many. Each is matched with its pattern before their list
+is found to be too long: 1 MiB of `"a",` as the skills of a contract took a quarter of a second."""
+
+MAX_EXPONENTS = 1_000
+"""Numbers with an exponent in a JSON body whose type has a part of any kind, which becomes values: a result_schema. One
+such as 1e300 takes 9 µs; 1 MiB of them took 1.5 s before the schema was found to be too long."""
+
+_OPENING = b"\x01"
+_BRACKETS = bytes.maketrans(b"[{]}", _OPENING * 2 + b"\0\0")
+"""Opening brackets become 1, closing ones 0."""
+_ALL_ELSE = bytes(set(range(256)) - set(b'[{]}"'))
+_NUMBERS = bytes.maketrans(b"123456789E", b"000000000e")
+"""Each exponent, so translated, begins after 0 with e."""
+
+
+def check_cost(body: bytes, kind: Any) -> None:
+    """Raise Invalid for a body that is not to be read as `kind`. Whether it is JSON at all is left to the parser."""
+    if _may_be_deep(body):
+        brackets = _brackets(body)
+        if brackets.count(_OPENING) > MAX_CONTAINERS:
+            raise _invalid(f"holds more than {MAX_CONTAINERS} objects and lists")
+        if _is_deep(brackets):
+            raise _invalid(f"is nested more than {MAX_DEPTH} levels deep")
+    if body.count(b'"') > 2 * MAX_STRINGS and not _holds_any(kind):
+        quotes = _without_escapes(body).count(b'"')
+        if quotes > 2 * MAX_STRINGS:
+            raise _invalid(f"holds more than {MAX_STRINGS} names and texts")
+    if len(body) > 4 * MAX_EXPONENTS and _holds(kind, msgspec.inspect.AnyType):
+        exponents = _outside_strings(body, _NUMBERS).count(b"0e")
+        if exponents > MAX_EXPONENTS:
+            raise _invalid(f"holds more than {MAX_EXPONENTS} numbers with an exponent")
+
+
+def is_too_deep(body: bytes) -> bool:
+    """Whether JSON is nested more than MAX_DEPTH levels deep. What parsers refuse by themselves depends on the
+    interpreter: a thousand levels, or ten thousand."""
+    return _may_be_deep(body) and _is_deep(_brackets(body))
+
+
+def _may_be_deep(body: bytes) -> bool:
+    return body.count(b"[") + body.count(b"{") > MAX_DEPTH
+
+
+def _is_deep(brackets: bytes) -> bool:
+    depth = 0
+    for bracket in brackets:
+        depth += 1 if bracket else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _brackets(body: bytes) -> bytes:
+    """The brackets outside of strings: 1 for an opening one, 0 for a closing one."""
+    return _outside_strings(body, _BRACKETS, _ALL_ELSE)
+
+
+def _outside_strings(body: bytes, table: bytes, dropped: bytes = b"") -> bytes:
+    """What is outside of strings, translated by `table`, without the bytes in `dropped`."""
+    return b"".join(_without_escapes(body).translate(table, dropped).split(b'"')[::2])
+
+
+def _without_escapes(body: bytes) -> bytes:
+    """The body without escaped quotes and backslashes, so that each quote left begins or ends a string."""
+    return body.replace(b"\\\\", b"").replace(b'\\"', b"")
+
+
+def _invalid(what: str) -> Invalid:
+    return Invalid.field("body", msg=f"body {what}", kind="json_invalid")
+
+
+@cache
+def _holds_any(kind: Any) -> bool:
+    """Whether values of a type may hold JSON of any kind and size."""
+    return kind is object or _holds(kind, msgspec.inspect.RawType)  # Any is a result_schema, which has 16 KiB at most
+
+
+@cache
+def _holds(kind: Any, wanted: type[msgspec.inspect.Type]) -> bool:
+    """Whether a part of the type is of the kind that is wanted; `object`, which orjson reads, has no parts."""
+    return kind is not object and _has(msgspec.inspect.type_info(kind), wanted)
+
+
+def _has(kind: msgspec.inspect.Type, wanted: type[msgspec.inspect.Type]) -> bool:
+    if isinstance(kind, wanted):
+        return True
+    match kind:
+        case msgspec.inspect.Metadata():
+            return _has(kind.type, wanted)
+        case msgspec.inspect.UnionType():
+            return any(_has(each, wanted) for each in kind.types)
+        case msgspec.inspect.CollectionType():
+            return _has(kind.item_type, wanted)
+        case msgspec.inspect.DictType():
+            return _has(kind.value_type, wanted)
+        case msgspec.inspect.StructType():
+            return any(_has(field.type, wanted) for field in kind.fields)
+        case _:
+            return False
