@@ -20,6 +20,7 @@ from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Step
+from node.store.unreadable import show_each
 from node.tasks import steps
 from node.tasks.compaction import pack
 from node.tasks.model import OVER, TaskStatus
@@ -272,8 +273,7 @@ class TaskStore(TaskReader):
         changed and listed them meanwhile. Raises StoreUnavailable.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
-            task_ids = [task_id for task_id, _ in rows]
-            rows = list(zip(task_ids, await self.listed(task_ids), strict=True))
+            rows = list((await self.listed([task_id for task_id, _ in rows])).items())
         commands, told = _changes_of_lists(rows)
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
@@ -350,20 +350,29 @@ def _changes_of_lists(
 ) -> tuple[list[list[str | int]], list[Step]]:
     """The commands that list contracts under their status and nowhere else, and the steps that announce offers.
 
-    `none_in`: statuses that none of the contracts has been listed under before.
+    A contract that cannot be read stays where it is. `none_in`: statuses that none has been listed under before.
     """
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
-    for task_id, row in rows:
-        listed = row.status if row.is_contract else None
+    told: list[Step] = []
+    for task_id, (row, listed, created_at, announcement) in show_each(rows, _place_of).items():
         if listed:
-            here[listed] += (row.created_at, task_id)
+            here[listed] += (created_at, task_id)
         for status in row.statuses:
             if status != listed and status not in none_in:
                 elsewhere[status].append(task_id)
+        if announcement:
+            told.append(announcement)
     commands: list[list[str | int]] = [["ZADD", keys.tasks_with(status), *parts] for status, parts in here.items()]
     commands += [["ZREM", keys.tasks_with(status), *task_ids] for status, task_ids in elsewhere.items()]
-    return commands, [step for task_id, row in rows if (step := announcement_of(task_id, row))]
+    return commands, told
+
+
+def _place_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | None, int, Step | None]:
+    """A contract, its list and place there, and what announces it; no list and 0 for what is no contract."""
+    if not row.is_contract:
+        return row, None, 0, None
+    return row, row.status, row.created_at, announcement_of(task_id, row)
 
 
 def _leases(task_id: str) -> Key:
