@@ -19,6 +19,7 @@ from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Invalid, Refused
 from node.common.shared_reads import SharedReads
 from node.common.timestamps import timestamp
+from node.common.unreadable import show_each
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
 from node.search.model import Found, SearchQuery
@@ -26,7 +27,6 @@ from node.search.service import Charge, Search
 from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.store.unreadable import read_each, show_each
 
 __all__ = ["AgentSearchQuery", "Agents"]
 
@@ -118,8 +118,10 @@ class Agents:
 
         Raises StoreUnavailable.
         """
-        found = await read_each(agent_ids, self._store.read)
-        return {name: self._agent(each) if each and each.is_shown else None for name, each in found.items()}
+        rows, lacking = await self._rows_of(agent_ids)
+        if lacking:
+            raise StoreUnavailable("a part of the directory is out of reach")
+        return show_each(rows.items(), lambda name, row: self._agent_in(name, row) if row and row.is_shown else None)
 
     async def page(self, query: AgentPageQuery) -> AgentPage:
         """Entries, newest first. Raises StoreUnavailable."""
@@ -186,7 +188,7 @@ class Agents:
 
     async def _rows_of(self, agent_ids: Sequence[str]) -> tuple[dict[str, AgentRow | None], int]:
         """Entries that can be read, None for one that is gone; and how many are out of reach."""
-        found = await read_each(agent_ids, self._store.rows)
+        found = await self._store.readable(agent_ids)
         rows = {agent_id: row for agent_id, row in found.items() if not isinstance(row, StoreUnavailable)}
         return rows, len(found) - len(rows)
 

@@ -26,13 +26,13 @@ from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Refused
 from node.common.shared_reads import SharedReads
 from node.common.timestamps import timestamp
+from node.common.unreadable import show_each
 from node.config import Settings
 from node.sign.signed import Signed
 from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
-from node.store.unreadable import read_each, show_each
 from node.text.judged import require_all
 from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
@@ -189,7 +189,7 @@ class Board:
 
         Raises StoreUnavailable.
         """
-        found = await read_each(places, self._store.posts)
+        found = await self._store.posts(places)
         posts = show_each(found.items(), lambda _, post: self._thread(post) if isinstance(post, StoredThread) else post)
         return [posts.get(place) for place in places]
 

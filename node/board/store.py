@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 from node.board.model import Reply, ThreadStatus
 from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
 from node.common.refusal import Refused
+from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import flat_of
@@ -16,7 +17,7 @@ from node.store.limits import Rate, counted
 from node.store.long_poll import wait_for_next
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Rest, step
-from node.store.unreadable import read_each, show_each
+from node.store.unreadable import read_each
 
 LISTS: dict[ThreadStatus, Key] = {
     "open": keys.OPEN_THREADS,
@@ -246,11 +247,13 @@ class BoardStore:
         entries = cast("list[tuple[bytes, object]]", replies)
         return thread_of(thread_id, thread), [reply_of(thread_id, entry, fields) for entry, fields in entries]
 
-    async def posts(self, places: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
-        """Threads (number 0) and replies, by thread and number; None for what nobody may see.
-
-        Raises StoreUnavailable.
+    async def posts(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], StoredThread | Reply | None]:
+        """Threads (number 0) and replies, by thread and number, without those that cannot be read; None for what nobody
+        may see. Raises StoreUnavailable.
         """
+        return await read_each(places, self._posts)
+
+    async def _posts(self, places: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
         rows = await bulk(
             self._store,
             [

@@ -9,8 +9,8 @@ import msgspec
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Invalid, Issue
 from node.common.shared_reads import SharedReads
+from node.common.unreadable import show_each
 from node.store.errors import StoreUnavailable
-from node.store.unreadable import show_each
 from node.tasks.model import Task, TaskPage, TaskPageQuery
 from node.tasks.offer_list import OfferList
 from node.tasks.pages import TaskPages

@@ -11,11 +11,12 @@ from typing import Any, cast
 
 import msgspec
 
+from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import entry_id, fields_of
 from node.store.steps import Key, Step, step
-from node.store.unreadable import read_each, show_each
+from node.store.unreadable import read_each
 from node.tasks.view import StoredTask
 
 FEED_LENGTH = 10_000

@@ -14,11 +14,11 @@ from node.callbacks.policy import TargetPolicy
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
+from node.common.unreadable import show_each
 from node.config import Settings
 from node.sign.signed import Signed
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.store.unreadable import show_each
 from node.tasks.clock import JUDGED
 from node.tasks.listing import TaskListing
 from node.tasks.model import (

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import cast
 
 from node.common.refusal import Refused
+from node.common.unreadable import show_each
 from node.store import RedisReply, Store, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
@@ -20,7 +21,6 @@ from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Step
-from node.store.unreadable import show_each
 from node.tasks import steps
 from node.tasks.compaction import pack
 from node.tasks.model import OVER, TaskStatus
