@@ -1,8 +1,7 @@
 #!lua flags=allow-oom
 -- Records how an attempt ended: the callback is over, or due again. If it got something newer to tell since it was
--- taken, it is sent again once the attempt was delivered; dropped or dead, it ends with everything that it had to tell,
--- and the dead letter has the newest. Safe to repeat. It runs when memory is full, too: a message that was delivered
--- and could not be settled would be sent again and again.
+-- taken, that is due again, from its first attempt, and stands for what was given up. Safe to repeat. It runs when
+-- memory is full, too: a message that was delivered and could not be settled would be sent again and again.
 -- KEYS[1] callback  callback:{p}:<name>
 -- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- KEYS[3] dead      callbacks-dead:{p}
@@ -39,6 +38,15 @@ if ending == 'retry' then
     redis.call('HSET', callback, 'attempt', counted + 1, 'reason', reason, 'misses', misses)
     redis.call('ZADD', due, at + pause, name)
     note_callback(record, current, 'pending', counted + 1, at + pause, reason)
+  end
+  return {'again'}
+end
+if ending ~= 'delivered' and current ~= id then
+  if tonumber(counted) == tonumber(attempt) then -- otherwise another worker is further on with the newer one
+    redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'since', at)
+    redis.call('HDEL', callback, 'reason')
+    redis.call('ZADD', due, at, name)
+    note_callback(record, current, 'pending', 0, at, '')
   end
   return {'again'}
 end

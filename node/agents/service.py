@@ -1,6 +1,6 @@
 """The rules of the directory: who may list what, and how it is found (NETWORK 2)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -19,6 +19,7 @@ from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Invalid, Refused
 from node.common.shared_reads import SharedReads
 from node.common.timestamps import timestamp
+from node.common.unreadable import show_each
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
 from node.search.model import Found, SearchQuery
@@ -112,10 +113,15 @@ class Agents:
             raise Refused("agent.unknown")
         return self._agent(found)
 
-    async def shown(self, agent_ids: Sequence[str]) -> list[Agent | None]:
-        """Entries as they are listed; None for one that is not, or not any more. Raises StoreUnavailable."""
-        found = await self._store.read(agent_ids)
-        return [self._agent(each) if each and each.is_shown else None for each in found]
+    async def shown(self, agent_ids: Sequence[str]) -> dict[str, Agent | None]:
+        """Entries as they are listed, those that can be read; None for one that is not, or not any more.
+
+        Raises StoreUnavailable.
+        """
+        rows, lacking = await self._rows_of(agent_ids)
+        if lacking:
+            raise StoreUnavailable("a part of the directory is out of reach")
+        return show_each(rows.items(), lambda name, row: self._agent_in(name, row) if row and row.is_shown else None)
 
     async def page(self, query: AgentPageQuery) -> AgentPage:
         """Entries, newest first. Raises StoreUnavailable."""
@@ -133,9 +139,9 @@ class Agents:
         wanted = SearchQuery(query.query, MOST_HITS if query.live else query.limit, query.threshold)
         found: Found = await self._search.search(wanted, client, charge)
         agent_ids = [each.entity_id for each in found.entities]
-        rows, lacking = await self._shown_rows(agent_ids)
-        agents = [row and self._agent_in(agent_id, row) for agent_id, row in zip(agent_ids, rows, strict=True)]
-        return AgentHits.of(found, agents, query, lacks=lacking > 0)
+        rows, lacking = await self._rows_of(agent_ids)
+        agents = show_each(_shown(rows), self._agent_in)
+        return AgentHits.of(found, [agents.get(each) for each in agent_ids], query, lacks=lacking > 0)
 
     async def remove(self, agent_id: str, proof: InboxProof) -> RemovedAgent:
         """Remove an entry for its owner.
@@ -170,23 +176,21 @@ class Agents:
 
     async def _page(self, query: AgentPageQuery, show: Callable[[str, AgentRow], Agent | msgspec.Raw]) -> AgentPage:
         agent_ids, total = await self._lists.newest(query.limit, query.offset, query.liveness)
-        found, lacking = await self._shown_rows(agent_ids)
-        if not lacking and (gone := [name for name, row in zip(agent_ids, found, strict=True) if row is None]):
+        found, lacking = await self._rows_of(agent_ids)
+        shown = _shown(found)
+        if not lacking and (gone := found.keys() - dict(shown).keys()):
             with suppress(StoreUnavailable):  # the list is behind, and is put right where it is seen
-                await self._lists.project(gone)
-        agents = [
-            cast("Agent", show(agent_id, row))
-            for agent_id, row in zip(agent_ids, found, strict=True)
-            if row and query.liveness in (None, row.liveness)
-        ]
+                await self._lists.project(list(gone))
+        wanted = ((agent_id, row) for agent_id, row in shown if query.liveness in (None, row.liveness))
+        agents = cast("list[Agent]", list(show_each(wanted, show).values()))
         total -= len(agent_ids) - len(agents) - lacking
         return AgentPage(agents, total, query.limit, query.offset, lacking > 0 or msgspec.UNSET)
 
-    async def _shown_rows(self, agent_ids: Sequence[str]) -> tuple[list[AgentRow | None], int]:
-        """Entries that are shown, None for the others; and how many cannot be read just now, which are None too."""
-        found = await self._store.rows(agent_ids)
-        rows = [each if isinstance(each, AgentRow) and each.is_shown else None for each in found]
-        return rows, sum(isinstance(each, StoreUnavailable) for each in found)
+    async def _rows_of(self, agent_ids: Sequence[str]) -> tuple[dict[str, AgentRow | None], int]:
+        """Entries that can be read, None for one that is gone; and how many are out of reach."""
+        found = await self._store.readable(agent_ids)
+        rows = {agent_id: row for agent_id, row in found.items() if not isinstance(row, StoreUnavailable)}
+        return rows, len(found) - len(rows)
 
     def _encoded(self, agent_id: str, row: AgentRow) -> bytes:
         return msgspec.json.encode(self._agent_in(agent_id, row))
@@ -231,3 +235,8 @@ class Agents:
             listed_at=timestamp(stored.listed_at) if card else None,
             expires_at=timestamp(stored.ends_at) if card else None,
         )
+
+
+def _shown(rows: Mapping[str, AgentRow | None]) -> list[tuple[str, AgentRow]]:
+    """Those entries that are in the list and found."""
+    return [(agent_id, row) for agent_id, row in rows.items() if row and row.is_shown]

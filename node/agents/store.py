@@ -21,6 +21,7 @@ from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS
 from node.store.long_poll import wait_for_change
 from node.store.replay import replay_key, replay_ttl
+from node.store.unreadable import read_each
 
 AGENT_LIFE_MS = 30 * DAY_MS
 """Life of an entry after it was last posted."""
@@ -243,6 +244,10 @@ class AgentStore:
         seen = await bulk_reachable(self._store, [("HGET", keys.inbox(each), "seen") for each in addresses])
         seen_at = dict(zip(addresses, seen, strict=True))
         return [_row(each, seen_at.get(_inbox_of(each))) for each in entries]
+
+    async def readable(self, agent_ids: Sequence[str]) -> dict[str, AgentRow | StoreUnavailable | None]:
+        """`rows`, without those that cannot be read at all."""
+        return await read_each(agent_ids, self.rows)
 
     async def wait(self, agent_id: str, seconds: float) -> StoredAgent | None:
         """An entry, as soon as it is checked or the time is up."""

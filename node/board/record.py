@@ -15,8 +15,11 @@ THREAD_FIELDS = (
 """The fields read of a thread, in the order in which `thread_of` takes them; the payload of a relayed one is not."""
 
 
-Row = tuple[str, list[bytes | None]]
-"""The id of a thread, and the values of its THREAD_FIELDS as they were read."""
+Values = list[bytes | None]
+"""The values of a thread's THREAD_FIELDS as they were read."""
+
+Row = tuple[str, Values]
+"""The id of a thread, and its values."""
 
 
 class StoredThread(msgspec.Struct, frozen=True):

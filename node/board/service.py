@@ -19,13 +19,14 @@ from node.board.model import (
     ThreadStatus,
 )
 from node.board.moderation import Moderation
-from node.board.record import StoredThread, thread_of
+from node.board.record import StoredThread, Values, thread_of
 from node.board.store import BoardStore
 from node.callbacks.policy import TargetPolicy
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Refused
 from node.common.shared_reads import SharedReads
 from node.common.timestamps import timestamp
+from node.common.unreadable import show_each
 from node.config import Settings
 from node.sign.signed import Signed
 from node.store import ids
@@ -184,18 +185,17 @@ class Board:
         return thread
 
     async def posts(self, places: Sequence[tuple[str, int]]) -> list[Thread | Reply | None]:
-        """Threads (number 0) and replies, by thread and number; None for what nobody may see.
+        """Threads (number 0) and replies, by thread and number; None for what nobody may see or read.
 
         Raises StoreUnavailable.
         """
         found = await self._store.posts(places)
-        return [self._thread(post) if isinstance(post, StoredThread) else post for post in found]
+        posts = show_each(found.items(), lambda _, post: self._thread(post) if isinstance(post, StoredThread) else post)
+        return [posts.get(place) for place in places]
 
     async def page(self, query: ThreadPageQuery, status: ThreadStatus = "open") -> ThreadPage:
         """Threads by newest activity. Raises StoreUnavailable."""
-        found, total, is_incomplete = await self._store.list(status, query.limit, query.offset)
-        threads = [self._thread(each) for each in found]
-        return ThreadPage(threads, total, query.limit, query.offset, is_incomplete or msgspec.UNSET)
+        return await self._page(query, status, self._of_row)
 
     async def page_json(self, query: ThreadPageQuery) -> bytes:
         """`page` of the open threads as JSON. Raises StoreUnavailable.
@@ -213,10 +213,15 @@ class Board:
         return f"{self._threads_url}{reply.thread_id}?since_seq={reply.seq - 1}"
 
     async def _page_json(self, query: ThreadPageQuery) -> bytes:
-        found, total, is_incomplete = await self._store.rows("open", query.limit, query.offset)
-        threads = cast("list[Thread]", [self._rows.of(*row) for row in found])
-        page = ThreadPage(threads, total, query.limit, query.offset, is_incomplete or msgspec.UNSET)
-        return msgspec.json.encode(page)
+        return msgspec.json.encode(await self._page(query, "open", self._rows.of))
+
+    async def _page(
+        self, query: ThreadPageQuery, status: ThreadStatus, show: Callable[[str, Values], Thread | msgspec.Raw]
+    ) -> ThreadPage:
+        found, total, is_incomplete = await self._store.rows(status, query.limit, query.offset)
+        threads = cast("list[Thread]", list(show_each(found, show).values()))
+        total -= len(found) - len(threads)
+        return ThreadPage(threads, total, query.limit, query.offset, is_incomplete or msgspec.UNSET)
 
     async def _original(self, thread_id: str) -> Thread:
         """A thread as it was when it was posted, with the signature that it got then."""
@@ -236,9 +241,11 @@ class Board:
             raise Refused("thread.unknown")
         return replies[0]
 
-    def _encoded(self, thread_id: str, values: list[bytes | None]) -> bytes:
-        stored = thread_of(thread_id, values)
-        return msgspec.json.encode(self._thread(stored) if stored else None)
+    def _encoded(self, thread_id: str, values: Values) -> bytes:
+        return msgspec.json.encode(self._of_row(thread_id, values))
+
+    def _of_row(self, thread_id: str, values: Values) -> Thread:
+        return self._thread(cast("StoredThread", thread_of(thread_id, values)))
 
     def _thread(self, stored: StoredThread) -> Thread:
         return Thread(

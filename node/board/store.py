@@ -8,7 +8,8 @@ from typing import Any, Literal, cast
 from node.board.model import Reply, ThreadStatus
 from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
 from node.common.refusal import Refused
-from node.store import Store, StoreUnavailable, ids, keys
+from node.common.unreadable import show_each
+from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
@@ -16,6 +17,7 @@ from node.store.limits import Rate, counted
 from node.store.long_poll import wait_for_next
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Rest, step
+from node.store.unreadable import read_each
 
 LISTS: dict[ThreadStatus, Key] = {
     "open": keys.OPEN_THREADS,
@@ -245,11 +247,13 @@ class BoardStore:
         entries = cast("list[tuple[bytes, object]]", replies)
         return thread_of(thread_id, thread), [reply_of(thread_id, entry, fields) for entry, fields in entries]
 
-    async def posts(self, places: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
-        """Threads (number 0) and replies, by thread and number; None for what nobody may see.
-
-        Raises StoreUnavailable.
+    async def posts(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], StoredThread | Reply | None]:
+        """Threads (number 0) and replies, by thread and number, without those that cannot be read; None for what nobody
+        may see. Raises StoreUnavailable.
         """
+        return await read_each(places, self._posts)
+
+    async def _posts(self, places: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
         rows = await bulk(
             self._store,
             [
@@ -303,9 +307,8 @@ class BoardStore:
             [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
         )
         thread_ids = [name.decode() for name in cast("list[bytes]", names)]
-        reading = (("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids)
-        rows = await bulk_reachable(self._store, reading)
-        known = [pair for pair in zip(thread_ids, rows, strict=True) if not isinstance(pair[1], StoreUnavailable)]
+        rows = await read_each(thread_ids, self._values)
+        known = [pair for pair in rows.items() if not isinstance(pair[1], StoreUnavailable)]
         named = status.encode()
         threads = [row for row in cast("list[Row]", known) if has_status(row, named)]
         stale = len(known) - len(threads)
@@ -313,12 +316,18 @@ class BoardStore:
             listed_rightly = {thread_id for thread_id, _ in threads}
             with suppress(StoreUnavailable):
                 await self.project([thread_id for thread_id, _ in known if thread_id not in listed_rightly])
-        return threads, cast("int", total) - stale, len(known) < len(thread_ids)
+        unread = len(thread_ids) - len(rows)
+        return threads, cast("int", total) - stale - unread, len(known) < len(rows)
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int, bool]:
-        """`rows`, as records. Raises StoreUnavailable."""
+        """`rows`, as records, without those that cannot be read. Raises StoreUnavailable."""
         rows, total, is_incomplete = await self.rows(status, limit, offset)
-        return [thread for row in rows if (thread := thread_of(*row))], total, is_incomplete
+        threads = [thread for thread in show_each(rows, thread_of).values() if thread]
+        return threads, total - (len(rows) - len(threads)), is_incomplete
+
+    async def _values(self, thread_ids: Sequence[str]) -> Sequence[RedisReply | StoreUnavailable]:
+        """The THREAD_FIELDS of threads; where a server is out of reach and others are not, its error as a value."""
+        return await bulk_reachable(self._store, (("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids))
 
     async def project(self, thread_ids: Sequence[str]) -> None:
         """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable.

@@ -75,6 +75,11 @@ def callback_failed(
     """Counts a failure of a URL or an address."""
 
 
+@step
+def callback_pause(*, open: Key, pause: int) -> None:  # noqa: A002 - the script's word
+    """Opens a breaker because the receiver asks for a pause."""
+
+
 class NotNow(Exception):
     """Something may not be called before some time has passed."""
 
@@ -175,10 +180,13 @@ class Breaker:
         await self._store.run(failing)
 
     async def pause(self, circuit: Circuit, seconds: float) -> None:
-        """Open the breaker without a failure: the receiver has asked for a pause. Raises StoreUnavailable."""
+        """Open the breaker without a failure: the receiver has asked for a pause. One that is open for longer stays so.
+
+        Raises StoreUnavailable.
+        """
         milliseconds = min(round(seconds * 1000), LONGEST_OPEN_MS)
         if milliseconds > 0:
-            await self._store.command("SET", circuit.open, "open", "PX", milliseconds)
+            await self._store.run(callback_pause(open=circuit.open, pause=milliseconds))
 
     async def note(self, target: Target, result: AttemptResult, *, works: bool) -> None:
         """Note how a call of a URL ended; the guard does so for the address. Raises StoreUnavailable.

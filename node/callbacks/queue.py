@@ -85,6 +85,11 @@ def callback_settle(
     """Records how an attempt ended."""
 
 
+@step
+def callback_discard(*, callback: Key, due: Key, name: str) -> None:
+    """Removes a callback under way, whatever it holds."""
+
+
 class Message(msgspec.Struct, frozen=True):
     """What a receiver is to be told."""
 
@@ -217,6 +222,12 @@ class CallbackQueue:
     async def bury(self, letter: DeadLetter) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""
         await self._store.command("XDEL", keys.callbacks_dead(letter.partition), letter.entry)
+
+    async def discard(self, partition: int, name: str) -> None:
+        """Forget a callback under way, even one that cannot be read. Raises StoreUnavailable."""
+        await self._store.run(
+            callback_discard(callback=keys.callback(partition, name), due=keys.callbacks_due(partition), name=name)
+        )
 
     async def redrive(self, letter: DeadLetter) -> None:
         """Send a dead letter again, from the first attempt. Raises StoreUnavailable."""

@@ -231,7 +231,8 @@ class Deliverer:
         """Record how the attempt ended, with a few tries. Raises StoreUnavailable if all fail."""
         self.outcomes[ending] += 1
         if ending in {"dropped", "dead"}:
-            log.warning("callback given up", ending=ending, webhook_id=callback.id, type=callback.type, reason=reason)
+            # No warning: whoever gives a URL can have as many of them given up as there are callbacks.
+            log.info("callback given up", ending=ending, webhook_id=callback.id, type=callback.type, reason=reason)
         for pause in SETTLE_PAUSES:
             with suppress(StoreUnavailable):
                 await self._queue.settle(callback, ending, pause_ms, reason)

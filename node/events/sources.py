@@ -82,8 +82,8 @@ class FeedSource:
             shown |= {(each.id, 0): each for each in await self._tasks.records(list(tasks)) if each}
         agents = {entry.entity: None for entry in entries if entry.type.startswith("agent.")}
         if agents:
-            listed = zip(agents, await self._agents.shown(list(agents)), strict=True)
-            shown |= {(agent_id, 0): each or RemovedAgent(agent_id) for agent_id, each in listed}
+            listed = await self._agents.shown(list(agents))
+            shown |= {(agent_id, 0): each or RemovedAgent(agent_id) for agent_id, each in listed.items()}
         return [
             SourceEvent(entry.position, entry.type, timestamp(entry.at), data)
             for entry in entries

@@ -25,6 +25,7 @@ from node.artifacts.blobs.interface import BlobStore
 from node.board.api import BoardApi
 from node.callbacks import owners
 from node.common import process
+from node.common.background import Background, Work
 from node.config import CurrentSettings, Settings
 from node.describe.discovery import discovery_routes
 from node.describe.identity import IdentityApi, card_extensions
@@ -40,7 +41,6 @@ from node.observe.tracing import tracing_of
 from node.overload import intake
 from node.overload.admission import Admission
 from node.relay.api import RelayApi
-from node.run.background import Background, Work
 from node.run.reload import on_hangup
 from node.run.services import Services, Stores
 from node.search.api import SearchApi

@@ -24,6 +24,7 @@ from node.callbacks.queue import CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
+from node.common.background import Background, Work
 from node.common.stopping import sleep_unless_stopped
 from node.config import Settings
 from node.events.feed import FeedCopier
@@ -31,7 +32,6 @@ from node.observe.memory import MemoryAlarm
 from node.observe.metrics.meter import Meter, of_worker
 from node.observe.tracing import tracing_of
 from node.retention.rules import retention_of
-from node.run.background import Background, Work
 from node.run.corpora import corpora_of
 from node.run.reload import on_hangup
 from node.run.services import Services, Stores
@@ -67,6 +67,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         services = Services(settings, stores)
         search = SearchWorker(store, stores.documents, corpora_of(store), settings)
         stack.push_async_callback(services.close)
+        stack.callback(search.close)
         pushes = PushSource(services.inbox_agents.view, services.pushes)
         # On the untraced store: an attempt is one span, its calls to Redis are none.
         outgoing = Outgoing(settings, opened.main)
@@ -85,7 +86,9 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         at_once = {"artifacts": CONCURRENT_VERIFICATIONS}
         consumers = [Consumer(store, group, handle, name, at_once.get(group, 1)) for group, handle in handlers.items()]
         heartbeat = Heartbeat(store, name, [consumer.inherit for consumer in consumers])
-        # What fails here, on one contract for example, fails alone: nothing else waits for it.
+        # What fails in any of these, on one contract for example, fails alone: nothing else waits for it.
+        background = Background(stop)
+        stack.push_async_callback(background.close)
         housekeeping: dict[str, Work] = {
             "durability": partial(durability.watch, store, settings.durability, stop),
             "clock": partial(clock.watch, store, stop),
@@ -97,18 +100,20 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             "memory": partial(MemoryAlarm(store, settings, Capacity(), logs=True).run, stop),
             "retention": partial(retention_of(settings, store).run, stop),
         }
-        background = Background()
-        stack.push_async_callback(background.close)
         for task, run in housekeeping.items():
             background.start(task, run)
-        async with asyncio.TaskGroup() as work:
-            work.create_task(heartbeat.run(stop))
-            for consumer in consumers:
-                work.create_task(consumer.run(stop))
-            work.create_task(search.run(stop))
-            work.create_task(deliverer.run(stop))
-            work.create_task(checks.run(stop))
-            work.create_task(Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes)).run(stop))
+        meter = Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes))
+        # These end what they have begun once `stop` is set; the others are cut off then.
+        orderly: dict[str, Work] = {
+            "heartbeat": partial(heartbeat.run, stop),
+            "search": partial(search.run, stop),
+            "callbacks": partial(deliverer.run, stop),
+            "checks": partial(checks.run, stop),
+            "meter": partial(meter.run, stop),
+        }
+        working = [background.start(task, run) for task, run in orderly.items()]
+        working += [background.start(consumer.name, partial(consumer.run, stop)) for consumer in consumers]
+        await asyncio.wait(working)
         await heartbeat.leave()
 
 

@@ -12,6 +12,7 @@ from node.search.passages import Passage, of_own, of_reply
 from node.store import StoreUnavailable, ids
 from node.store.outbox import Event
 from node.store.search_keys import SearchKeys
+from node.store.unreadable import read_each
 
 INDEXED_REPLIES = 100
 """How many replies of an entity are indexed: the newest."""
@@ -139,27 +140,37 @@ class Corpus(NamedTuple):
 
         Raises StoreUnavailable, also where only some of them cannot be read.
         """
-        posts, closed, unreachable = await self.read_reachable(places)
+        posts, closed, unreachable = _sorted(zip(places, await self.source.posts(places), strict=True))
         if unreachable:
             raise StoreUnavailable("a part of what is searched cannot be read")
         return posts, closed
 
-    async def read_reachable(self, places: Sequence[Place]) -> tuple[dict[Place, Post], dict[str, str], set[str]]:
-        """`read_posts`, and which of the entities cannot be read. Raises StoreUnavailable if no server is there."""
-        posts: dict[Place, Post] = {}
-        closed: dict[str, str] = {}
-        unreachable: set[str] = set()
-        for place, (status, title, body) in zip(places, await self.source.posts(places), strict=True):
-            if status == UNREACHABLE:
-                unreachable.add(place.entity_id)
-            elif status != "open":
-                closed[place.entity_id] = status
-            elif title or body:
-                posts[place] = Post(*place, body, title)
-        return posts, closed, unreachable
+    async def read_reachable(self, places: Sequence[Place]) -> tuple[dict[Place, Post], set[str]]:
+        """The posts of open entities among these, without those that cannot be read at all; and which of the entities
+        are out of reach. Raises StoreUnavailable if no server is there.
+        """
+        posts, _, unreachable = _sorted((await read_each(places, self.source.posts)).items())
+        return posts, unreachable
 
     async def read_entity(self, entity_id: str) -> list[Post]:
         """All posts of an entity that are indexed, oldest first; none if it is not open. Raises StoreUnavailable."""
         own, _ = await self.read_posts([Place(entity_id, OWN)])
         replies = await self.source.newest_replies(entity_id, INDEXED_REPLIES) if own else []
         return [*own.values(), *(Post(entity_id, seq, body) for seq, body in replies)]
+
+
+def _sorted(
+    read: Iterable[tuple[Place, tuple[str, str, str]]],
+) -> tuple[dict[Place, Post], dict[str, str], set[str]]:
+    """What a source has read: posts of open entities, statuses of the others, and which entities are out of reach."""
+    posts: dict[Place, Post] = {}
+    closed: dict[str, str] = {}
+    unreachable: set[str] = set()
+    for place, (status, title, body) in read:
+        if status == UNREACHABLE:
+            unreachable.add(place.entity_id)
+        elif status != "open":
+            closed[place.entity_id] = status
+        elif title or body:
+            posts[place] = Post(*place, body, title)
+    return posts, closed, unreachable

@@ -146,7 +146,9 @@ class WorkerMemoryRetriever:
         left = UNINDEXED_CHARACTERS
         for start in range(0, len(entities), ENTITIES_AT_ONCE):
             some = [Place(entity, OWN) for entity in entities[start : start + ENTITIES_AT_ONCE]]
-            posts, _ = await self._corpus.read_posts(some)
+            posts, unreachable = await self._corpus.read_reachable(some)
+            if unreachable:
+                raise StoreUnavailable("a part of what is searched cannot be read")
             for place, post in posts.items():
                 if left > 0:
                     text = f"{post.title}\n{post.body[:NOTED_CHARACTERS]}"

@@ -172,7 +172,7 @@ class Search:
         while matches and len(hits) < query.limit:
             some = matches[: min(HITS_AT_ONCE, query.limit - len(hits))]
             del matches[: len(some)]
-            posts, _, unreachable = await self._corpus.read_reachable([place for each in some for place in each.places])
+            posts, unreachable = await self._corpus.read_reachable([place for each in some for place in each.places])
             is_incomplete |= bool(unreachable)
             opened = [match for match in some if match.own in posts]
             for number, match in enumerate(opened):

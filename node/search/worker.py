@@ -33,14 +33,15 @@ class CorpusWorker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set."""
-        try:
-            async with asyncio.TaskGroup() as work:
-                work.create_task(self._memory.run(stop))
-                work.create_task(self.server.run(stop))
-                work.create_task(self.indexer.run(stop))
-                work.create_task(self.reconciler.run(stop))
-        finally:
-            self._memory.close()
+        async with asyncio.TaskGroup() as work:
+            work.create_task(self._memory.run(stop))
+            work.create_task(self.server.run(stop))
+            work.create_task(self.indexer.run(stop))
+            work.create_task(self.reconciler.run(stop))
+
+    def close(self) -> None:
+        """End what runs beside the event loop."""
+        self._memory.close()
 
 
 class SearchWorker:
@@ -61,14 +62,18 @@ class SearchWorker:
             await worker.indexer.handle(events)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set."""
-        try:
-            async with asyncio.TaskGroup() as work:
-                for worker in self._workers:
-                    work.create_task(worker.run(stop))
+        """Work until `stop` is set. If it fails, it can be called again."""
+        async with asyncio.TaskGroup() as work:
+            for worker in self._workers:
+                work.create_task(worker.run(stop))
+            if self._embedder.model is None:
                 work.create_task(self._load_model(stop))
-        finally:
-            self._embedder.close()
+
+    def close(self) -> None:
+        """End what runs beside the event loop, once no work is done any more."""
+        for worker in self._workers:
+            worker.close()
+        self._embedder.close()
 
     async def _load_model(self, stop: asyncio.Event) -> None:
         """Load the model while the rest goes on: searches are by text at first, and by meaning once the model is

@@ -40,7 +40,7 @@ class SignedMessage(msgspec.Struct, frozen=True):
     method: str
     origin: Origin
     path: str
-    """As sent, with its percent-encoding."""
+    """As sent, with its percent-encoding, but without the prefix, which the proxy has taken off."""
     query: str
     headers: Sequence[tuple[bytes, bytes]]
 
@@ -67,9 +67,7 @@ class SignedMessage(msgspec.Struct, frozen=True):
         return normal_authority(hosts[0].strip().decode("latin-1"), self.origin.scheme)
 
     def _derived(self, name: str) -> str:
-        # Some proxies strip the prefix and some do not; the client has signed it in both cases.
-        prefix = "" if self.path.startswith(self.origin.prefix + "/") else self.origin.prefix
-        path = prefix + (self.path or "/")
+        path = self.origin.prefix + (self.path or "/")
         target = f"{path}?{self.query}" if self.query else path
         match name:
             case "@method":

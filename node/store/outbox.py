@@ -22,11 +22,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import cast
 
 import msgspec
 import structlog
 
+from node.common.background import Background
 from node.common.stopping import sleep_unless_stopped
 from node.store import ids, keys
 from node.store.decoding import entry_id, fields_of
@@ -111,22 +113,28 @@ class Consumer:
 
     def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None, at_once: int = 1) -> None:
         """`name`: the worker's, never used before; `at_once`: batches handled at the same time."""
+        self.name = f"events:{group}"
+        """What its failures are counted under."""
         name = name or new_name()
         turns = asyncio.Semaphore(at_once)
         partitions = range(ids.PARTITIONS)
         self._readers = [_Reader(store, group, name, handle, turns, partition) for partition in partitions]
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Read until `stop` is set. Then the batches that were begun have STOP_SECONDS to end and be acknowledged."""
-        async with asyncio.TaskGroup() as work:
-            renewing = work.create_task(self._renew())
-            reading = [work.create_task(reader.run(stop)) for reader in self._readers]
+        """Read until `stop` is set. Then the batches that were begun have STOP_SECONDS to end and be acknowledged.
+
+        An outbox that cannot be read, for whatever reason, is tried again, and holds up no other.
+        """
+        tasks = Background(stop)
+        try:
+            tasks.start(self.name, self._renew)
+            reading = [tasks.start(self.name, partial(reader.run, stop)) for reader in self._readers]
             await stop.wait()
             for reader in self._readers:
                 reader.wake()
-            _, late = await asyncio.wait(reading, timeout=STOP_SECONDS)
-            for task in (*late, renewing):
-                task.cancel()
+            await asyncio.wait(reading, timeout=STOP_SECONDS)
+        finally:
+            await tasks.close()
 
     def inherit(self, dead: str) -> None:
         """Handle what the dead worker of that name left pending, unless another worker is faster."""
@@ -158,7 +166,7 @@ class _Reader:
         self._partition = partition
         self._stream = keys.events(partition)
         self._is_resumed = False
-        """Whether everything that this reader had pending when Redis went away has been handled."""
+        """Whether everything that this reader had pending when it failed, or Redis went away, has been handled."""
         self._stale_sought_at = float("-inf")
         """Loop time of the last search for stale events."""
         self._dead: deque[str] = deque()
@@ -183,11 +191,17 @@ class _Reader:
 
     async def run(self, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()
+        self._is_resumed = False
         with await self._store.wakeups.listen(self._stream) as listener:
             self._listener = listener
             while not stop.is_set():
                 began = loop.time()
-                if not await self._turn(listener, stop):
+                try:
+                    is_full = await self._turn(listener, stop)
+                except Exception as error:
+                    error.add_note(f"in the outbox of partition {self._partition}")
+                    raise
+                if not is_full:
                     await asyncio.sleep(min(REST_FACTOR * (loop.time() - began), MAX_REST_SECONDS))
                     await listener.next(POLL_SECONDS)
 

@@ -9,6 +9,7 @@ import msgspec
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Invalid, Issue
 from node.common.shared_reads import SharedReads
+from node.common.unreadable import show_each
 from node.store.errors import StoreUnavailable
 from node.tasks.model import Task, TaskPage, TaskPageQuery
 from node.tasks.offer_list import OfferList
@@ -48,18 +49,18 @@ class TaskListing:
         _require_offers(query)
         if query.status == "offered" and (query.wait or query.since or query.skill or query.publisher_id):
             some = await self._offered.page(query)
-            tasks = [show(task_id, row) for task_id, row in some.rows.items()]
-            lacks = some.is_incomplete or msgspec.UNSET
-            return TaskPage(tasks, some.total, query.limit, query.offset, some.next_since, lacks)
+            tasks = list(show_each(some.rows.items(), show).values())
+            lacks, total = some.is_incomplete or msgspec.UNSET, some.total - (len(some.rows) - len(tasks))
+            return TaskPage(tasks, total, query.limit, query.offset, some.next_since, lacks)
         found, total, last, is_incomplete = await self._pages.read(query.status, query.limit, query.offset)
-        shown = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
-        if len(shown) < len(found):
+        standing = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
+        if len(standing) < len(found):
             # The others have changed since: the list is behind, and whoever notices puts it right.
             with suppress(StoreUnavailable):
-                await self._store.place([(task_id, row) for task_id, row in found.items() if task_id not in shown])
-        tasks = [show(task_id, row) for task_id, row in shown.items()]
+                await self._store.place([(task_id, row) for task_id, row in found.items() if task_id not in standing])
+        tasks = list(show_each(standing.items(), show).values())
         since = last if query.status == "offered" else msgspec.UNSET
-        total -= len(found) - len(shown)
+        total -= len(found) - len(tasks)
         return TaskPage(tasks, total, query.limit, query.offset, since, is_incomplete or msgspec.UNSET)
 
     def _encoded(self, task_id: str, fields: Fields) -> bytes:

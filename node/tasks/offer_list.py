@@ -95,10 +95,9 @@ class OfferList:
         return OfferRows(rows, len(rows), since, is_incomplete=lacks, has_more=is_full or len(entries) == PAGE)
 
     async def _offered(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], bool]:
-        """Those of the contracts that can be claimed, and whether some could not be read."""
-        rows = await self._contracts.listed_reachable(task_ids) if task_ids else {}
-        offered = {task_id: row for task_id, row in rows.items() if row.can_be_claimed}
-        return offered, len(rows) < len(set(task_ids))
+        """Those of the contracts that can be claimed, and whether some are out of reach."""
+        rows, lacks = await self._contracts.listed_reachable(task_ids)
+        return {task_id: row for task_id, row in rows.items() if row.can_be_claimed}, lacks
 
 
 def _fits(offer: Offer, query: TaskPageQuery) -> bool:

@@ -11,10 +11,12 @@ from typing import Any, cast
 
 import msgspec
 
-from node.store import Store, StoreUnavailable, keys
+from node.common.unreadable import show_each
+from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import entry_id, fields_of
 from node.store.steps import Key, Step, step
+from node.store.unreadable import read_each
 from node.tasks.view import StoredTask
 
 FEED_LENGTH = 10_000
@@ -111,21 +113,19 @@ class OfferFeed:
         return cast("int", await self._store.command("ZCARD", keys.tasks_with("offered")))
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
-        """Those in a part of the list that can be claimed, newest first, and whether some could not be read.
+        """Those in a part of the list that can be claimed, newest first, and whether some are out of reach.
 
         Raises StoreUnavailable.
         """
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
-        names = [name.decode() for name in cast("list[bytes]", found)]
-        rows = await bulk_reachable(self._store, (("HMGET", keys.task(name), *_FACTS) for name in names))
-        offers: list[Offer] = []
-        for name, row in zip(names, rows, strict=True):
-            if not isinstance(row, StoreUnavailable):
-                kind, status, publisher, skills, pause = cast("Sequence[bytes | None]", row)
-                if kind == b"contract" and status == b"offered" and publisher and not pause:
-                    offers.append(_offer(name, publisher, skills or b""))
-        return offers, any(isinstance(row, StoreUnavailable) for row in rows)
+        rows = await read_each([name.decode() for name in cast("list[bytes]", found)], self._facts)
+        there = {name: row for name, row in rows.items() if not isinstance(row, StoreUnavailable)}
+        offers = show_each(there.items(), _offer_of)
+        return [offer for offer in offers.values() if offer], len(there) < len(rows)
+
+    async def _facts(self, task_ids: Sequence[str]) -> list[RedisReply | StoreUnavailable]:
+        return await bulk_reachable(self._store, (("HMGET", keys.task(each), *_FACTS) for each in task_ids))
 
 
 def _after(entry: str) -> tuple[str | int, ...]:
@@ -135,6 +135,14 @@ def _after(entry: str) -> tuple[str | int, ...]:
 def _entries(reply: object) -> list[tuple[str, Offer]]:
     rows = [(name.decode(), fields_of(flat)) for name, flat in cast("list[tuple[bytes, Any]]", reply)]
     return [(name, _offer(row[b"id"].decode(), row[b"publisher_id"], row[b"skills"])) for name, row in rows]
+
+
+def _offer_of(task_id: str, row: RedisReply) -> Offer | None:
+    """The offer with these _FACTS; None for what cannot be claimed."""
+    kind, status, publisher, skills, pause = cast("Sequence[bytes | None]", row)
+    if kind != b"contract" or status != b"offered" or not publisher or pause:
+        return None
+    return _offer(task_id, publisher, skills or b"")
 
 
 def _end(reply: object) -> str:

@@ -4,12 +4,14 @@ A list spans all partitions, so where a part of the store is out of reach, a pag
 """
 
 from asyncio import gather
+from collections.abc import Sequence
 from time import monotonic
 from typing import NamedTuple, cast
 
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import fields_named
+from node.store.unreadable import read_each
 from node.tasks.offers import START, OfferFeed
 from node.tasks.reader import TaskReader
 from node.tasks.view import BASE, LISTED, StoredTask
@@ -20,11 +22,11 @@ class ListedTasks(NamedTuple):
 
     rows: dict[str, StoredTask]
     total: int
-    """How many contracts are in the list."""
+    """How many contracts are in the list, as far as is known."""
     next_since: str
     """Where the feed of offers ended before the list was read."""
     is_incomplete: bool
-    """Whether some that belong on the page could not be read."""
+    """Whether some that belong on the page are out of reach."""
 
 
 class TaskPages:
@@ -36,7 +38,7 @@ class TaskPages:
         self._feed = OfferFeed(store)
 
     async def read(self, status: str, limit: int, offset: int) -> ListedTasks:
-        """Contracts that are listed under a status. Raises StoreUnavailable."""
+        """Contracts that are listed under a status, without those that cannot be read. Raises StoreUnavailable."""
         listed = keys.tasks_with(status)
         # Before the list is read, so that what is offered in between is in the list or after this position.
         since = await self._feed.end() if status == "offered" else START
@@ -44,6 +46,12 @@ class TaskPages:
             [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
         )
         names = [name.decode() for name in cast("list[bytes]", found)]
+        read = await read_each(names, self._read)
+        rows = {name: row for name, row in read.items() if not isinstance(row, StoreUnavailable)}
+        return ListedTasks(rows, cast("int", total) - (len(names) - len(read)), since, len(rows) < len(read))
+
+    async def _read(self, names: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
+        """What lists show of contracts; where a server is out of reach and others are not, its error as a value."""
         asked_at = monotonic()
         hashes = await bulk_reachable(self._store, (("HMGET", keys.task(name), *BASE) for name in names))
         rows = {
@@ -60,4 +68,4 @@ class TaskPages:
             )
             rows |= dict(zip(leased, judged, strict=True))
             rows |= {name: StoredTask(0, fields, asked_at) for name, fields in compacted.items()}
-        return ListedTasks(rows, cast("int", total), since, len(rows) < len(names))
+        return [rows.get(name) or cast("StoreUnavailable", reply) for name, reply in zip(names, hashes, strict=True)]

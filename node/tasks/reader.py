@@ -9,6 +9,7 @@ from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable, bulk_steps
 from node.store.decoding import fields_named, fields_of
 from node.store.long_poll import wait_for_change
+from node.store.unreadable import read_each
 from node.tasks import steps
 from node.tasks.clock import JUDGED
 from node.tasks.packed import PackedContracts
@@ -28,20 +29,20 @@ class TaskReader:
         (row,) = await self.read_all([task_id], names)
         return row
 
-    async def listed(self, task_ids: Sequence[str]) -> list[StoredTask]:
-        """What lists show of contracts. Raises StoreUnavailable."""
-        rows = dict(zip(task_ids, await self.read_all(task_ids, BASE), strict=True))
-        more = [task_id for task_id, row in rows.items() if b"more" in row.fields]
-        rows |= dict(zip(more, await self.read_all(more, LISTED), strict=True))
-        return [rows[task_id] for task_id in task_ids]
+    async def listed(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+        """What lists show of contracts, without those that cannot be read at all. Raises StoreUnavailable."""
+        return await read_each(task_ids, self._listed)
 
-    async def listed_reachable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What lists show of those contracts that can be read now. Raises StoreUnavailable if no server is there."""
+    async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], bool]:
+        """`listed`, of those contracts that are in reach now, and whether some are not.
+
+        Raises StoreUnavailable if no server is there.
+        """
         with suppress(StoreUnavailable):
-            return dict(zip(task_ids, await self.listed(task_ids), strict=True))
-        found = await bulk_reachable(self._store, (("HEXISTS", keys.task(each), "kind") for each in task_ids))
+            return await self.listed(task_ids), False
+        found = await bulk_reachable(self._store, (("EXISTS", keys.task(each)) for each in task_ids))
         there = [each for each, reply in zip(task_ids, found, strict=True) if not isinstance(reply, StoreUnavailable)]
-        return dict(zip(there, await self.listed(there), strict=True))
+        return await self.listed(there), len(there) < len(task_ids)
 
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
         """These fields of contracts, or all: a result may have a megabyte, so whoever does not show it names fields.
@@ -76,3 +77,9 @@ class TaskReader:
                 lasts=lambda row: row.lasts,
             )
         return await self.read(task_id, names)
+
+    async def _listed(self, task_ids: Sequence[str]) -> list[StoredTask]:
+        rows = dict(zip(task_ids, await self.read_all(task_ids, BASE), strict=True))
+        more = [task_id for task_id, row in rows.items() if b"more" in row.fields]
+        rows |= dict(zip(more, await self.read_all(more, LISTED), strict=True))
+        return [rows[task_id] for task_id in task_ids]

@@ -25,7 +25,7 @@ class TaskRetention:
 
     async def forget(self, tasks: Sequence[str], now: int) -> int:
         """Remove those of the contracts whose time is over; how many those were. Raises StoreUnavailable."""
-        rows = dict(zip(tasks, await self._store.listed(tasks), strict=True))
+        rows = await self._store.listed(tasks)
         gone = [task for task, row in rows.items() if not row.is_contract]
         old = {task: row.status for task, row in rows.items() if row.is_contract and _since(row) <= now - self._kept_ms}
         forgotten = await self._store.forget(old)

@@ -14,6 +14,7 @@ from node.callbacks.policy import TargetPolicy
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
+from node.common.unreadable import show_each
 from node.config import Settings
 from node.sign.signed import Signed
 from node.store.errors import StoreUnavailable
@@ -138,20 +139,20 @@ class Tasks:
         return self._listing.record(task_id, known(await self._store.read(task_id, LISTED)))
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
-        """Contracts as lists show them; None for an id of none. Raises StoreUnavailable."""
+        """Contracts as lists show them; None for an id of none that can be read. Raises StoreUnavailable."""
         rows = await self._store.listed(task_ids)
-        return [
-            self._listing.record(task_id, row) if row.is_contract else None
-            for task_id, row in zip(task_ids, rows, strict=True)
-        ]
+        contracts = ((task_id, row) for task_id, row in rows.items() if row.is_contract)
+        found = show_each(contracts, self._listing.record)
+        return [found.get(task_id) for task_id in task_ids]
 
     async def on_offer(self, task_ids: Sequence[str]) -> dict[str, Task]:
         """Those of the contracts that are offered and can be read, as lists show them.
 
         Raises StoreUnavailable if no server is there.
         """
-        rows = await self._store.listed_reachable(task_ids)
-        return {task_id: self._listing.record(task_id, row) for task_id, row in rows.items() if row.is_in("offered")}
+        rows, _ = await self._store.listed_reachable(task_ids)
+        offers = ((task_id, row) for task_id, row in rows.items() if row.is_in("offered"))
+        return show_each(offers, self._listing.record)
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
         """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
@@ -340,10 +341,10 @@ class Tasks:
     async def project(self, *task_ids: str) -> None:
         """Put contracts into the lists their status asks for; the worker does so for every task event.
 
-        What is no contract is taken off all lists. Raises StoreUnavailable.
+        What is no contract is taken off all lists; one that cannot be read stays where it is. Raises StoreUnavailable.
         """
         rows = await self._store.listed(task_ids)
-        await self._store.place(list(zip(task_ids, rows, strict=True)))
+        await self._store.place(list(rows.items()))
 
     async def sweep(self) -> int:
         """Write down what time has changed; returns how many contracts were looked at. The worker does so all the time.

@@ -13,6 +13,7 @@ from time import monotonic
 from typing import cast
 
 from node.common.refusal import Refused
+from node.common.unreadable import show_each
 from node.store import RedisReply, Store, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
@@ -273,16 +274,16 @@ class TaskStore(TaskReader):
         what changed them may have listed them first. Raises StoreUnavailable.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
-            rows = await self._read_anew(rows)
+            rows = list((await self.listed([task_id for task_id, _ in rows])).items())
         while rows:
             commands, told = _changes_of_lists(rows)
             await gather(self._store.commands(commands), bulk_steps(self._store, told))
-            read = zip(rows, await self._read_anew(rows), strict=True)
-            rows = [(task_id, row) for (_, placed), (task_id, row) in read if row.listed_as != placed.listed_as]
-
-    async def _read_anew(self, rows: Sequence[tuple[str, StoredTask]]) -> list[tuple[str, StoredTask]]:
-        task_ids = [task_id for task_id, _ in rows]
-        return list(zip(task_ids, await self.listed(task_ids), strict=True))
+            by_now = await self.listed([task_id for task_id, _ in rows])
+            rows = [
+                (task_id, by_now[task_id])
+                for task_id, row in rows
+                if task_id in by_now and by_now[task_id].fields.get(b"status") != row.fields.get(b"status")
+            ]
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
         """`place` for one contract right after its step: the commands are sent and not waited for.
@@ -357,20 +358,29 @@ def _changes_of_lists(
 ) -> tuple[list[list[str | int]], list[Step]]:
     """The commands that list contracts under their status and nowhere else, and the steps that announce offers.
 
-    `none_in`: statuses that none of the contracts has been listed under before.
+    A contract that cannot be read stays where it is. `none_in`: statuses that none has been listed under before.
     """
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
-    for task_id, row in rows:
-        listed = row.listed_as
+    told: list[Step] = []
+    for task_id, (row, listed, created_at, announcement) in show_each(rows, _place_of).items():
         if listed:
-            here[listed] += (row.created_at, task_id)
+            here[listed] += (created_at, task_id)
         for status in row.statuses:
             if status != listed and status not in none_in:
                 elsewhere[status].append(task_id)
+        if announcement:
+            told.append(announcement)
     commands: list[list[str | int]] = [["ZADD", keys.tasks_with(status), *parts] for status, parts in here.items()]
     commands += [["ZREM", keys.tasks_with(status), *task_ids] for status, task_ids in elsewhere.items()]
-    return commands, [step for task_id, row in rows if (step := announcement_of(task_id, row))]
+    return commands, told
+
+
+def _place_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | None, int, Step | None]:
+    """A contract, its list and place there, and what announces it; no list and 0 for what is no contract."""
+    if not row.is_contract:
+        return row, None, 0, None
+    return row, row.status, row.created_at, announcement_of(task_id, row)
 
 
 def _leases(task_id: str) -> Key:

@@ -92,11 +92,6 @@ class StoredTask(msgspec.Struct, frozen=True):
         """The status at the time of reading."""
         return cast("TaskStatus", self.fields[b"status"].decode())
 
-    @property
-    def listed_as(self) -> TaskStatus | None:
-        """The status under which it is listed; None for what is no contract."""
-        return self.status if self.is_contract else None
-
     def is_in(self, status: TaskStatus) -> bool:
         """Whether it is a contract of that status."""
         return self.fields.get(b"status") == status.encode() and self.is_contract

@@ -206,7 +206,9 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "server.bug": Entry(500, "The node failed; tell its operator the X-Request-Id of this answer."),
     "store.unavailable": Entry(503, "The store is out of reach and nothing was written; try again."),
-    "store.unknown": Entry(503, "The store did not answer in time; repeat with the same Idempotency-Key."),
+    "store.unknown": Entry(
+        503, "The store did not answer in time; repeat a read as it is, and a write with the same Idempotency-Key."
+    ),
     "store.busy": Entry(503, "The node is at capacity; try again."),
     "node.overloaded": Entry(503, "More requests come than the node can answer in time; wait for Retry-After."),
     "disk.low": Entry(503, "The node is short of disk space and takes no new {what} for now; what exists goes on."),

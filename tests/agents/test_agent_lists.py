@@ -1,15 +1,19 @@
 """The lists of the directory, which several processes derive from the entries at the same time (NETWORK 2)."""
 
 from collections.abc import Iterable, Sequence
+from itertools import cycle
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from node.agents.lists import AgentLists
 from node.store import Arg, RedisReply, Store, connect, ids, keys
 from node.store.bulk import bulk
-from tests.agents.calls import card_of
+from tests.agents.calls import AGENTS, card_of, listed
+from tests.events.test_events_api import all_events
 from tests.inbox.calls import bearer, opened
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import Cluster, RedisServer
 
 
@@ -42,3 +46,37 @@ async def test_what_has_ended_is_swept_where_few_calls_may_be_under_way(empty_re
     assert sorted(await AgentLists(store).sweep()) == ended
     assert (await AgentLists(store).figures())[1] == 0
     await store.close()
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        ["HDEL", "{}", "address"],
+        ["HSET", "{}", "card", '{"name":'],
+        ["HSET", "{}", "listed_at", "today"],
+        ["SET", "{}", "no entry", "EX", 60],
+    ],
+)
+async def test_an_entry_that_cannot_be_read_hides_no_other(node: NodeUnderTest, spoil: list[str | int]) -> None:
+    broken, sound = [await listed(node, await opened(node), card_of(name)) for name in ("First desk", "Second desk")]
+    await node.store.command(*(keys.agent(broken["id"]) if each == "{}" else each for each in spoil))
+    with capture_logs() as logs:
+        page = (await node.client.get(AGENTS)).json()
+        assert ([each["id"] for each in page["agents"]], page["total"]) == ([sound["id"]], 1)
+        assert "incomplete" not in page
+        assert sound["id"] in (await node.client.get("/agents")).text
+        hits: list[Any] = []
+        hosts = cycle(range(250))
+
+        async def found() -> bool:
+            client = node.client_at(f"203.0.113.{next(hosts)}")  # one client may ask only so often
+            hits[:] = (await client.post(f"{AGENTS}/search", json={"query": "long report"})).json()["hits"]
+            return sound["id"] in [each["agent_id"] for each in hits]
+
+        async with node.worker():
+            events = await all_events(node, "agents", 1)
+            await until(found)
+        assert len(hits) == 1
+        assert [each["data"]["id"] for each in events] == [sound["id"]]
+    assert broken["id"] in [line.get("entity") for line in logs if line["log_level"] == "error"]
+    assert (await node.client.get(f"{AGENTS}/{broken['id']}")).status_code == 500

@@ -53,6 +53,8 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
     (waiting,) = (await admin("reports", "list", "--json")).data
     assert (waiting["thread_id"], waiting["seq"], waiting["waiting"]) == (thread, 1, 2)
     assert (waiting["hidden_by_reports"], waiting["excerpt"]) == (True, "I can help you")
+    (_, row) = (await admin("reports", "list")).out.splitlines()
+    assert "yes" in row.split(), "under HIDDEN"
     assert "It is spam." in (await admin("reports", "show", f"{thread}:1")).out
     assert (await admin("reports", "dismiss", f"{thread}:1")).status == 0
     assert len((await node.client.get(f"{BOARD}/{thread}")).json()["replies"]) == 1

@@ -231,6 +231,14 @@ class TestBreaker:
         await breaker.pause(CIRCUIT, 86_400)
         assert LONGEST_OPEN_MS - 5000 < await wait(breaker) <= LONGEST_OPEN_MS
 
+    async def test_a_late_answer_that_asks_for_a_pause_does_not_close_it_sooner(self, node: NodeUnderTest) -> None:
+        breaker = Breaker(node.store, self.LIMIT)
+        await self.fail(breaker, 5)
+        await breaker.pause(CIRCUIT, 1)
+        assert FIRST_OPEN_MS - 5000 < await wait(breaker) <= FIRST_OPEN_MS
+        await breaker.pause(CIRCUIT, 2 * FIRST_OPEN_MS / 1000)
+        assert await wait(breaker) > FIRST_OPEN_MS
+
     async def test_where_calls_are_not_limited_clients_are_not_either(self, node: NodeUnderTest) -> None:
         breaker = Breaker(node.store, self.LIMIT, Limit(1, 60))
         for _ in range(2):

@@ -211,6 +211,10 @@ class QueueMachine(StoreMachine):
             else:
                 model.under_way = UnderWay(way.seq, now + pause, now)
                 model.note(now, way.seq, "pending", 0, now + pause, "", is_new=False)
+        elif way.seq != callback.at:  # it was not attempted
+            if way.attempt == callback.attempt:
+                model.under_way = UnderWay(way.seq, now, now)
+                model.note(now, way.seq, "pending", 0, now, "", is_new=False)
         else:
             if ending == "dead":
                 model.letters.append((f"msg_{way.seq}", way.attempt + 1, reason, model.after))

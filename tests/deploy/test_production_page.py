@@ -1,10 +1,15 @@
 """docs/production.md says what is so: its names, its files, and its table of partitions."""
 
+import json
 import re
 from collections import Counter
 
+from node.artifacts.blobs.s3 import Bucket
+from node.artifacts.store import COMPLETION_MS, VERIFICATION_MS
+from node.config import Settings
 from node.describe.settings import table
 from node.store import ids, keys
+from node.store.limits import DAY_MS
 from node.store.slots import slot_of
 from tests.support.nodes import ROOT
 
@@ -36,3 +41,13 @@ def test_the_table_of_partitions_is_what_an_even_split_of_slots_gives() -> None:
         counts = Counter(slot * primaries // SLOTS for slot in slots)
         held = [counts[primary] for primary in range(primaries)]
         assert (max(held), min(held)) == (fullest, emptiest), primaries
+
+
+def test_the_bucket_s_rule_removes_nothing_that_is_alive() -> None:
+    """An artifact is completed in time, verified in time, and then kept; S3 counts days from when the object came."""
+    (example,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+    (rule,) = json.loads(example)["Rules"]
+    longest = COMPLETION_MS + VERIFICATION_MS + Settings().artifact_ttl * 1000
+    assert longest < rule["Expiration"]["Days"] * DAY_MS <= longest + DAY_MS
+    (url,) = re.findall(r"`RELAY_BLOB_URL=(s3://bucket/artifacts)`", TEXT)
+    assert rule["Filter"] == {"Prefix": Bucket.parse(url, "eu-central-1", "").prefix}

@@ -134,7 +134,7 @@ async def test_what_fails_after_something_was_written_has_an_unknown_outcome(
     monkeypatch.setattr(broken, gone)
     response = await node.client.post(INBOXES + path.format(**inbox), json=body)
     assert response.status_code == 503
-    assert "repeat with the same Idempotency-Key" in response.text
+    assert "repeat a read as it is, and a write with the same Idempotency-Key" in response.text
 
 
 async def test_beyond_the_calls_that_may_be_under_way_a_request_is_told_that_the_node_is_busy(

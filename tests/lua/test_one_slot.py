@@ -16,11 +16,15 @@ import pytest
 
 from node.artifacts.store import ArtifactStore
 from node.board.moderation_store import ModerationStore
+from node.callbacks.breaker import Breaker
+from node.callbacks.queue import CallbackQueue
+from node.config import Limit
 from node.retention.rules import retention_of
 from node.store import RedisReply, StoreUnavailable, ids, keys
 from node.store.scripts import script
 from node.store.steps import Step
 from node.store.wire import Store
+from node.tasks.compaction import unpack
 from tests.agents.calls import card_of
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.scripts import all_scripts
@@ -88,6 +92,7 @@ async def test_every_step_of_every_room_runs_on_a_cluster(tmp_path: Path, steps:
             await contracts(node)
             await messages(node)
             await artifacts(node)
+            await what_receivers_and_operators_do(node)
             await worked(node, steps)
             await old_things(node)
             assert steps >= LAST
@@ -237,6 +242,11 @@ async def contracts(node: NodeUnderTest) -> None:
     path, _, _ = await claimed()
     assert (await node.client.post(f"{path}/claim", json={"assignee_id": "other"})).status_code == 409
     assert (await call(node, "GET", "/api/v1/tasks?status=completed"))["total"] == 1
+
+
+async def what_receivers_and_operators_do(node: NodeUnderTest) -> None:
+    await Breaker(node.store, Limit(0, 1)).pause("url", "host", 0.001)
+    await CallbackQueue(node.store, unpack).discard(0, "one under way")
 
 
 async def messages(node: NodeUnderTest) -> None:

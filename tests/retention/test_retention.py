@@ -297,7 +297,7 @@ async def test_a_contract_that_is_completed_meanwhile_stays(
     await end_long_ago(node, task)
     listed = TaskStore.listed
 
-    async def completed_after(self: TaskStore, task_ids: Sequence[str]) -> list[StoredTask]:
+    async def completed_after(self: TaskStore, task_ids: Sequence[str]) -> dict[str, StoredTask]:
         monkeypatch.undo()
         read = await listed(self, task_ids)
         claim = (await act(node, task, "claim", assignee_id="late-agent")).json()

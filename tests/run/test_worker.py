@@ -8,6 +8,7 @@ from node.common import counters
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from node.store.decoding import flat_of
+from node.store.heartbeats import living
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 from tests.tasks.calls import offered
@@ -63,3 +64,38 @@ async def test_a_callback_that_cannot_be_read_or_settled_holds_up_no_other(node:
             await receiver.until(1)
             assert await node.store.command("ZSCORE", due, "torn") is not None
             assert await node.store.command("ZSCORE", due, "later") is not None
+
+
+async def test_an_error_of_redis_ends_no_part_of_the_worker_for_good(node: NodeUnderTest) -> None:
+    """The worker ended. `serve` starts it again, what else runs workers may not."""
+    counters.RESTARTS.clear()
+    async with Receiver(NodeKey.parse(SIGNING_KEY).public.raw) as receiver:
+        task = await offered(node, callback_url=receiver.url)
+        elsewhere = (ids.partition_of_id(task["id"]) + 1) % ids.PARTITIONS
+        broken = {
+            keys.WORKERS: "heartbeat",
+            keys.events(elsewhere): "events:lists",
+            keys.callbacks_due(elsewhere): "callbacks",
+            keys.agents_due(elsewhere): "checks",
+        }
+        for key in broken:
+            await node.store.command("SET", key, "of another type", "EX", 600)
+        await node.store.command("DEL", keys.tasks_with("offered"))
+        async with node.worker():
+
+            async def each_has_failed_and_been_tried_again() -> bool:
+                return all(counters.RESTARTS[name] >= 2 for name in broken.values())
+
+            async def is_listed() -> bool:
+                return await node.store.command("ZSCORE", keys.tasks_with("offered"), task["id"]) is not None
+
+            async def has_a_heartbeat() -> bool:
+                return await living(node.store) == 1
+
+            await until(each_has_failed_and_been_tried_again)
+            await until(is_listed)  # its events are in another outbox
+            for key in broken:
+                await node.store.command("DEL", key)
+            await until(has_a_heartbeat)
+            await node.client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "w"})
+            await receiver.until(1)

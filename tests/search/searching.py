@@ -200,6 +200,7 @@ class SearchableBoard:
         finally:
             stop.set()
             await running
+            worker.close()
 
 
 @asynccontextmanager

@@ -81,7 +81,8 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
     await Queue(board.store, BOARD_KEYS).add_anew([*threads, hopeless])
     stop = asyncio.Event()
     # No consumer: all that is to be indexed is leased together.
-    working = asyncio.create_task(SearchWorker(board.store, board.documents, board.corpora, board.settings).run(stop))
+    worker = SearchWorker(board.store, board.documents, board.corpora, board.settings)
+    working = asyncio.create_task(worker.run(stop))
 
     async def only_one_is_left() -> bool:
         return await Queue(board.store, BOARD_KEYS).lengths() == (0, 1)
@@ -90,6 +91,7 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
     assert {thread for thread, _ in await board.vectors()} == set(threads)
     stop.set()
     await working
+    worker.close()
 
 
 async def test_an_index_version_that_cannot_be_read_ends_no_worker(board: SearchableBoard) -> None:

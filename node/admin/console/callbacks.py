@@ -1,7 +1,7 @@
 """`relay-node admin callbacks`: what is under way and what was given up, to be sent again or dropped."""
 
 import argparse
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import cast
 
 import msgspec
@@ -10,7 +10,7 @@ from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
 from node.callbacks.queue import CallbackQueue, DeadLetter, pending_count
 from node.common.timestamps import timestamp
-from node.store import ids, keys
+from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import fields_of
 
@@ -24,6 +24,9 @@ COLUMNS = {
 }
 
 Change = Callable[[DeadLetter], Awaitable[None]]
+
+ALL_OF_THEM = -1
+"""The last place of a list."""
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -45,21 +48,19 @@ def register(commands: Commands) -> None:
     pending.add_argument("--limit", type=positive, default=20, help="how many")
     add(group, "callbacks dead", _dead, "those that were given up, oldest first")
     redrive = add(group, "callbacks redrive", _redrive, "send those that were given up again")
-    drop = add(group, "callbacks drop", _drop, "forget those that were given up")
+    drop = add(group, "callbacks drop", _drop, "forget those that were given up; by ID also one that is under way")
     for parser in (redrive, drop):
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument("targets", metavar="ID", nargs="*", default=[], help="webhook-id, as `dead` shows it")
-        which.add_argument("--all", dest="everything", action="store_true", help="all of them")
+        which.add_argument(
+            "targets", metavar="ID", nargs="*", default=[], help="webhook-id, as `dead` or `pending` shows it"
+        )
+        which.add_argument("--all", dest="everything", action="store_true", help="all that were given up")
         add_dry_run(parser)
 
 
 async def _pending(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    store, last = context.store, given.limit - 1
-    queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
-    due: list[tuple[int, int, str]] = []
-    for partition, flat in enumerate(cast("list[list[bytes]]", await bulk(store, queues))):
-        due += [(int(float(when)), partition, name.decode()) for name, when in zip(flat[::2], flat[1::2], strict=True)]
-    due = sorted(due)[: given.limit]
+    store = context.store
+    due = sorted(await _due(store, given.limit - 1))[: given.limit]
     records = await bulk(store, [("HGETALL", keys.callback(partition, name)) for _, partition, name in due])
     found: list[Pending] = []
     for (when, _, called), record in zip(due, records, strict=True):
@@ -98,22 +99,53 @@ async def _redrive(context: CommandContext, given: argparse.Namespace) -> Comman
 
 async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     queue = context.services.callbacks
-    return await _each(queue, given, "dropped", queue.bury)
+    # What cannot be read is given up by nobody, and comes again and again.
+    under_way = await _named(context.store, set(given.targets)) if given.targets else {}
+    if not given.dry_run:
+        for partition, name in under_way.values():
+            await queue.discard(partition, name)
+    return await _each(queue, given, "dropped", queue.bury, under_way)
 
 
-async def _each(queue: CallbackQueue, given: argparse.Namespace, done: str, change: Change) -> CommandResult:
+async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
+    """When callbacks under way are due (ms), their partitions and names; of each partition those up to that place."""
+    queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
+    due: list[tuple[int, int, str]] = []
+    for partition, flat in enumerate(cast("list[list[bytes]]", await bulk(store, queues))):
+        due += [(int(float(when)), partition, name.decode()) for name, when in zip(flat[::2], flat[1::2], strict=True)]
+    return due
+
+
+async def _named(store: Store, wanted: Collection[str]) -> dict[str, tuple[int, str]]:
+    """Partitions and names of those callbacks under way that `pending` shows by these ids."""
+    due = await _due(store, ALL_OF_THEM)
+    found = await bulk(store, [("HGET", keys.callback(partition, name), "id") for _, partition, name in due])
+    message_ids = cast("list[bytes | None]", found)
+    shown = [each.decode() if each else name for each, (_, _, name) in zip(message_ids, due, strict=True)]
+    return {each: (partition, name) for each, (_, partition, name) in zip(shown, due, strict=True) if each in wanted}
+
+
+async def _each(
+    queue: CallbackQueue,
+    given: argparse.Namespace,
+    done: str,
+    change: Change,
+    others: Collection[str] = (),
+) -> CommandResult:
+    """Change the dead letters that were named; the `others` of the names are done with already."""
     found = await queue.dead(range(ids.PARTITIONS))
     wanted = dict.fromkeys(given.targets)
     chosen = [letter for letter in found if given.everything or letter.id in wanted]
     if not given.dry_run:
         for letter in chosen:
             await change(letter)
-    unknown = [each for each in wanted if each not in {letter.id for letter in chosen}]
+    unknown = [each for each in wanted if each not in {letter.id for letter in chosen} and each not in others]
     word = "dry run" if given.dry_run else done
-    rows = [(letter.id, word, letter.url) for letter in chosen] + [(each, "unknown", None) for each in unknown]
+    rows = [(letter.id, word, letter.url) for letter in chosen] + [(each, word, None) for each in others]
+    rows += [(each, "unknown", None) for each in unknown]
     return CommandResult(
         data=[{"id": each, "outcome": outcome} for each, outcome, _ in rows],
         lines=table(("ID", "OUTCOME", "URL"), rows),
-        outcome=f"{word}: {len(chosen)}",
+        outcome=f"{word}: {len(chosen) + len(others)}",
         ok=not unknown,
     )

@@ -168,6 +168,8 @@ def _cells(columns: Columns, record: object) -> TableRow:
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     text = one_line(str(value)) if value not in (None, "") else "-"
     return text if len(text) <= MAX_COLUMN else text[: MAX_COLUMN - 1] + "…"
 

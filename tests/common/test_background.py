@@ -5,9 +5,8 @@ import asyncio
 import pytest
 import structlog.testing
 
-from node.common import counters
-from node.run import background
-from node.run.background import Background
+from node.common import background, counters
+from node.common.background import Background
 
 
 @pytest.fixture(autouse=True)

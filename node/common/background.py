@@ -1,4 +1,6 @@
-"""Tasks that run beside the requests of a process. One that fails is logged, counted and started again."""
+"""Tasks that run beside the requests of a process, or are all that it does. One that fails is logged, counted and
+started again.
+"""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,6 +9,7 @@ from typing import Any
 import structlog
 
 from node.common import counters
+from node.common.stopping import sleep_unless_stopped
 
 log = structlog.get_logger()
 
@@ -20,17 +23,20 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Background:
-    """The background tasks of one process."""
+    """Background tasks of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop: asyncio.Event | None = None) -> None:
+        """`stop`: what fails once this is set is not started again."""
+        self._stop = stop or asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, name: str, work: Work) -> None:
-        """Run `work` until it returns, or until `close`; start it again each time it fails."""
+    def start(self, name: str, work: Work) -> "asyncio.Task[None]":
+        """Run `work` until it returns, or until `close`; start it again each time it fails. Returns what does so."""
         counters.RESTARTS.setdefault(name, 0)  # so that a monitor sees the first failure as an increase
         task = asyncio.create_task(self._supervise(name, work), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         """Cancel all, and wait until they have cleaned up."""
@@ -60,5 +66,7 @@ class Background:
             log.error("background task failed", task=name, exc_info=failure)
             if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:  # it ran well meanwhile
                 pause = FIRST_PAUSE
-            await asyncio.sleep(pause)
+            await sleep_unless_stopped(self._stop, pause)
+            if self._stop.is_set():
+                return
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -1,0 +1,43 @@
+"""Lists go on without an entity that cannot be read: one that lost fields, or that a later version of the node wrote.
+
+It is left out and logged, once by each process. Whoever asks for that entity alone gets the failure.
+"""
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar
+
+import structlog
+
+K = TypeVar("K", bound=Hashable)
+S = TypeVar("S")
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+LEFT_OUT = "entity not read, lists are without it"
+"""What is logged, with the exception."""
+
+MAX_LOGGED = 1000
+"""Entities about which one process logs."""
+
+_logged: set[Hashable] = set()
+
+
+def show_each(rows: Iterable[tuple[K, S]], show: Callable[[K, S], T]) -> dict[K, T]:
+    """What `show` makes of each entity and what was read of it, without those on which it fails."""
+    found: dict[K, T] = {}
+    for entity, row in rows:
+        try:
+            found[entity] = show(entity, row)
+        except Exception:
+            if is_news(entity):
+                log.exception(LEFT_OUT, entity=str(entity))
+    return found
+
+
+def is_news(entity: Hashable) -> bool:
+    """Whether nothing has been logged about that entity, and there is room for it; from now on something has."""
+    if entity in _logged or len(_logged) >= MAX_LOGGED:
+        return False
+    _logged.add(entity)
+    return True

@@ -1,0 +1,32 @@
+"""Reads many entities although some of them cannot be read (`node.common.unreadable`)."""
+
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import TypeVar
+
+import structlog
+
+from node.common.unreadable import LEFT_OUT, is_news
+from node.store.errors import StoreUnavailable
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+async def read_each(entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T]]]) -> dict[K, T]:
+    """What `read` returns, a value for each entity, without those on which it fails.
+
+    They are read together, and if that fails, each half by itself. Raises StoreUnavailable.
+    """
+    try:
+        return dict(zip(entities, await read(entities), strict=True))
+    except StoreUnavailable:
+        raise
+    except Exception:
+        if len(entities) == 1:
+            if is_news(entities[0]):
+                log.exception(LEFT_OUT, entity=str(entities[0]))
+            return {}
+    middle = len(entities) // 2
+    return await read_each(entities[:middle], read) | await read_each(entities[middle:], read)

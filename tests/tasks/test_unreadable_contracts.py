@@ -1,0 +1,84 @@
+"""A contract that cannot be read, such as one that a later version of the node wrote, hides no other."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from node.store import keys
+from node.store.decoding import fields_of
+from node.tasks.compaction import pack
+from tests.support.node_under_test import NodeUnderTest, until
+from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, tasks_on
+
+Break = Callable[[NodeUnderTest, str], Awaitable[object]]
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"embedding_model": "none"}
+
+
+async def lose_a_field(node: NodeUnderTest, task_id: str) -> None:
+    await node.store.command("HDEL", keys.task(task_id), "title")
+
+
+async def change_fields(node: NodeUnderTest, task_id: str) -> None:
+    await node.store.command("HSET", keys.task(task_id), "created_at", "today", "skills", "{", "more", 1)
+
+
+async def change_the_type(node: NodeUnderTest, task_id: str) -> None:
+    await node.store.command("DEL", keys.task(task_id))
+    await node.store.command("SET", keys.task(task_id), "no contract")
+
+
+async def change_the_format(node: NodeUnderTest, task_id: str) -> None:
+    packed = pack(fields_of(await node.store.command("HGETALL", keys.task(task_id))))
+    await node.store.command("SET", keys.packed(task_id), b"\x07" + packed[1:])
+    await node.store.command("DEL", keys.task(task_id))
+
+
+async def listed(node: NodeUnderTest, **query: str) -> tuple[set[str], int]:
+    """Ids in a list, and how many it says there are."""
+    page = (await node.client.get(TASKS, params=query)).json()
+    assert "incomplete" not in page
+    return {each["id"] for each in page["tasks"]}, page["total"]
+
+
+@pytest.mark.parametrize("spoil", [lose_a_field, change_fields, change_the_type])
+async def test_an_offer_that_cannot_be_read_hides_no_other(node: NodeUnderTest, spoil: Break) -> None:
+    first, broken, last = [await offered(node) for _ in range(3)]
+    sound, publisher = {first["id"], last["id"]}, OFFER["publisher_id"]
+    await spoil(node, broken["id"])
+    with capture_logs() as logs:
+        assert await listed(node, status="offered") == (sound, 2)
+        assert await listed(node, status="offered", publisher_id=publisher) == (sound, 2)
+        assert await listed(node, status="offered", since="0-0") == (sound, 2)
+        for page in ("/", "/tasks"):
+            html = (await node.client.get(page)).text
+            assert all(each in html for each in sound), page
+    assert [line["entity"] for line in logs if line["log_level"] == "error"] == [broken["id"]], "said once"
+    claims = [await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "w"}) for _ in range(3)]
+    assert sound == {claim.json()["id"] for claim in claims if claim.status_code == 200}
+    assert (await node.client.get(f"{TASKS}/{broken['id']}")).status_code == 500
+
+
+@pytest.mark.parametrize("spoil", [lose_a_field, change_fields, change_the_type, change_the_format])
+async def test_a_contract_that_is_over_and_cannot_be_read_hides_no_other(node: NodeUnderTest, spoil: Break) -> None:
+    broken, sound = await claimed(node), await claimed(node)
+    for task in (broken, sound):
+        await act(node, task, "complete", claim_token=task["claim_token"], result_payload=7)
+    await spoil(node, broken["id"])
+    assert await listed(node, status="completed") == ({sound["id"]}, 1)
+    await tasks_on(node.store).project(broken["id"], sound["id"])
+    assert await node.store.command("ZSCORE", keys.tasks_with("completed"), broken["id"]) is not None
+
+    async def told() -> bool:
+        query = {"topic": "tasks", "cursor": "earliest", "types": "task.completed"}
+        events = (await node.client.get("/api/v1/events", params=query)).json()["events"]
+        return {each["data"]["id"] for each in events} == {sound["id"]}
+
+    async with node.worker():
+        await until(told)
+    assert (await node.client.get(f"{TASKS}/{broken['id']}")).status_code == 500
