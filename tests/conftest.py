@@ -6,6 +6,7 @@ With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-c
 import gc
 import os
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -13,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from node.observe.log import configure
+from node.web.throughput import Throughput
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import Cluster, RedisServer
@@ -61,6 +63,12 @@ def empty_redis(shared_redis: RedisServer | Cluster) -> Iterator[RedisServer | C
 def overrides() -> dict[str, Any]:
     """Settings of the node under test that differ from the defaults; a module overrides this."""
     return {}
+
+
+@pytest.fixture
+def no_refill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a client may move does not grow while it is used up: on a busy machine it would at any moment."""
+    monkeypatch.setattr("node.run.web.Throughput", partial(Throughput, clock=lambda: 1000.0))
 
 
 @pytest_asyncio.fixture
