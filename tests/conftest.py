@@ -5,6 +5,7 @@ With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-c
 
 import gc
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Any
@@ -22,6 +23,9 @@ from tests.support.servers import Cluster, RedisServer
 # Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
 hypothesis.settings.register_profile("node", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("node")
+
+# A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 
