@@ -5,7 +5,9 @@ With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-c
 
 import gc
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -13,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from node.observe.log import configure
+from node.web.throughput import Throughput
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import Cluster, RedisServer
@@ -20,6 +23,9 @@ from tests.support.servers import Cluster, RedisServer
 # Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
 hypothesis.settings.register_profile("node", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("node")
+
+# A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 
@@ -61,6 +67,12 @@ def empty_redis(shared_redis: RedisServer | Cluster) -> Iterator[RedisServer | C
 def overrides() -> dict[str, Any]:
     """Settings of the node under test that differ from the defaults; a module overrides this."""
     return {}
+
+
+@pytest.fixture
+def no_refill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a client may move does not grow while it is used up: on a busy machine it would at any moment."""
+    monkeypatch.setattr("node.run.web.Throughput", partial(Throughput, clock=lambda: 1000.0))
 
 
 @pytest_asyncio.fixture

@@ -1,10 +1,14 @@
 """One node for all tests of the client."""
 
+import signal
 from collections.abc import Generator
 
 import pytest
 from tests.support.client_node import begin
 from tests.support.nodes import NodeProcess
+
+# A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

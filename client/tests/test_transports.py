@@ -83,10 +83,10 @@ async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: Mak
 
     async with await asyncio.start_server(trickle, "127.0.0.1", 0) as server:
         url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        async with AsyncRelay(url, deadline=0.3, transport=make()) as relay:
+        async with AsyncRelay(url, deadline=1.0, transport=make()) as relay:
             with pytest.raises(DeadlineExceeded):
                 await asyncio.wait_for(relay.node.health(), PATIENCE)
-        with Relay(url, deadline=0.3) as waiting, pytest.raises(DeadlineExceeded):
+        with Relay(url, deadline=1.0) as waiting, pytest.raises(DeadlineExceeded):
             await asyncio.wait_for(asyncio.to_thread(waiting.node.health), PATIENCE)
         await eventually(lambda: len(ended) == 2)
 

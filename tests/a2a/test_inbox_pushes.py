@@ -11,7 +11,7 @@ from tests.a2a.test_inbox_agents import answered, begun, message, reason, rpc, s
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC, hurry
 from tests.inbox.calls import Json, closed, opened, path_of, read
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import PATIENCE, NodeUnderTest, until
 
 SECRETS = {"token": "t0ken", "authentication": {"scheme": "Bearer", "credentials": "cr3dentials"}}
 EXPIRED = 1  # ms since 1970
@@ -48,7 +48,7 @@ def kind_of(event: Json) -> str:
 
 
 async def test_a_receiver_gets_the_events_of_a_stream_with_what_its_config_says(node: NodeUnderTest) -> None:
-    async with asyncio.timeout(60), Receiver(PUBLIC) as receiver, node.worker():
+    async with asyncio.timeout(PATIENCE), Receiver(PUBLIC) as receiver, node.worker():
         inbox = await opened(node)
         config = {"url": receiver.url, "id": "c1"} | SECRETS
         response = await sent(node, inbox, message(), taskPushNotificationConfig=config)
@@ -72,7 +72,7 @@ async def test_a_receiver_gets_the_events_of_a_stream_with_what_its_config_says(
 
 
 async def test_a_task_that_goes_on_and_is_canceled_is_told(node: NodeUnderTest) -> None:
-    async with asyncio.timeout(60), Receiver(PUBLIC) as receiver, node.worker():
+    async with asyncio.timeout(PATIENCE), Receiver(PUBLIC) as receiver, node.worker():
         inbox = await opened(node)
         task = await begun(node, inbox)
         await answered(node, inbox, status="input_required", reply="Which?")
@@ -89,7 +89,7 @@ async def test_a_task_that_goes_on_and_is_canceled_is_told(node: NodeUnderTest) 
 
 @pytest.mark.parametrize("is_closed", [False, True])
 async def test_that_a_message_has_expired_or_lost_its_inbox_is_told(node: NodeUnderTest, is_closed: bool) -> None:
-    async with asyncio.timeout(60), Receiver(PUBLIC) as receiver, node.worker():
+    async with asyncio.timeout(PATIENCE), Receiver(PUBLIC) as receiver, node.worker():
         inbox = await opened(node)
         task = await begun(node, inbox)
         await pushed_to(node, inbox, task, url=receiver.url)
@@ -105,7 +105,7 @@ async def test_that_a_message_has_expired_or_lost_its_inbox_is_told(node: NodeUn
 
 
 async def test_a_receiver_that_was_deleted_or_wants_no_more_is_told_no_more(node: NodeUnderTest) -> None:
-    async with asyncio.timeout(60), Receiver(PUBLIC) as receiver, node.worker():
+    async with asyncio.timeout(PATIENCE), Receiver(PUBLIC) as receiver, node.worker():
         receiver.answers["/gone"] = b"410 Gone"
         inbox = await opened(node)
         task = await begun(node, inbox)
@@ -238,7 +238,7 @@ async def test_a_config_ends_with_its_task(node: NodeUnderTest) -> None:
 
 
 async def test_what_changes_while_a_receiver_fails_is_told_by_one(node: NodeUnderTest) -> None:
-    async with asyncio.timeout(60), Receiver(PUBLIC, lambda n: 500 if n == 0 else 204) as receiver, node.worker():
+    async with asyncio.timeout(PATIENCE), Receiver(PUBLIC, lambda n: 500 if n == 0 else 204) as receiver, node.worker():
         inbox = await opened(node)
         task = await begun(node, inbox)
         await pushed_to(node, inbox, task, url=receiver.url, **SECRETS)
@@ -261,7 +261,7 @@ async def test_what_changes_while_a_receiver_fails_is_told_by_one(node: NodeUnde
 async def test_a_reply_that_did_not_arrive_comes_again_before_the_end(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     task = await begun(node, inbox)
-    async with asyncio.timeout(60), Receiver(PUBLIC, lambda n: 503 if n == 1 else 204) as receiver:
+    async with asyncio.timeout(PATIENCE), Receiver(PUBLIC, lambda n: 503 if n == 1 else 204) as receiver:
         async with node.worker():
             await pushed_to(node, inbox, task, url=receiver.url)
             await receiver.until(1)

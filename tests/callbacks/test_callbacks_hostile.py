@@ -28,6 +28,7 @@ from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
 from tests.support.servers import eventually
 
 PATIENCE = 60.0  # s
+SOON = 1.0  # s until an attempt at a silent receiver is given up
 METADATA = b"HTTP/1.1 302 X\r\nLocation: http://169.254.169.254/latest/meta-data/\r\nContent-Length: 0\r\n\r\n"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -88,12 +89,12 @@ def overrides() -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def delivering(settings: Settings) -> AsyncGenerator[Deliverer]:
-    """The worker's part in callbacks: as it is, but for the times, which are short."""
+async def delivering(settings: Settings, seconds: float = PATIENCE) -> AsyncGenerator[Deliverer]:
+    """The worker's part in callbacks: as it is, but for the times. An attempt takes `seconds` at most."""
     stop = asyncio.Event()
     store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
     queue = CallbackQueue(store, unpack)
-    caller = Caller(policy_of(settings), SystemResolver(), timeouts=AttemptTimeouts(total=0.3))
+    caller = Caller(policy_of(settings), SystemResolver(), timeouts=AttemptTimeouts(total=seconds))
     sender = Sender(webhook_key(settings), caller, settings.public_url)
     deliverer = Deliverer(queue, sender, Breaker(store, settings.limits.callback), Schedule((0.1, 0.1)), Places(), {})
     consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url, {}).handle)
@@ -110,6 +111,13 @@ async def delivering(settings: Settings) -> AsyncGenerator[Deliverer]:
 async def delivery(node: NodeUnderTest) -> AsyncIterator[CallbackQueue]:
     """Callbacks are delivered."""
     async with delivering(node.settings):
+        yield CallbackQueue(node.store, unpack)
+
+
+@pytest_asyncio.fixture
+async def hasty_delivery(node: NodeUnderTest) -> AsyncIterator[CallbackQueue]:
+    """Callbacks are delivered to those who answer soon."""
+    async with delivering(node.settings, SOON):
         yield CallbackQueue(node.store, unpack)
 
 
@@ -160,16 +168,16 @@ async def test_a_redirect_to_the_metadata_service_ends_as_a_dead_letter(
         assert (letter.reason, receiver.dials) == ("answered 302", 3)
 
 
-async def test_silence_is_ended_and_tried_again(node: NodeUnderTest, delivery: CallbackQueue) -> None:
+async def test_silence_is_ended_and_tried_again(node: NodeUnderTest, hasty_delivery: CallbackQueue) -> None:
     async with hostile(silent) as receiver:
         task_id = await asked(node, receiver.url)
         attempts, reason = await last_failure(node, task_id)
-        assert (attempts, reason) == (1, b"no answer within 0.3 s")
-        letter = await dead_letter(delivery, task_id)
+        assert (attempts, reason) == (1, b"no answer within %g s" % SOON)
+        letter = await dead_letter(hasty_delivery, task_id)
         assert (letter.attempts, receiver.dials) == (3, 3)
 
 
-async def test_one_silent_receiver_does_not_hold_up_another(node: NodeUnderTest, delivery: CallbackQueue) -> None:
+async def test_one_silent_receiver_does_not_hold_up_another(node: NodeUnderTest, hasty_delivery: CallbackQueue) -> None:
     async with hostile(silent) as bad, Receiver(NodeKey.parse(SIGNING_KEY).public.raw, hosts=["127.0.0.2"]) as good:
         for _ in range(10):
             await asked(node, bad.url)

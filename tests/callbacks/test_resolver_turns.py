@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.lookup import NotLookedUp, NotResolved
+from node.callbacks.lookup import LOOKUP_SECONDS, NotLookedUp, NotResolved
 from node.callbacks.owners import registrable
 from node.callbacks.resolve import (
     KEEP_FAILURE_SECONDS,
@@ -40,6 +40,12 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No query is repeated because a busy machine is slow to answer it."""
+    monkeypatch.setattr("node.callbacks.lookup.TRY_SECONDS", LOOKUP_SECONDS)
 
 
 async def refusals(look_ups: Iterable[asyncio.Task[object]]) -> set[type]:

@@ -12,11 +12,11 @@ from node.store import CommandFailed, Store, StoreUnavailable
 from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
 from tests.store.conftest import Opener, StepOf, open_store
-from tests.support.servers import Cluster
+from tests.support.servers import PATIENCE, Cluster
 
 __all__ = ["open_store"]
 
-TIMEOUT = 2.0  # s a call may take in these tests
+TIMEOUT = 2.0  # s a call may take where a test waits for that time to be over, or kills a server
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -46,7 +46,7 @@ def lenient_cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 @pytest_asyncio.fixture
 async def store(cluster: Cluster, open_store: Opener) -> Store:
-    return await open_store(cluster.url, timeout=TIMEOUT)
+    return await open_store(cluster.url, timeout=PATIENCE)
 
 
 class Load:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from node.store import OutcomeUnknown, StoreUnavailable
+from node.store import OutcomeUnknown, Store, StoreUnavailable
 from node.store.bulk import SHARE_OF_CALLS, bulk_steps_reachable
 from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
@@ -55,8 +55,7 @@ async def test_a_killed_primary_costs_errors_only_until_its_replica_has_taken_ov
     record_property("acknowledged_but_lost_by_asynchronous_replication", lost)
 
 
-async def test_a_planned_handover_costs_no_call_and_no_write(cluster: Cluster, open_store: Opener) -> None:
-    store = await open_store(cluster.url, timeout=TIMEOUT)
+async def test_a_planned_handover_costs_no_call_and_no_write(cluster: Cluster, store: Store) -> None:
     replica = cluster.replica_of(cluster.primary_of(slot_of(tag(0))))
     async with Load(store, COUNT, "handover") as load:
         await progress(load, 10)
@@ -68,8 +67,7 @@ async def test_a_planned_handover_costs_no_call_and_no_write(cluster: Cluster, o
         assert await store.command("GET", f"handover:{tag(partition)}") == str(acknowledged).encode()
 
 
-async def test_a_frozen_primary_costs_others_nothing(cluster: Cluster, open_store: Opener) -> None:
-    store = await open_store(cluster.url, timeout=TIMEOUT)
+async def test_a_frozen_primary_costs_others_nothing(cluster: Cluster, store: Store) -> None:
     frozen = cluster.primary_of(slot_of(tag(0)))
     others = [p for p in range(PARTITIONS) if cluster.primary_of(slot_of(tag(p))) is not frozen]
     frozen.pause()

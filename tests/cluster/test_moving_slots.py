@@ -125,14 +125,15 @@ async def test_calls_of_one_turn_find_their_keys_on_both_sides_of_a_moving_slot(
 
 
 async def test_a_call_whose_keys_are_torn_apart_waits_and_is_refused_unwritten_if_they_stay_so(
-    cluster: Cluster, store: Store
+    cluster: Cluster, store: Store, open_store: Opener
 ) -> None:
+    hasty = await open_store(cluster.url, timeout=TIMEOUT)
     slot = slot_of("torn")
     target = other_than(cluster, cluster.primary_of(slot))
     await store.command("SET", "{torn}:here", 1)
     cluster.begin_move(slot, target)
     with pytest.raises(StoreUnavailable, match="moving") as refusal:
-        await store.run(COUNT_TWO("{torn}:here", "{torn}:missing"))
+        await hasty.run(COUNT_TWO("{torn}:here", "{torn}:missing"))
     assert not isinstance(refusal.value, OutcomeUnknown)
     waiting = asyncio.create_task(store.run(COUNT_TWO("{torn}:here", "{torn}:missing")))
     await asyncio.to_thread(cluster.move_keys, slot, target)

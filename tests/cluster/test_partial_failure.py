@@ -123,7 +123,7 @@ async def test_agents_that_can_be_read_are_found(lenient_cluster: Cluster, searc
             async def are_all_found() -> bool:
                 return await search() == agents
 
-            await until(are_all_found, patience=60)
+            await until(are_all_found)
         assert "incomplete" not in found
         queue = SearchKeys("agents").pending  # by which a web process asks for the vector of a query
         needed = (queue, tag(home_of(CLIENT)), keys.AGENTS)

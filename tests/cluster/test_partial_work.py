@@ -52,7 +52,7 @@ async def test_contracts_expire_and_callbacks_tell_of_them(lenient_cluster: Clus
         async def all_told() -> bool:
             return told() >= offered - lost
 
-        await until(all_told, 40)
+        await until(all_told)
         assert told() == offered - lost
 
 
@@ -76,7 +76,7 @@ async def test_retention_goes_on_with_the_lists_that_can_be_read(lenient_cluster
             await retention.look(30)
         return bool(handled)
 
-    await until(looked, 40)
+    await until(looked)
     assert set(handled) == {each for each in lists if lenient_cluster.primary_of(slot_of(each)) is not victim}
 
 

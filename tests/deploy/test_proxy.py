@@ -88,9 +88,10 @@ def test_one_address_cannot_have_all_connections(proxy: Proxy) -> None:
         return socket.create_connection(("127.0.0.1", proxy.port), timeout=10, source_address=(address, 0))
 
     with ExitStack() as stack:
-        crowd = [stack.enter_context(connect("127.0.0.23")) for _ in range(256)]
-        for each in crowd:  # who is answered has been accepted, and counts
-            _ask(each)
+        crowd: list[socket.socket] = []
+        for _ in range(256):  # each asks in time; who is answered has been accepted, and counts
+            crowd.append(stack.enter_context(connect("127.0.0.23")))
+            _ask(crowd[-1])
         with pytest.raises(ConnectionError), connect("127.0.0.23") as one_more:
             _ask(one_more)
         with connect("127.0.0.24") as other:

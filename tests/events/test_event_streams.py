@@ -41,12 +41,12 @@ async def client_of(node: NodeProcess, address: str = "127.0.0.1") -> AsyncGener
 
 @asynccontextmanager
 async def followed(
-    node: NodeProcess, topic: str, *, form: str = SSE, last: str = "", **query: str
+    node: NodeProcess, topic: str, *, form: str = SSE, last: str = "", address: str = "127.0.0.1", **query: str
 ) -> AsyncGenerator[tuple[httpx2.Response, AsyncIterator[dict[str, Any]]]]:
     """A stream: its response, and its events and notices."""
     headers = {"Accept": form} | ({"Last-Event-ID": last} if last else {})
     async with (
-        client_of(node) as client,
+        client_of(node, address) as client,
         asyncio.timeout(PATIENCE),
         client.stream("GET", "/api/v1/events", params={"topic": topic, **query}, headers=headers) as stream,
     ):
@@ -120,7 +120,8 @@ async def test_followers_of_all_processes_get_every_event_once_and_go_on_where_t
     async def follow(number: int) -> None:
         last = ""
         while len(seen[number]) < 30:  # seven events at a time, then a new connection, perhaps to the other process
-            async with followed(served, "tasks", last=last) as (response, events):
+            # Each has an address of its own: its last stream may still count when it opens the next.
+            async with followed(served, "tasks", last=last, address=f"127.0.1.{number + 1}") as (response, events):
                 processes.add(response.headers["x-request-id"][:PROCESS_PREFIX])
                 if not last:
                     last = (await anext(events))["id"]

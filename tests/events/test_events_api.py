@@ -229,6 +229,7 @@ def test_a_cursor_that_no_node_gave_is_refused() -> None:
             position_of("feed", cursor)
 
 
+@pytest.mark.usefixtures("no_refill")
 async def test_events_that_are_looked_at_for_nothing_count_as_an_answer_does(empty_redis: RedisServer) -> None:
     """They used to be free, though a page without events took 2 ms."""
     entry = ("XADD", keys.FEED, "*", "type", "reply.added", "id", new_id(), "seq", 1, "at", 1)

@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import msgspec
@@ -26,14 +26,13 @@ from node.store import ids, keys
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SECRET, SIGNING_KEY, NodeUnderTest, running, settings_for
 from tests.support.nodes import ROOT
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import PATIENCE, RedisServer, eventually
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 HOSTS = [f"127.0.0.{n}" for n in range(1, 17)]  # enough receivers for the caps per host not to matter
 PUBLISHERS = 8  # at a time
 WORKERS = 2
-STOPPED = 10.0  # s
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -78,10 +77,15 @@ class Worker:
         self._process.kill()
         self._process.wait()
 
+    def beats(self, redis: RedisServer) -> bool:
+        """Whether it has begun to work. Before that, SIGTERM may end it like any process."""
+        names = cast("list[bytes]", redis.do("ZRANGE", keys.WORKERS, 0, -1))
+        return any(f"-{self._process.pid}-" in name.decode() for name in names)
+
     def stop(self) -> int:
         """Its exit status after SIGTERM. Raises TimeoutExpired."""
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(STOPPED)
+        return self._process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -194,6 +198,7 @@ async def test_no_callback_is_lost_while_workers_and_redis_are_killed(
         except TimeoutError:
             pytest.fail(f"{lost()} did not come. Open breakers: {own_redis.do('KEYS', 'rate:*:callback-open:*')}")
         await eventually(lambda: under_way(own_redis) == 0, PLAN.patience)
+        await eventually(lambda: all(worker.beats(own_redis) for worker in workers))
         assert [worker.stop() for worker in workers] == [0] * WORKERS
     assert receiver.forged == 0
     times = Counter(message_id for message_id, _ in receiver.messages)

@@ -13,7 +13,7 @@ import httpx2
 from node.config import Limits
 from node.store import ids, keys
 from node.store.slots import slot_of
-from tests.faults.inbox_traffic import InboxTraffic
+from tests.faults.inbox_traffic import SETTLED_AT_ONCE, InboxTraffic
 from tests.faults.report import ROWS, Row
 from tests.faults.test_processes import kill_and_replace, web_process
 from tests.faults.test_redis_faults import ALWAYS
@@ -70,4 +70,4 @@ async def test_the_death_of_a_primary_costs_no_more_than_what_its_replica_did_no
                 cluster.primary_of(slot).kill()
                 await traffic.further(MESSAGES)
             # A cluster replicates after it has answered (docs/durability.md), so what was under way may be lost.
-            await report("inbox: its primary killed (-9)", 1, traffic, most=SENDERS)
+            await report("inbox: its primary killed (-9)", 1, traffic, most=SENDERS + SETTLED_AT_ONCE)

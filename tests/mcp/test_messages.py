@@ -208,6 +208,7 @@ async def test_an_answer_that_does_not_fit_into_a_batch_is_told(
     assert small == {"jsonrpc": "2.0", "id": 2, "result": {}}
 
 
+@pytest.mark.usefixtures("no_refill")
 @pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
 async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_moved(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
@@ -221,6 +222,7 @@ async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_mov
     assert (await node.client.get("/")).headers["x-error-code"] == "limit.throughput"
 
 
+@pytest.mark.usefixtures("no_refill")
 @pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
 async def test_what_an_operation_costs_beside_its_bytes_counts_for_its_tool(node: NodeUnderTest) -> None:
     thread = (await done(node, "post_thread", title="Replies by a tool", body="Each of them costs what it weighs."))[

@@ -152,6 +152,7 @@ async def test_an_answer_that_is_too_large_for_a_stream_is_told_there(node: Node
     assert len((await result(node, "resources/read", read))["contents"][0]["text"]) > STREAM_BYTES
 
 
+@pytest.mark.usefixtures("no_refill")
 @pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
 async def test_answers_that_are_too_large_for_a_stream_count_as_bytes_that_were_moved(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch

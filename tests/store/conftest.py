@@ -11,9 +11,9 @@ import uvloop
 from node.store import Arg, Script, Store, connect
 from node.store.scripts import compile_script
 from node.store.steps import Step
-from tests.support.servers import RedisServer
+from tests.support.servers import PATIENCE, RedisServer
 
-TIMEOUT = 1.0  # s a call may take in these tests
+TIMEOUT = 1.0  # s a call may take where a test waits for that time to be over
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -56,7 +56,8 @@ async def open_store() -> AsyncIterator[Opener]:
 
 @pytest_asyncio.fixture
 async def store(redis_server: RedisServer, open_store: Opener) -> Store:
-    return await open_store(redis_server.url)
+    """One whose calls fail for other reasons than a busy machine."""
+    return await open_store(redis_server.url, timeout=PATIENCE)
 
 
 class StepOf:

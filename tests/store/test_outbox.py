@@ -281,7 +281,7 @@ async def test_what_comes_while_a_reader_rests_shares_its_next_batch(
     store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.store.outbox.REST_FACTOR", 1e9)
-    monkeypatch.setattr("node.store.outbox.MAX_REST_SECONDS", 1.0)
+    monkeypatch.setattr("node.store.outbox.MAX_REST_SECONDS", 3.0)
     await write(store, "last", stream=keys.events(ids.PARTITIONS - 1))
     async with reading(store, seen):
         await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn

@@ -102,9 +102,12 @@ async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
 
 async def heard_again(server: RedisServer, listener: Listener) -> None:
     """The channel carries messages once more."""
-    assert await listener.next(SOON) == b""
-    server.do("SPUBLISH", "channel", "after")
-    assert await listener.next(SOON) == b"after"
+    message = await listener.next(SOON)
+    assert message == b""
+    while message == b"":  # once more, if a busy machine has been silent for too long
+        server.do("SPUBLISH", "channel", "after")
+        message = await listener.next(SOON)
+    assert message == b"after"
 
 
 async def test_after_a_restart_listeners_are_told_to_look_and_hear_again(
