@@ -16,7 +16,7 @@ import pytest
 
 from node.artifacts.store import ArtifactStore
 from node.board.moderation_store import ModerationStore
-from node.callbacks.breaker import Breaker
+from node.callbacks.breaker import Breaker, Circuit
 from node.callbacks.queue import CallbackQueue
 from node.config import Limit
 from node.retention.rules import retention_of
@@ -245,7 +245,7 @@ async def contracts(node: NodeUnderTest) -> None:
 
 
 async def what_receivers_and_operators_do(node: NodeUnderTest) -> None:
-    await Breaker(node.store, Limit(0, 1)).pause("url", "host", 0.001)
+    await Breaker(node.store, Limit(0, 1)).pause(Circuit("url", "host"), 0.001)
     await CallbackQueue(node.store, unpack).discard(0, "one under way")
 
 
