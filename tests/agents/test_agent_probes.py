@@ -94,7 +94,18 @@ async def test_each_kind_of_agent_is_found_to_be_what_it_is(node: NodeUnderTest,
     assert due == 0
     assert age < 60
     assert made_up.requests["POST /good/message:send"] == 1
-    assert made_up.requests["POST /mcp"] == 1
+    assert (made_up.requests["POST /mcp"], made_up.requests["DELETE /mcp"]) == (1, 1)  # it leaves no session there
+
+
+@pytest.mark.parametrize(("below", "version"), [("", " 1.0 "), ("/", "1.0"), ("/?tenant=1", "1.0")])
+async def test_an_agent_is_called_where_and_as_its_card_says_however_that_is_written(
+    node: NodeUnderTest, made_up: MadeUpAgents, below: str, version: str
+) -> None:
+    url = made_up.url("good")
+    interface = {"url": url + below, "protocolBinding": "http+json ", "protocolVersion": version}
+    made_up.cards["/good"] = {"supportedInterfaces": [interface]}
+    async with node.worker():
+        assert (await listed_at(node, url))["liveness"] == "open"
 
 
 async def test_nobody_knows_before_the_first_probe(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
