@@ -13,7 +13,7 @@ from node.callbacks import call
 from node.callbacks.lookup import LookupResult
 from node.store import keys
 from tests.agents.calls import AGENTS
-from tests.agents.made_up import Json, MadeUpAgents
+from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 
 SCRIPT = "<script>alert(1)</script>"
@@ -39,6 +39,7 @@ async def test_a_host_that_hangs_or_drips_is_rejected_in_time(
     assert (slow["status"], drip["status"]) == ("rejected", "rejected")
     assert "no answer within" in slow["reason"]
     assert "did not end within" in drip["reason"]
+    assert made_up.requests[f"GET /slow{WELL_KNOWN}"] == 0  # one request that hangs is enough
 
 
 async def test_a_host_that_asks_to_come_back_in_no_year_at_all_is_rejected(

@@ -58,6 +58,13 @@ async def test_a_time_to_live_out_of_range_is_refused(node: NodeUnderTest, ttl: 
     assert response.json()["detail"][0]["loc"] == ["body", "ttl_seconds"]
 
 
+async def test_the_longest_that_a_session_takes(node: NodeUnderTest) -> None:
+    session = await opened(node, ttl_seconds=86_400, label="n" * 200)
+    for length, author, status in ((65_536, 200, 200), (65_537, 200, 422), (65_536, 201, 422)):
+        line = {"body": "x" * length, "author": "n" * author}
+        assert (await node.client.post(messages(session), json=line)).status_code == status
+
+
 async def test_lines_are_numbered_without_a_gap(node: NodeUnderTest) -> None:
     session = await opened(node)
     sent = [await node.client.post(messages(session), json={"body": f"line {n}"}) for n in range(3)]
@@ -76,6 +83,8 @@ async def test_concurrent_writers_get_every_number_once(node: NodeUnderTest) -> 
     session = await opened(node)
     sent = await asyncio.gather(*(node.client.post(messages(session), json={"body": f"line {n}"}) for n in range(100)))
     assert sorted(response.json()["seq"] for response in sent) == list(range(1, 101))
+    page = (await node.client.get(messages(session))).json()
+    assert (len(page["lines"]), page["next_since_seq"]) == (50, 50)
 
 
 async def test_a_poller_gets_what_is_after_since_seq(node: NodeUnderTest) -> None:
