@@ -99,6 +99,7 @@ async def test_what_is_no_card_is_rejected_with_the_reason(node: NodeUnderTest, 
             agent = await checked(node, made_up.url(kind))
             assert (agent["status"], agent["name"], agent["listed_at"]) == ("rejected", None, None), kind
             assert reason in agent["reason"], kind
+            assert (agent["proof"], agent["address"]) == ("domain", "127.0.0.1"), kind
         assert await listed_ids(node) == set()
     assert await node.store.command("ZCARD", keys.agents_of("127.0.0.1")) == 0
 
