@@ -17,6 +17,9 @@ from node.run.services import Services, Stores
 from tests.events.test_events_api import ENGLISH, page, post
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, until
 
+STREAM: dict[str, Any] = {"params": {"topic": "board"}, "headers": {"accept": "text/event-stream"}}
+"""What asks for a stream."""
+
 
 class Client:
     """In place of a connection: it takes what is sent, unless it is `stalled`."""
@@ -99,3 +102,26 @@ async def test_a_client_that_does_not_read_loses_its_stream(
         await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
         await running
     assert len(client.pieces) == 2
+
+
+async def test_streams_that_have_ended_take_no_place_of_their_process(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)
+    monkeypatch.setattr("node.events.api.MAX_STREAMS", 1)
+    for _ in range(2):
+        assert (await node.client.get("/api/v1/events", **STREAM)).status_code == 200
+    monkeypatch.setattr("node.events.api.MAX_STREAMS", 0)
+    full = await node.client.get("/api/v1/events", **STREAM)
+    assert (full.status_code, full.headers["x-error-code"]) == (503, "store.busy")
+    assert await node.names("held:*") == []
+
+
+async def test_no_stream_begins_in_a_process_that_is_about_to_stop(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # should one begin, it ends
+    monkeypatch.setattr(Events, "has_ended", True)
+    refused = await node.client.get("/api/v1/events", **STREAM)
+    assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.busy")
+    assert (await node.client.get("/api/v1/events", params={"topic": "board"})).status_code == 200
