@@ -154,14 +154,18 @@ def test_only_so_many_limits_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
         assert 1 <= len(one.limits) <= 2
 
 
-def test_a_refusal_after_a_try_without_an_answer_says_so() -> None:
+@pytest.mark.parametrize("before", [UNKNOWN, NoAnswer("reset", unsent=False), NoAnswer("refused", unsent=True)])
+def test_a_refusal_after_a_try_without_an_answer_says_so(before: Answer | NoAnswer) -> None:
     steps = carrier().carry(Tasks.release.call("1", "token"), PATIENCE)
     next(steps)
-    steps.send(UNKNOWN)
+    if isinstance(before, NoAnswer):
+        steps.throw(before)
+    else:
+        steps.send(before)
     next(steps)
     with pytest.raises(Refused) as refused:
         steps.send(CONFLICT)
-    assert refused.value.may_have_happened
+    assert refused.value.may_have_happened == (before is UNKNOWN or "reset" in str(before))
 
 
 def test_a_pause_that_ends_after_the_deadline_is_not_begun() -> None:

@@ -24,9 +24,9 @@ PUSH = b'{"statusUpdate":{"taskId":"1","contextId":"1","status":{"state":"TASK_S
 """What the node signs for the receivers of A2A push notifications."""
 
 
-def signed(body: bytes, ident: str = "msg_1") -> dict[str, str]:
-    """Headers of a genuine callback."""
-    sent = str(int(time.time()))
+def signed(body: bytes, ident: str = "msg_1", age: int = 0) -> dict[str, str]:
+    """Headers of a genuine callback that was sent `age` seconds ago."""
+    sent = str(int(time.time()) - age)
     signature = b64encode(KEY.sign(f"{ident}.{sent}.".encode() + body).signature).decode()
     return {"Webhook-Id": ident, "Webhook-Timestamp": sent, "Webhook-Signature": f"v1a,AAAA v1a,{signature}"}
 
@@ -37,8 +37,9 @@ def test_only_a_genuine_callback_for_this_host_is_taken() -> None:
     for changed, text, host in (
         (headers, BODY, "other.example"),
         (headers, BODY + b" ", "agent.example"),
-        ({**headers, "Webhook-Timestamp": str(int(time.time()) - 1000)}, BODY, "agent.example"),
-        ({**headers, "Webhook-Timestamp": str(int(time.time()) + 1000)}, BODY, "agent.example"),
+        (signed(BODY, age=1000), BODY, "agent.example"),
+        (signed(BODY, age=-1000), BODY, "agent.example"),
+        ({**headers, "Webhook-Timestamp": str(int(time.time()) - 1)}, BODY, "agent.example"),
         ({**headers, "Webhook-Timestamp": "9" * 5000}, BODY, "agent.example"),
         ({**headers, "Webhook-Id": "\udc80"}, BODY, "agent.example"),
         ({**headers, "Webhook-Signature": "v1,AAAA"}, BODY, "agent.example"),
