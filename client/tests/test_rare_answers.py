@@ -41,6 +41,14 @@ def test_a_short_page_is_not_taken_for_the_last() -> None:
     assert parse_qs(urlsplit(node.requests[1].url).query)["offset"] == ["48"]
 
 
+def test_what_moves_between_two_pages_is_listed_once() -> None:
+    """Something new has come first meanwhile, and moved the last one to the next page."""
+    first, second, third = ({"id": str(number)} for number in range(3))
+    node = Prepared({"tasks": [first, second], "total": 3}, {"tasks": [second, third], "total": 4})
+    with Relay(NODE, transport=node) as relay:
+        assert list(relay.tasks.all()) == [first, second, third]
+
+
 def test_a_reader_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -> None:
     page = {"waiting": 1, "bytes": 2, "oldest_at": None, "epoch": "1"}
     node = Prepared(

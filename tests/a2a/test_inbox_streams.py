@@ -101,7 +101,10 @@ async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node:
     assert (status["state"], status["message"]["parts"][0]["text"]) == ("TASK_STATE_INPUT_REQUIRED", "Which?")
 
 
-async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(node: NodeUnderTest) -> None:
+async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MAX_TASK_STREAMS", 1)
     inbox = await opened(node)
     subscribe = f"{path_of(inbox, '/a2a/tasks/')}{(await begun(node, inbox))['id']}:subscribe"
     for _ in range(11):
