@@ -41,6 +41,14 @@ def test_all_tries_of_a_call_carry_one_key_and_another_call_carries_another() ->
     assert keys[0] != keys[1]
 
 
+def test_what_is_not_given_is_not_sent_and_a_token_stands_for_a_signature() -> None:
+    assert Messages.send.call("Hello").body == b'{"message":"Hello"}'
+    for call in (Call.get("x", signable=True), Call.post("x", signable=True), Call.delete("x", signable=True)):
+        assert call.signable
+    for call in (Call.get("x", token="t", signable=True), Call.post("x", token="t", signable=True)):
+        assert (call.signable, call.headers["Authorization"]) == (False, "Bearer t")
+
+
 def test_what_the_node_puts_off_is_no_failure() -> None:
     steps = carrier().carry(Messages.send.call("Hello"), PATIENCE)
     for _ in range(5):
