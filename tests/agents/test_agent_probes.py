@@ -117,6 +117,7 @@ async def test_an_agent_is_called_where_and_as_its_card_says_however_that_is_wri
     made_up.cards["/good"] = {"supportedInterfaces": [interface]}
     async with node.worker():
         assert (await listed_at(node, url))["liveness"] == "open"
+    assert made_up.requests["POST /good/message:send"] == 1
 
 
 async def test_nobody_knows_before_the_first_probe(node: NodeUnderTest, made_up: MadeUpAgents) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
-from node.store import keys
+from node.store import ids, keys
 from tests.support.node_under_test import NodeUnderTest
 
 SESSIONS = "/api/v1/sessions"
@@ -269,14 +269,20 @@ async def test_a_retried_creation_gives_the_same_session_and_token(node: NodeUnd
     assert (other.status_code, other.headers["x-error-code"]) == (422, "idempotency.conflict")
 
 
-async def test_a_key_used_in_one_session_is_unused_in_another(node: NodeUnderTest) -> None:
-    # Sessions that a client opens with keys are in one partition, as their lines' keys are.
-    sessions = [(await node.client.post(SESSIONS, headers={"idempotency-key": f"pad-{n}"})).json() for n in range(2)]
-    line, key = {"body": "step 1"}, {"idempotency-key": "step-1"}
-    sent = [(await node.client.post(messages(each), json=line, headers=key)).json() for each in sessions]
-    assert [each["session_id"] for each in sent] == [each["session_id"] for each in sessions]
-    pages = [(await node.client.get(messages(each))).json() for each in sessions]
-    assert [len(page["lines"]) for page in pages] == [1, 1]
+class TestKeysOfLines:
+    """Keys are kept in the partition of their session."""
+
+    @pytest.fixture
+    def overrides(self) -> dict[str, Any]:
+        return {"limits": Limits(session=Limit(0, 60))}
+
+    async def test_a_key_used_in_one_session_is_unused_in_another(self, node: NodeUnderTest) -> None:
+        line, key = {"body": "step 1"}, {"idempotency-key": "step-1"}
+        for _ in range(ids.PARTITIONS + 1):  # at least two of them are in one partition
+            session = await opened(node)
+            sent = await node.client.post(messages(session), json=line, headers=key)
+            assert sent.json()["session_id"] == session["session_id"]
+            assert "idempotency-replayed" not in sent.headers
 
 
 class TestCaps:
