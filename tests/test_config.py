@@ -59,6 +59,22 @@ def test_each_kind_of_setting_is_read_from_text() -> None:
         ("RELAY_LIMIT_RELAY", "10/0", "<count>/<seconds>"),
         ("RELAY_LIMIT_RELAY", "-1/60", "<count>/<seconds>"),
         ("RELAY_LIMIT_RELAY", "many/60", "many"),
+        ("RELAY_LIMIT_RELAY", "0/60", "or 0 for none"),
+        ("RELAY_LIMIT_RELAY", "1000000001/60", "<count>/<seconds>"),
+        ("RELAY_LIMIT_RELAY", "1/31622401", "<count>/<seconds>"),
+        ("RELAY_CALLBACK_SCHEDULE", "5,86401", "at most 86400 seconds each"),
+        ("RELAY_CALLBACK_SCHEDULE", ",".join("5" * 101), "are not pauses"),
+        ("RELAY_BUFFER_TTL", str(2**50 + 1), "at most 1.1259e+15"),
+        ("RELAY_TASK_HOT_DAYS", "1000001", "at most 1e+06"),
+        ("RELAY_TASK_HOT_DAYS", "nan", ">= 0.0"),
+        ("RELAY_NODE_ID", "x" * 101, "at most 100 printable characters"),
+        ("RELAY_BASE_URL", "ftp://relay.example", "is not http(s)://HOST"),
+        ("RELAY_BASE_URL", "https://relay.example:0", "is not http(s)://HOST"),
+        ("RELAY_BASE_URL", "https://me@relay.example", "is not http(s)://HOST"),
+        ("RELAY_BASE_URL", "https://relay.example/?page=1", "is not http(s)://HOST"),
+        ("RELAY_BASE_URL", "https://relay.example/#page", "is not http(s)://HOST"),
+        ("RELAY_BASE_URL", "https://relay.example/a b", "is not http(s)://HOST"),
+        ("RELAY_CALLBACK_REFUSED_NETWORKS", "192.0.2.1/24", "has host bits set"),
         ("RELAY_ADMIN_NAMES", "relay.example, metrics.example:9100", "'metrics.example:9100' is no name of a host"),
         ("RELAY_ADMIN_NAMES", "http://metrics.example", "without a port, a scheme and a path"),
         ("RELAY_ADMIN_NAMES", "metrics.example/metrics", "without a port, a scheme and a path"),
@@ -71,6 +87,29 @@ def test_a_setting_that_cannot_be_used_is_named_with_what_it_must_be(name: str, 
     assert message.startswith(f"{name}='{text}': ")
     assert said in message
     assert "\n" not in message
+
+
+def test_what_cannot_be_shown_is_refused_without_it() -> None:
+    with pytest.raises(ConfigError, match="RELAY_SECRET is not UTF-8"):
+        load({"RELAY_SECRET": os.fsdecode(b"\xff" * 40)})
+    with pytest.raises(ConfigError, match="printable"):
+        load({"RELAY_NODE_ID": "relay\x1b[2J"})
+
+
+def test_the_largest_values_are_taken() -> None:
+    largest = {
+        "RELAY_LIMIT_RELAY": "1000000000/31622400",
+        "RELAY_CALLBACK_SCHEDULE": ",".join(["86400"] * 100),
+        "RELAY_BUFFER_TTL": str(2**50),
+        "RELAY_TASK_HOT_DAYS": "1000000",
+        "RELAY_NODE_ID": "x" * 100,
+    }
+    settings = load(largest)
+    assert (str(settings.limits.relay), str(settings.callback_schedule)) == (
+        largest["RELAY_LIMIT_RELAY"],
+        largest["RELAY_CALLBACK_SCHEDULE"],
+    )
+    assert (settings.buffer_ttl, settings.task_hot_days) == (2**50, 1e6)
 
 
 NONSENSE = [

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from node.config import ConfigError, Limit, Networks, Proxies, Schedule, Settings, load
+from node.config.loading import texts
+from node.config.sources import handed_down
 from tests.support.users import shut
 
 SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
@@ -52,6 +54,21 @@ def test_the_environment_wins(written: Path) -> None:
     written.write_text('port = 9000\nhost = "0.0.0.0"\nsecret = "in the file, and not even long enough"')
     settings = load({"RELAY_CONFIG": str(written), "RELAY_PORT": "9001", "RELAY_SECRET": SECRET})
     assert (settings.port, settings.host, settings.secret) == (9001, "0.0.0.0", SECRET)
+
+
+def test_a_process_that_is_started_again_has_the_settings_in_force(written: Path) -> None:
+    written.write_text('port = 9000\nhost = "0.0.0.0"')
+    environment = {"RELAY_CONFIG": str(written), "RELAY_PORT": "9001"}
+    passed_on = handed_down(texts(environment))
+    written.write_text("workers = 7")
+    settings = load({**environment, **passed_on})
+    assert (settings.port, settings.host, settings.workers) == (9001, "0.0.0.0", Settings().workers)
+    assert load(passed_on).port == Settings().port  # what the environment says is inherited, not handed down
+
+
+def test_a_file_that_is_named_must_be_there(written: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no such file"):
+        load({"RELAY_CONFIG": str(written)})
 
 
 @pytest.mark.parametrize(
@@ -107,6 +124,19 @@ def test_credentials_of_the_bucket_are_read_from_files_too(tmp_path: Path) -> No
     (tmp_path / "value").write_text("key\n")
     given = {"AWS_SECRET_ACCESS_KEY_FILE": str(tmp_path / "value"), "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}
     assert load(given).aws == {"AWS_SECRET_ACCESS_KEY": "key", "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}
+    assert load({**given, "AWS_SECRET_ACCESS_KEY": "", "AWS_REGION": ""}).aws == load(given).aws
+    with pytest.raises(ConfigError, match="AWS_SECRET_ACCESS_KEY and AWS_SECRET_ACCESS_KEY_FILE are both given"):
+        load({**given, "AWS_SECRET_ACCESS_KEY": "another"})
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b" \n", "the file is empty"), (b"x" * 65_537, "the file is too large"), (b"\xff", "not text")],
+)
+def test_a_file_that_holds_no_secret_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    (tmp_path / "value").write_bytes(content)
+    with pytest.raises(ConfigError, match=said):
+        load({"RELAY_SECRET_FILE": str(tmp_path / "value")})
 
 
 def test_a_secret_in_the_environment_wins_over_one_that_relay_toml_names(written: Path) -> None:

@@ -7,8 +7,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.support.prepared import Clock, Prepared
 
-from relay_client import Limited, Refused, Relay, Unavailable, Unreachable
-from relay_client.steps import Answer, NoAnswer
+from relay_client import DeadlineExceeded, DigestMismatch, Limited, Refused, Relay, Unavailable, Unreachable
+from relay_client.steps import Answer, NoAnswer, Send
+from relay_client.transport import Pieces
 
 NODE = "http://node.example"
 LOST = NoAnswer("reset", unsent=False)
@@ -38,6 +39,14 @@ def test_a_short_page_is_not_taken_for_the_last() -> None:
     with Relay(NODE, transport=node) as relay:
         assert list(relay.tasks.all()) == listed
     assert parse_qs(urlsplit(node.requests[1].url).query)["offset"] == ["48"]
+
+
+def test_what_moves_between_two_pages_is_listed_once() -> None:
+    """Something new has come first meanwhile, and moved the last one to the next page."""
+    first, second, third = ({"id": str(number)} for number in range(3))
+    node = Prepared({"tasks": [first, second], "total": 3}, {"tasks": [second, third], "total": 4})
+    with Relay(NODE, transport=node) as relay:
+        assert list(relay.tasks.all()) == [first, second, third]
 
 
 def test_a_reader_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -> None:
@@ -105,6 +114,33 @@ def test_a_download_is_tried_again_as_calls_are(clock: Clock) -> None:
     assert 0 < first <= 0.2 <= second <= 0.4
 
 
+class Torn(Prepared):
+    """The third answer is longer than it should be, and breaks off."""
+
+    def open(self, request: Send) -> tuple[Answer, Pieces]:
+        answer, pieces = super().open(request)
+        return answer, self if len(self.requests) == 3 else pieces
+
+    def read(self) -> bytes:
+        if self.is_read:
+            raise LOST
+        self.is_read = True
+        return 2 * DATA
+
+    is_read = False
+
+
+def test_nothing_is_left_of_a_download_that_broke_off(clock: Clock) -> None:
+    with Relay(NODE, transport=Torn(manifest("available"), LED, BYTES, LED, BYTES)) as relay:
+        assert relay.artifacts.download_bytes("1") == DATA
+
+
+def test_other_bytes_than_those_of_the_manifest_are_refused() -> None:
+    other = Answer(200, {}, DATA + b"Eve\n")
+    with Relay(NODE, transport=Prepared(manifest("available"), LED, other)) as relay, pytest.raises(DigestMismatch):
+        relay.artifacts.download_bytes("1")
+
+
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
@@ -128,3 +164,11 @@ def test_the_time_in_which_bytes_move_does_not_count_in_the_deadline(clock: Cloc
     with Relay(NODE, transport=node) as relay:
         relay.carrier.clock = clock.time
         assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
+
+
+def test_a_node_that_is_away_is_waited_for_no_longer_than_asked(clock: Clock) -> None:
+    with Relay(NODE, transport=Prepared(LOST, LOST), tries=1) as relay:
+        relay.carrier.clock = clock.time
+        with pytest.raises(DeadlineExceeded):
+            relay.tasks.result("1", within=3.0)
+    assert clock.pauses == [3.0]

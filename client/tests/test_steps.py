@@ -1,9 +1,14 @@
 """Retries, pauses and deadlines: the steps of a call, without a network."""
 
+import math
+from contextlib import suppress
+from typing import Any
+
 import pytest
 
+from relay_client.call import Call, Repeat
 from relay_client.carrier import Carrier, Limit, Patience
-from relay_client.errors import DeadlineExceeded, Limited, Refused, Unreachable
+from relay_client.errors import DeadlineExceeded, Limited, Refused, Unreachable, UsageError
 from relay_client.messages import Messages
 from relay_client.steps import Answer, NoAnswer, Send, Sleep
 from relay_client.tasks import Tasks
@@ -30,10 +35,18 @@ def test_all_tries_of_a_call_carry_one_key_and_another_call_carries_another() ->
         assert isinstance(first, Send)
         assert isinstance(second, Send)
         assert isinstance(pause, Sleep)
-        assert 7 <= pause.seconds < 8
+        assert 7 < pause.seconds < 8, "those put off together come back one by one"
         assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
         keys.append(first.headers["Idempotency-Key"])
     assert keys[0] != keys[1]
+
+
+def test_what_is_not_given_is_not_sent_and_a_token_stands_for_a_signature() -> None:
+    assert Messages.send.call("Hello").body == b'{"message":"Hello"}'
+    for call in (Call.get("x", signable=True), Call.post("x", signable=True), Call.delete("x", signable=True)):
+        assert call.signable
+    for call in (Call.get("x", token="t", signable=True), Call.post("x", token="t", signable=True)):
+        assert (call.signable, call.headers["Authorization"]) == (False, "Bearer t")
 
 
 def test_what_the_node_puts_off_is_no_failure() -> None:
@@ -78,14 +91,89 @@ def test_what_must_not_be_done_twice_is_sent_again_only_if_it_did_not_arrive(is_
             steps.throw(NoAnswer("reset", unsent=False))
 
 
-def test_a_refusal_after_a_try_without_an_answer_says_so() -> None:
+@pytest.mark.parametrize(
+    ("status", "code", "repeated"),
+    [
+        (400, "request.invalid", ""),
+        (404, "task.unknown", ""),
+        (409, "task.state", ""),
+        (408, "", "safe key unsent"),
+        (429, "limit.exceeded", "safe key unsent"),
+        (500, "", "safe key"),
+        (500, "server.bug", "safe key"),
+        (501, "", ""),
+        (502, "", "safe key"),
+        (503, "", "safe key"),
+        (503, "store.unknown", "safe key"),
+        (503, "store.unavailable", "safe key unsent"),
+        (507, "artifact.full", ""),
+    ],
+)
+def test_an_error_is_followed_by_another_try_if_that_can_help_and_does_nothing_twice(
+    status: int, code: str, repeated: str
+) -> None:
+    kinds: tuple[Repeat, ...] = ("safe", "key", "unsent")
+    tried: list[str] = []
+    for repeat in kinds:
+        steps = carrier().answer(Call("POST", "/api/v1/relay", repeat=repeat), PATIENCE)
+        next(steps)
+        with suppress(Refused):
+            assert isinstance(steps.send(Answer(status, {"x-error-code": code}, b"{}")), Sleep)
+            tried.append(repeat)
+    assert " ".join(tried) == repeated
+
+
+def test_a_try_that_ends_after_the_deadline_is_the_last() -> None:
+    now = 0.0
+    steps = Carrier("http://127.0.0.1", clock=lambda: now).carry(Tasks.get.call("1"), PATIENCE)
+    next(steps)
+    now = PATIENCE.deadline
+    with pytest.raises(DeadlineExceeded, match="the time is over: reset"):
+        steps.throw(NoAnswer("reset", unsent=False))
+
+
+@pytest.mark.parametrize("given", [{"deadline": 0}, {"deadline": math.nan}, {"tries": 0}])
+def test_a_patience_that_allows_no_try_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        Patience(**given)
+
+
+def test_of_several_limits_the_one_that_is_used_up_is_waited_for() -> None:
+    one = carrier()
+    for said in ('"relay";r=3;t=60, "address";r=0;t=5', '"address";r=0;t=5, "relay";r=0;t=9, "site";r=2;t=60'):
+        steps = one.carry(Messages.send.call("Hello"), PATIENCE)
+        one.limits.clear()
+        next(steps)
+        with pytest.raises(StopIteration):
+            steps.send(Answer(200, {"ratelimit": said}, b"{}"))
+        pause = next(one.carry(Messages.send.call("Hello"), PATIENCE))
+        assert isinstance(pause, Sleep)
+        assert pause.seconds == (5 if said.startswith('"relay"') else 9)
+
+
+def test_only_so_many_limits_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay_client.carrier.LIMITS_KEPT", 2)
+    one = carrier()
+    for number in range(5):
+        steps = one.carry(Tasks.get.call(str(number)), PATIENCE)
+        next(steps)
+        with pytest.raises(StopIteration):
+            steps.send(SECOND_LAST)
+        assert 1 <= len(one.limits) <= 2
+
+
+@pytest.mark.parametrize("before", [UNKNOWN, NoAnswer("reset", unsent=False), NoAnswer("refused", unsent=True)])
+def test_a_refusal_after_a_try_without_an_answer_says_so(before: Answer | NoAnswer) -> None:
     steps = carrier().carry(Tasks.release.call("1", "token"), PATIENCE)
     next(steps)
-    steps.send(UNKNOWN)
+    if isinstance(before, NoAnswer):
+        steps.throw(before)
+    else:
+        steps.send(before)
     next(steps)
     with pytest.raises(Refused) as refused:
         steps.send(CONFLICT)
-    assert refused.value.may_have_happened
+    assert refused.value.may_have_happened == (before is UNKNOWN or "reset" in str(before))
 
 
 def test_a_pause_that_ends_after_the_deadline_is_not_begun() -> None:

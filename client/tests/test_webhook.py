@@ -24,9 +24,9 @@ PUSH = b'{"statusUpdate":{"taskId":"1","contextId":"1","status":{"state":"TASK_S
 """What the node signs for the receivers of A2A push notifications."""
 
 
-def signed(body: bytes, ident: str = "msg_1") -> dict[str, str]:
-    """Headers of a genuine callback."""
-    sent = str(int(time.time()))
+def signed(body: bytes, ident: str = "msg_1", age: int = 0) -> dict[str, str]:
+    """Headers of a genuine callback that was sent `age` seconds ago."""
+    sent = str(int(time.time()) - age)
     signature = b64encode(KEY.sign(f"{ident}.{sent}.".encode() + body).signature).decode()
     return {"Webhook-Id": ident, "Webhook-Timestamp": sent, "Webhook-Signature": f"v1a,AAAA v1a,{signature}"}
 
@@ -37,11 +37,15 @@ def test_only_a_genuine_callback_for_this_host_is_taken() -> None:
     for changed, text, host in (
         (headers, BODY, "other.example"),
         (headers, BODY + b" ", "agent.example"),
-        ({**headers, "Webhook-Timestamp": str(int(time.time()) - 1000)}, BODY, "agent.example"),
+        (signed(BODY, age=1000), BODY, "agent.example"),
+        (signed(BODY, age=-1000), BODY, "agent.example"),
+        ({**headers, "Webhook-Timestamp": str(int(time.time()) - 1)}, BODY, "agent.example"),
         ({**headers, "Webhook-Timestamp": "9" * 5000}, BODY, "agent.example"),
         ({**headers, "Webhook-Id": "\udc80"}, BODY, "agent.example"),
         ({**headers, "Webhook-Signature": "v1,AAAA"}, BODY, "agent.example"),
+        ({**headers, "Webhook-Signature": "v1a,A"}, BODY, "agent.example"),
         (signed(PUSH), PUSH, "agent.example"),
+        (signed(b'{"data":null}'), b'{"data":null}', "agent.example"),
     ):
         with pytest.raises(WebhookInvalid):
             verify_webhook(changed, text, PUBLIC, host)
@@ -64,6 +68,59 @@ async def test_a_receiver_calls_its_handler_once_and_has_the_node_repeat_what_fa
         assert (await node.post("/", content=BODY)).status_code == 400
         assert (await node.post("/", content=bytes(70_000), headers=signed(b""))).status_code == 413
         assert (await node.get("/")).status_code == 405
+
+
+async def test_a_receiver_has_the_node_repeat_what_its_handler_has_not_finished() -> None:
+    is_told, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def tell(_: dict[str, Any]) -> None:
+        is_told.set()
+        await goes_on.wait()
+
+    receiver: Any = WebhookReceiver(tell, public_key=PUBLIC, host="agent.example")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(receiver), base_url="http://agent.example") as node:
+        first = asyncio.create_task(node.post("/", content=BODY, headers=signed(BODY)))
+        await is_told.wait()
+        assert (await node.post("/", content=BODY, headers=signed(BODY))).status_code == 503
+        goes_on.set()
+        assert (await first).status_code == 204
+        assert (await node.post("/", content=BODY, headers=signed(BODY))).status_code == 204
+
+
+async def test_a_receiver_remembers_the_last_callbacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay_client.webhook.REMEMBERED", 2)
+    told: list[dict[str, Any]] = []
+
+    async def tell(said: dict[str, Any]) -> None:
+        told.append(said)
+
+    receiver: Any = WebhookReceiver(tell, public_key=PUBLIC, host="agent.example")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(receiver), base_url="http://agent.example") as node:
+        for ident, count in (("1", 1), ("2", 2), ("3", 3), ("3", 3), ("2", 3), ("1", 4)):
+            assert (await node.post("/", content=BODY, headers=signed(BODY, ident))).status_code == 204
+            assert len(told) == count
+
+
+async def test_a_receiver_takes_no_half_of_a_callback() -> None:
+    told: list[dict[str, Any]] = []
+    sent: list[Any] = []
+    parts = [{"type": "http.request", "body": BODY, "more_body": True}, {"type": "http.disconnect"}]
+
+    async def tell(said: dict[str, Any]) -> None:
+        told.append(said)
+
+    async def receive() -> Any:
+        return parts.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    receiver: Any = WebhookReceiver(tell, public_key=PUBLIC, host="agent.example")
+    headers = [(name.lower().encode(), value.encode()) for name, value in signed(BODY).items()]
+    await receiver({"type": "http", "method": "POST", "headers": headers}, receive, send)
+    assert (sent[0]["status"], told) == (400, [])
+    await receiver({"type": "lifespan"}, receive, send)  # which it has none of
+    assert len(sent) == 2
 
 
 async def test_a_real_node_calls_a_receiver(served: NodeProcess) -> None:

@@ -120,8 +120,18 @@ def test_a_key_file_appears_as_a_whole_and_is_made_once(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o640, 0o604])
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> None:
     KeyFile(tmp_path / "agent.key")
-    (tmp_path / "agent.key").chmod(0o644)
+    (tmp_path / "agent.key").chmod(mode)
     with pytest.raises(PermissionError, match="chmod"):
         KeyFile(tmp_path / "agent.key")
+
+
+@pytest.mark.parametrize("length", [0, 31, 33])
+def test_a_file_that_holds_something_else_is_no_key(tmp_path: Path, length: int) -> None:
+    file = tmp_path / "agent.key"
+    file.write_bytes(b"a" * length)
+    file.chmod(0o600)
+    with pytest.raises(ValueError, match="no key of 32 bytes"):
+        KeyFile(file)

@@ -111,9 +111,13 @@ def _endpoints(card: FetchedCard) -> list[Endpoint]:
     ]
     found: list[Endpoint] = []
     for each in named[:MAX_INTERFACES]:
-        binding = (each.protocol_binding or each.transport)[:BINDING_LENGTH]
+        # As long as they may be, without spaces around them, which no header may have.
+        binding, version = (
+            word[:BINDING_LENGTH].strip()
+            for word in (each.protocol_binding or each.transport, each.protocol_version or card.protocol_version)
+        )
         known = next((name for name in PROBED if name.lower() == binding.lower()), binding)
-        found.append(Endpoint(each.url, known, (each.protocol_version or card.protocol_version)[:BINDING_LENGTH]))
+        found.append(Endpoint(each.url, known, version))
     return found
 
 

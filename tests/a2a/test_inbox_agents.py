@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from node.a2a.inboxes import service
-from node.common.timestamps import milliseconds
+from node.common.timestamps import milliseconds, timestamp
 from node.store import keys
 from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, opened, path_of, read, send_signed, settled, signed
 from tests.support.node_under_test import NodeUnderTest
@@ -157,6 +157,10 @@ async def test_a_context_lists_its_tasks_to_who_knows_it(node: NodeUnderTest) ->
     assert [each["id"] for each in page["tasks"]] == [first["id"]]
     assert (await listed(inbox))["totalSize"] == (await listed(other, contextId=context))["totalSize"] == 0
     assert (await listed(inbox, contextId=context, status="TASK_STATE_SUBMITTED"))["totalSize"] == 2
+    changed = milliseconds(second["status"]["timestamp"])
+    since = [(await listed(inbox, contextId=context, statusTimestampAfter=timestamp(changed + ms))) for ms in (0, 1)]
+    assert [second["id"] in [each["id"] for each in page["tasks"]] for page in since] == [True, False]
+    assert since[1]["totalSize"] == 0
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ async def test_a_receiver_that_was_deleted_or_wants_no_more_is_told_no_more(node
         await answered(node, inbox)
         await receiver.until(2, path="/kept")
         assert {path: receiver.paths[path] for path in ("/gone", "/deleted")} == {"/gone": 1, "/deleted": 1}
+        assert kinds(receiver).count("task SUBMITTED") == 2  # to each that takes it, once
         listed = (await node.client.get(configs_of(inbox, task))).json()
         assert [each["id"] for each in listed["configs"]] == ["kept"]
 
@@ -128,6 +129,7 @@ async def test_configs_are_bounded_replaced_and_show_no_secret(node: NodeUnderTe
     for name in ("a", "b", "c", "d", "d"):
         made = await pushed_to(node, inbox, task, url=url, id=name, **SECRETS)
         assert made.json() == {"id": name, "taskId": task["id"], "url": url, "authentication": {"scheme": "Bearer"}}
+        assert made.headers["ratelimit"].startswith('"inbox_send";')
     assert reason(await pushed_to(node, inbox, task, url=url)) == "UNSUPPORTED_OPERATION"
     goes_on = message("More", taskId=task["id"])
     await answered(node, inbox, status="input_required", reply="Which?")

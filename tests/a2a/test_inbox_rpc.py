@@ -132,6 +132,32 @@ async def test_a_task_takes_only_so_many_messages(node: NodeUnderTest, monkeypat
         assert answer.get("error", {}).get("code") == (None if has_room else -32004)
 
 
+async def test_a_task_that_takes_no_message_recognises_the_one_it_took(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "MAX_TURNS", 2)
+    inbox = await opened(node)
+    task = (await result(node, inbox, "SendMessage", SENT))["task"]
+    goes_on = call(SENT | {"message": MESSAGE | {"taskId": task["id"]}})
+
+    async def asked() -> None:
+        [held] = (await read(node, inbox))["messages"]
+        await settled(node, inbox, held, status="input_required", reply="Which?")
+
+    async def repeated(number: int) -> tuple[int | None, str | None]:
+        answer = await called(node, inbox, goes_on, idempotency_key=f"a-key-that-nobody-guesses-{number}")
+        return answer.json().get("error", {}).get("code"), answer.headers.get("idempotency-replayed")
+
+    await asked()
+    assert await repeated(1) == (None, None)
+    assert await repeated(1) == (None, "true")  # though its owner has not answered yet
+    assert await repeated(2) == (-32004, None)
+    await asked()
+    assert await repeated(1) == (None, "true")  # though it has as many messages as it may have
+    assert await repeated(2) == (-32004, None)
+    assert (await read(node, inbox))["messages"] == []
+
+
 async def test_neither_binding_has_an_extended_card(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     error = (await called(node, inbox, call({}, method="GetExtendedAgentCard"))).json()["error"]

@@ -101,7 +101,10 @@ async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node:
     assert (status["state"], status["message"]["parts"][0]["text"]) == ("TASK_STATE_INPUT_REQUIRED", "Which?")
 
 
-async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(node: NodeUnderTest) -> None:
+async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls, "MAX_TASK_STREAMS", 1)
     inbox = await opened(node)
     subscribe = f"{path_of(inbox, '/a2a/tasks/')}{(await begun(node, inbox))['id']}:subscribe"
     for _ in range(11):
@@ -167,6 +170,28 @@ async def test_a_silent_stream_says_that_it_is_there(node: NodeUnderTest, monkey
         await heard.wait()
     assert not running.done()
     running.cancel()
+
+
+async def test_a_stream_ends_with_its_time(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0.1)
+    pieces: list[bytes] = []
+
+    async def send(piece: bytes) -> None:
+        pieces.append(piece)
+
+    async with asyncio.timeout(PATIENCE):
+        await (await stream_of(node)).run(send)
+    assert [json.loads(piece.removeprefix(b"data: ")).keys() for piece in pieces if piece != stream.COMMENT] == [
+        {"task"}
+    ]
+
+
+async def test_no_stream_begins_where_nobody_may_wait(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    inbox = await opened(node)
+    subscribe = f"{path_of(inbox, '/a2a/tasks/')}{(await begun(node, inbox))['id']}:subscribe"
+    monkeypatch.setattr("node.a2a.inboxes.service.InboxAgents.may_wait", False)
+    refused = await node.client.get(subscribe)
+    assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.busy")
 
 
 async def test_what_its_sender_indented_does_not_end_an_event(node: NodeUnderTest) -> None:

@@ -116,7 +116,7 @@ class MadeUpAgents:
             if kind == "cut":
                 writer.transport.abort()
                 return
-            self._send(writer, *_posted(kind, path, body))
+            self._send(writer, *_posted(kind, path, body, headers.get("a2a-version")), b"Mcp-Session-Id: s1\r\n")
         await writer.drain()
 
     async def _get(self, writer: asyncio.StreamWriter, kind: str, path: str, base: str) -> None:
@@ -150,15 +150,15 @@ class MadeUpAgents:
         writer.write(head + body)
 
 
-def _posted(kind: str, path: str, body: bytes) -> Answer:
-    """What an agent says to a probe."""
+def _posted(kind: str, path: str, body: bytes, version: str | None) -> Answer:
+    """What an agent says to a probe; one of A2A takes only the version that its card names."""
     said: Json = json.loads(body) if body else {}
     rpc: Json = {"jsonrpc": "2.0", "id": said.get("id")}
     initialized = rpc | {"result": {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "x"}}}
     match kind:
-        case "good" if path.endswith("/message:send") and not said:
+        case "good" if path.endswith("/message:send") and not said and version == "1.0":
             return A2A_REFUSAL
-        case "old" if path.endswith("/v1/message:send") and not said:
+        case "old" if path.endswith("/v1/message:send") and not said and version == "0.3.0":
             return A2A_REFUSAL
         case "rpc" | "rpc-old" if said["method"] == ("SendMessage" if kind == "rpc" else "message/send"):
             return 200, json.dumps(rpc | {"error": {"code": -32602, "message": "no message"}}).encode()

@@ -1,5 +1,6 @@
 """The lists of the directory, which several processes derive from the entries at the same time (NETWORK 2)."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Any
@@ -7,7 +8,9 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from node.agents.checks import AgentChecks
 from node.agents.lists import AgentLists
+from node.agents.store import AgentStore
 from node.store import Arg, RedisReply, Store, connect, ids, keys
 from node.store.bulk import bulk
 from tests.agents.calls import AGENTS, card_of, listed
@@ -36,6 +39,19 @@ async def test_a_projection_that_read_an_entry_before_it_changed_does_not_undo_t
     await lists.project([agent["id"]])
     assert await lists.newest(10, 0, "open") == ([agent["id"]], 1)
     assert await lists.newest(10, 0, "unknown") == ([], 0)
+
+
+async def test_a_worker_that_starts_is_no_check(node: NodeUnderTest) -> None:
+    """The operator is told that none has ended for long, however often workers start."""
+    lists, stop = AgentLists(node.store), asyncio.Event()
+    calls_nobody: Any = None
+    checks = AgentChecks(node.store, AgentStore(node.store, 60), lists, calls_nobody, "http://node.example")
+    stop.set()
+    await checks.run(stop)
+    assert await node.store.command("GET", keys.LAST_CHECK)  # where there was none, the time counts from now
+    await node.store.command("SET", keys.LAST_CHECK, await lists.now() - 7_200_000)
+    await checks.run(stop)
+    assert (await lists.figures())[2] >= 7200
 
 
 async def test_what_has_ended_is_swept_where_few_calls_may_be_under_way(empty_redis: RedisServer | Cluster) -> None:

@@ -12,12 +12,14 @@ from node.callbacks.target import MAX_URL
 from node.common.timestamps import timestamp
 from node.config import Limit, Limits
 from node.store import ids, keys
+from node.store.clock import now_ms
 from tests.agents.calls import AGENTS, card_of, listed, shown
 from tests.agents.conftest import MANY
 from tests.agents.made_up import LIVENESS, WELL_KNOWN, Json, MadeUpAgents
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import bearer, opened, path_of, send_signed, signed
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import free_port
 
 
 @pytest.fixture
@@ -42,6 +44,13 @@ async def listed_at(node: NodeUnderTest, url: str) -> Json:
 
     await until(probed)
     return await shown(node, agent)
+
+
+async def due_in(node: NodeUnderTest, agent: Json) -> float:
+    """Hours until the next probe of an entry."""
+    due = keys.agents_due(ids.partition_of_id(agent["id"]))
+    score: Any = await node.store.command("ZSCORE", due, agent["id"])
+    return (float(score) - await now_ms(node.store, due)) / 3_600_000
 
 
 async def probe(node: NodeUnderTest, agent: Json, times: int = 1) -> Json:
@@ -82,10 +91,12 @@ async def test_a_url_that_leaves_no_room_is_no_reason_to_look_again_and_again(
 
 
 async def test_each_kind_of_agent_is_found_to_be_what_it_is(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    await node.store.command("SET", keys.LAST_CHECK, 1)
     async with node.worker():
         agents = {kind: await listed_at(node, made_up.url(kind)) for kind in LIVENESS}
         assert {kind: agent["liveness"] for kind, agent in agents.items()} == LIVENESS
         assert all(agent["checked_at"] >= agent["listed_at"] for agent in agents.values())
+        assert 21 < await due_in(node, agents["good"]) < 27
         for liveness in set(LIVENESS.values()):
             wanted = [agent["id"] for agent in agents.values() if agent["liveness"] == liveness]
             await has(node, lambda: ids_listed(node, liveness=liveness), *wanted)  # noqa: B023 - awaited at once
@@ -94,7 +105,19 @@ async def test_each_kind_of_agent_is_found_to_be_what_it_is(node: NodeUnderTest,
     assert due == 0
     assert age < 60
     assert made_up.requests["POST /good/message:send"] == 1
-    assert made_up.requests["POST /mcp"] == 1
+    assert (made_up.requests["POST /mcp"], made_up.requests["DELETE /mcp"]) == (1, 1)  # it leaves no session there
+
+
+@pytest.mark.parametrize(("below", "version"), [("", " 1.0 "), ("/", "1.0"), ("/?tenant=1", "1.0")])
+async def test_an_agent_is_called_where_and_as_its_card_says_however_that_is_written(
+    node: NodeUnderTest, made_up: MadeUpAgents, below: str, version: str
+) -> None:
+    url = made_up.url("good")
+    interface = {"url": url + below, "protocolBinding": "http+json ", "protocolVersion": version}
+    made_up.cards["/good"] = {"supportedInterfaces": [interface]}
+    async with node.worker():
+        assert (await listed_at(node, url))["liveness"] == "open"
+    assert made_up.requests["POST /good/message:send"] == 1
 
 
 async def test_nobody_knows_before_the_first_probe(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
@@ -120,6 +143,14 @@ async def test_three_probes_in_a_row_change_what_is_said(node: NodeUnderTest, ma
         made_up.kinds["/good"] = "away"
         assert (await probe(node, agent, 2))["liveness"] == "wrong_protocol"
         assert (await probe(node, agent))["liveness"] == "unreachable"
+
+
+async def test_who_does_not_answer_for_its_card_is_unreachable(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
+    async with node.worker():
+        agent = await listed_at(node, made_up.url("good"))
+        nobody = f"http://127.0.0.1:{free_port()}/card.json"
+        await node.store.command("HSET", keys.agent(agent["id"]), "card_url", nobody)
+        assert (await probe(node, agent, 3))["liveness"] == "unreachable"
 
 
 async def test_who_is_unreachable_for_a_week_is_hidden_until_it_is_back(
@@ -176,6 +207,7 @@ async def test_an_agent_with_an_inbox_is_as_alive_as_its_owner(node: NodeUnderTe
     agent = await listed(node, inbox, card_of())
     async with node.worker():
         await has(node, lambda: ids_listed(node, liveness="open"), agent["id"])
+        assert await due_in(node, agent) < 1.2
         await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
         assert (await probe(node, agent))["liveness"] == "unreachable"
         await has(node, lambda: ids_listed(node, liveness="unreachable"), agent["id"])
@@ -199,9 +231,10 @@ async def test_a_key_without_an_inbox_is_not_probed(node: NodeUnderTest) -> None
 class TestRates:
     """A node that limits its calls to one host."""
 
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"callback_allow_private": True, "limits": Limits(callback=Limit(3, 60), agent=MANY)}
+    @pytest.fixture(params=[2, 3])
+    def overrides(self, request: pytest.FixtureRequest) -> dict[str, Any]:
+        # Two requests find the card; the probe asks for it again, and then sends what must be refused.
+        return {"callback_allow_private": True, "limits": Limits(callback=Limit(request.param, 60), agent=MANY)}
 
     async def test_a_host_that_was_called_enough_is_probed_later(
         self, node: NodeUnderTest, made_up: MadeUpAgents

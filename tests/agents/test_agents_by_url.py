@@ -13,6 +13,7 @@ from node.agents.store import AgentStore
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, TRANSLATE
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
+from tests.agents.test_agent_probes import due_in
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import code
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -99,6 +100,7 @@ async def test_what_is_no_card_is_rejected_with_the_reason(node: NodeUnderTest, 
             agent = await checked(node, made_up.url(kind))
             assert (agent["status"], agent["name"], agent["listed_at"]) == ("rejected", None, None), kind
             assert reason in agent["reason"], kind
+            assert (agent["proof"], agent["address"]) == ("domain", "127.0.0.1"), kind
         assert await listed_ids(node) == set()
     assert await node.store.command("ZCARD", keys.agents_of("127.0.0.1")) == 0
 
@@ -158,6 +160,7 @@ async def test_a_card_that_is_gone_ends_its_entry_when_it_is_posted_again(
         kept = await checked(node, made_up.url("good"))
         assert kept["status"] == "listed"
         assert "answered 500" in kept["reason"]
+        assert 21 < await due_in(node, kept) < 27
 
         async def is_listed() -> bool:
             return await listed_ids(node) == {agent["id"]}

@@ -11,9 +11,10 @@ from node.agents.fetch import FETCH_SECONDS
 from node.agents.store import HIDDEN_MS
 from node.callbacks import call
 from node.callbacks.lookup import LookupResult
-from node.store import keys
+from node.store import ids, keys
 from tests.agents.calls import AGENTS
-from tests.agents.made_up import Json, MadeUpAgents
+from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
+from tests.agents.test_agent_probes import listed_at
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 
 SCRIPT = "<script>alert(1)</script>"
@@ -39,6 +40,7 @@ async def test_a_host_that_hangs_or_drips_is_rejected_in_time(
     assert (slow["status"], drip["status"]) == ("rejected", "rejected")
     assert "no answer within" in slow["reason"]
     assert "did not end within" in drip["reason"]
+    assert made_up.requests[f"GET /slow{WELL_KNOWN}"] == 0  # one request that hangs is enough
 
 
 async def test_a_host_that_asks_to_come_back_in_no_year_at_all_is_rejected(
@@ -80,6 +82,25 @@ async def test_private_places_are_never_called(empty_redis: Any, made_up: MadeUp
             response = await node.client.post(AGENTS, json={"url": url})
             assert response.status_code == 422, url
     assert not made_up.requests
+
+
+async def test_what_the_settings_allow_no_longer_is_not_called_any_more(
+    node: NodeUnderTest, empty_redis: Any, made_up: MadeUpAgents
+) -> None:
+    async with node.worker():
+        agent = await listed_at(node, made_up.url("good"))
+    posted = (await node.client.post(AGENTS, json={"url": made_up.url("old")})).json()
+    await node.store.command("ZADD", keys.agents_due(ids.partition_of_id(agent["id"])), 0, agent["id"])
+    before = made_up.requests.total()
+
+    async def is_unreachable() -> bool:  # for the first of three times
+        return await node.store.command("HGET", keys.agent(agent["id"]), "doubt") == b"unreachable"
+
+    async with running(settings_for(empty_redis.url)) as strict, strict.worker():
+        rejected = (await strict.client.get(f"{AGENTS}/{posted['id']}", params={"wait": 30})).json()
+        await until(is_unreachable)
+    assert (rejected["status"], rejected["name"]) == ("rejected", None)
+    assert made_up.requests.total() == before
 
 
 async def test_a_name_that_leads_to_a_private_place_is_rejected(

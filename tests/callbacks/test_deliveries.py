@@ -148,8 +148,10 @@ async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
         assert (wrong.status_code, wrong.headers["x-error-code"]) == (403, code)
     path = f"/api/v1/board/{thread['id']}/callbacks"
     assert (await node.client.get(path)).headers["x-error-code"] == "callbacks.proof"
-    for path in (f"{TASKS}/{UNKNOWN}", f"/api/v1/sessions/{UNKNOWN}", f"/api/v1/board/{UNKNOWN}"):
-        assert (await node.client.get(f"{path}/callbacks", headers=bearer("x"))).status_code == 404
+    for path in (TASKS, "/api/v1/sessions", "/api/v1/board"):
+        for name in (UNKNOWN, "nonsense"):
+            answer = await node.client.get(f"{path}/{name}/callbacks", headers=bearer("x"))
+            assert answer.status_code == 404
 
 
 async def test_the_record_of_an_entity_is_bounded(node: NodeUnderTest) -> None:

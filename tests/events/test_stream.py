@@ -1,0 +1,127 @@
+"""One stream of events by itself: what it says while nothing happens, and when it ends (NETWORK 3)."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from node.events import stream
+from node.events.model import EventQuery
+from node.events.service import Events
+from node.events.stream import EventStream
+from node.inbox.model import InboxProof
+from node.run.services import Services, Stores
+from tests.events.test_events_api import ENGLISH, page, post
+from tests.support.node_under_test import PATIENCE, NodeUnderTest, until
+
+STREAM: dict[str, Any] = {"params": {"topic": "board"}, "headers": {"accept": "text/event-stream"}}
+"""What asks for a stream."""
+
+
+class Client:
+    """In place of a connection: it takes what is sent, unless it is `stalled`."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+        self.stalled = False
+
+    def begin(self, piece: bytes) -> asyncio.Future[None] | None:
+        self.pieces.append(piece)
+        return asyncio.get_running_loop().create_future() if self.stalled else None
+
+    @property
+    def notices(self) -> list[dict[str, Any]]:
+        """What came, as lines of JSON."""
+        return [json.loads(piece) for piece in self.pieces]
+
+
+@asynccontextmanager
+async def followed(events: Events, client: Any, topic: str, types: str = "") -> AsyncGenerator["asyncio.Task[None]"]:
+    """A stream of lines to a client, which has begun; it must have left when it has ended."""
+    following = events.topic(EventQuery(topic, types), InboxProof())
+    running = asyncio.create_task(EventStream(following, "ndjson", await following.begin("now", 1)).run(client))
+
+    async def has_begun() -> bool:
+        return running.done() or events.followers()["thread"] == 1
+
+    await until(has_begun)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield running
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+    assert events.followers()["thread"] == 0
+
+
+@pytest.fixture
+def events(node: NodeUnderTest) -> Events:
+    return Services(node.settings, Stores(node.store, node.store)).events
+
+
+async def test_a_silent_stream_says_how_far_it_has_got(
+    node: NodeUnderTest, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 0.02)
+    thread = await post(node, "/api/v1/board", ENGLISH)
+    topic, client = f"thread:{thread['id']}", Client()
+    async with followed(events, client, topic, types="thread.closed"):
+        began = (await page(node, topic))["cursor"]
+        await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
+        after = (await page(node, topic))["cursor"]
+
+        async def has_passed_the_reply() -> bool:
+            return client.notices[-1]["id"] == after
+
+        await until(has_passed_the_reply)
+    assert {notice["type"] for notice in client.notices} == {"heartbeat"}
+    assert (client.notices[0]["id"], began != after) == (began, True)
+
+
+async def test_a_silent_stream_ends_with_its_time(
+    node: NodeUnderTest, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0.2)
+    monkeypatch.setattr(stream, "HEARTBEAT_SECONDS", 2 * PATIENCE)
+    thread, client = await post(node, "/api/v1/board", ENGLISH), Client()
+    async with followed(events, client, f"thread:{thread['id']}") as running:
+        await running
+    assert len(client.pieces) == 1
+
+
+async def test_a_client_that_does_not_read_loses_its_stream(
+    node: NodeUnderTest, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "SEND_SECONDS", 0.05)
+    thread, client = await post(node, "/api/v1/board", ENGLISH), Client()
+    async with followed(events, client, f"thread:{thread['id']}") as running:
+        client.stalled = True
+        await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
+        await running
+    assert len(client.pieces) == 2
+
+
+async def test_streams_that_have_ended_take_no_place_of_their_process(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)
+    monkeypatch.setattr("node.events.api.MAX_STREAMS", 1)
+    for _ in range(2):
+        assert (await node.client.get("/api/v1/events", **STREAM)).status_code == 200
+    monkeypatch.setattr("node.events.api.MAX_STREAMS", 0)
+    full = await node.client.get("/api/v1/events", **STREAM)
+    assert (full.status_code, full.headers["x-error-code"]) == (503, "store.busy")
+    assert await node.names("held:*") == []
+
+
+async def test_no_stream_begins_in_a_process_that_is_about_to_stop(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # should one begin, it ends
+    monkeypatch.setattr(Events, "has_ended", True)
+    refused = await node.client.get("/api/v1/events", **STREAM)
+    assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.busy")
+    assert (await node.client.get("/api/v1/events", params={"topic": "board"})).status_code == 200
