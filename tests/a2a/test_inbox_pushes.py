@@ -6,6 +6,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from node.a2a.inboxes.pushes import PUSH, PushSource
+from node.callbacks.queue import Callback
+from node.run.services import Services, Stores
 from node.store import ids, keys
 from tests.a2a.test_inbox_agents import answered, begun, message, reason, rpc, sent
 from tests.callbacks.receiver import Receiver
@@ -120,6 +123,27 @@ async def test_a_receiver_that_was_deleted_or_wants_no_more_is_told_no_more(node
         assert kinds(receiver).count("task SUBMITTED") == 2  # to each that takes it, once
         listed = (await node.client.get(configs_of(inbox, task))).json()
         assert [each["id"] for each in listed["configs"]] == ["kept"]
+
+
+async def test_what_a_new_url_is_shown_is_not_sent_to_the_one_before(node: NodeUnderTest) -> None:
+    """A push to the old URL may be under way when a config is replaced, and its next attempt reads the config anew."""
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    old, new = "https://old.example.com/a2a", "https://new.example.com/a2a"
+    await pushed_to(node, inbox, task, url=old, id="c")
+    await pushed_to(node, inbox, task, url=new, id="c", **SECRETS)
+    services = Services(node.settings, Stores(node.store, node.store))
+    source = PushSource(services.inbox_agents.view, services.pushes)
+    data = {"inbox": inbox["address"], "inbox_task": task["id"], "message": task["id"], "status": "", "config": "c"}
+
+    def to(url: str) -> Callback:
+        partition = ids.partition_of(inbox["address"])
+        return Callback(name="push", id="msg", url=url, type=PUSH, at=0, data=data, partition=partition, attempt=1)
+
+    assert await source.prepare(to(old), "old.example.com") is None
+    prepared = await source.prepare(to(new), "new.example.com")
+    assert prepared
+    assert (b"X-A2A-Notification-Token", b"t0ken") in prepared.envelope.shown
 
 
 async def test_configs_are_bounded_replaced_and_show_no_secret(node: NodeUnderTest) -> None:
