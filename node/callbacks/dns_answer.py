@@ -6,6 +6,7 @@ name of each of its ends.
 """
 
 import struct
+from contextlib import suppress
 
 import dns.exception
 
@@ -24,8 +25,11 @@ _NAMING = frozenset({2, 5, 6, 12, 39})
 
 
 def check_names(wire: bytes) -> None:
-    """Raise FormError for an answer with a name of more than MAX_LABELS, or that ends too early."""
-    try:
+    """Raise FormError for an answer with a name of more than MAX_LABELS.
+
+    One that ends too early is left to dnspython: it may have been cut off to fit into a datagram.
+    """
+    with suppress(IndexError, struct.error):
         questions, *records = struct.unpack_from("!4H", wire, 4)
         at = _HEADER
         for _ in range(questions):
@@ -37,8 +41,6 @@ def check_names(wire: bytes) -> None:
             if kind in _NAMING:
                 _end_of_name(wire, at)
             at += length
-    except (IndexError, struct.error):
-        raise dns.exception.FormError("the answer ends too early") from None
 
 
 def _end_of_name(wire: bytes, at: int) -> int:

@@ -278,12 +278,9 @@ class TaskStore(TaskReader):
         while rows:
             commands, told = _changes_of_lists(rows)
             await gather(self._store.commands(commands), bulk_steps(self._store, told))
-            by_now = await self.listed([task_id for task_id, _ in rows])
-            rows = [
-                (task_id, by_now[task_id])
-                for task_id, row in rows
-                if task_id in by_now and by_now[task_id].fields.get(b"status") != row.fields.get(b"status")
-            ]
+            placed = {task_id: row.fields.get(b"status") for task_id, row in rows}
+            by_now = await self.listed(list(placed))
+            rows = [(task_id, row) for task_id, row in by_now.items() if row.fields.get(b"status") != placed[task_id]]
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
         """`place` for one contract right after its step: the commands are sent and not waited for.

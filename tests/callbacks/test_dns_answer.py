@@ -46,15 +46,28 @@ def test_bytes_that_are_no_answer_are_refused_or_left_to_the_parser(rest: bytes)
 
 @pytest.mark.parametrize(
     "wire",
-    [
-        b"",
-        answer((b"\0", 1, b"\1\1\1\1"))[:-5],
-        answer((b"\0", 5, b"\3abc"))[:-4],
-        answer((b"\xc0\x13", 1, b"\1\1\1\1")),
-        answer((b"\0", 5, b"\xc0\x1e")),
-    ],
-    ids=["nothing", "half a record", "half a name", "a name that begins with itself", "an alias that does"],
+    [b"", answer((b"\0", 1, b"\1\1\1\1"))[:-5], answer((b"\0", 5, b"\3abc"))[:-4]],
+    ids=["nothing", "half a record", "half a name"],
 )
-def test_what_ends_too_early_or_never_is_refused(wire: bytes) -> None:
+def test_what_ends_too_early_is_left_to_the_parser(wire: bytes) -> None:
+    check_names(wire)
+    with pytest.raises(dns.exception.FormError):
+        dns.message.from_wire(wire)
+
+
+def test_an_answer_that_was_cut_off_within_a_record_is_known_as_truncated() -> None:
+    whole = answer((b"\0", 1, b"\1\1\1\1"))
+    wire = whole[:2] + bytes([whole[2] | 2]) + whole[3:-2]  # with the flag TC (RFC 1035 §4.1.1)
+    check_names(wire)
+    with pytest.raises(dns.message.Truncated):
+        dns.message.from_wire(wire, raise_on_truncation=True)
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [answer((b"\xc0\x13", 1, b"\1\1\1\1")), answer((b"\0", 5, b"\xc0\x1e"))],
+    ids=["a name that begins with itself", "an alias that does"],
+)
+def test_a_name_that_never_ends_is_refused(wire: bytes) -> None:
     with pytest.raises(dns.exception.FormError):
         check_names(wire)

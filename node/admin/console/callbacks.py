@@ -49,11 +49,9 @@ def register(commands: Commands) -> None:
     add(group, "callbacks dead", _dead, "those that were given up, oldest first")
     redrive = add(group, "callbacks redrive", _redrive, "send those that were given up again")
     drop = add(group, "callbacks drop", _drop, "forget those that were given up; by ID also one that is under way")
-    for parser in (redrive, drop):
+    for parser, shown_by in ((redrive, "`dead`"), (drop, "`dead` or `pending`")):
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument(
-            "targets", metavar="ID", nargs="*", default=[], help="webhook-id, as `dead` or `pending` shows it"
-        )
+        which.add_argument("targets", metavar="ID", nargs="*", default=[], help=f"webhook-id, as {shown_by} shows it")
         which.add_argument("--all", dest="everything", action="store_true", help="all that were given up")
         add_dry_run(parser)
 
