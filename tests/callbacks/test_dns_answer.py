@@ -57,7 +57,7 @@ def test_what_ends_too_early_is_left_to_the_parser(wire: bytes) -> None:
 
 def test_an_answer_that_was_cut_off_within_a_record_is_known_as_truncated() -> None:
     whole = answer((b"\0", 1, b"\1\1\1\1"))
-    wire = whole[:2] + bytes([whole[2] | 2]) + whole[3:-2]  # with the flag TC (RFC 1035 §4.1.1)
+    wire = whole[:2] + bytes([whole[2] | 2]) + whole[3:-6]  # with the flag TC (RFC 1035 §4.1.1)
     check_names(wire)
     with pytest.raises(dns.message.Truncated):
         dns.message.from_wire(wire, raise_on_truncation=True)
