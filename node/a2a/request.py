@@ -22,7 +22,7 @@ from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
 from node.text.readable import readable
 from node.web.http import Request
-from node.web.json import convert_query, decode, media_type
+from node.web.json import convert_query, decode_in_steps, media_type
 
 MEDIA_TYPES = {"application/json", "application/a2a+json"}
 PLAIN = "text/plain"
@@ -120,21 +120,21 @@ async def read_message(request: Request) -> ReceivedMessage:
     """The message of a request. Raises A2AError, Invalid, Refused `body.…`."""
     check_version(request)
     check_media_type(request)
-    received = message_of(await request.body())
+    received = await message_of(request, await request.body())
     if received.push is not None:
         raise A2AError("PUSH_NOTIFICATION_NOT_SUPPORTED", "Push notifications are not supported by this agent")
     return received
 
 
-def message_of(body: bytes) -> ReceivedMessage:
-    """The message of a body. Raises A2AError, Invalid."""
+async def message_of(request: Request, body: bytes) -> ReceivedMessage:
+    """The message of a SendMessageRequest, in JSON, that came with a request. Raises A2AError, Invalid."""
     try:
-        request = decode(body, SendMessageRequest)
+        sending = await decode_in_steps(request, body, SendMessageRequest)
     except Invalid as invalid:
         if invalid.issues[0].loc == ("body",) and invalid.issues[0].type == "type_error":  # JSON, but no object
             raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid") from None
         raise
-    sent, configuration = request.message, request.configuration
+    sent, configuration = sending.message, sending.configuration
     if sent is None:
         raise _wrong("message", msg="Field is required.")
     message_id = sent.messageId or sent.message_id
@@ -172,8 +172,8 @@ def message_of(body: bytes) -> ReceivedMessage:
         given = configuration.historyLength
         history_length = _length(given if _is_set(given) else configuration.history_length)
         returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
-    _check_metadata(*(part.metadata for part in parts), message.metadata, request.metadata)
-    return ReceivedMessage(message, said, history_length, request.metadata or {}, returns_at_once, push)
+    await _check_metadata(request, *(part.metadata for part in parts), message.metadata, sending.metadata)
+    return ReceivedMessage(message, said, history_length, sending.metadata or {}, returns_at_once, push)
 
 
 def _length(given: Number | UnsetType) -> int | None:
@@ -209,13 +209,13 @@ def _plain_text(part: SentPart, media: str | None, place: int) -> str:
     return part.text
 
 
-def _check_metadata(*given: Metadata | None) -> None:
+async def _check_metadata(request: Request, *given: Metadata | None) -> None:
     """Check metadata, which is kept as it came, in one pass: a body has room for 100,000 values.
 
     Raises Invalid for numbers out of range and lone surrogates.
     """
     if some := list(filter(None, given)):
-        decode(msgspec.json.encode(some), object)
+        await decode_in_steps(request, msgspec.json.encode(some), object)
 
 
 def _is_set(value: Raw | UnsetType) -> TypeGuard[Raw]:

@@ -31,5 +31,5 @@ def _is_inexact(raw: bytes) -> bool:
     # Called for every relay message. A regular expression for digits would take ten times as long, and `in` half
     # as long again as `find`: it tries to read the bytes sought as a number first.
     return raw.translate(_DIGITS).find(_LONG) >= 0 or (
-        (raw.find(b"e-") >= 0 or raw.find(b"E-") >= 0) and _TINY.search(raw) is not None
+        raw.find(b"-") >= 0 and (raw.find(b"e-") >= 0 or raw.find(b"E-") >= 0) and _TINY.search(raw) is not None
     )

@@ -1,19 +1,20 @@
 """POST /api/v1/relay, POST /api/v1/wire/stream, GET /api/v1/relay/{id} (SPEC 4.1, 4.8)."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from msgspec import UNSET
 
 from node.callbacks.model import RelayReplyCallback
 from node.common.refusal import Refused
-from node.relay.model import Acknowledgement, Buffered, Payload, ReadQuery, RelayMessage
+from node.relay.model import Acknowledgement, Buffered, ReadQuery, RelayMessage
 from node.relay.service import Relay
 from node.store import ids
 from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.idempotency import idempotency_key
-from node.web.json import decode, media_type, read_query
+from node.web.json import decode, decode_in_steps, media_type, read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
+from node.web.turn import LARGE_BODY
 
 ACKNOWLEDGED = (
     "Acknowledged. The body is empty, and nothing was kept, when the message was taken for a loop: the third equal one "
@@ -49,7 +50,7 @@ class RelayApi:
     )
     def post_message(self, request: Request) -> Awaitable[Response]:
         """Acknowledge a JSON object or a text, or silence a loop with an empty 200."""
-        return self._accept(request, "relay", self._message_of)
+        return self._accept(request, "relay")
 
     @Operation(
         "Raw ingest of any UTF-8 text, kept off the board",
@@ -64,7 +65,7 @@ class RelayApi:
     )
     def post_stream(self, request: Request) -> Awaitable[Response]:
         """Acknowledge any UTF-8 text, whatever its content type, and keep it off the board."""
-        return self._accept(request, "wire", self._text_of)
+        return self._accept(request, "wire", is_any_text=True)
 
     @Operation(
         "Read a relayed message by its reference_id; a public one without its callback_url",
@@ -77,9 +78,7 @@ class RelayApi:
         read_query(request, ReadQuery)
         return json_response(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 
-    async def _accept(
-        self, request: Request, operation: str, payload_of: Callable[[Request, bytes], Payload]
-    ) -> Response:
+    async def _accept(self, request: Request, operation: str, *, is_any_text: bool = False) -> Response:
         async with self._limiter.permit(request, "relay") as permit:
             raw = await request.body()
             via = ",".join(request.headers(b"via")) if b"via" in request.named else None
@@ -87,7 +86,13 @@ class RelayApi:
             if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.named):
                 await permit.count()
                 return SILENCED
-            payload = payload_of(request, raw)
+            if is_any_text:
+                payload = self._relay.read_text(raw, public=False)
+            elif _is_json(request):
+                value = decode(raw, object) if len(raw) < LARGE_BODY else await decode_in_steps(request, raw, object)
+                payload = self._relay.read_object(raw, value)
+            else:
+                payload = self._relay.read_text(raw, public=True)
             content = raw if payload.is_json else TEXT_PREFIX + raw
             idempotency = idempotency_key(request, operation, content, home=ids.home_of(request.client))
             await permit.charge("thread" if payload.public else "message", len(raw), idempotency)
@@ -95,17 +100,6 @@ class RelayApi:
             if replayed:
                 await permit.replay()
         return json_response(acknowledged) if acknowledged else SILENCED
-
-    def _message_of(self, request: Request, raw: bytes) -> Payload:
-        kind = media_type(request)
-        if kind == "application/json":
-            return self._relay.read_object(raw, decode(raw, object))
-        if kind == "text/plain":
-            return self._relay.read_text(raw, public=True)
-        raise Refused("body.media_type", expected="application/json or text/plain")
-
-    def _text_of(self, request: Request, raw: bytes) -> Payload:
-        return self._relay.read_text(raw, public=False)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.1, and wire/stream of 4.8."""
@@ -115,3 +109,11 @@ class RelayApi:
             ("GET", "/api/v1/relay/{reference_id}", self.get_message),
             ("POST", "/api/v1/wire/stream", self.post_stream),
         )
+
+
+def _is_json(request: Request) -> bool:
+    """Whether the body is JSON, and not a text. Raises Refused `body.media_type` for anything else."""
+    kind = media_type(request)
+    if kind not in ("application/json", "text/plain"):
+        raise Refused("body.media_type", expected="application/json or text/plain")
+    return kind == "application/json"

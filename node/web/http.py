@@ -28,7 +28,7 @@ from node.common.pauses import PAUSE
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.deadline import Deadlines
 from node.web.places import WaitingPlaces
-from node.web.turn import RequestTurn
+from node.web.turn import LARGE_BODY, RequestTurn
 
 T = TypeVar("T")
 
@@ -187,6 +187,8 @@ class Request:
             if self.named.get(b"content-encoding", b"").lower() not in PLAIN:
                 raise Refused("body.encoded")
             self._body = await self._read()
+            if self.size >= LARGE_BODY:
+                await self.before_step(self.size)
         return self._body
 
     @property
@@ -248,6 +250,14 @@ class Request:
         """Wait until the client has fewer requests under way."""
         async with self._pause():
             await self.turn.begin()
+
+    async def before_step(self, size: int) -> None:
+        """Let other requests go on, before a step that takes milliseconds for a large body, of `size` bytes."""
+        self._count_as_waiting(1)
+        try:
+            await self.turn.before_step(size)
+        finally:
+            self._count_as_waiting(-1)
 
     @asynccontextmanager
     async def _pause(self) -> AsyncGenerator[None]:

@@ -19,6 +19,7 @@ from node.common.refusal import Invalid, Issue, Refused
 from node.web.http import Header, Request, parameters_of
 from node.web.issues import IGNORED, as_meant, ignored, issue_of, issues_of_body, issues_of_query, members_of
 from node.web.json_cost import check_cost
+from node.web.turn import LARGE_BODY
 
 T = TypeVar("T")
 
@@ -35,7 +36,7 @@ _INTEGER = re.compile(r"-?[0-9]+")
 async def read_json(request: Request, kind: type[T]) -> T:
     """The body as `kind`; names in a header what it does not know. Raises Refused `body.media_type`, or Invalid."""
     require_json(request)
-    return decode(await request.body(), kind, request.notes)
+    return await decode_in_steps(request, await request.body(), kind, request.notes)
 
 
 def require_json(request: Request) -> None:
@@ -49,14 +50,34 @@ def media_type(request: Request) -> str:
     return (request.header(b"content-type") or "").partition(";")[0].strip().lower()
 
 
+async def decode_in_steps(request: Request, body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
+    """Like `decode`, but other requests go on between its steps, and before what follows, where the body is large."""
+    if len(body) < LARGE_BODY:
+        return decode(body, kind, notes)
+    text = _checked(body, kind)
+    await request.before_step(len(body))
+    value = _parsed(text, kind, notes)
+    await request.before_step(len(body))
+    return value
+
+
 def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
     """`body` as `kind`; `notes` gets a header if it has members that the type does not have. Raises Invalid."""
+    return _parsed(_checked(body, kind), kind, notes)
+
+
+def _checked(body: bytes, kind: type[object]) -> str:
+    """The text of a body that is UTF-8 and cheap enough to parse. Raises Invalid."""
     try:
         # First all of it, since msgspec skips unknown fields without checking their encoding.
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:
         raise Invalid.field("body", msg=f"body is not valid UTF-8 at byte {error.start}", kind="json_invalid") from None
     check_cost(body, kind)
+    return text
+
+
+def _parsed(text: str, kind: type[T], notes: list[Header] | None) -> T:
     try:
         try:
             value: T = _decoder(kind, notes is not None)(text)

@@ -81,7 +81,7 @@ def _outside_strings(body: bytes, table: bytes, dropped: bytes = b"") -> bytes:
 
 def _without_escapes(body: bytes) -> bytes:
     """The body without escaped quotes and backslashes, so that each quote left begins or ends a string."""
-    return body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return body.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in body else body
 
 
 def _invalid(what: str) -> Invalid:

@@ -5,6 +5,7 @@ which takes some milliseconds, would all be begun before the next request of any
 to itself may have any number.
 """
 
+import asyncio
 import sys
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
@@ -32,6 +33,13 @@ MOST_WAITING_IN_ALL = 8192
 SHARED_SECONDS = 1.0
 """For this many seconds after a request of another client, no client has the process to itself."""
 
+LARGE_BODY = 128 * 1024
+"""Bytes of a body whose work is done in steps: 1 MiB of JSON takes 20 ms, of which its parser alone takes 10."""
+
+LARGE_BYTES_A_SECOND = 50 * 1024 * 1024
+"""Bytes of large bodies that one step each may be taken for in a second, while several clients use the process. A step
+takes half of that time or less, so that the other half is left for the requests of others."""
+
 
 class ClientTurns:
     """The turns of all clients of one process."""
@@ -48,6 +56,8 @@ class ClientTurns:
         """The client whose request came last."""
         self._other_at = float("-inf")
         """When a request last came from another client than the one before it (monotonic seconds)."""
+        self._next_step_at = 0.0
+        """When the next step for a large body may begin (monotonic seconds)."""
 
     def is_alone(self, client: str) -> bool:
         """Whether the client, whose request has just come, has the process to itself."""
@@ -57,6 +67,15 @@ class ClientTurns:
                 self._other_at = now
             self._latest = client
         return now - self._other_at >= SHARED_SECONDS
+
+    async def before_step(self, size: int) -> None:
+        """Wait until the process may take another step for a large body, of `size` bytes."""
+        now = monotonic()
+        begin = now
+        if now - self._other_at < SHARED_SECONDS:
+            begin = max(now, self._next_step_at)
+            self._next_step_at = begin + size / LARGE_BYTES_A_SECOND
+        await asyncio.sleep(begin - now)
 
     def check_room(self, place: str, most: int) -> None:
         """Raise Refused `limit.waiting` if `most` requests of that client or site wait already, or too many in all."""
@@ -123,6 +142,10 @@ class RequestTurn:
                 await self._turns.sites.enter(self._site)
             undo.pop_all()
         self._under_way = True
+
+    async def before_step(self, size: int) -> None:
+        """Wait until the process may take another step for a large body, of `size` bytes."""
+        await self._turns.before_step(size)
 
     def end(self) -> bool:
         """End, or pause. Returns whether the request was under way."""

@@ -91,7 +91,7 @@ class InboxCalls:
     async def _sent(self, request: Request, content: bytes) -> tuple[ReceivedMessage, InboxTask]:
         address = request.params["address"]
         async with self._limiter.permit(request, "inbox_send") as permit:
-            received = message_of(content)
+            received = await message_of(request, content)
             await permit.count()
             signed = await self._signatures.of(request, ())
             push = None

@@ -23,7 +23,7 @@ from node.a2a.refusal import A2AError, no_extended_card
 from node.a2a.request import Name, check_media_type, check_version
 from node.common.refusal import Invalid
 from node.web.http import JSON_TYPE, NO_STORE, Request, Response
-from node.web.json import decode
+from node.web.json import decode, decode_in_steps
 from node.web.route import Also, Operation, Route, routes_of
 
 CODES = {
@@ -210,7 +210,7 @@ async def _read(request: Request) -> RpcCall:
     or dropped in silence, a client that forgot the id would get neither its task nor an error.
     """
     try:
-        return decode(await request.body(), RpcCall)
+        return await decode_in_steps(request, await request.body(), RpcCall)
     except Invalid as invalid:
         issue = invalid.issues[0]
         if issue.type == "json_invalid":

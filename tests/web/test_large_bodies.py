@@ -1,0 +1,91 @@
+"""A process works on large bodies in steps, between which the requests of others go on (DESIGN 13.3)."""
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+
+from node.web import turn
+from node.web.turn import LARGE_BODY, ClientTurns
+from tests.support.node_under_test import NodeUnderTest, until
+
+SENDER, OTHER = "203.0.113.7", "203.0.113.8"
+TEXT = "The large report about solar panels is attached to this message."
+NUMBERS = {"numbers": list(range(LARGE_BODY // 4))}
+MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": TEXT}]}
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"embedding_model": "none"}
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The bodies for which steps were asked for, by their bytes."""
+    asked: list[int] = []
+    before_step = ClientTurns.before_step
+
+    async def noted(self: ClientTurns, size: int) -> None:
+        asked.append(size)
+        await before_step(self, size)
+
+    monkeypatch.setattr(ClientTurns, "before_step", noted)
+    return asked
+
+
+@asynccontextmanager
+async def shared(node: NodeUnderTest) -> AsyncGenerator[tuple[httpx2.AsyncClient, httpx2.AsyncClient]]:
+    """Two clients that use a process."""
+    async with node.client_at(SENDER) as sender, node.client_at(OTHER) as other:
+        for client in (sender, other):
+            assert (await client.get("/health")).status_code == 200
+        yield sender, other
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "expected"),
+    [
+        ("/api/v1/relay", {"message": TEXT, "public": False, **NUMBERS}, 3),
+        ("/api/v1/message:send", {"message": MESSAGE | {"metadata": NUMBERS}}, 5),
+        ("/api/v1/board", {"title": "A large report", "body": TEXT, "unknown": NUMBERS}, 3),
+    ],
+)
+async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_process(
+    node: NodeUnderTest, steps: list[int], monkeypatch: pytest.MonkeyPatch, path: str, body: object, expected: int
+) -> None:
+    content = json.dumps(body, separators=(",", ":"))
+    headers = {"content-type": "application/json"}
+    async with shared(node) as (sender, other):
+        accepted = await sender.post(path, content=content, headers=headers)
+        assert accepted.status_code in (200, 201), accepted.text
+        assert len(steps) == expected
+        assert min(steps) >= LARGE_BODY
+        steps.clear()
+        monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
+        monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)  # the step after the next one is due in a day
+        slow = asyncio.create_task(sender.post(path, content=content, headers=headers))
+
+        async def waits_for_another_step() -> bool:
+            return len(steps) == 2
+
+        await until(waits_for_another_step)
+        assert (await other.post("/api/v1/relay", json={"message": TEXT})).status_code == 200
+        assert len(steps) == 2
+        assert not slow.done()
+        slow.cancel()
+
+
+async def test_a_client_that_has_the_process_to_itself_waits_for_no_step(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)
+    async with node.client_at(SENDER) as sender:
+        for number in range(2):
+            message = {"message": f"{TEXT} It is number {number}.", "public": False, **NUMBERS}
+            assert (await sender.post("/api/v1/relay", json=message)).status_code == 200
