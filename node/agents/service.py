@@ -22,7 +22,7 @@ from node.common.timestamps import timestamp
 from node.common.unreadable import show_each
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
-from node.search.model import Found, SearchQuery
+from node.search.model import SearchQuery
 from node.search.service import Charge, Search
 from node.store import ids
 from node.store.errors import StoreUnavailable
@@ -137,11 +137,11 @@ class Agents:
     async def find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
         """Agents by what they can do, best first. Raises Invalid, Refused `limit.waiting`, StoreUnavailable."""
         wanted = SearchQuery(query.query, MOST_HITS if query.live else query.limit, query.threshold)
-        found: Found = await self._search.search(wanted, client, charge)
+        found, (rows, _) = await self._search.search_with(wanted, client, charge, self._rows_of)
         agent_ids = [each.entity_id for each in found.entities]
-        rows, lacking = await self._rows_of(agent_ids)
-        agents = show_each(_shown(rows), self._agent_in)
-        return AgentHits.of(found, [agents.get(each) for each in agent_ids], query, lacks=lacking > 0)
+        hits = {each: rows[each] for each in agent_ids if each in rows}
+        agents = show_each(_shown(hits), self._agent_in)
+        return AgentHits.of(found, [agents.get(each) for each in agent_ids], query, lacks=len(hits) < len(agent_ids))
 
     async def remove(self, agent_id: str, proof: InboxProof) -> RemovedAgent:
         """Remove an entry for its owner.

@@ -4,11 +4,12 @@ Anybody may search what anybody wrote. So the searches of one client take turns,
 is charged to the client, and no search holds up the event loop.
 """
 
+import asyncio
 import math
 import sys
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -26,6 +27,8 @@ from node.share.turns import Crowded, Turns
 from node.text.lines import require_text
 from node.text.readable import readable
 from node.text.terms import QueryTerms
+
+T = TypeVar("T")
 
 SPARE_MATCHES = 5
 """Matches asked for beyond the limit, since some entities may have been closed after they were indexed."""
@@ -119,11 +122,16 @@ class Search:
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
         async with self._effort(query, client, charge) as effort:
-            request = SearchRequest(query.query, query.limit + SPARE_MATCHES, query.threshold)
-            ranked = await self._store.find(request, effort)
-            async with effort.reading():
-                found, is_incomplete = await self._found(ranked, query, effort)
-            return Found(found, ranked.mode, _lower(ranked.below, query.limit), is_incomplete or UNSET)
+            return await self._found(await self._matching(query, effort), query, effort)
+
+    async def search_with(
+        self, query: SearchQuery, client: str, charge: Charge, read: Callable[[Sequence[str]], Awaitable[T]]
+    ) -> tuple[Found, T]:
+        """Like `search`, and what `read` has read at the same time of the entities that may be among the hits."""
+        async with self._effort(query, client, charge) as effort:
+            ranked = await self._matching(query, effort)
+            entity_ids = [match.entity_id for match in ranked.matches]
+            return await asyncio.gather(self._found(ranked, query, effort), read(entity_ids))
 
     async def ranked(self, query: SearchQuery, client: str, charge: Charge) -> list[str]:
         """Ids of the entities that reach the threshold, best first, without their texts; some may not be open any more.
@@ -160,9 +168,16 @@ class Search:
         finally:
             charge(effort.looked)
 
-    async def _found(
-        self, ranked: RankedEntities, query: SearchQuery, effort: Effort
-    ) -> tuple[list[FoundEntity], bool]:
+    async def _matching(self, query: SearchQuery, effort: Effort) -> RankedEntities:
+        request = SearchRequest(query.query, query.limit + SPARE_MATCHES, query.threshold)
+        return await self._store.find(request, effort)
+
+    async def _found(self, ranked: RankedEntities, query: SearchQuery, effort: Effort) -> Found:
+        async with effort.reading():
+            hits, is_incomplete = await self._hits(ranked, query, effort)
+        return Found(hits, ranked.mode, _lower(ranked.below, query.limit), is_incomplete or UNSET)
+
+    async def _hits(self, ranked: RankedEntities, query: SearchQuery, effort: Effort) -> tuple[list[FoundEntity], bool]:
         """What is shown of the matches, and whether some of them could not be read."""
         wanted = WantedTerms(QueryTerms(query.query).terms)
         hits: list[FoundEntity] = []

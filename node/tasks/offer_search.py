@@ -56,8 +56,7 @@ class OfferSearch:
         """Offered contracts by meaning or text, best first. Raises Invalid, Refused `limit.waiting`,
         StoreUnavailable.
         """
-        found = await self._search.search(query, client, charge)
-        return TaskHits.of(found, await self._tasks.on_offer([each.entity_id for each in found.entities]))
+        return TaskHits.of(*await self._search.search_with(query, client, charge, self._tasks.on_offer))
 
     async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
         """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does."""

@@ -181,7 +181,8 @@ class Request:
         Raises Refused `body.too_large` by its Content-Length or while reading, `body.encoded` for a compressed one,
         `body.coding` for a Transfer-Encoding other than chunked, `body.stalled` for one that stops for
         BODY_STALL_SECONDS or is slower than MIN_BODY_RATE, `body.incomplete` if the client ends it early,
-        `limit.waiting` if the process holds too much of bodies of the client or its site that are still to come.
+        `limit.waiting` if the process holds too much of bodies of the client or its site that are still to come,
+        `node.overloaded` if too many clients send large ones.
         """
         if self._body is None:
             if self.named.get(b"content-encoding", b"").lower() not in PLAIN:
@@ -252,7 +253,10 @@ class Request:
             await self.turn.begin()
 
     async def before_step(self, size: int) -> None:
-        """Let other requests go on, before a step that takes milliseconds for a large body, of `size` bytes."""
+        """Let other requests go on, before a step that takes milliseconds for a large body, of `size` bytes.
+
+        Raises Refused `node.overloaded` if many clients send large bodies.
+        """
         self._count_as_waiting(1)
         try:
             await self.turn.before_step(size)

@@ -40,6 +40,9 @@ LARGE_BYTES_A_SECOND = 50 * 1024 * 1024
 """Bytes of large bodies that one step each may be taken for in a second, while several clients use the process. A step
 takes half of that time or less, so that the other half is left for the requests of others."""
 
+MAX_STEP_WAIT_SECONDS = 2.0
+"""Longest wait for a step. It bounds the large bodies of all clients that a process holds meanwhile to 100 MiB."""
+
 
 class ClientTurns:
     """The turns of all clients of one process."""
@@ -69,11 +72,16 @@ class ClientTurns:
         return now - self._other_at >= SHARED_SECONDS
 
     async def before_step(self, size: int) -> None:
-        """Wait until the process may take another step for a large body, of `size` bytes."""
+        """Wait until the process may take another step for a large body, of `size` bytes.
+
+        Raises Refused `node.overloaded` if that were too long, because many clients send large bodies.
+        """
         now = monotonic()
         begin = now
         if now - self._other_at < SHARED_SECONDS:
             begin = max(now, self._next_step_at)
+            if begin - now > MAX_STEP_WAIT_SECONDS:
+                raise Refused("node.overloaded", retry_after=begin - now)
             self._next_step_at = begin + size / LARGE_BYTES_A_SECOND
         await asyncio.sleep(begin - now)
 
@@ -144,7 +152,7 @@ class RequestTurn:
         self._under_way = True
 
     async def before_step(self, size: int) -> None:
-        """Wait until the process may take another step for a large body, of `size` bytes."""
+        """Wait until the process may take another step for a large body. Raises Refused `node.overloaded`."""
         await self._turns.before_step(size)
 
     def end(self) -> bool:

@@ -69,6 +69,7 @@ async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_proc
         steps.clear()
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
         monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)  # the step after the next one is due in a day
+        monkeypatch.setattr(turn, "MAX_STEP_WAIT_SECONDS", math.inf)
         slow = asyncio.create_task(sender.post(path, content=content, headers=headers))
 
         async def waits_for_another_step() -> bool:
@@ -79,6 +80,20 @@ async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_proc
         assert len(steps) == 2
         assert not slow.done()
         slow.cancel()
+
+
+async def test_large_bodies_that_would_wait_for_long_are_refused_and_small_ones_are_not(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
+    monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)
+    large = {"message": TEXT, "public": False, **NUMBERS}
+    async with shared(node) as (sender, other):
+        refused = [await client.post("/api/v1/relay", json=large) for client in (sender, other)]
+        assert [response.status_code for response in refused] == [503, 503]
+        assert "More requests come than the node can answer" in refused[1].text
+        assert int(refused[1].headers["retry-after"]) >= 1
+        assert (await other.post("/api/v1/relay", json={"message": TEXT})).status_code == 200
 
 
 async def test_a_client_that_has_the_process_to_itself_waits_for_no_step(
