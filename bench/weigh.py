@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 
 from bench.payload import paragraph, sentence
-from node.a2a.request import message_of
+from node.a2a.model import Message, Part, ReceivedMessage
 from node.agents.model import AgentSkill, ListedCard
 from node.board.model import NewReply, NewThread
 from node.config import Limit, Settings
@@ -164,9 +164,9 @@ async def everything(scales: Scales, count: int) -> None:
         assert not replayed
 
     async def message(number: int) -> None:
-        part = {"text": paragraph(number)}
-        body = {"message": {"messageId": f"m-{number}", "role": "ROLE_USER", "parts": [part]}}
-        await rooms.messages.send(message_of(msgspec.json.encode(body)), Unlimited(CLIENT), None)
+        sent = Message(f"m-{number}", "ROLE_USER", [Part(text=paragraph(number))])
+        received = ReceivedMessage(sent, paragraph(number), history_length=None, metadata={})
+        await rooms.messages.send(received, Unlimited(CLIENT), None)
 
     async def feedback(number: int) -> None:
         await rooms.feedback.add(Unlimited(f"203.0.113.{number % 250}"), NewFeedback(sentence(number)), None)
