@@ -11,6 +11,7 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from node import VERSION
+from node.common.shared_reads import SharedReads
 from node.config import Settings
 from node.describe.capabilities import CAPABILITIES, Capabilities
 from node.share.capacity import Capacity
@@ -79,6 +80,7 @@ class HealthApi:
         self._healthy: Response | None = None
         """The last answer with 200."""
         self._healthy_until = 0.0
+        self._reads = SharedReads(self._read)
 
     @Operation(
         "Whether the node serves, and what it can do",
@@ -89,6 +91,15 @@ class HealthApi:
         """200 while the store answers, else 503."""
         if self._healthy and monotonic() < self._healthy_until and self._store.connected:
             return self._healthy
+        return await self._reads.get(None)
+
+    @Operation("Whether load balancers should send requests to this process", answers=Ready)
+    async def get_ready(self, request: Request) -> Response:
+        """200 if load balancers may send requests here, else 503. Costs no call to the store."""
+        ready = self._readiness.now()
+        return json_response(ready, 200 if ready.status == "ready" else 503, NO_STORE)
+
+    async def _read(self, _: None) -> Response:
         try:
             durability = await read(self._store)
         except StoreUnavailable:
@@ -96,12 +107,6 @@ class HealthApi:
         self._healthy = json_response(self._health("ok", durability), headers=NO_STORE)
         self._healthy_until = monotonic() + HEALTH_SECONDS
         return self._healthy
-
-    @Operation("Whether load balancers should send requests to this process", answers=Ready)
-    async def get_ready(self, request: Request) -> Response:
-        """200 if load balancers may send requests here, else 503. Costs no call to the store."""
-        ready = self._readiness.now()
-        return json_response(ready, 200 if ready.status == "ready" else 503, NO_STORE)
 
     def _health(self, status: Literal["ok", "unavailable"], durability: Kept) -> Health:
         live = LiveCapabilities(**asdict(CAPABILITIES), durability=durability)
