@@ -22,7 +22,7 @@ from node.artifacts.blobs.interface import CHUNK_BYTES, Grant
 from node.artifacts.blobs.upload import PartialUpload
 from node.common.refusal import Refused
 from node.share.turns import Turns
-from node.web.document import names_tag
+from node.web.document import is_had
 from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
 from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
 
@@ -60,7 +60,7 @@ _ALWAYS: tuple[Header, ...] = (
 )
 _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-allow-methods", b"GET, HEAD, PUT"),
-    (b"access-control-allow-headers", b"Content-Type, Range, If-Range, If-None-Match"),
+    (b"access-control-allow-headers", b"Content-Type, Range, If-Range, If-Match, If-None-Match"),
     (b"access-control-max-age", b"7200"),
 )
 
@@ -147,13 +147,13 @@ class DiskApp:
             (b"accept-ranges", b"bytes"),
             (b"cache-control", b"private, max-age=%d" % self._store.signer.seconds_left(capability)),
         ]
-        if names_tag(asked.get(b"if-none-match"), tag):
-            return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
         try:
             file = await self._in_turn(scope, self._store.open, grant.id)
         except FileNotFoundError:
             raise Refused("blob.missing") from None
         with file:
+            if is_had(scope["headers"], tag):
+                return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
             size = os.fstat(file.fileno()).st_size
             is_head = scope["method"] == "HEAD"  # for which ranges are not defined (RFC 9110 §14.2)
             span = _span(asked.get(b"range"), size) if not is_head and asked.get(b"if-range", tag) == tag else None
