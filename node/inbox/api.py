@@ -3,6 +3,7 @@
 from msgspec.json import encode
 
 from node.callbacks.model import InboxMessageCallback
+from node.common.refusal import Refused
 from node.inbox import examples
 from node.inbox.listing import CardListing
 from node.inbox.model import (
@@ -28,7 +29,7 @@ from node.inbox.service import INBOX_LIFE_MS, Inboxes
 from node.share.cost import VECTOR_CHARACTERS
 from node.store import ids
 from node.store.errors import after_write
-from node.web.bearer import bearer_of
+from node.web.bearer import bearer_of, lacks_token
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, read_json, read_query, require_json
@@ -62,7 +63,7 @@ class InboxApi:
         also=(Also("application/json", OpenedInbox, 200, "It was there: renewed, with the fields that were named."),),
         callbacks=(InboxMessageCallback,),
         errors=(
-            *("inbox.unknown", "inbox.token", "quota.inbox", "language.not_english", "agents.host_full"),
+            *(*OWNER, "quota.inbox", "language.not_english", "agents.host_full"),
             *REPEATED,
         ),
         limit="inbox",
@@ -75,6 +76,8 @@ class InboxApi:
                 require_json(request)
             wanted = decode(body, NewInbox, request.notes) if body else NewInbox()
             proof = await self._proof(request)
+            if proof.is_empty and lacks_token(request):  # it is about an inbox that is there, not about another one
+                raise Refused("inbox.proof")
             named = self._inboxes.named(proof)
             home = ids.partition_of(named) if named else None
             idempotency = idempotency_key(request, f"inbox-open:{named}", body, home=home)
