@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from node.common.refusal import Refused
-from node.web.http import LONGEST_ACCEPT, Handler, Header, Request, Response
+from node.web.accept import weights
+from node.web.http import Handler, Header, Request, Response
 
 HOUR = b"public, max-age=3600"
 
@@ -94,9 +95,5 @@ def is_had(headers: Sequence[Header], tag: str) -> bool:
 
 def takes_gzip(accepted: str) -> bool:
     """Whether Accept-Encoding names gzip, or everything, and does not rule it out (RFC 9110 §12.5.3)."""
-    weights: dict[str, str] = {}
-    for part in accepted[:LONGEST_ACCEPT].lower().split(","):
-        name, _, weight = part.partition(";")
-        weights[name.strip()] = weight.replace(" ", "").removeprefix("q=")
-    weight = weights.get("gzip", weights.get("*", "0"))
-    return not weight or weight.strip("0.") != ""
+    wanted = weights(accepted)
+    return wanted.get("gzip", wanted.get("*", 0.0)) > 0
