@@ -81,14 +81,14 @@ class InboxApi:
             named = self._inboxes.named(proof)
             home = ids.partition_of(named) if named else None
             idempotency = idempotency_key(request, f"inbox-open:{named}", body, home=home)
-            if wanted.card:
-                await self._judge(request, named, wanted.card)
             place = None
             if await self._inboxes.is_renewal(proof):
                 await permit.count()
             else:
                 place = await permit.hold(INBOX_LIFE_MS, repeats=idempotency)
             await permit.charge("inbox", len(body), idempotency)
+            if wanted.card:
+                await self._judge(request, named, wanted.card)
             opened, opening = await self._inboxes.open(permit.client, place, wanted, proof, idempotency)
             if opening.replayed_at:
                 await permit.replay()
@@ -132,17 +132,17 @@ class InboxApi:
     async def send(self, request: Request) -> Response:
         """Send a message; with `wait`, answer when it is settled."""
         address = request.params["address"]
-        async with self._limiter.permit(request, "inbox_send") as permit:
+        own = self._limiter.permit(request, "inbox_sender", address, refusals=False)
+        async with own as rate, self._limiter.permit(request, "inbox_send") as permit:
             query = read_query(request, SendQuery)
             new = await read_json(request, NewInboxMessage)
             body = await request.body()
             await permit.count()
             proof = await self._proof(request)
             idempotency = idempotency_key(request, f"inbox:{address}", body, home=ids.partition_of(address))
-            async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
-                await permit.charge("message", len(body), idempotency)
-                sending = self._inboxes.send(rate, address, new, proof, idempotency, query.wait)
-                sent, replayed = await request.while_waiting(query.wait, sending)
+            await permit.charge("message", len(body), idempotency)
+            sending = self._inboxes.send(rate, address, new, proof, idempotency, query.wait)
+            sent, replayed = await request.while_waiting(query.wait, sending)
             if replayed:
                 await permit.replay()
         return _private(created(sent, sent.receipt_url))

@@ -24,10 +24,13 @@ async def test_an_address_sends_thirty_messages_a_minute_to_one_inbox_and_sixty_
             await sent(node, inbox)
     last = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
     assert last.headers.get_list("ratelimit-policy") == ['"inbox_send";q=60;w=60', '"inbox_sender";q=30;w=60']
-    over = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
-    assert code(over) == (429, "limit.exceeded")
-    assert int(over.headers["retry-after"]) <= 60
-    assert (await node.client.post(path_of(three, "/messages"), json={"body": "x"})).status_code == 429
+    for _ in range(3):  # the first is refused by Redis, and counts no more than the others in the limit for all
+        over = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
+        assert code(over) == (429, "limit.exceeded")
+        assert any(policy.startswith('"inbox_sender"') for policy in over.headers.get_list("ratelimit-policy"))
+        assert int(over.headers["retry-after"]) <= 60
+    await sent(node, three)
+    assert code(await node.client.post(path_of(three, "/messages"), json={"body": "x"})) == (429, "limit.exceeded")
     await sent(node, one, node.client_at("203.0.113.8"))
 
 
