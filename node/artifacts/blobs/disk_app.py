@@ -47,7 +47,7 @@ _METHODS = {UploadGrant: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
 _UNTYPED = ([""], ["application/octet-stream"])
 """Content types that say no more than "bytes" (RFC 9110 §8.3), which many clients send when they are told none."""
 
-_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.IGNORECASE | re.ASCII)
 
 # A page of any origin may use a capability URL: whoever has it may use it, and no cookie goes along.
 _ALWAYS: tuple[Header, ...] = (
@@ -141,7 +141,7 @@ class DiskApp:
 
     async def _get(self, scope: Scope, receive: Receive, send: Send, capability: DownloadGrant) -> None:
         grant, tag = capability.grant, etag(capability.grant)
-        asked = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        asked = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}  # the first of a name
         headers: list[Header] = [
             *_ALWAYS,
             (b"accept-ranges", b"bytes"),
@@ -193,7 +193,7 @@ class DiskApp:
 
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
     """Refuse headers that do not fit the grant, before any byte of the body is read (DESIGN 8)."""
-    sent = dict(headers)
+    sent = dict(reversed(headers))  # the first of a name
     if sent.get(b"content-encoding", b"").lower() not in PLAIN:
         raise Refused("body.encoded")
     length = sent.get(b"content-length")
@@ -218,9 +218,9 @@ def _span(asked: str | None, size: int) -> tuple[int, int] | None:
     beyond the content is returned as it is: the caller refuses it.
     """
     found = _RANGE.fullmatch(asked.replace(" ", "")) if asked else None
-    if found is None or found[0] == "bytes=-":
+    first, last = found.groups() if found else ("", "")
+    if not first and not last:
         return None
-    first, last = found[1], found[2]
     if not first:
         return (max(0, size - int(last)), size) if int(last) else (size, size)
     if last and int(last) < int(first):
