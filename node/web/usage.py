@@ -120,7 +120,7 @@ class Usage:
 
     async def settle(self) -> None:
         """Report what is not reported yet. If Redis cannot be reached, it is dropped: nothing is kept then either."""
-        uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items()]
+        uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items() if unreported]
         self._unreported.clear()
         self._unreported_of_site.clear()
         for use in uses:

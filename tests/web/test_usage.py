@@ -214,6 +214,13 @@ async def test_what_is_given_back_is_counted_no_longer(counts: Counts, client: s
     assert one.noted == {client: sum(used)}
 
 
+async def test_who_was_only_refused_is_not_reported(counts: Counts) -> None:
+    one, _ = counts.processes
+    one.give_back(CLIENT, await one.add(CLIENT, "line", 100))
+    await one.settle()
+    assert one.noted == {}
+
+
 async def test_a_process_keeps_no_more_than_a_block_to_itself(counts: Counts) -> None:
     counts.capacity.allowance = 100 * MAX_UNREPORTED_BYTES
     one, _ = counts.processes
