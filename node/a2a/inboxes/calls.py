@@ -90,8 +90,8 @@ class InboxCalls:
 
     async def _sent(self, request: Request, content: bytes) -> tuple[ReceivedMessage, InboxTask]:
         address = request.params["address"]
-        own = self._limiter.permit(request, "inbox_sender", address, refusals=False)
-        async with own as rate, self._limiter.permit(request, "inbox_send") as permit:
+        self._limiter.precheck(request, "inbox_sender", address)
+        async with self._limiter.permit(request, "inbox_send") as permit:
             received = message_of(content)
             await permit.count()
             signed = await self._signatures.of(request, ())
@@ -103,9 +103,10 @@ class InboxCalls:
             proof = InboxProof(None, signed.signer, signed.replay_id) if signed else InboxProof()
             home = ids.partition_of(address)
             idempotency = idempotency_key(request, f"inbox-a2a:{address}", content, home=home)
-            # The text is kept for its owner and in the history.
-            await permit.charge("message", 2 * len(content), idempotency)
-            task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
+            async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
+                # The text is kept for its owner and in the history.
+                await permit.charge("message", 2 * len(content), idempotency)
+                task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
             if push:
                 with after_write("the message is sent"):
                     await self._pushes.create(address, task.id, push)
