@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from node.web.http import LONGEST_ACCEPT
 
-_WEIGHT = re.compile(r"q ?= ?([01](?:\.\d*)?)")
+_WEIGHT = re.compile(r"(?:^|;)\s*q ?= ?([01](?:\.\d*)?)\s*(?:;|\Z)")
+"""Among the parameters of a name."""
 
 
 def weights(header: str | None) -> dict[str, float]:
@@ -16,9 +17,9 @@ def weights(header: str | None) -> dict[str, float]:
     """
     found: dict[str, float] = {}
     for part in (header or "")[:LONGEST_ACCEPT].lower().split(","):
-        name, *parameters = (each.strip() for each in part.split(";"))
-        if name:
-            given = next(filter(None, map(_WEIGHT.fullmatch, parameters)), None)
+        name, semicolon, parameters = part.partition(";")
+        if name := name.strip():
+            given = _WEIGHT.search(parameters) if semicolon else None
             found[name] = max(min(float(given[1]), 1.0) if given else 1.0, found.get(name, 0.0))
     return found
 
