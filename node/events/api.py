@@ -2,6 +2,8 @@
 
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from node.common.refusal import Refused
 from node.events.frames import Form
 from node.events.model import EventPage, EventQuery, EventView
@@ -45,7 +47,7 @@ class EventsApi:
         hot=True,
         query=EventQuery,
         asks="topic=board&cursor=earliest",
-        headers=(("Last-Event-ID", "As cursor, for a stream that goes on; wins over it"), TOKEN),
+        headers=(("Last-Event-ID", "As cursor; wins over it"), TOKEN),
         answers=EventPage,
         also=(
             Also("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
@@ -61,6 +63,7 @@ class EventsApi:
         topic = self._events.topic(query, proof)
         media_type = preferred(request.header(b"accept"), "application/json", *FORMS)
         if media_type not in FORMS:
+            query = replace(query, cursor=request.header(b"last-event-id") or query.cursor)
             try:
                 page = await request.while_waiting(query.wait, self._events.page(topic, query))
             except CursorTooOld as error:

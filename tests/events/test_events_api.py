@@ -76,6 +76,9 @@ async def test_a_cursor_gives_each_event_once_whatever_the_size_of_the_pages(nod
     assert seen == [event["id"] for event in events]
     after_third = await page(node, "tasks", cursor=events[2]["id"])
     assert [event["id"] for event in after_third["events"]] == seen[3:]
+    query, last = {"topic": "tasks", "cursor": "earliest"}, {"last-event-id": events[2]["id"]}
+    by_header = await node.client.get("/api/v1/events", params=query, headers=last)  # a page used to begin elsewhere
+    assert by_header.json() == after_third
 
 
 async def test_a_page_waits_for_the_next_event_of_the_types_that_it_wants(node: NodeUnderTest) -> None:
