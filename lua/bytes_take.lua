@@ -1,6 +1,7 @@
 #!lua
 -- Counts bytes for a client and its site. Bytes that are stored already (owed) are counted in any case, new ones (size)
--- only if both have that many left. A count starts again when its window is over.
+-- only if both have that many left. A count starts again when its window is over. Bytes owed may be fewer than none: of
+-- those that were counted before, so many were not stored.
 -- KEYS[1] mine   bytes:{p}:<client>
 -- KEYS[2] site   bytes:{p}:<site of the client>; the same as mine if the client is its own site
 -- ARGV[1] size   new bytes; 0 = none
@@ -22,7 +23,7 @@ for _, count in ipairs(counts) do
   end
 end
 local added = wait and tonumber(owed) or size + owed
-for _, count in ipairs(added > 0 and counts or {}) do
+for _, count in ipairs(added ~= 0 and counts or {}) do
   if redis.call('INCRBY', count[1], added) == added then redis.call('PEXPIRE', count[1], window) end
 end
 if wait then return {'over', wait, over == site and site ~= mine and 1 or 0} end

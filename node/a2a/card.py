@@ -8,7 +8,7 @@ import msgspec
 
 from node import VERSION
 from node.config import Settings
-from node.web.document import names_tag
+from node.web.document import is_had
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.route import Route
 
@@ -30,7 +30,7 @@ class CardApi:
 
     async def get_card(self, request: Request) -> Response:
         """The card, or 304 for whoever has it."""
-        if names_tag(request.header(b"if-none-match"), self._etag):
+        if is_had(request.scope["headers"], self._etag):
             return Response(304, b"", self._headers)
         return Response(200, self._card, (JSON_TYPE, *self._headers))
 

@@ -1,6 +1,6 @@
 """/api/v1/artifacts (SPEC 4.6). The bytes themselves go to and from the blob store."""
 
-from node.artifacts.blobs.headers import content_headers, digest_base64
+from node.artifacts.blobs.headers import content_headers, digest_base64, etag
 from node.artifacts.model import (
     EXAMPLE_DIGEST,
     ArtifactQuery,
@@ -12,6 +12,7 @@ from node.artifacts.model import (
 )
 from node.artifacts.service import Artifacts
 from node.store import ids
+from node.web.document import is_had
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
@@ -129,8 +130,8 @@ class ArtifactsApi:
         if not request.is_head:
             return Response(307, b"", ((b"location", download.url.encode("ascii")), *NO_STORE))
         grant = download.grant
-        headers = (*content_headers(grant, download.filename), (b"content-length", b"%d" % grant.byte_size))
-        return Response(200, b"", (*headers, *NO_STORE))
+        headers = (*content_headers(grant, download.filename), (b"content-length", b"%d" % grant.byte_size), *NO_STORE)
+        return Response(304 if is_had(request.scope["headers"], etag(grant)) else 200, b"", headers)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.6."""

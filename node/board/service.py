@@ -164,13 +164,11 @@ class Board:
     async def require_signer(self, thread_id: str, signer: str) -> None:
         """Raise unless the key that signed the thread has signed the request.
 
-        Raises Refused `thread.unknown`, `callbacks.proof` if nothing is shown, `thread.signer`, StoreUnavailable.
+        Raises Refused `thread.unknown`, `thread.signer`, StoreUnavailable.
         """
         _require_id(thread_id)
         thread = _shown(await self._store.thread(thread_id))
-        if not signer:
-            raise Refused("callbacks.proof")
-        if thread.signer != signer:
+        if not signer or thread.signer != signer:
             raise Refused("thread.signer")
 
     async def read(self, thread_id: str, query: ThreadQuery) -> Thread:

@@ -1,8 +1,7 @@
 """Threads and replies in Redis, and the lists of threads of all partitions: one list for each status."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from time import monotonic
 from typing import Any, Literal, cast
 
 from node.board.model import Reply, ThreadStatus
@@ -25,9 +24,11 @@ LISTS: dict[ThreadStatus, Key] = {
     "hidden": keys.HIDDEN_THREADS,
 }
 
-LATE_SECONDS = 0.05
-"""Threads that were read longer ago than this are read again before they are listed. Usually they are listed within a
-few milliseconds."""
+LISTED_BY = ("status", "created_at", "last_reply_at")
+"""Fields of a thread that say where it is listed."""
+
+Place = tuple[bytes | None, bytes | None, bytes | None]
+"""Their values."""
 
 REFUSALS = {
     b"unknown": "thread.unknown",
@@ -332,25 +333,31 @@ class BoardStore:
     async def project(self, thread_ids: Sequence[str]) -> None:
         """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable.
 
-        A process that was held up since it read the threads reads them again: others may have changed and listed them
-        meanwhile.
+        Several processes do so at the same time. Each looks afterwards whether the threads still have the statuses that
+        it has read, so that none of them leaves in the lists what another has put right meanwhile.
         """
-        reading = [("HMGET", keys.thread(each), "status", "created_at", "last_reply_at") for each in thread_ids]
-        asked_at = monotonic()
-        rows = await bulk(self._store, reading)
-        if monotonic() - asked_at > LATE_SECONDS:
-            rows = await bulk(self._store, reading)
-        found = cast("list[tuple[bytes | None, bytes | None, bytes | None]]", rows)
-        threads = [(thread_id, *row) for thread_id, row in zip(thread_ids, found, strict=True)]
+        rows = await self._places(thread_ids)
+        while rows:
+            await self._place(rows)
+            read = await self._places(rows)
+            rows = {thread_id: row for thread_id, row in read.items() if row[0] != rows[thread_id][0]}
+
+    async def _places(self, thread_ids: Iterable[str]) -> dict[str, Place]:
+        """What says where threads are listed."""
+        names = list(thread_ids)
+        rows = await bulk(self._store, [("HMGET", keys.thread(each), *LISTED_BY) for each in names])
+        return dict(zip(names, cast("list[Place]", rows), strict=True))
+
+    async def _place(self, rows: Mapping[str, Place]) -> None:
         changes: list[list[str | bytes]] = []
         for name, listed in LISTS.items():
             here = [
                 part
-                for thread_id, status, created, replied in threads
+                for thread_id, (status, created, replied) in rows.items()
                 if status == name.encode()
                 for part in (replied or created or b"0", thread_id)
             ]
-            elsewhere = [thread_id for thread_id, status, *_ in threads if status != name.encode()]
+            elsewhere = [thread_id for thread_id, (status, *_) in rows.items() if status != name.encode()]
             if here:
                 changes.append(["ZADD", listed, "GT", *here])  # GT: a late change never moves a thread back in time
             if elsewhere:

@@ -127,6 +127,8 @@ def codes_of(route: Route) -> list[str]:
         codes += BODY_CODES
     if route.query is not None:
         codes.append("request.invalid")
+    if route.has_etag:
+        codes.append("content.other")
     if route.tag not in STATIC_TAGS:
         codes += [*STORE_CODES, "server.bug"]
     codes.append(OVERLOADED)

@@ -1,7 +1,8 @@
 """GET /api/v1/events (NETWORK 3): a page, or a stream."""
 
-import re
 from contextlib import suppress
+
+from msgspec.structs import replace
 
 from node.common.refusal import Refused
 from node.events.frames import Form
@@ -13,8 +14,9 @@ from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.model import InboxProof
 from node.store.errors import StoreUnavailable
 from node.store.limits import Quota
+from node.web.accept import preferred
 from node.web.errors import RefusedWithHeaders
-from node.web.http import LONGEST_ACCEPT, NO_STORE, Request, Response, json_response
+from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.json import read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
@@ -28,10 +30,7 @@ LOOK_BYTES = 256
 """Cost of an event that is looked at and not wanted (3 µs), in bytes of an answer."""
 
 FORMS: dict[str, Form] = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
-"""Media types in `Accept` that ask for a stream."""
-
-NOT_WANTED = re.compile(r"q=0(\.0*)?")
-"""The parameter of a media type in `Accept` by which it is not acceptable (RFC 9110 §12.4.2)."""
+"""Media types of streams."""
 
 
 class EventsApi:
@@ -48,7 +47,7 @@ class EventsApi:
         hot=True,
         query=EventQuery,
         asks="topic=board&cursor=earliest",
-        headers=(("Last-Event-ID", "As cursor, for a stream that goes on; wins over it"), TOKEN),
+        headers=(("Last-Event-ID", "As cursor; wins over it"), TOKEN),
         answers=EventPage,
         also=(
             Also("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
@@ -62,8 +61,9 @@ class EventsApi:
         query = read_query(request, EventQuery)
         proof = await proof_of(request, self._signatures) if query.topic.startswith("inbox:") else InboxProof()
         topic = self._events.topic(query, proof)
-        media_type = _media_type(request)
-        if media_type is None:
+        media_type = preferred(request.header(b"accept"), "application/json", *FORMS)
+        if media_type not in FORMS:
+            query = replace(query, cursor=request.header(b"last-event-id") or query.cursor)
             try:
                 page = await request.while_waiting(query.wait, self._events.page(topic, query))
             except CursorTooOld as error:
@@ -107,15 +107,6 @@ class EventsApi:
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 3."""
         return routes_of("events", ("GET", "/api/v1/events", self.follow))
-
-
-def _media_type(request: Request) -> str | None:
-    """That of the stream that Accept asks for; None for a page."""
-    for wanted in (request.header(b"accept") or "")[:LONGEST_ACCEPT].lower().split(","):
-        media_type, *parameters = (part.strip() for part in wanted.split(";"))
-        if media_type in FORMS and not any(map(NOT_WANTED.fullmatch, parameters)):
-            return media_type
-    return None
 
 
 def _too_old(topic: Topic, error: CursorTooOld) -> RefusedWithHeaders:

@@ -74,7 +74,7 @@ class DeliveriesApi:
         query=DeliveryQuery,
         answers=DeliveryPage,
         shows={"callbacks": [{"type": "board.reply"}]},
-        errors=("thread.unknown", NOTHING_SHOWN, "thread.signer", "signature.invalid"),
+        errors=("thread.unknown", "thread.signer", "signature.invalid"),
     )
     async def of_thread(self, request: Request) -> Response:
         """How far the callbacks about a thread are, for the key that signed it."""

@@ -3,6 +3,7 @@
 from msgspec.json import encode
 
 from node.callbacks.model import InboxMessageCallback
+from node.common.refusal import Refused
 from node.inbox import examples
 from node.inbox.listing import CardListing
 from node.inbox.model import (
@@ -28,7 +29,7 @@ from node.inbox.service import INBOX_LIFE_MS, Inboxes
 from node.share.cost import VECTOR_CHARACTERS
 from node.store import ids
 from node.store.errors import after_write
-from node.web.bearer import bearer_of
+from node.web.bearer import bearer_of, lacks_token
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, read_json, read_query, require_json
@@ -62,7 +63,7 @@ class InboxApi:
         also=(Also("application/json", OpenedInbox, 200, "It was there: renewed, with the fields that were named."),),
         callbacks=(InboxMessageCallback,),
         errors=(
-            *("inbox.unknown", "inbox.token", "quota.inbox", "language.not_english", "agents.host_full"),
+            *(*OWNER, "quota.inbox", "language.not_english", "agents.host_full"),
             *REPEATED,
         ),
         limit="inbox",
@@ -75,17 +76,19 @@ class InboxApi:
                 require_json(request)
             wanted = decode(body, NewInbox, request.notes) if body else NewInbox()
             proof = await self._proof(request)
+            if proof.is_empty and lacks_token(request):  # it is about an inbox that is there, not about another one
+                raise Refused("inbox.proof")
             named = self._inboxes.named(proof)
             home = ids.partition_of(named) if named else None
             idempotency = idempotency_key(request, f"inbox-open:{named}", body, home=home)
-            if wanted.card:
-                await self._judge(request, named, wanted.card)
             place = None
             if await self._inboxes.is_renewal(proof):
                 await permit.count()
             else:
                 place = await permit.hold(INBOX_LIFE_MS, repeats=idempotency)
             await permit.charge("inbox", len(body), idempotency)
+            if wanted.card:
+                await self._judge(request, named, wanted.card)
             opened, opening = await self._inboxes.open(permit.client, place, wanted, proof, idempotency)
             if opening.replayed_at:
                 await permit.replay()
@@ -129,17 +132,17 @@ class InboxApi:
     async def send(self, request: Request) -> Response:
         """Send a message; with `wait`, answer when it is settled."""
         address = request.params["address"]
-        async with self._limiter.permit(request, "inbox_send") as permit:
+        own = self._limiter.permit(request, "inbox_sender", address, refusals=False)
+        async with own as rate, self._limiter.permit(request, "inbox_send") as permit:
             query = read_query(request, SendQuery)
             new = await read_json(request, NewInboxMessage)
             body = await request.body()
             await permit.count()
             proof = await self._proof(request)
             idempotency = idempotency_key(request, f"inbox:{address}", body, home=ids.partition_of(address))
-            async with self._limiter.permit(request, "inbox_sender", address, refusals=False) as rate:
-                await permit.charge("message", len(body), idempotency)
-                sending = self._inboxes.send(rate, address, new, proof, idempotency, query.wait)
-                sent, replayed = await request.while_waiting(query.wait, sending)
+            await permit.charge("message", len(body), idempotency)
+            sending = self._inboxes.send(rate, address, new, proof, idempotency, query.wait)
+            sent, replayed = await request.while_waiting(query.wait, sending)
             if replayed:
                 await permit.replay()
         return _private(created(sent, sent.receipt_url))

@@ -3,13 +3,12 @@
 GET and DELETE get 405, as MCP asks of a server that has no sessions and sends no messages of its own.
 """
 
-import re
-from collections.abc import Mapping
 from functools import lru_cache
 
 from node.mcp.server import McpServer, RpcReply
 from node.mcp.transport import PREFLIGHT, TransportError, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
+from node.web.accept import weight_of, weights
 from node.web.http import JSON_TYPE, LONGEST_ACCEPT, Header, Request, Response
 from node.web.origin import Origins
 from node.web.route import Also, Operation, Route, routes_of
@@ -19,9 +18,6 @@ PATH = "/api/v1/mcp"
 
 _WITH_HANDSHAKE = frozenset({b"", *(version.encode() for version in WITH_HANDSHAKE)})
 """Values of MCP-Protocol-Version under which a message is answered as after a handshake; early clients send none."""
-
-_NOT_ACCEPTED = re.compile(r"q=0(\.0*)?")
-"""The weight of a media range that the client does not take (RFC 9110 section 12.4.2)."""
 
 
 class McpApi:
@@ -74,21 +70,12 @@ def _wants_events(accept: bytes) -> bool:
     MCP clients must accept both; those that accept one only are served all the same. Raises TransportError if the
     client accepts neither.
     """
-    accepted: dict[str, bool] = {}
-    for part in accept.decode("latin-1").lower().split(","):
-        media_range, *parameters = (each.strip() for each in part.split(";"))
-        accepted[media_range] = not any(map(_NOT_ACCEPTED.fullmatch, parameters))
-    if not accept or _accepts(accepted, "application", "json"):
+    wanted = weights(accept.decode("latin-1"))
+    if not accept or weight_of("application/json", wanted):
         return False
-    if _accepts(accepted, "text", "event-stream"):
+    if weight_of("text/event-stream", wanted):
         return True
     raise TransportError(406, "Accept application/json or text/event-stream.")
-
-
-def _accepts(accepted: Mapping[str, bool], kind: str, subtype: str) -> bool:
-    """Whether the most specific range that covers the media type accepts it (RFC 9110 section 12.5.1)."""
-    ranges = (f"{kind}/{subtype}", f"{kind}/*", "*/*")
-    return next((accepted[each] for each in ranges if each in accepted), False)
 
 
 def _response(reply: RpcReply, as_events: bool, cors: tuple[Header, ...]) -> Response:

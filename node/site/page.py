@@ -10,6 +10,7 @@ from node import VERSION
 from node.config import Settings
 from node.site.assets import ASSETS
 from node.site.template import templates_at
+from node.web.accept import preferred
 from node.web.document import revalidated
 from node.web.errors import response_to
 from node.web.http import Handler, Header, Request, Response
@@ -110,7 +111,8 @@ class Pages:
 
     def missing(self, request: Request, failure: Exception) -> Response:
         """The answer for an unknown path: a page for a browser, JSON for all others and below /api/."""
-        is_browser = request.method == "GET" and "text/html" in (request.header(b"accept") or "")
+        wanted = preferred(request.header(b"accept"), "application/json", "text/html")
+        is_browser = request.method == "GET" and wanted == "text/html"
         respond = self.failure if is_browser and not request.path.startswith("/api/") else response_to
         response = respond(request, failure)
         response.headers = [*response.headers, (b"vary", b"Accept")]

@@ -12,6 +12,7 @@ from markupsafe import Markup, escape
 from node.common.refusal import Refused
 from node.recipes.markdown import MarkdownFile, recipes
 from node.site.page import HTML, Pages
+from node.web.accept import preferred
 from node.web.document import HOUR, Document
 from node.web.http import Request, Response
 from node.web.route import Route
@@ -39,7 +40,7 @@ class RecipePages:
         name = asked.removesuffix(".md")
         if name not in self._all:
             raise Refused("path.unknown")
-        is_text = asked != name or "text/markdown" in (request.header(b"accept") or "")
+        is_text = asked != name or preferred(request.header(b"accept"), "text/html", "text/markdown") == "text/markdown"
         return (self._text(name) if is_text else self._page(name)).answer(request)
 
     def routes(self) -> tuple[Route, ...]:

@@ -4,6 +4,15 @@ from node.web.http import Request
 
 
 def bearer_of(request: Request) -> str | None:
-    """The token of `Authorization: Bearer <token>` (RFC 6750 §2.1)."""
+    """The token of `Authorization: Bearer <token>` (RFC 6750 §2.1); None without one, even if the scheme is named."""
+    return _shown(request) or None
+
+
+def lacks_token(request: Request) -> bool:
+    """Whether the scheme is named without a token, as by a client whose variable is empty."""
+    return _shown(request) == ""
+
+
+def _shown(request: Request) -> str | None:
     scheme, _, token = (request.header(b"authorization") or "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else None

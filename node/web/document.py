@@ -1,14 +1,16 @@
-"""Answers with an ETag, and 304 for a client that already has them (If-None-Match, RFC 9110 §13.1.2).
+"""Answers with an ETag: 304 for a client that already has them, 412 for one that wants another (RFC 9110 §13).
 
 A Document is made and compressed once; `revalidated` is for a body that was made for one request.
 """
 
 import gzip
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from node.web.http import LONGEST_ACCEPT, Handler, Header, Request, Response
+from node.common.refusal import Refused
+from node.web.accept import weights
+from node.web.http import Handler, Header, Request, Response
 
 HOUR = b"public, max-age=3600"
 
@@ -29,7 +31,7 @@ class Document:
             self._headers = (*self._headers, (b"vary", b"Accept-Encoding"))
 
     def answer(self, request: Request) -> Response:
-        """200 with the document, or 304 if the client has it."""
+        """200 with the document, or 304 if the client has it. Raises as `is_had` does."""
         if self._compressed is not None and takes_gzip(request.header(b"accept-encoding") or ""):
             # A strong validator names the bytes that are sent, so the compressed ones have their own (§8.8.3.3).
             headers: tuple[Header, ...] = (*self._headers, (b"content-encoding", b"gzip"))
@@ -54,10 +56,11 @@ class DocumentSet:
 def revalidated(
     request: Request, body: bytes, media_type: str, caching: bytes, headers: tuple[Header, ...]
 ) -> Response:
-    """200 with the body, or 304 if the client has it."""
+    """200 with the body, or 304 if the client has it. Raises as `is_had` does."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
+    request.cost += len(body)  # a body that a 304 or 412 leaves out was made all the same
     response = _conditional(request, body, headers, _etag_of(body))
-    request.cost += len(body) - len(response.body)  # a body that a 304 leaves out was made all the same
+    request.cost -= len(response.body)
     return response
 
 
@@ -67,24 +70,30 @@ def _etag_of(body: bytes) -> str:
 
 
 def _conditional(request: Request, body: bytes, headers: tuple[Header, ...], tag: str) -> Response:
-    """200, or 304 when If-None-Match names the tag."""
     headers = (*headers, (b"etag", tag.encode()))
-    if names_tag(request.header(b"if-none-match"), tag):
+    if is_had(request.scope["headers"], tag):
         return Response(304, b"", headers)
     return Response(200, body, headers)
 
 
-def names_tag(if_none_match: str | None, tag: str) -> bool:
-    """Whether an If-None-Match header, if there is one, names the tag (RFC 9110 §13.1.2, weak comparison)."""
-    named = (if_none_match or "").strip()
-    return named == "*" or tag in named  # with its quotes, so that it is no part of another
+def is_had(headers: Sequence[Header], tag: str) -> bool:
+    """Whether If-None-Match says that the client has what the strong tag names, so that the answer is 304.
+
+    For answers that would be 200 without conditions, after all other checks (RFC 9110 §13.2). Conditions on dates are
+    ignored. Raises Refused `content.other` if there is an If-Match and it does not name the tag.
+    """
+    if_match, if_none_match = (
+        b", ".join(value for name, value in headers if name == wanted).strip()
+        for wanted in (b"if-match", b"if-none-match")
+    )
+    named = tag.encode()  # with its quotes, so that it is no part of another
+    # If-Match compares strongly: a weak tag is never the same (§8.8.3.2).
+    if if_match and if_match != b"*" and named not in if_match.replace(b"W/" + named, b""):
+        raise Refused("content.other")
+    return if_none_match == b"*" or named in if_none_match
 
 
 def takes_gzip(accepted: str) -> bool:
     """Whether Accept-Encoding names gzip, or everything, and does not rule it out (RFC 9110 §12.5.3)."""
-    weights: dict[str, str] = {}
-    for part in accepted[:LONGEST_ACCEPT].lower().split(","):
-        name, _, weight = part.partition(";")
-        weights[name.strip()] = weight.replace(" ", "").removeprefix("q=")
-    weight = weights.get("gzip", weights.get("*", "0"))
-    return not weight or weight.strip("0.") != ""
+    wanted = weights(accepted)
+    return wanted.get("gzip", wanted.get("*", 0.0)) > 0

@@ -163,6 +163,7 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "blob.gone": Entry(410, "The artifact was deleted."),
     "blob.length_required": Entry(411, "Send a Content-Length header with the number of bytes."),
+    "content.other": Entry(412, "The content is not what If-Match names; read it without that header."),
     "body.too_large": Entry(413, "The body is larger than 1 MiB; offload it with POST /api/v1/artifacts.", (CLOSE,)),
     "body.media_type": Entry(415, "Send the body as {expected}."),
     "body.encoded": Entry(415, "Bodies are read without a Content-Encoding; send it uncompressed.", (ACCEPT_PLAIN,)),

@@ -189,6 +189,8 @@ def _integers(kind: type[msgspec.Struct]) -> list[str]:
 def _is_integer(kind: msgspec.inspect.Type) -> bool:
     if isinstance(kind, msgspec.inspect.UnionType):
         return any(_is_integer(one) for one in kind.types)
+    if isinstance(kind, msgspec.inspect.Metadata):  # of a parameter with a description
+        return _is_integer(kind.type)
     return isinstance(kind, msgspec.inspect.IntType)
 
 

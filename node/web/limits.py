@@ -37,6 +37,9 @@ node knows how many there are."""
 
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
+OF_ANOTHER_LIMIT = ("limit.exceeded", "limit.work")
+"""Refusals that a request which is counted in one limit gets by another: then it counts in neither."""
+
 
 class Quotas(msgspec.Struct, frozen=True):
     """How many things one client may have; 0 for any number."""
@@ -117,13 +120,14 @@ class Limiter:
     async def refund(self, request: Request, kind: str, taken: Taken) -> None:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
         await self._store.refund(kind, request.client, taken)
-        named = [note for note in request.notes if note[0] not in RATE_HEADERS]
-        request.notes[:] = [*named, *self._headers(kind, taken.remaining + 1, taken.reset)]
+        own = b'"%b";' % kind.encode()
+        others = [note for note in request.notes if note[0] not in RATE_HEADERS or not note[1].startswith(own)]
+        request.notes[:] = [*others, *self._headers(kind, taken.remaining + 1, taken.reset)]
 
-    def charge(self, request: Request, kind: Kind, size: int) -> Awaitable[None]:
+    def charge(self, request: Request, kind: Kind, size: int) -> Awaitable[int]:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
 
-        Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
+        Returns how many those are. Raises Refused `memory.low`, `node.full`, `quota.bytes`, StoreUnavailable.
         """
         self._capacity.admit(kind)
         return self.usage.add(request.client, kind, size)
@@ -208,10 +212,12 @@ class Permit:
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
     raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
     English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`) is not counted, and neither is one in
-    the limit of an entity that does not exist. A request that repeats an earlier one needs no room.
+    the limit of an entity that does not exist. A request that repeats an earlier one needs no room. In the end
+    no bytes are charged for what is refused or repeated.
     """
 
     __slots__ = (
+        "_charged",
         "_is_settled",
         "_kind",
         "_limiter",
@@ -240,6 +246,8 @@ class Permit:
         self._quota: Quota | None = None
         self._repeats: IdempotencyKey | None = None
         self._taken: Taken | None = None
+        self._charged = 0
+        """Bytes that the request was charged."""
         self._work = work
 
     async def __aenter__(self) -> "Permit":
@@ -253,6 +261,10 @@ class Permit:
         # After OutcomeUnknown nobody knows whether the thing was created, so its place stays taken.
         if error is None or isinstance(error, OutcomeUnknown):
             return
+        if isinstance(error, Refused | Invalid | StoreUnavailable):
+            self._give_back()
+        if isinstance(error, Refused) and error.code in OF_ANOTHER_LIMIT:
+            await self.refund()
         await self.release()
         if not self._is_settled and isinstance(error, Refused | Invalid):
             await self._limiter.take(self._request, self._kind, self._scope)
@@ -266,9 +278,10 @@ class Permit:
 
     async def refund(self) -> None:
         """Stop counting a request that `count` has counted. If Redis cannot be reached, it counts."""
-        if self._taken:
+        taken, self._taken = self._taken, None
+        if taken:
             with suppress(StoreUnavailable):
-                await self._limiter.refund(self._request, self._kind, self._taken)
+                await self._limiter.refund(self._request, self._kind, taken)
 
     def settle(self, taken: Taken) -> None:
         """Apply how a script counted the request. Raises Refused `limit.exceeded`."""
@@ -301,7 +314,7 @@ class Permit:
         """
         self._repeats = self._repeats or repeats
         try:
-            await self._limiter.charge(self._request, kind, size)
+            self._charged = await self._limiter.charge(self._request, kind, size)
         except Refused as refused:
             self._is_settled = True
             if not await self._needs_no_room(refused):
@@ -313,8 +326,9 @@ class Permit:
             self._work.charge(self.client, amount)
 
     async def replay(self) -> None:
-        """Mark the answer as an earlier one, repeated: nothing was created, so the place is released."""
+        """Mark the answer as an earlier one, repeated: nothing was created, so place and bytes are given back."""
         mark_replayed(self._request)
+        self._give_back()
         await self.release()
 
     async def _needs_no_room(self, refused: Refused) -> bool:
@@ -322,6 +336,10 @@ class Permit:
         if not self._repeats or not refused.code.startswith("quota."):
             return False
         return await self._limiter.is_known(self._repeats)
+
+    def _give_back(self) -> None:
+        used, self._charged = self._charged, 0
+        self._limiter.usage.give_back(self.client, used)
 
     async def release(self) -> None:
         """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""

@@ -29,7 +29,7 @@ PREFLIGHT: tuple[Header, ...] = (
         b"access-control-allow-headers",
         b"Content-Type, Accept, Authorization, Content-Digest, Signature, Signature-Input, Signature-Key, "
         b"Idempotency-Key, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name, Last-Event-ID, A2A-Version, "
-        b"A2A-Extensions, If-None-Match",
+        b"A2A-Extensions, If-Match, If-None-Match",
     ),
     (b"access-control-max-age", b"7200"),
 )

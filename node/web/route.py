@@ -70,7 +70,7 @@ class Described(msgspec.Struct, frozen=True):
     """What the status means."""
     media_type: str = "application/json"
     has_etag: bool = False
-    """Whether the answer has an ETag, and is 304 for a client that names it in If-None-Match (`node.web.document`)."""
+    """Whether the answer has an ETag, and heeds If-None-Match and If-Match (`node.web.document`)."""
     also: tuple[Also, ...] = ()
     """Other answers: in another media type, or in another state."""
     callbacks: tuple[type[msgspec.Struct], ...] = ()

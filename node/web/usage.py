@@ -53,7 +53,7 @@ class Usage:
         self._store = store
         self._capacity = capacity
         self._unreported: dict[str, int] = {}
-        """Bytes by client."""
+        """Bytes by client; fewer than none if more were given back than counted since the last report."""
         self._unreported_of_site: dict[str, int] = {}
         """Those of the clients of each site together."""
         self.noted: dict[str, int] = {}
@@ -61,11 +61,14 @@ class Usage:
         self._used_up: dict[str, UsedUp] = {}
         """The totals of clients and sites that are used up."""
 
-    async def add(self, client: str, kind: Kind, size: int) -> None:
-        """Count what a request with a body of `size` bytes adds. Raises Refused `quota.bytes`, StoreUnavailable."""
+    async def add(self, client: str, kind: Kind, size: int) -> int:
+        """Count what a request with a body of `size` bytes adds: how many bytes.
+
+        Raises Refused `quota.bytes`, StoreUnavailable.
+        """
         total = self._capacity.allowance
         if not total:
-            return
+            return 0
         cost = COSTS[kind]
         used = cost.of(size)
         is_finishing = cost.alarm is Alarm.NEVER
@@ -80,7 +83,7 @@ class Usage:
         if not used_up and unreported + used < share and of_site + used < share * SITE_SHARE:
             self._unreported[client] = unreported + used
             self._unreported_of_site[site] = of_site + used
-            return
+            return used
         if unreported:
             del self._unreported[client]
             self._unreported_of_site[site] = of_site - unreported
@@ -94,6 +97,17 @@ class Usage:
         if not is_finishing:  # room within the larger total says nothing about the usual one
             self._used_up.pop(client, None)
             self._used_up.pop(site, None)
+        return used
+
+    def give_back(self, client: str, used: int) -> None:
+        """Count no longer what `add` has counted for a request of which the node keeps nothing.
+
+        Redis is told so with the next report.
+        """
+        if used:
+            site = site_of(client)
+            self._unreported[client] = self._unreported.get(client, 0) - used
+            self._unreported_of_site[site] = self._unreported_of_site.get(site, 0) - used
 
     async def run(self) -> None:
         """Report every REPORT_SECONDS until cancelled, and once more then."""
@@ -106,7 +120,7 @@ class Usage:
 
     async def settle(self) -> None:
         """Report what is not reported yet. If Redis cannot be reached, it is dropped: nothing is kept then either."""
-        uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items()]
+        uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items() if unreported]
         self._unreported.clear()
         self._unreported_of_site.clear()
         for use in uses:

@@ -1,11 +1,13 @@
 """An inbox that is opened with a card is an agent of the directory (NETWORK 1 and 2)."""
 
 from node.agents.store import MAX_ENTRIES
+from node.config import Limit, Limits
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, SUMMARISE, Json, card_of, listed, post
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import ADDRESS, INBOXES, bearer, closed, code, opened, send_signed, signed
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import Cluster, RedisServer
 
 CARD = card_of("Report desk", SUMMARISE)
 
@@ -113,6 +115,18 @@ async def test_a_card_that_cannot_be_listed_opens_nothing(node: NodeUnderTest) -
     long = await node.client.post(INBOXES, json={"card": CARD | {"description": "long text " * 201}})
     assert long.status_code == 422
     assert await node.names("inbox:*") == []
+
+
+async def test_a_card_does_not_count_where_there_is_no_room_for_its_inbox(
+    empty_redis: RedisServer | Cluster,
+) -> None:
+    limits = Limits(agent=Limit(1, 3600))
+    async with running(settings_for(empty_redis.url, client_inboxes=1, limits=limits)) as node:
+        inbox = await opened(node)
+        for _ in range(3):
+            assert code(await node.client.post(INBOXES, json={"card": CARD})) == (429, "quota.inbox")
+        await closed(node, inbox)
+        await opened(node, card=CARD)
 
 
 async def test_a_card_counts_among_the_registrations_of_its_client(node: NodeUnderTest) -> None:

@@ -196,6 +196,9 @@ async def test_head_of_the_content_says_what_it_is(node: NodeUnderTest) -> None:
     assert head.headers["repr-digest"] == content_digest()
     assert head.headers["cache-control"] == "no-store"
     assert "location" not in head.headers
+    url = f"{ARTIFACTS}/{artifact['id']}/content"
+    assert (await node.client.head(url, headers={"if-none-match": head.headers["etag"]})).status_code == 304
+    assert (await node.client.head(url, headers={"if-match": '"another"'})).status_code == 412
 
 
 @pytest.mark.parametrize("artifact_id", ["01a1fbd5-10f1-7326-b473-b7b7836b6ce8", "x", "0" * 36, "%00", "..%2f.."])

@@ -31,6 +31,7 @@ async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(node
     ("asked", "status", "span"),
     [
         ("bytes=0-4", 206, (0, 5)),
+        ("Bytes=0-4", 206, (0, 5)),
         ("bytes=5-", 206, (5, 22)),
         ("bytes=-3", 206, (19, 22)),
         ("bytes=-99", 206, (0, 22)),
@@ -64,6 +65,16 @@ async def test_a_download_is_resumed_only_if_it_is_still_the_same_content(node: 
     assert (await node.get(range="bytes=5-", if_range='"another"')).status_code == 200
     assert (await node.get(if_none_match=etag)).status_code == 304
     assert (await node.get(if_none_match='"another"')).status_code == 200
+    assert (await node.get(range="bytes=5-", if_match=etag)).status_code == 206
+    for other in ('"another"', f"W/{etag}"):
+        assert_refused(await node.get(range="bytes=5-", if_match=other), "content.other")
+
+
+async def test_conditions_mean_nothing_where_the_content_is_gone(node: Node) -> None:
+    await node.put()
+    await node.store.delete(ID)
+    assert_refused(await node.get(if_none_match="*"), "blob.missing")
+    assert_refused(await node.get(if_match='"another"'), "blob.missing")
 
 
 async def test_head_answers_as_get_without_the_content(node: Node) -> None:

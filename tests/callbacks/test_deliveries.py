@@ -143,11 +143,13 @@ async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
         f"/api/v1/inboxes/{inbox}/callbacks": "inbox.token",
     }
     for path, code in others.items():
-        nothing, wrong = await node.client.get(path), await node.client.get(path, headers=bearer("x" * 43))
-        assert (nothing.status_code, nothing.headers["www-authenticate"]) == (401, "Bearer")
+        for shown in ({}, {"authorization": "Bearer"}, {"authorization": "Basic Zm9vOmJhcg=="}):
+            nothing = await node.client.get(path, headers=shown)
+            assert (nothing.status_code, nothing.headers["www-authenticate"]) == (401, "Bearer")
+        wrong = await node.client.get(path, headers=bearer("x" * 43))
         assert (wrong.status_code, wrong.headers["x-error-code"]) == (403, code)
-    path = f"/api/v1/board/{thread['id']}/callbacks"
-    assert (await node.client.get(path)).headers["x-error-code"] == "callbacks.proof"
+    unsigned = await node.client.get(f"/api/v1/board/{thread['id']}/callbacks", headers=bearer("x" * 43))
+    assert (unsigned.status_code, unsigned.headers["x-error-code"]) == (403, "thread.signer")  # no token would do
     for path in (TASKS, "/api/v1/sessions", "/api/v1/board"):
         for name in (UNKNOWN, "nonsense"):
             answer = await node.client.get(f"{path}/{name}/callbacks", headers=bearer("x"))

@@ -24,11 +24,28 @@ async def test_an_address_sends_thirty_messages_a_minute_to_one_inbox_and_sixty_
             await sent(node, inbox)
     last = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
     assert last.headers.get_list("ratelimit-policy") == ['"inbox_send";q=60;w=60', '"inbox_sender";q=30;w=60']
-    over = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
-    assert code(over) == (429, "limit.exceeded")
-    assert int(over.headers["retry-after"]) <= 60
-    assert (await node.client.post(path_of(three, "/messages"), json={"body": "x"})).status_code == 429
+    for _ in range(3):  # the first is refused by Redis, and counts no more than the others in the limit for all
+        over = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
+        assert code(over) == (429, "limit.exceeded")
+        assert any(policy.startswith('"inbox_sender"') for policy in over.headers.get_list("ratelimit-policy"))
+        assert int(over.headers["retry-after"]) <= 60
+    await sent(node, three)
+    assert code(await node.client.post(path_of(three, "/messages"), json={"body": "x"})) == (429, "limit.exceeded")
     await sent(node, one, node.client_at("203.0.113.8"))
+
+
+async def test_an_a2a_message_over_the_limit_of_its_inbox_takes_no_place_in_that_of_all(
+    empty_redis: RedisServer | Cluster,
+) -> None:
+    limits = Limits(inbox_send=Limit(3, 60), inbox_sender=Limit(1, 60))
+    message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}}
+    now = message | {"configuration": {"returnImmediately": True}}
+    async with running(settings_for(empty_redis.url, limits=limits)) as node:
+        one, *others = [await opened(node) for _ in range(4)]
+        for status in (200, 429, 429, 429):
+            assert (await node.client.post(path_of(one, "/a2a/message:send"), json=now)).status_code == status
+        for inbox, status in zip(others, (200, 200, 429), strict=True):
+            assert (await node.client.post(path_of(inbox, "/a2a/message:send"), json=now)).status_code == status
 
 
 async def test_what_is_refused_for_what_it_says_is_counted(node: NodeUnderTest) -> None:

@@ -231,15 +231,25 @@ async def test_a_signature_beside_a_token_renews_once_as_well(node: NodeUnderTes
 
 async def test_who_shows_nothing_gets_401_and_who_shows_the_wrong_thing_403(node: NodeUnderTest) -> None:
     inbox, other = await opened(node), await opened(node)
-    none = await node.client.get(path_of(inbox, "/messages"))
-    assert code(none) == (401, "inbox.proof")
-    assert none.headers["www-authenticate"] == "Bearer"
-    for token in ("", "nonsense", other["inbox_token"], inbox["inbox_token"][:-1]):
+    for shown in ({}, {"authorization": "Bearer"}, {"authorization": "Basic Zm9vOmJhcg=="}):
+        none = await node.client.get(path_of(inbox, "/messages"), headers=shown)
+        assert code(none) == (401, "inbox.proof"), shown
+        assert none.headers["www-authenticate"] == "Bearer"
+    for token in ("nonsense", other["inbox_token"], inbox["inbox_token"][:-1]):
         wrong = await node.client.get(path_of(inbox, "/messages"), headers=bearer(token))
         assert code(wrong) == (403, "inbox.token"), token
     by_key = await send_signed(node, signed("GET", path_of(inbox, "/messages"), key=OTHER_KEY))
     assert code(by_key) == (403, "inbox.token")
     assert code(await node.client.post(INBOXES, headers=bearer("nonsense"))) == (403, "inbox.token")
+
+
+async def test_an_empty_token_renews_nothing_and_opens_nothing(node: NodeUnderTest) -> None:
+    empty = {"authorization": "Bearer"}
+    refused = await node.client.post(INBOXES, headers=empty)
+    assert code(refused) == (401, "inbox.proof")
+    assert refused.headers["www-authenticate"] == "Bearer"
+    by_key = signed("POST", INBOXES).with_header("authorization", "Bearer")
+    assert (await send_signed(node, by_key)).status_code == 201  # what the signature proves is enough
 
 
 @pytest.mark.parametrize("address", [UNKNOWN_ADDRESS, "B" * 43, "short", "A" * 26 + "!", "\u00e4" * 27, "%FF"])

@@ -188,7 +188,13 @@ async def test_at_an_unknown_path_a_browser_is_shown_a_page(node: NodeUnderTest,
 
 @pytest.mark.parametrize(
     ("method", "path", "headers"),
-    [("GET", "/nothing", {}), ("GET", "/api/v1/nothing", BROWSER), ("POST", "/nothing", BROWSER)],
+    [
+        ("GET", "/nothing", {}),
+        ("GET", "/nothing", {"accept": "text/html;q=0, */*"}),
+        ("GET", "/nothing", {"accept": "text/html;q=0.1, application/json"}),
+        ("GET", "/api/v1/nothing", BROWSER),
+        ("POST", "/nothing", BROWSER),
+    ],
 )
 async def test_a_path_that_is_unknown_to_programs_stays_json(
     node: NodeUnderTest, method: str, path: str, headers: dict[str, str]

@@ -37,6 +37,24 @@ async def test_each_form_is_revalidated_by_its_own_etag(node: NodeUnderTest) -> 
     assert (await fetched(node, "/llms.txt", if_none_match=f'"another", W/{plain}')).status_code == 304
 
 
+@pytest.mark.parametrize("path", ["/llms.txt", "/", "/.well-known/agent-card.json"])
+async def test_whoever_wants_another_content_gets_none(node: NodeUnderTest, path: str) -> None:
+    tag = (await fetched(node, path)).headers["etag"]
+    for named in ('"another"', f"W/{tag}"):  # If-Match compares strongly (RFC 9110 §13.1.1)
+        refused = await fetched(node, path, if_match=named)
+        assert (refused.status_code, refused.headers["x-error-code"]) == (412, "content.other"), path
+    for named in (tag, f'"another", {tag}', f"W/{tag}, {tag}", "*"):
+        assert (await fetched(node, path, if_match=named)).status_code == 200, path
+    assert (await fetched(node, path, if_match='"another"', if_none_match=tag)).status_code == 412
+
+
+async def test_tags_may_be_in_several_headers(node: NodeUnderTest) -> None:
+    tag = (await fetched(node, "/llms.txt")).headers["etag"]
+    for name, status in (("if-none-match", 304), ("if-match", 200)):
+        got = await node.client.get("/llms.txt", headers=[("accept-encoding", "identity"), (name, '"a"'), (name, tag)])
+        assert got.status_code == status
+
+
 @pytest.mark.parametrize(
     ("accepted", "taken"),
     [

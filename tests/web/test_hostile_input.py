@@ -234,6 +234,19 @@ async def test_a_bad_query_is_refused(node: NodeUnderTest, query: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "asked",
+    [
+        *("board/x?since_seq=1e1", "board/x?limit=20.0", "sessions/x/messages?since_seq=1.0", "artifacts/x?wait=inf"),
+        *("events?topic=board&limit=1.0", "tasks?status=offered&since=1e1", "tasks/x/callbacks?since=1.0"),
+    ],
+)
+async def test_a_number_in_a_query_is_written_in_one_way(node: NodeUnderTest, asked: str) -> None:
+    """An integer with a description could be `1e1`, one without could not."""
+    response = await node.client.get(f"/api/v1/{asked}")
+    assert (response.status_code, response.headers["x-error-code"]) == (422, "request.invalid")
+
+
+@pytest.mark.parametrize(
     "path", ["/api/v1/board/%00", "/api/v1/board/..%2f..%2fetc", "/api/v1/board/%F0%9F", "/api/v1/tasks/a:b"]
 )
 async def test_a_strange_path_is_not_found(node: NodeUnderTest, path: str) -> None:

@@ -178,6 +178,32 @@ async def test_a_request_that_is_refunded_leaves_its_place(desk: Desk) -> None:
     assert await desk.counted() == 0
 
 
+async def test_a_request_that_is_over_another_limit_counts_in_neither(desk: Desk) -> None:
+    line = desk.permit("line", SESSION)
+    for _ in range(COUNT):
+        with pytest.raises(Refused, match=r"limit\.exceeded"):
+            async with desk.permit() as permit:
+                await permit.count()
+                line.settle(Taken(False, 0, 59.1))
+    assert await desk.counted() == 0
+    assert desk.headers[b"ratelimit"].startswith(b'"board";r=%d;' % COUNT)
+
+
+@pytest.mark.parametrize("failure", [*REFUSALS, StoreUnavailable("it was not sent"), OutcomeUnknown("no answer came")])
+async def test_only_what_may_be_kept_is_charged(desk: Desk, failure: Exception) -> None:
+    desk.capacity.allowance = 10_000  # bytes, of which a thread takes more than half
+    with pytest.raises(type(failure)):
+        async with desk.permit() as permit:
+            await permit.charge("thread", 100)
+            raise failure
+    async with desk.permit() as permit:
+        if isinstance(failure, OutcomeUnknown):
+            with pytest.raises(Refused, match=r"quota\.bytes"):
+                await permit.charge("thread", 100)
+        else:
+            await permit.charge("thread", 100)
+
+
 @pytest.mark.parametrize("refusal", [Refused("session.gone"), *REFUSALS])
 async def test_of_an_entity_that_does_not_exist_redis_keeps_nothing(desk: Desk, refusal: Exception) -> None:
     with pytest.raises(type(refusal)):

@@ -14,7 +14,7 @@ from node.common.refusal import Refused
 from node.config import Limit, Limits
 from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm
-from node.share.site import SITE_SHARE
+from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
 from node.store.limits import LimitStore, Use
 from node.web import places
@@ -197,6 +197,28 @@ async def test_a_process_that_ends_tells_what_it_has_counted(counts: Counts) -> 
     running.cancel()
     await asyncio.wait([running])
     assert await counts.told() == COSTS["line"].of(100)
+
+
+@pytest.mark.parametrize("client", [CLIENT, "2001:db8:1:2::/64"])
+@pytest.mark.parametrize("is_reported", [False, True])
+async def test_what_is_given_back_is_counted_no_longer(counts: Counts, client: str, is_reported: bool) -> None:
+    one, _ = counts.processes
+    used = [await one.add(client, "line", size) for size in (100, TOTAL - 1000)]
+    if is_reported:
+        await one.settle()
+    one.give_back(client, used[1])
+    assert await one.add(client, "line", TOTAL - 1000) == used[1]
+    await one.settle()
+    for name in (client, site_of(client)):
+        assert await counts.told(name) == sum(used)
+    assert one.noted == {client: sum(used)}
+
+
+async def test_who_was_only_refused_is_not_reported(counts: Counts) -> None:
+    one, _ = counts.processes
+    one.give_back(CLIENT, await one.add(CLIENT, "line", 100))
+    await one.settle()
+    assert one.noted == {}
 
 
 async def test_a_process_keeps_no_more_than_a_block_to_itself(counts: Counts) -> None:

@@ -90,6 +90,7 @@ class InboxCalls:
 
     async def _sent(self, request: Request, content: bytes) -> tuple[ReceivedMessage, InboxTask]:
         address = request.params["address"]
+        self._limiter.precheck(request, "inbox_sender", address)
         async with self._limiter.permit(request, "inbox_send") as permit:
             received = await message_of(request, content)
             await permit.count()

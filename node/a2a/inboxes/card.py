@@ -11,7 +11,7 @@ from node.a2a.card import CACHE
 from node.a2a.errors import inbox_fault
 from node.inbox.model import InboxCard
 from node.inbox.service import Inboxes
-from node.web.document import names_tag
+from node.web.document import is_had
 from node.web.http import JSON_TYPE, Request, Response
 from node.web.route import Operation, Route, routes_of
 
@@ -39,7 +39,7 @@ class InboxCardApi:
         etag = f'"{sha256(body).hexdigest()[:32]}"'
         modified = formatdate(changed // 1000, usegmt=True).encode()
         headers = (CACHE, (b"etag", etag.encode()), (b"last-modified", modified))
-        if names_tag(request.header(b"if-none-match"), etag):
+        if is_had(request.scope["headers"], etag):
             return Response(304, b"", headers)
         return Response(200, body, (JSON_TYPE, *headers))
 

@@ -22,7 +22,7 @@ from node.artifacts.blobs.interface import CHUNK_BYTES, Grant
 from node.artifacts.blobs.upload import PartialUpload
 from node.common.refusal import Refused
 from node.share.turns import Turns
-from node.web.document import names_tag
+from node.web.document import is_had
 from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
 from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
 
@@ -47,7 +47,7 @@ _METHODS = {UploadGrant: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
 _UNTYPED = ([""], ["application/octet-stream"])
 """Content types that say no more than "bytes" (RFC 9110 §8.3), which many clients send when they are told none."""
 
-_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.IGNORECASE | re.ASCII)
 
 # A page of any origin may use a capability URL: whoever has it may use it, and no cookie goes along.
 _ALWAYS: tuple[Header, ...] = (
@@ -60,7 +60,7 @@ _ALWAYS: tuple[Header, ...] = (
 )
 _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-allow-methods", b"GET, HEAD, PUT"),
-    (b"access-control-allow-headers", b"Content-Type, Range, If-Range, If-None-Match"),
+    (b"access-control-allow-headers", b"Content-Type, Range, If-Range, If-Match, If-None-Match"),
     (b"access-control-max-age", b"7200"),
 )
 
@@ -141,19 +141,19 @@ class DiskApp:
 
     async def _get(self, scope: Scope, receive: Receive, send: Send, capability: DownloadGrant) -> None:
         grant, tag = capability.grant, etag(capability.grant)
-        asked = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        asked = {name: value.decode("latin-1") for name, value in reversed(scope["headers"])}  # the first of a name
         headers: list[Header] = [
             *_ALWAYS,
             (b"accept-ranges", b"bytes"),
             (b"cache-control", b"private, max-age=%d" % self._store.signer.seconds_left(capability)),
         ]
-        if names_tag(asked.get(b"if-none-match"), tag):
-            return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
         try:
             file = await self._in_turn(scope, self._store.open, grant.id)
         except FileNotFoundError:
             raise Refused("blob.missing") from None
         with file:
+            if is_had(scope["headers"], tag):
+                return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
             size = os.fstat(file.fileno()).st_size
             is_head = scope["method"] == "HEAD"  # for which ranges are not defined (RFC 9110 §14.2)
             span = _span(asked.get(b"range"), size) if not is_head and asked.get(b"if-range", tag) == tag else None
@@ -193,7 +193,7 @@ class DiskApp:
 
 def _check_headers(headers: Sequence[Header], grant: Grant) -> None:
     """Refuse headers that do not fit the grant, before any byte of the body is read (DESIGN 8)."""
-    sent = dict(headers)
+    sent = dict(reversed(headers))  # the first of a name
     if sent.get(b"content-encoding", b"").lower() not in PLAIN:
         raise Refused("body.encoded")
     length = sent.get(b"content-length")
@@ -218,9 +218,9 @@ def _span(asked: str | None, size: int) -> tuple[int, int] | None:
     beyond the content is returned as it is: the caller refuses it.
     """
     found = _RANGE.fullmatch(asked.replace(" ", "")) if asked else None
-    if found is None or found[0] == "bytes=-":
+    first, last = found.groups() if found else ("", "")
+    if not first and not last:
         return None
-    first, last = found[1], found[2]
     if not first:
         return (max(0, size - int(last)), size) if int(last) else (size, size)
     if last and int(last) < int(first):

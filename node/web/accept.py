@@ -1,0 +1,46 @@
+"""What a client wants to be answered in: Accept and Accept-Encoding (RFC 9110 §12.5)."""
+
+import re
+from collections.abc import Mapping
+
+from node.web.http import LONGEST_ACCEPT
+
+_WEIGHT = re.compile(r"(?:^|;)\s*q ?= ?([01](?:\.\d*)?)\s*(?:;|\Z)")
+"""Among the parameters of a name."""
+
+
+def weights(header: str | None) -> dict[str, float]:
+    """How much a client wants each of what such a header names, 0 (not at all) to 1, in its order (RFC 9110 §12.4.2).
+
+    Other parameters are ignored; of a name that comes twice the higher weight counts. Of a longer header the first
+    LONGEST_ACCEPT characters are read.
+    """
+    found: dict[str, float] = {}
+    for part in (header or "")[:LONGEST_ACCEPT].lower().split(","):
+        name, semicolon, parameters = part.partition(";")
+        if name := name.strip():
+            given = _WEIGHT.search(parameters) if semicolon else None
+            found[name] = max(min(float(given[1]), 1.0) if given else 1.0, found.get(name, 0.0))
+    return found
+
+
+def weight_of(media_type: str, wanted: Mapping[str, float]) -> float:
+    """That of the most specific range that covers the media type; 0 if none does (RFC 9110 §12.5.1)."""
+    ranges = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
+    return next((wanted[each] for each in ranges if each in wanted), 0.0)
+
+
+def preferred(accept: str | None, *offered: str) -> str:
+    """The media type among `offered` that an Accept header prefers.
+
+    Of equal ones it is the one that the header names first, else the one that is offered first; that is also the answer
+    to a client that wants none of them.
+    """
+    wanted = weights(accept)
+    named = list(wanted)
+
+    def rank(media_type: str) -> tuple[float, int]:
+        return weight_of(media_type, wanted), -(named.index(media_type) if media_type in wanted else len(named))
+
+    best = max(offered, key=rank)
+    return best if weight_of(best, wanted) else offered[0]

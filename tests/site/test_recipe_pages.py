@@ -1,0 +1,21 @@
+"""Recipes as pages, and as the Markdown that these are made from."""
+
+import pytest
+
+from tests.support.node_under_test import NodeUnderTest
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        ("*/*", "text/html"),
+        ("text/html,application/xhtml+xml,*/*;q=0.8", "text/html"),
+        ("text/markdown", "text/markdown"),
+        ("text/markdown, text/html;q=0.9, */*;q=0.1", "text/markdown"),
+        ("text/markdown;q=0.1, text/html", "text/html"),
+        ("text/markdown;q=0, */*", "text/html"),
+    ],
+)
+async def test_a_recipe_has_the_form_that_is_wanted_most(node: NodeUnderTest, accept: str, kind: str) -> None:
+    answer = await node.client.get("/recipes/worker", headers={"accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
