@@ -100,7 +100,7 @@ class Limiter:
         """
         return Permit(self, request, kind, scope, settled=not refusals, work=work)
 
-    async def take(self, request: Request, kind: str, scope: str = "") -> Taken | None:
+    async def count(self, request: Request, kind: str, scope: str = "") -> Taken | None:
         """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
         if not limit.count or (scope and not ids.is_id(scope)):
@@ -128,7 +128,7 @@ class Limiter:
         self._capacity.admit(kind)
         return self.usage.add(request.client, kind, size)
 
-    async def take_quota(self, request: Request, kind: str, milliseconds: int, label: str = "") -> Quota | None:
+    async def hold(self, request: Request, kind: str, milliseconds: int, label: str = "") -> Quota | None:
         """Count the request, and for `milliseconds` the thing that it creates; None if the limit is switched off.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
@@ -255,14 +255,14 @@ class Permit:
             return
         await self.release()
         if not self._is_settled and isinstance(error, Refused | Invalid):
-            await self._limiter.take(self._request, self._kind, self._scope)
+            await self._limiter.count(self._request, self._kind, self._scope)
 
     async def count(self) -> None:
         """Count the request. Raises Refused `limit.work`, `limit.exceeded`, StoreUnavailable."""
         self._is_settled = True
         if self._work:
             await self._work.admit(self._request)
-        self._taken = await self._limiter.take(self._request, self._kind, self._scope)
+        self._taken = await self._limiter.count(self._request, self._kind, self._scope)
 
     async def refund(self) -> None:
         """Stop counting a request that `count` has counted. If Redis cannot be reached, it counts."""
@@ -286,11 +286,11 @@ class Permit:
         self._is_settled = True
         self._repeats = repeats
         try:
-            self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds, label)
+            self._quota = await self._limiter.hold(self._request, self._kind, milliseconds, label)
         except Refused as refused:
             if not await self._needs_no_room(refused):
                 raise
-            await self._limiter.take(self._request, self._kind)
+            await self._limiter.count(self._request, self._kind)
         return self._quota.name if self._quota else ""
 
     async def charge(self, kind: Kind, size: int, repeats: IdempotencyKey | None = None) -> None:
