@@ -6,7 +6,6 @@ Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-he
 """
 
 import math
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
@@ -25,11 +24,9 @@ from node.store.idempotency import IdempotencyKey
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
+from node.web.refused_until import RefusedUntil
 from node.web.usage import Usage
 from node.web.work import WorkLimit
-
-MAX_REFUSED_CLIENTS = 10_000
-"""Clients that a process remembers as over a limit; when there are more, it forgets all and asks Redis again."""
 
 COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
 """Kinds that exist until they are ended or expire. Their places are also counted for all clients together, so that the
@@ -76,8 +73,8 @@ class Limiter:
         self._states = {name: b'"%b";r=%%d;t=%%d' % name.encode() for name in Limits.__struct_fields__}
         """Templates of RateLimit's value, by class."""
         self._store = store
-        self._refused_until: dict[tuple[str, str], float] = {}
-        """When a client may come again (monotonic seconds), by limit (its class and scope) and client."""
+        self._refused_until = RefusedUntil[tuple[str, str]]()
+        """By limit (its class and scope) and client."""
         self.change(limits)
 
     def change(self, limits: Limits) -> None:
@@ -156,15 +153,9 @@ class Limiter:
         """Refuse a client that this process knows to be over the limit. Raises Refused `limit.exceeded`."""
         if not self._refused_until:
             return
-        key = (kind + scope, request.client)
-        until = self._refused_until.get(key)
-        if until is None:
-            return
-        wait = until - time.monotonic()
-        if wait > 0:
+        if wait := self._refused_until.wait((kind + scope, request.client)):
             request.notes += self._headers(kind, 0, wait)
             raise self._exceeded(kind, wait)
-        del self._refused_until[key]
 
     def settle(self, request: Request, kind: str, taken: Taken, scope: str = "") -> None:
         """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit."""
@@ -174,9 +165,7 @@ class Limiter:
         if taken.allowed:
             counters.TAKEN[kind] += 1
             return
-        if len(self._refused_until) >= MAX_REFUSED_CLIENTS:
-            self._refused_until.clear()
-        self._refused_until[(kind + scope, request.client)] = time.monotonic() + taken.reset
+        self._refused_until.remember((kind + scope, request.client), taken.reset)
         raise self._exceeded(kind, taken.reset)
 
     def _headers(self, kind: str, remaining: int, reset: float) -> tuple[Header, Header]:
