@@ -11,7 +11,7 @@ from node.mcp.server import McpServer, RpcReply
 from node.mcp.transport import PREFLIGHT, TransportError, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
 from node.web.http import JSON_TYPE, LONGEST_ACCEPT, Header, Request, Response
-from node.web.origin import Origins
+from node.web.origin import OriginPolicy
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.streams import EVENT_STREAM
 
@@ -27,7 +27,7 @@ _NOT_ACCEPTED = re.compile(r"q=0(\.0*)?")
 class McpApi:
     """MCP over plain HTTP."""
 
-    def __init__(self, server: McpServer, origins: Origins) -> None:
+    def __init__(self, server: McpServer, origins: OriginPolicy) -> None:
         self._server = server
         self._origins = origins
 

@@ -64,7 +64,7 @@ from node.web.front import Front
 from node.web.handling import handle
 from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
 from node.web.limits import Limiter, PermitOf, Quotas
-from node.web.origin import CORS_OPEN, VARY, Origins
+from node.web.origin import CORS_OPEN, VARY, OriginPolicy
 from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import Router
@@ -131,7 +131,7 @@ class WebNode:
         self._current = CurrentSettings(settings)
         refuses_key = self._blocked.refuses_key
         operations = operations_of(self._current, self._services, self._limiter, health, search, refuses_key)
-        self.origins = Origins(settings)
+        self.origins = OriginPolicy(settings)
         self.throughput = Throughput(settings.client_throughput)
         # MCP's tools call these operations. The documents describe them and MCP's own routes.
         self._mcp = McpRoutes(
