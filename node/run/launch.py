@@ -30,8 +30,8 @@ from node.config.sources import CONFIG, config_path
 from node.observe import log
 from node.observe.metrics.snapshots import drain
 from node.run import keychain, listener
-from node.run.belonging import LateCheck, belongs, belongs_when_there
 from node.run.metrics import reporting
+from node.run.redis_check import LateCheck, check_redis, check_redis_when_there
 from node.run.reload import Reloading, Terminal, hold_back
 from node.store.address import locate
 
@@ -75,7 +75,7 @@ def web(settings: Settings, app: str = APP) -> None:
     ConfigError.
     """
     settings = _prepare_role(settings)
-    known = asyncio.run(belongs(settings))
+    known = asyncio.run(check_redis(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
     # Every process forked from here on blocks the signals until it can handle them. Those sent to this process are
     # taken by a thread (`_heed_signals`).
@@ -104,7 +104,7 @@ def web(settings: Settings, app: str = APP) -> None:
         if not known:
             late.start()
         server.serve(target_loader=partial(_load, app, current, os.getpid()), wrap_loader=False)
-        late.judge()
+        late.raise_error()
 
 
 def worker(settings: Settings, main: str = WORKER) -> None:
@@ -114,7 +114,7 @@ def worker(settings: Settings, main: str = WORKER) -> None:
     """
     settings = _prepare_role(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be heeded
-    known = asyncio.run(belongs(settings))
+    known = asyncio.run(check_redis(settings))
     process.give_way()
     with reporting(settings, "worker") as folder:
         settings = msgspec.structs.replace(settings, metrics_dir=folder)
@@ -247,7 +247,7 @@ async def _run_until_signal(main: WorkerMain, settings: Settings, *, known: bool
     for signum in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    looking = None if known else asyncio.create_task(belongs_when_there(settings))
+    looking = None if known else asyncio.create_task(check_redis_when_there(settings))
     if looking:
         looking.add_done_callback(lambda done: stop.set() if not done.cancelled() and done.exception() else None)
     await main(settings, stop)
