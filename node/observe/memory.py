@@ -32,7 +32,8 @@ HYSTERESIS = 0.05
 """How far behind its threshold a value must be before an alarm ends: a share of the memory, or of the disk reserve."""
 
 STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
-"""Where each stage begins, on the way from RELAY_MEMORY_ALARM (0) to full memory (1)."""
+"""Where each stage begins, on the way from RELAY_MEMORY_ALARM (0) to full memory (1), or from RELAY_DISK_RESERVE to a
+full disk."""
 
 MIN_CLIENT_BYTES = 4 * 1024 * 1024
 """Bytes that the node keeps for one client in a day, however little is free: a few bodies of the largest size."""

@@ -32,7 +32,7 @@ from node.observe.metrics.snapshots import drain
 from node.run import keychain, listener
 from node.run.metrics import reporting
 from node.run.redis_check import LateCheck, check_redis, check_redis_when_there
-from node.run.reload import Reloading, Terminal, hold_back
+from node.run.reload import Reloading, Terminal, block_hangup
 from node.store.address import locate
 
 HEADER_TIMEOUT_MS = 5000
@@ -80,7 +80,7 @@ def web(settings: Settings, app: str = APP) -> None:
     # Every process forked from here on blocks the signals until it can handle them. Those sent to this process are
     # taken by a thread (`_heed_signals`).
     signal.pthread_sigmask(signal.SIG_BLOCK, WEB_SIGNALS)
-    hold_back()
+    block_hangup()
     for signum in (DRAIN, RELEASE_WAITERS):  # each would end this process, which has no handler
         signal.signal(signum, signal.SIG_IGN)
     server = listener.Server(

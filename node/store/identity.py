@@ -26,7 +26,7 @@ OLDEST = 1
 """Number of the oldest schema that this version can work on. Version 1.0.0 wrote no number; its schema is 1."""
 
 LOOK_SECONDS = 0.25
-"""Between two tries to reach a Redis that is not there yet."""
+"""Time between two tries to reach a Redis that is not there yet."""
 
 
 @step
