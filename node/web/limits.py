@@ -64,12 +64,10 @@ class Quotas(msgspec.Struct, frozen=True):
 class Limiter:
     """All limits of one process."""
 
-    def __init__(
-        self, limits: Limits, store: LimitStore, quotas: Quotas | None = None, capacity: Capacity | None = None
-    ) -> None:
-        self._quotas = quotas or Quotas()
-        self._capacity = capacity or Capacity()
-        self.usage = Usage(store, self._capacity)
+    def __init__(self, limits: Limits, store: LimitStore, quotas: Quotas, capacity: Capacity) -> None:
+        self._quotas = quotas
+        self._capacity = capacity
+        self.usage = Usage(store, capacity)
         self._states = {name: b'"%b";r=%%d;t=%%d' % name.encode() for name in Limits.__struct_fields__}
         """Templates of RateLimit's value, by class."""
         self._store = store
@@ -215,7 +213,7 @@ class Permit:
     )
 
     def __init__(
-        self, limiter: Limiter, request: Request, kind: str, scope: str, *, settled: bool, work: WorkLimit | None = None
+        self, limiter: Limiter, request: Request, kind: str, scope: str, *, settled: bool, work: WorkLimit | None
     ) -> None:
         self.client = request.client
         self.limit: Limit = limiter.of(kind)
