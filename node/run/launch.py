@@ -26,7 +26,7 @@ from granian.log import LogLevels
 from node.common import control_group, process
 from node.common.signals import DRAIN, DRAINING, RELEASE_WAITERS
 from node.config import ConfigError, Settings
-from node.config.sources import CONFIG, config_path
+from node.config.sources import CONFIG, ENVIRONMENT, config_path
 from node.observe import log
 from node.observe.metrics.snapshots import drain
 from node.run import keychain, listener
@@ -151,7 +151,7 @@ def _summary(settings: Settings) -> dict[str, object]:
         "trusted_proxies": str(settings.trusted_proxies),
         # 0 is left out: under the supervisor, which has the port, it would say that there is none.
         **({"admin_port": settings.admin_port} if settings.admin_port else {}),
-        "config": os.environ.get(CONFIG) or str(config_path(os.environ, settings.data_dir) or "environment"),
+        "config": os.environ.get(CONFIG) or str(config_path(os.environ, settings.data_dir) or ENVIRONMENT),
     }
 
 
