@@ -86,7 +86,7 @@ class MemoryAlarm:
         self._disk_reserve = settings.disk_reserve
         self._capacity = capacity
         self._logs = logs
-        self._told = False
+        self._has_warned = False
         self._looks = 0
         self._full: dict[Kind, str] = {}
 
@@ -96,12 +96,12 @@ class MemoryAlarm:
         while not stop.is_set():
             try:
                 await self.look()
-                self._told = False
+                self._has_warned = False
             except StoreUnavailable:  # until Redis answers again, the last decision holds
                 pass
             except CommandFailed as failed:
-                if self._logs and not self._told:
-                    self._told = True
+                if self._logs and not self._has_warned:
+                    self._has_warned = True
                     log.warning("memory is not watched: redis refuses to tell it", reason=str(failed))
             await sleep_unless_stopped(stop, LOOK_SECONDS)
 

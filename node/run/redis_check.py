@@ -15,7 +15,7 @@ import structlog
 from node.config import ConfigError, Settings
 from node.store import Store, StoreUnavailable, connect
 from node.store.address import locate
-from node.store.identity import identify, identify_when_there, look
+from node.store.identity import compare, identify, identify_when_there
 from node.store.link import NotReady, consult
 
 log = structlog.stdlib.get_logger("node.run.redis_check")
@@ -59,7 +59,7 @@ async def schema_in_redis(settings: Settings) -> str:
     """
     store = await _connect(settings)
     try:
-        schema = await look(store, settings.secret)
+        schema = await compare(store, settings.secret)
         await _refuse_unfinished_restore(store)
     finally:
         await store.close()

@@ -85,7 +85,7 @@ async def forget_secret(store: Store) -> None:
     await store.command("HDEL", keys.IDENTITY, "secret")
 
 
-async def look(store: Store, secret: str) -> str:
+async def compare(store: Store, secret: str) -> str:
     """Compare without writing anything; the number of the schema, empty if the Redis holds no node's data yet.
 
     Raises ConfigError, StoreUnavailable.

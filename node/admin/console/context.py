@@ -24,7 +24,7 @@ from node.run.keychain import known_secret
 from node.run.redis_check import diagnose
 from node.store import CommandFailed, Store, StoreUnavailable
 from node.store.errors import OutOfMemory
-from node.store.identity import look
+from node.store.identity import compare
 from node.web.errors import sentence
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
         # While part of a cluster is out of reach, commands can still work on the rest.
         if not await stores.main.ready() and not stores.main.connected:
             raise StoreUnavailable(await diagnose(settings.redis_url, settings.store_timeout, "no connection"))
-        await look(stores.main, secret)
+        await compare(stores.main, secret)
         services = Services(settings, stores)
         try:
             yield CommandContext(settings, stores.main, services, who)
