@@ -4,22 +4,22 @@ import time
 from typing import TypeVar
 
 MAX_REFUSED_CLIENTS = 10_000
-"""Clients that are remembered for one kind of limit; when there are more, all are forgotten and Redis is asked."""
+"""Clients that are remembered; when there are more, all are forgotten and Redis is asked again."""
 
 K = TypeVar("K")
 
 
 class RefusedUntil(dict[K, float]):
-    """When each of them may come again, in monotonic seconds."""
+    """Until when each of them is refused, in monotonic seconds."""
 
     def remember(self, key: K, seconds: float) -> None:
-        """Refuse for so many seconds from now on."""
+        """Refuse for `seconds` from now on."""
         if len(self) >= MAX_REFUSED_CLIENTS:
             self.clear()
         self[key] = time.monotonic() + seconds
 
     def wait(self, key: K) -> float:
-        """Seconds for which to refuse still; 0 for none."""
+        """Seconds until it may come again; 0 if it may now."""
         until = self.get(key)
         if until is None:
             return 0.0
