@@ -99,8 +99,10 @@ def room_figures(store: Store) -> list[Figures]:
         ]
 
     async def of_search() -> list[Reading]:
-        lengths = await asyncio.gather(*(queue.lengths() for queue in queues))
-        by_meaning = await store.command("EXISTS", BOARD_KEYS.workers("vectors"))
+        lengths, by_meaning = await asyncio.gather(
+            asyncio.gather(*(queue.lengths() for queue in queues)),
+            store.command("EXISTS", BOARD_KEYS.workers("vectors")),
+        )
         return [
             Reading("relay_search_queue", ("pending",), sum(pending for pending, _ in lengths)),
             Reading("relay_search_queue", ("backlog",), sum(backlog for _, backlog in lengths)),
