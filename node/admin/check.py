@@ -27,9 +27,9 @@ from node.embedding.exported import is_export
 from node.observe.disk import disks
 from node.observe.memory import RedisMemory
 from node.run import keychain
-from node.run.belonging import schema_of, trouble
 from node.run.blobs import blob_directory, try_blobs
 from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
+from node.run.redis_check import diagnose, schema_in_redis
 from node.run.validation import existing, is_writable
 from node.store import StoreUnavailable
 from node.store.address import locate
@@ -105,9 +105,9 @@ def store(settings: Settings) -> Iterator[Finding]:
 def whose(settings: Settings) -> Finding:
     """Whether the data in the Redis is this node's. Raises ConfigError."""
     try:
-        schema = asyncio.run(schema_of(settings))
+        schema = asyncio.run(schema_in_redis(settings))
     except StoreUnavailable as unavailable:
-        reason = asyncio.run(trouble(settings.redis_url, CALL_TIMEOUT, str(unavailable)))
+        reason = asyncio.run(diagnose(settings.redis_url, CALL_TIMEOUT, str(unavailable)))
         return Finding("missing", "data", f"not known: {reason}")
     if not schema:
         return Finding("ok", "data", "no node has written its mark there yet")

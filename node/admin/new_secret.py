@@ -11,9 +11,9 @@ from contextlib import ExitStack
 
 from node.admin.commands import Commands
 from node.config import ConfigError, Settings
-from node.run.belonging import trouble
 from node.run.embedded_redis import Embedded
 from node.run.keychain import SECRET
+from node.run.redis_check import diagnose
 from node.store import StoreUnavailable, connect
 from node.store.identity import forget_secret
 
@@ -36,7 +36,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
         try:
             asyncio.run(_forget(settings, url))
         except StoreUnavailable as unavailable:
-            reason = asyncio.run(trouble(url, settings.store_timeout, str(unavailable)))
+            reason = asyncio.run(diagnose(url, settings.store_timeout, str(unavailable)))
             raise ConfigError(f"Redis is out of reach: {reason}") from unavailable
     # Only now: if this is interrupted before, the node finds its old secret on disk, none in Redis, and goes on.
     (settings.data_dir / SECRET).unlink(missing_ok=True)

@@ -22,9 +22,9 @@ from node.admin.remote_backup import fetched
 from node.admin.transfer import fill
 from node.common.disk_sync import sync, sync_all
 from node.config import ConfigError, Settings
-from node.run.belonging import trouble
 from node.run.blobs import blob_directory
 from node.run.embedded_redis import running
+from node.run.redis_check import diagnose
 from node.store import StoreUnavailable
 
 LOG = "appendonlydir"
@@ -128,7 +128,7 @@ def _fill(settings: Settings, copies: Sequence[Path]) -> None:
             try:
                 asyncio.run(fill(settings, Path(folder), is_first=number == 1, is_last=number == len(copies)))
             except StoreUnavailable as unavailable:
-                reason = asyncio.run(trouble(settings.redis_url, settings.store_timeout, str(unavailable)))
+                reason = asyncio.run(diagnose(settings.redis_url, settings.store_timeout, str(unavailable)))
                 raise BackupError(f"Redis is out of reach: {reason}") from unavailable
 
 

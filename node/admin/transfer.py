@@ -10,8 +10,8 @@ from typing import cast
 
 from node.admin.backup import BackupError
 from node.config import Settings
-from node.run.belonging import RESTORING
 from node.run.embedded_redis import Embedded, EmbeddedError
+from node.run.redis_check import RESTORING
 from node.store import CommandFailed, Store, connect
 from node.store.errors import OutOfMemory
 

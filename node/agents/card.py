@@ -82,7 +82,7 @@ def readable_card(card: ListedCard) -> ListedCard:
     require_name("card", card.name)
     description = readable(card.description)
     require_text("card", f"{card.name}{description}" if card.name.strip() and description.strip() else "")
-    require_english(card=f"{card.name}\n{description}")
+    require_english("card", f"{card.name}\n{description}")
     skills = [_readable_skill(skill) for skill in card.skills]
     texts = [card.name, description]
     for skill in skills:
@@ -98,9 +98,9 @@ def _readable_skill(skill: AgentSkill) -> AgentSkill:
         require_line("card", tag)
     kept = AgentSkill(skill.name, readable(skill.description), skill.tags, [readable(each) for each in skill.examples])
     require_text("card", kept.description if kept.name.strip() else "")
-    require_english(card=f"{kept.name}\n{kept.description}")
+    require_english("card", f"{kept.name}\n{kept.description}")
     for example in kept.examples:
-        require_english(card=example)
+        require_english("card", example)
     return kept
 
 

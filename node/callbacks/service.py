@@ -92,27 +92,23 @@ class Callbacks:
             return None
         message_id = f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
         name, kind, after = entity, event.kind, None
-        if kind == "reply.posted":
-            kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
-            seq = int(event.fields["seq"])
-            after, api_url = seq - 1, f"{self._base}/api/v1/board/threads/{entity}"  # `Entities` adds `since_seq`
-            data = {"thread_id": entity, "seq": seq, "url": f"{self._base}/board/{entity}", "api_url": api_url}
-        elif kind == "session.line":
-            url = f"{self._base}/api/v1/sessions/{entity}/messages"
-            data = {"session_id": entity, "seq": int(event.fields["seq"]), "url": url}
-        elif kind == "inbox.message":
-            url = f"{self._base}/api/v1/inboxes/{entity}/messages"
-            data = {"address": entity, "id": event.fields["message"], "seq": int(event.fields["seq"]), "url": url}
-        elif CALLBACKS.get(kind) is TaskCallback:
-            name = message_id  # each step of a contract is told by a message of its own, so without a pause
-            data = {
-                "task_id": entity,
-                "status": event.fields.get("status", ""),
-                "attempt": int(event.fields.get("attempt") or 0),
-                "url": f"{self._base}/api/v1/tasks/{entity}",
-            }
-        else:
-            return None
+        api, seq = f"{self._base}/api/v1", int(event.fields.get("seq") or 0)
+        match kind:
+            case "reply.posted":
+                kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
+                after, api_url = seq - 1, f"{api}/board/threads/{entity}"  # `Entities` adds `since_seq`
+                data = {"thread_id": entity, "seq": seq, "url": f"{self._base}/board/{entity}", "api_url": api_url}
+            case "session.line":
+                data = {"session_id": entity, "seq": seq, "url": f"{api}/sessions/{entity}/messages"}
+            case "inbox.message":
+                url = f"{api}/inboxes/{entity}/messages"
+                data = {"address": entity, "id": event.fields["message"], "seq": seq, "url": url}
+            case _ if CALLBACKS.get(kind) is TaskCallback:
+                name = message_id  # each step of a contract is told by a message of its own, so without a pause
+                status, attempt = event.fields.get("status", ""), int(event.fields.get("attempt") or 0)
+                data = {"task_id": entity, "status": status, "attempt": attempt, "url": f"{api}/tasks/{entity}"}
+            case _:
+                return None
         return Message(name, message_id, callback_url, kind, event.at, data, after)
 
 

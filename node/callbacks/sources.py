@@ -12,7 +12,7 @@ from node.callbacks.envelope import Envelope
 from node.callbacks.queue import Callback, CallbackQueue, Message
 
 ENTITY_PAUSE_MS = 5000
-"""Between two messages about one thread, session or inbox. What happens in between is told by one message."""
+"""Time between two messages about one thread, session or inbox. What happens meanwhile is told by one message."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class CallbackSource(Protocol):
     """Prepares callbacks of some types."""
 
     pause_ms: int
-    """Between two messages of one name."""
+    """Time between two messages of one name."""
 
     async def prepare(self, callback: Callback, host: str) -> Prepared | None:
         """What to send to `host`; None if what it tells of is gone, or no longer names that receiver.

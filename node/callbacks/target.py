@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from node.callbacks.addresses import is_public
+from node.callbacks.public_addresses import is_public
 from node.config.values import Address, Network
 
 MAX_URL = 2048  # characters

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from node.config.settings import SECRETS, Limits, Settings
-from node.config.sources import FILE_SUFFIX, PREFIX, Given, gather, value_of_file
+from node.config.sources import ENVIRONMENT, FILE_SUFFIX, PREFIX, Given, gather, value_of_file
 from node.config.values import (
     AllowedOrigins,
     ConfigError,
@@ -63,8 +63,7 @@ def _known_texts(environ: Mapping[str, str]) -> dict[str, Given]:
     given = texts(environ)
     for name, found in given.items():
         if name not in known:
-            where = "" if found.source == "environment" else f"{found.source}: "
-            raise ConfigError(f"{where}{name} is not a setting; `relay-node config` lists them")
+            raise ConfigError(f"{found.where}{name} is not a setting; `relay-node config` lists them")
     return given
 
 
@@ -83,7 +82,7 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
         if field not in _NOT_ONE_VARIABLE and (name := variable(field)) in given
     }
     if "trace_url" not in values and environ.get(TRACE_URL):
-        values["trace_url"] = _value(TRACE_URL, str, Given(environ[TRACE_URL], "environment"), http_url)
+        values["trace_url"] = _value(TRACE_URL, str, Given(environ[TRACE_URL], ENVIRONMENT), http_url)
     return Settings(limits=Limits(**limits), aws=_aws(environ), **values)
 
 
@@ -112,9 +111,8 @@ def _value(name: str, hint: Any, given: Given, parse: Callable[[str], Any] | Non
     except UnicodeEncodeError as error:  # bytes of the environment, which Python keeps as lone surrogates
         raise ConfigError(f"{name} is not UTF-8") from error
     except (ValueError, msgspec.ValidationError) as error:
-        where = "" if given.source == "environment" else f"{given.source}: "
         shown = name if name in SECRETS else f"{name}={given.text!r}"
-        raise ConfigError(f"{where}{shown}: {error}") from error
+        raise ConfigError(f"{given.where}{shown}: {error}") from error
 
 
 def _plain(hint: Any, text: str) -> Any:

@@ -43,6 +43,11 @@ class Given(msgspec.Struct, frozen=True):
     text: str
     source: str
 
+    @property
+    def where(self) -> str:
+        """How a message about it begins: with the file, if it is from one."""
+        return "" if self.source == ENVIRONMENT else f"{self.source}: "
+
 
 def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) -> dict[str, Given]:
     """Every setting that is given, by its name in the environment; unknown names are not refused here.

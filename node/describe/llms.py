@@ -7,7 +7,7 @@ from node.config import Settings
 from node.describe.operations import callbacks, errors, groups, limits
 from node.site.template import render
 from node.text.payload import PROSE
-from node.web.origin import Origins
+from node.web.origin import OriginPolicy
 from node.web.route import Route
 
 
@@ -18,7 +18,7 @@ def full_text(routes: Sequence[Route], settings: Settings) -> str:
         base=settings.public_url,
         version=VERSION,
         node_id=settings.node_id,
-        is_open=Origins(settings).is_open,
+        is_open=OriginPolicy(settings).is_open,
         groups=groups(routes, settings),
         callbacks=callbacks(routes),
         limits=limits(settings.limits),

@@ -10,7 +10,7 @@ from node.mcp.transport import PREFLIGHT, TransportError, cors_of, event, fault,
 from node.mcp.versions import WITH_HANDSHAKE
 from node.web.accept import weight_of, weights
 from node.web.http import JSON_TYPE, LONGEST_ACCEPT, Header, Request, Response
-from node.web.origin import Origins
+from node.web.origin import OriginPolicy
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.streams import EVENT_STREAM
 
@@ -23,7 +23,7 @@ _WITH_HANDSHAKE = frozenset({b"", *(version.encode() for version in WITH_HANDSHA
 class McpApi:
     """MCP over plain HTTP."""
 
-    def __init__(self, server: McpServer, origins: Origins) -> None:
+    def __init__(self, server: McpServer, origins: OriginPolicy) -> None:
         self._server = server
         self._origins = origins
 

@@ -16,7 +16,7 @@ from node.mcp.tools import TOOLS
 from node.store import Store
 from node.web.handling import Handle
 from node.web.limits import Limiter
-from node.web.origin import Origins
+from node.web.origin import OriginPolicy
 from node.web.route import Route
 from node.web.throughput import Throughput
 
@@ -31,7 +31,7 @@ class McpRoutes:
         limiter: Limiter,
         throughput: Throughput,
         store: Store,
-        origins: Origins,
+        origins: OriginPolicy,
         public_url: str,
     ) -> None:
         """`routes` are the operations that tools and resources call; `handle` runs one of them."""

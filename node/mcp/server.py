@@ -217,7 +217,7 @@ class McpServer:
         try:
             if refused := self._throughput.refusal(request.client):  # by what came before in a batch, or on a stream
                 raise refused
-            await self._limiter.take(request, LIMIT)
+            await self._limiter.count(request, LIMIT)
         except StoreUnavailable as error:
             # Methods that call no operation need no store, so they are answered uncounted.
             return Result(failure(response_to(request, error))) if method == CALL else None

@@ -24,7 +24,7 @@ from node.share.site import site_of
 from node.store import Listener, StoreUnavailable
 from node.web.http import JSON_TYPE, Request, Response
 from node.web.limits import Limiter
-from node.web.origin import Origins
+from node.web.origin import OriginPolicy
 from node.web.route import Operation, Route, routes_of
 from node.web.streams import (
     EVENT_STREAM,
@@ -61,7 +61,7 @@ class SseApi:
     """MCP over server-sent events."""
 
     def __init__(
-        self, calls: StreamCalls, streams: StreamStore, limiter: Limiter, origins: Origins, public_url: str
+        self, calls: StreamCalls, streams: StreamStore, limiter: Limiter, origins: OriginPolicy, public_url: str
     ) -> None:
         self._calls = calls
         self._streams = streams

@@ -6,7 +6,7 @@ from node.mcp.tool_result import sentence
 from node.web.errors import response_to
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.json import media_type
-from node.web.origin import VARY, Origins
+from node.web.origin import VARY, OriginPolicy
 from node.web.streams import one_line
 
 CORS: tuple[Header, ...] = (
@@ -36,7 +36,7 @@ class TransportError(Exception):
         self.status = status
 
 
-def cors_of(origins: Origins, request: Request) -> tuple[Header, ...]:
+def cors_of(origins: OriginPolicy, request: Request) -> tuple[Header, ...]:
     """The CORS headers of the answer. Raises Refused `host.foreign`, `origin.refused`.
 
     Every MCP server must validate the Origin, and answer 403 to one that may not call (MCP 2025-11-25, transports).

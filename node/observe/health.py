@@ -110,7 +110,7 @@ class HealthApi:
 
     def _health(self, status: Literal["ok", "unavailable"], durability: Kept) -> Health:
         live = LiveCapabilities(**asdict(CAPABILITIES), durability=durability)
-        memory: Shortage = "low" if self._capacity.is_low else "ok"
+        memory: Shortage = "low" if self._capacity.is_memory_low else "ok"
         disk: Shortage = "low" if self._capacity.is_disk_low else "ok"
         return Health(status, VERSION, self._settings.node_id, memory, disk, live)
 

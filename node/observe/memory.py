@@ -32,7 +32,8 @@ HYSTERESIS = 0.05
 """How far behind its threshold a value must be before an alarm ends: a share of the memory, or of the disk reserve."""
 
 STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
-"""Where each stage begins, on the way from RELAY_MEMORY_ALARM (0) to full memory (1)."""
+"""Where each stage begins, on the way from RELAY_MEMORY_ALARM (0) to full memory (1), or from RELAY_DISK_RESERVE to a
+full disk."""
 
 MIN_CLIENT_BYTES = 4 * 1024 * 1024
 """Bytes that the node keeps for one client in a day, however little is free: a few bodies of the largest size."""
@@ -85,7 +86,7 @@ class MemoryAlarm:
         self._disk_reserve = settings.disk_reserve
         self._capacity = capacity
         self._logs = logs
-        self._told = False
+        self._has_warned = False
         self._looks = 0
         self._full: dict[Kind, str] = {}
 
@@ -95,12 +96,12 @@ class MemoryAlarm:
         while not stop.is_set():
             try:
                 await self.look()
-                self._told = False
+                self._has_warned = False
             except StoreUnavailable:  # until Redis answers again, the last decision holds
                 pass
             except CommandFailed as failed:
-                if self._logs and not self._told:
-                    self._told = True
+                if self._logs and not self._has_warned:
+                    self._has_warned = True
                     log.warning("memory is not watched: redis refuses to tell it", reason=str(failed))
             await sleep_unless_stopped(stop, LOOK_SECONDS)
 

@@ -37,7 +37,7 @@ LOCK_TIMEOUT = 3.0
 """How long to wait for the lock, in seconds: a server whose supervisor was killed first flushes its log."""
 
 POLL_SECONDS = 0.02
-"""Between two looks at the lock, or at a server that is starting."""
+"""Time between two looks at the lock, or at a server that is starting."""
 
 PING_TIMEOUT = 1.0
 """Seconds that a server has to connect, and to answer."""

@@ -26,13 +26,13 @@ from granian.log import LogLevels
 from node.common import control_group, process
 from node.common.signals import DRAIN, DRAINING, RELEASE_WAITERS
 from node.config import ConfigError, Settings
-from node.config.sources import CONFIG, config_path
+from node.config.sources import CONFIG, ENVIRONMENT, config_path
 from node.observe import log
 from node.observe.metrics.snapshots import drain
 from node.run import keychain, listener
-from node.run.belonging import LateCheck, belongs, belongs_when_there
 from node.run.metrics import reporting
-from node.run.reload import Reloading, Terminal, hold_back
+from node.run.redis_check import LateCheck, check_redis, check_redis_when_there
+from node.run.reload import Reloading, Terminal, block_hangup
 from node.store.address import locate
 
 HEADER_TIMEOUT_MS = 5000
@@ -75,12 +75,12 @@ def web(settings: Settings, app: str = APP) -> None:
     ConfigError.
     """
     settings = _prepare_role(settings)
-    known = asyncio.run(belongs(settings))
+    is_checked = asyncio.run(check_redis(settings))
     listeners = listener.handed_down() or listener.listen(settings.host, settings.port, web_processes(settings))
     # Every process forked from here on blocks the signals until it can handle them. Those sent to this process are
     # taken by a thread (`_heed_signals`).
     signal.pthread_sigmask(signal.SIG_BLOCK, WEB_SIGNALS)
-    hold_back()
+    block_hangup()
     for signum in (DRAIN, RELEASE_WAITERS):  # each would end this process, which has no handler
         signal.signal(signum, signal.SIG_IGN)
     server = listener.Server(
@@ -101,10 +101,10 @@ def web(settings: Settings, app: str = APP) -> None:
         current = Reloading(msgspec.structs.replace(settings, metrics_dir=folder))
         threading.Thread(target=_heed_signals, args=(server, current, folder), daemon=True).start()
         late = LateCheck(settings, partial(_stop, server))
-        if not known:
+        if not is_checked:
             late.start()
         server.serve(target_loader=partial(_load, app, current, os.getpid()), wrap_loader=False)
-        late.judge()
+        late.raise_error()
 
 
 def worker(settings: Settings, main: str = WORKER) -> None:
@@ -114,11 +114,11 @@ def worker(settings: Settings, main: str = WORKER) -> None:
     """
     settings = _prepare_role(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be heeded
-    known = asyncio.run(belongs(settings))
+    is_checked = asyncio.run(check_redis(settings))
     process.give_way()
     with reporting(settings, "worker") as folder:
         settings = msgspec.structs.replace(settings, metrics_dir=folder)
-        uvloop.run(_run_until_signal(_resolve(main), settings, known=known))
+        uvloop.run(_run_until_signal(_resolve(main), settings, is_checked=is_checked))
     process.leave()
 
 
@@ -151,7 +151,7 @@ def _summary(settings: Settings) -> dict[str, object]:
         "trusted_proxies": str(settings.trusted_proxies),
         # 0 is left out: under the supervisor, which has the port, it would say that there is none.
         **({"admin_port": settings.admin_port} if settings.admin_port else {}),
-        "config": os.environ.get(CONFIG) or str(config_path(os.environ, settings.data_dir) or "environment"),
+        "config": os.environ.get(CONFIG) or str(config_path(os.environ, settings.data_dir) or ENVIRONMENT),
     }
 
 
@@ -238,21 +238,21 @@ def _set_blocked(signals: set[int], turns: int) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
 
 
-async def _run_until_signal(main: WorkerMain, settings: Settings, *, known: bool) -> None:
+async def _run_until_signal(main: WorkerMain, settings: Settings, *, is_checked: bool) -> None:
     """Run `main` until a stop signal sets its event, or until the Redis turns out to be another node's.
 
-    `known`: whether it is known to be this node's. Raises ConfigError if it is another's.
+    `is_checked`: whether it is known to be this node's. Raises ConfigError if it is another's.
     """
     stop = asyncio.Event()
     for signum in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    looking = None if known else asyncio.create_task(belongs_when_there(settings))
-    if looking:
-        looking.add_done_callback(lambda done: stop.set() if not done.cancelled() and done.exception() else None)
+    checking = None if is_checked else asyncio.create_task(check_redis_when_there(settings))
+    if checking:
+        checking.add_done_callback(lambda done: stop.set() if not done.cancelled() and done.exception() else None)
     await main(settings, stop)
-    if looking and not looking.cancel():
-        looking.result()
+    if checking and not checking.cancel():
+        checking.result()
 
 
 def _resolve(target: str) -> Callable[..., Any]:

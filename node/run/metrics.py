@@ -14,6 +14,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import structlog
 
@@ -22,13 +23,14 @@ from node.artifacts.store import ArtifactStore
 from node.common import process
 from node.config import Settings
 from node.observe.metrics.families import Role
-from node.observe.metrics.gauges import Gauges, disk_figures
+from node.observe.metrics.gauges import Figures, Gauges, disk_figures
 from node.observe.metrics.server import AdminPages, Instance, MetricsServer
-from node.observe.metrics.snapshots import folder_of
+from node.observe.metrics.snapshots import Reading, folder_of
 from node.run.corpora import corpora_of
 from node.run.reload import on_hangup
 from node.search.indexing.queue import Queue
-from node.store import Store, connect
+from node.store import Store, connect, ids, keys
+from node.store.search_keys import BOARD_KEYS
 
 logger = structlog.get_logger()
 
@@ -75,10 +77,39 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
                 reporter.wait()
 
 
-async def queued(store: Store) -> tuple[int, int]:
-    """How many documents of all corpora are pending, and how many are in the backlog. Raises StoreUnavailable."""
-    lengths = await asyncio.gather(*(Queue(store, corpus.keys).lengths() for corpus in corpora_of(store)))
-    return sum(pending for pending, _ in lengths), sum(backlog for _, backlog in lengths)
+def room_figures(store: Store) -> list[Figures]:
+    """What `Gauges` shows of agents, artifacts and search."""
+    agents, manifests = AgentLists(store), ArtifactStore(store, 0, 0)
+    queues = [Queue(store, corpus.keys) for corpus in corpora_of(store)]
+
+    async def of_agents() -> list[Reading]:
+        counts, due, age = await agents.figures()
+        return [
+            *(Reading("relay_agents", (liveness,), count) for liveness, count in counts.items()),
+            Reading("relay_agent_checks_due", (), due),
+            Reading("relay_agent_check_age_seconds", (), age),
+        ]
+
+    async def of_artifacts() -> list[Reading]:
+        lists = [("ZCARD", keys.artifacts(partition)) for partition in range(ids.PARTITIONS)]
+        counts, held_bytes = await asyncio.gather(store.commands(lists), manifests.total())
+        return [
+            Reading("relay_artifacts", (), sum(cast("list[int]", counts))),
+            Reading("relay_artifact_bytes", (), held_bytes),
+        ]
+
+    async def of_search() -> list[Reading]:
+        lengths, by_meaning = await asyncio.gather(
+            asyncio.gather(*(queue.lengths() for queue in queues)),
+            store.command("EXISTS", BOARD_KEYS.workers("vectors")),
+        )
+        return [
+            Reading("relay_search_queue", ("pending",), sum(pending for pending, _ in lengths)),
+            Reading("relay_search_queue", ("backlog",), sum(backlog for _, backlog in lengths)),
+            Reading("relay_search_by_meaning", (), cast("int", by_meaning)),
+        ]
+
+    return [of_agents, of_artifacts, of_search]
 
 
 async def report(settings: Settings, roles: list[str], pages: AdminPages) -> None:
@@ -94,10 +125,9 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
     documents = None
     if settings.search_url:
         documents = await connect(settings.search_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
-    total, agents = ArtifactStore(store, 0, 0).total, AgentLists(store).figures
-    gauges = Gauges(settings, store, partial(queued, store), total, agents, documents).read
+    gauges = Gauges(settings, store, room_figures(store), documents)
     names = f"{settings.admin_names},{settings.admin_host}"
-    instance = Instance(Path(settings.metrics_dir), store, gauges, roles, names, partial(disk_figures, settings))
+    instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names, partial(disk_figures, settings))
     try:
         with MetricsServer((settings.admin_host, settings.admin_port), instance, pages, loop) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -28,7 +28,7 @@ STDOUT, STDERR = 1, 2
 logger = structlog.stdlib.get_logger("node.run.reload")
 
 
-def hold_back() -> None:
+def block_hangup() -> None:
     """Block SIGHUP in this process and those that it starts, until each handles it (`on_hangup`)."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGHUP,))
 

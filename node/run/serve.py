@@ -29,7 +29,7 @@ from node.run import listener
 from node.run.embedded_redis import Embedded
 from node.run.launch import prepare, web_processes
 from node.run.metrics import command
-from node.run.reload import InForce, Reloading, Terminal, hold_back
+from node.run.reload import InForce, Reloading, Terminal, block_hangup
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
@@ -137,8 +137,8 @@ class Child:
             self._process.wait()
 
 
-class Told:
-    """What signals have told the supervisor.
+class Signals:
+    """What signals have asked of the supervisor.
 
     Plain values: a handler runs in the main thread, between any two of its steps. If that thread were just holding the
     lock of a threading.Event, a handler that sets the event would wait for the lock for ever.
@@ -174,8 +174,8 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
     `web` and `worker` are the commands that start these two. Logs one line `ready` with the node's URL once it answers.
     Raises ConfigError if a setting keeps the node from starting.
     """
-    told = Told()
-    told.listen()
+    signals = Signals()
+    signals.listen()
     listeners = listener.listen(settings.host, settings.port, web_processes(settings))
     environment = {**os.environ, **process.import_path(), **prepare(settings)}
     in_force = InForce()
@@ -197,7 +197,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
         stack.callback(snapshots.drain, environment.get("RELAY_METRICS_DIR", ""))
         if redis:
             environment["RELAY_REDIS_URL"] = redis.url
-            first = partial(redis.start, lambda: told.stop)
+            first = partial(redis.start, lambda: signals.stop)
             children.append(Child("redis", redis.spawn, first=first, last_words=redis.last_words))
         if settings.admin_port:
             reporter = partial(_spawn, command("web", "worker"), dict(environment), in_force)
@@ -207,18 +207,18 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
         serving = {**environment, listener.HANDED_DOWN: ",".join(map(str, descriptors))}
         children.append(Child("web", partial(_spawn, web, serving, in_force, descriptors)))
         children.append(Child("worker", partial(_spawn, worker, environment, in_force)))
-        _tend(children, settings, in_force, told)
+        _tend(children, settings, in_force, signals)
 
 
-def _tend(children: list[Child], settings: Settings, in_force: InForce, told: Told) -> None:
+def _tend(children: list[Child], settings: Settings, in_force: InForce, signals: Signals) -> None:
     ready = False
     current = Reloading(settings)
     while True:
         time.sleep(LOOK_SECONDS)
-        if told.stop:
+        if signals.stop:
             return
-        if told.reload:
-            told.reload = False
+        if signals.reload:
+            signals.reload = False
             if current.read():
                 in_force.renew()
                 for child in children:
@@ -263,7 +263,7 @@ def _spawn(
 
 
 def _prepare_child(parent: int) -> None:
-    hold_back()  # it would end a child that is still starting
+    block_hangup()  # it would end a child that is still starting
     process.die_with_parent(parent, signal.SIGKILL)
 
 

@@ -64,7 +64,7 @@ from node.web.front import Front
 from node.web.handling import handle
 from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
 from node.web.limits import Limiter, PermitOf, Quotas
-from node.web.origin import CORS_OPEN, VARY, Origins
+from node.web.origin import CORS_OPEN, VARY, OriginPolicy
 from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import Router
@@ -105,33 +105,23 @@ class WebNode:
     services_of: type[Services] = Services
 
     def __init__(self, settings: Settings, stores: Stores, tracing: "Tracing | None" = None) -> None:
-        store, stats = stores.main, stores.main.stats
+        store = stores.main
         HELP.lead_below(settings.public_path)
         self._stores = stores
         self._tracing = tracing
         self._services = self.services_of(settings, stores)
         capacity = Capacity(settings.client_bytes)
         self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
-        self._blocked = BlockedClients(Blocklist(store))
-        self._background = Background()
-        works: dict[str, Work] = {
-            "memory": MemoryAlarm(store, settings, capacity).run,
-            "usage": self._limiter.usage.run,
-            "blocklist": self._blocked.run,
-            "suffixes": owners.preload,
-        }
-        if settings.provenance_days:
-            activity = ActivityStore(store, settings.provenance_days)
-            works["activity"] = ActivityReports(activity, self._limiter.usage).run
-        self._readiness = Readiness(store)
-        health = HealthApi(store, settings, self._readiness, capacity)
         characters = settings.limits.search_characters
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
         search = partial(self._limiter.permit, kind="search", work=self._search_work)
+        self._blocked = BlockedClients(Blocklist(store))
+        self._readiness = Readiness(store)
+        health = HealthApi(store, settings, self._readiness, capacity)
         self._current = CurrentSettings(settings)
         refuses_key = self._blocked.refuses_key
         operations = operations_of(self._current, self._services, self._limiter, health, search, refuses_key)
-        self.origins = Origins(settings)
+        self.origins = OriginPolicy(settings)
         self.throughput = Throughput(settings.client_throughput)
         # MCP's tools call these operations. The documents describe them and MCP's own routes.
         self._mcp = McpRoutes(
@@ -143,17 +133,36 @@ class WebNode:
         self.hot = [route for route in served if route.hot]
         self.paths = Paths(self.routes, settings.public_path)
         self.router = Router(served, self.paths, Pages(settings).missing)
-        figures = of_web(self.routes, store, self._services.events.followers)
-        works["metrics"] = Meter(settings, "web", store, figures).run
-        self.intake = intake.Intake(
+        self.intake = self._make_intake()
+        self.mounted = mounted_of(self._services.blobs, self.intake.site_of)
+        self._background = Background()
+        for name, work in self._works(settings, capacity).items():  # last: nobody would end them if this failed
+            self._background.start(name, work)
+
+    def _make_intake(self) -> intake.Intake:
+        stats = self._stores.main.stats
+        made = intake.Intake(
             Admission(),
             store_load=lambda: (stats.in_flight, stats.calls - stats.in_flight),
             cors=(CORS_OPEN,) if self.origins.is_open else (VARY,),
         )
-        self.intake.answer_as(refusals_of(self.routes))
-        self.mounted = mounted_of(self._services.blobs, self.intake.site_of)
-        for name, work in works.items():  # last: nobody would end them if something before this failed
-            self._background.start(name, work)
+        made.answer_as(refusals_of(self.routes))
+        return made
+
+    def _works(self, settings: Settings, capacity: Capacity) -> dict[str, Work]:
+        """What runs beside the requests."""
+        store, usage = self._stores.main, self._limiter.usage
+        figures = of_web(self.routes, store, self._services.events.followers)
+        works: dict[str, Work] = {
+            "memory": MemoryAlarm(store, settings, capacity).run,
+            "usage": usage.run,
+            "blocklist": self._blocked.run,
+            "suffixes": owners.preload,
+            "metrics": Meter(settings, "web", store, figures).run,
+        }
+        if settings.provenance_days:
+            works["activity"] = ActivityReports(ActivityStore(store, settings.provenance_days), usage).run
+        return works
 
     @classmethod
     async def start(cls, settings: Settings, tracing: "Tracing | None" = None) -> "WebNode":

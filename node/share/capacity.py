@@ -32,6 +32,6 @@ class Capacity:
         return "disk.low" in self.refused.values()
 
     @property
-    def is_low(self) -> bool:
+    def is_memory_low(self) -> bool:
         """Whether memory is short."""
         return "memory.low" in self.refused.values()

@@ -21,7 +21,7 @@ SUSPECT_SECONDS = 2.0
 """A difference of at least this is logged: more than synchronised clocks show, and less than does harm."""
 
 READ_SECONDS = 300.0
-"""Between two comparisons."""
+"""Time between two comparisons."""
 
 
 async def now_ms(store: Store, key: str = "") -> int:

@@ -30,7 +30,7 @@ SETTINGS = (
 """The settings that decide it."""
 
 READ_SECONDS = 60.0
-"""Between two reads: the settings of a running server can change, and so can the servers of a cluster."""
+"""Time between two reads: the settings of a running server can change, and so can the servers of a cluster."""
 
 Kept = Literal["none", "unknown", "everysec", "always", "replicated"]
 """What is kept, from the weakest to the strongest.

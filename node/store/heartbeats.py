@@ -24,7 +24,7 @@ from node.store.wire import Store
 log = structlog.get_logger()
 
 BEAT_SECONDS = 1.0
-"""Between two heartbeats of a worker."""
+"""Time between two heartbeats of a worker."""
 
 SILENT_MS = 5000
 """Silence after which a worker is taken for dead: five missing heartbeats. If it were shorter, the events of a worker

@@ -26,7 +26,7 @@ OLDEST = 1
 """Number of the oldest schema that this version can work on. Version 1.0.0 wrote no number; its schema is 1."""
 
 LOOK_SECONDS = 0.25
-"""Between two tries to reach a Redis that is not there yet."""
+"""Time between two tries to reach a Redis that is not there yet."""
 
 
 @step
@@ -85,7 +85,7 @@ async def forget_secret(store: Store) -> None:
     await store.command("HDEL", keys.IDENTITY, "secret")
 
 
-async def look(store: Store, secret: str) -> str:
+async def compare(store: Store, secret: str) -> str:
     """Compare without writing anything; the number of the schema, empty if the Redis holds no node's data yet.
 
     Raises ConfigError, StoreUnavailable.

@@ -48,16 +48,16 @@ REST_FACTOR, MAX_REST_SECONDS = 8, 0.5
 meanwhile comes as one batch, so an idle node handles an event at once, and a busy one many for the price of a few."""
 
 POLL_SECONDS = 5.0
-"""Between two reads of an outbox that sent no wake-up: the delay that a lost wake-up costs at most."""
+"""Time between two reads of an outbox that sent no wake-up: the delay that a lost wake-up costs at most."""
 
 STALE_MS = 30_000
 """An event pending for this long is taken over, unless its reader keeps saying that it is still working on it."""
 
 RENEW_SECONDS = STALE_MS / 3000
-"""Between two renewals of the events a reader is working on: a third of the time after which it would lose them."""
+"""Time between two renewals of the events a reader is working on: a third of that after which it would lose them."""
 
 TAKE_OVER_SECONDS = 10.0
-"""Between two searches for stale events."""
+"""Time between two searches for stale events."""
 
 STOP_SECONDS = 5.0
 """How long the batches under way may take when the worker stops. The events of those that are cut off come again."""
@@ -66,7 +66,7 @@ MAX_DELIVERIES = 1000
 """Failures, over some eight hours, after which an event is given up: until then nothing behind it can be trimmed."""
 
 TRIM_SECONDS = 30.0
-"""Between two trims of an outbox."""
+"""Time between two trims of an outbox."""
 
 ABANDONED_MS = 2000
 """Only events untouched for this long are taken from a dead worker, which has been silent for longer than that

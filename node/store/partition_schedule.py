@@ -14,7 +14,7 @@ from node.store import ids
 from node.store.errors import StoreUnavailable
 
 PAUSE_SECONDS = 0.5
-"""Until the next look when too much is under way, or Redis is out of reach."""
+"""Time until the next look when too much is under way, or Redis is out of reach."""
 
 STOP_SECONDS = 3.0
 """How long work under way may take when the worker stops. What is cut off then becomes due again."""

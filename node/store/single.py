@@ -6,10 +6,11 @@ import msgspec
 
 from node.store.address import Location
 from node.store.connection import Call, Connection
+from node.store.errors import StoreUnavailable
 from node.store.link import RedisReply
 from node.store.scripts import Arg
 from node.store.wakeups import WakeUps
-from node.store.wire import FinalResult, Store, error_code, meaning
+from node.store.wire import Store, error_code, meaning
 
 
 class SingleStore(Store):
@@ -41,10 +42,10 @@ class SingleStore(Store):
     def _route(self, key: Arg) -> tuple[int, Connection]:
         return self._everything
 
-    def _places(
-        self, wanted: Sequence[Sequence[Arg]], results: list[FinalResult]
-    ) -> Mapping[Connection, Sequence[int]]:
-        return {self._connection: range(len(wanted))} if wanted else {}
+    def _by_server(
+        self, wanted: Sequence[Sequence[Arg]]
+    ) -> tuple[Mapping[Connection, Sequence[int]], Mapping[int, StoreUnavailable]]:
+        return ({self._connection: range(len(wanted))} if wanted else {}), {}
 
     async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         if call.script and error_code(outcome) == "NOSCRIPT":

@@ -20,7 +20,7 @@ from node.store.link import pack
 from node.store.wire import Store
 
 SILENCE_SECONDS = 60.0
-"""Without a byte from the server before the copy is given up. While it forks or writes it sends empty lines."""
+"""How long the server may send nothing before the copy is given up. While it forks or writes it sends empty lines."""
 
 CHUNK_BYTES = 1024 * 1024
 

@@ -33,7 +33,7 @@ MAX_QUEUED_BYTES = 512 * 1024
 """Size of these messages: twice the largest one, and twice what one read of the socket brings."""
 
 UPKEEP_SECONDS = 1.0
-"""Between two rounds of upkeep, which repairs subscriptions after a lost message or a moved slot."""
+"""Time between two rounds of upkeep, which repairs subscriptions after a lost message or a moved slot."""
 
 IDLE_ROUNDS = 5
 """Rounds of upkeep for which a channel without listeners stays subscribed: a polling client is back by then."""

@@ -210,39 +210,44 @@ class Store(ABC):
 
     async def _pipelined(self, wanted: Sequence[Sequence[Arg]]) -> list[FinalResult]:
         """Run plain commands as one pipeline for each server."""
+        positions_at, failures = self._by_server(wanted)
         results: list[FinalResult] = [None] * len(wanted)
+        for position, failure in failures.items():
+            results[position] = failure
         under_way: list[tuple[Pipeline, Connection, Sequence[int]]] = []
-        for connection, places in self._places(wanted, results).items():
+        for connection, positions in positions_at.items():
             try:
-                pipeline = self._pipeline([wanted[place] for place in places])
+                pipeline = self._pipeline([wanted[position] for position in positions])
             except StoreBusy as busy:  # what other servers have been sent is not lost with it
-                for place in places:
-                    results[place] = busy
+                for position in positions:
+                    results[position] = busy
                 continue
             connection.submit(pipeline)
-            under_way.append((pipeline, connection, places))
-        for pipeline, connection, places in under_way:
+            under_way.append((pipeline, connection, positions))
+        for pipeline, connection, positions in under_way:
             outcome = await pipeline.outcome
-            for place, reply in zip(places, outcome if isinstance(outcome, list) else repeat(outcome), strict=False):
+            replies = outcome if isinstance(outcome, list) else repeat(outcome)
+            for position, reply in zip(positions, replies, strict=False):
                 if isinstance(reply, Exception):
-                    slot, _ = self._route(wanted[place][1])
-                    call = Call(None, (), wanted[place], slot, pipeline.deadline, self._loop.create_future())
-                    results[place] = await self._retry_result(call, reply, connection)
+                    slot, _ = self._route(wanted[position][1])
+                    call = Call(None, (), wanted[position], slot, pipeline.deadline, self._loop.create_future())
+                    results[position] = await self._retry_result(call, reply, connection)
                 else:
-                    results[place] = reply
+                    results[position] = reply
         return results
 
-    def _places(
-        self, wanted: Sequence[Sequence[Arg]], results: list[FinalResult]
-    ) -> Mapping[Connection, Sequence[int]]:
-        """The places of the commands that each server is sent. The failures of the others go to `results`."""
-        places_at: dict[Connection, list[int]] = {}
-        for place, args in enumerate(wanted):
+    def _by_server(
+        self, wanted: Sequence[Sequence[Arg]]
+    ) -> tuple[Mapping[Connection, Sequence[int]], Mapping[int, StoreUnavailable]]:
+        """The positions of the commands that each server is sent, and why the others can be sent to none."""
+        positions_at: dict[Connection, list[int]] = {}
+        failures: dict[int, StoreUnavailable] = {}
+        for position, args in enumerate(wanted):
             try:
-                places_at.setdefault(self._route(args[1])[1], []).append(place)
+                positions_at.setdefault(self._route(args[1])[1], []).append(position)
             except StoreUnavailable as unknown:
-                results[place] = unknown
-        return places_at
+                failures[position] = unknown
+        return positions_at, failures
 
     def _pipeline(self, commands: Sequence[Sequence[Arg]]) -> Pipeline:
         self._admit(len(commands))

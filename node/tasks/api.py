@@ -152,7 +152,7 @@ class TasksApi:
                 except Refused as refused:
                     if refused.code in NOT_COUNTED:
                         await permit.refund()
-                        await self._limiter.take(request, LOST)
+                        await self._limiter.count(request, LOST)
                     raise
             if replayed:
                 await permit.replay()

@@ -84,8 +84,7 @@ def require_text(field: str, value: str) -> None:
         raise Invalid.field("body", field, msg="must hold more than white space")
 
 
-def require_english(**texts: str) -> None:
-    """Raise Refused `language.not_english` with the name of the first text that is not English."""
-    for field, text in texts.items():
-        if not is_english(text):
-            raise Refused("language.not_english", field=field)
+def require_english(field: str, value: str) -> None:
+    """Raise Refused `language.not_english` for a text that is not English."""
+    if not is_english(value):
+        raise Refused("language.not_english", field=field)

@@ -4,6 +4,8 @@ Letters are UTF-16 units, told apart by their high byte, which the standard libr
 20,000 characters, the most that a thread shows.
 """
 
+from node.text.windows import is_latin_1
+
 _NOT_OTHERS = bytes((*range(0x04), 0x1D, 0x1E, *range(0x20, 0x2D), 0x2E, 0xA7, *range(0xD8, 0xF9), 0xFB, 0xFE))
 """High bytes of units that are not letters of another script, or not always: Latin, symbols, surrogates (emoji) and
 private use. Greek letters are counted in pairs."""
@@ -19,7 +21,7 @@ _NOT_LETTERS = bytes(byte for byte in range(256) if not chr(byte).isalpha())
 
 def share_of_others(text: str) -> float:
     """The share of letters outside the Latin script among all letters, 0..1."""
-    if text.isascii() or len(text.encode("latin-1", "ignore")) == len(text):
+    if is_latin_1(text):
         return 0.0
     units = text.encode("utf-16-le", "surrogatepass")[1::2]
     letters = units.translate(None, _NOT_OTHERS)

@@ -35,7 +35,7 @@ def clean(text: str) -> str:
     """The text without terminal codes and invisible characters; each run of control characters and lone surrogates
     becomes a space. So no word that a reader sees can be hidden from the gate."""
     if text.isprintable():  # it may still have fillers and variation selectors, which count as printable
-        return text if _is_latin_1(text) else _INVISIBLE.sub("", text)
+        return text if is_latin_1(text) else _INVISIBLE.sub("", text)
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     text = _CONTROL.sub(" ", text)
@@ -58,7 +58,7 @@ def windows(text: str) -> list[str]:
 
 def non_latin(window: str) -> tuple[int, int]:
     """Weighted letters outside the Latin script, and all weighted letters; both without Greek symbols (λ, Δt, μm)."""
-    if _is_latin_1(window) or not _NON_LATIN.search(window):
+    if is_latin_1(window) or not _NON_LATIN.search(window):
         return 0, 0
     others = _NON_LATIN.findall(window)
     if not _GREEK.isdisjoint(others):
@@ -69,6 +69,6 @@ def non_latin(window: str) -> tuple[int, int]:
     return len(others) + dense, sum(map(str.isalpha, window)) + dense
 
 
-def _is_latin_1(text: str) -> bool:
+def is_latin_1(text: str) -> bool:
     """Whether all characters are below U+0100, so that the patterns for invisible and non-Latin ones cannot match."""
     return text.isascii() or len(text.encode("latin-1", "ignore")) == len(text)

@@ -12,10 +12,10 @@ from typing import NamedTuple, cast
 
 from node.text.lexicon import ENGLISH, FOREIGN, foreign_words, lexicon
 
-UNKNOWN_ACCENTED = -4.0
-UNKNOWN_ACCENTED_NAME = -2.5
-UNKNOWN_NAME = -2.0
-UNKNOWN = -3.0
+UNKNOWN, UNKNOWN_ACCENTED = -3.0, -4.0
+"""Points of a lower-case word that is not in the lexicon, and of one with accents."""
+UNKNOWN_NAME, UNKNOWN_ACCENTED_NAME = -2.0, -2.5
+"""The same for a capitalised word, which is more likely a name."""
 UNKNOWN_IN_CODE = -1.0
 """Points of an unknown lower-case word in source code, where it is more likely an identifier."""
 

@@ -10,7 +10,7 @@ from node.store.errors import StoreUnavailable
 from node.web.usage import Usage
 
 REPORT_SECONDS = 10.0
-"""Between two reports."""
+"""Time between two reports."""
 
 
 class ActivityReports:

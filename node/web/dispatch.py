@@ -20,7 +20,7 @@ from node.web.errors import CLOSE
 from node.web.handling import counted
 from node.web.hot_routes import HotRoutes
 from node.web.http import ASGIApp, Receive, Request, Response, Scope, Send, receive_all
-from node.web.origin import PREFLIGHT, Origins
+from node.web.origin import PREFLIGHT, OriginPolicy
 from node.web.paths import Paths
 from node.web.responder import Responder, without_body
 from node.web.route import Route
@@ -60,7 +60,7 @@ class Node(Protocol):
     @property
     def paths(self) -> Paths: ...
     @property
-    def origins(self) -> Origins: ...
+    def origins(self) -> OriginPolicy: ...
     @property
     def throughput(self) -> Throughput: ...
     @property

@@ -15,13 +15,13 @@ _FIRST = 3
 
 
 class _Form:
-    """The hot routes whose paths have as many steps, and their parameters at the same places."""
+    """The hot routes whose paths have as many steps, and their parameters at the same positions."""
 
     def __init__(self, fixed: Sequence[int]) -> None:
-        """`fixed`: the places of the steps that are no parameters."""
+        """`fixed`: the positions of the steps that are no parameters."""
         self.fixed_steps = cast("Callable[[list[str]], Any]", itemgetter(*fixed))
         self.routes: dict[tuple[str, Any], tuple[Route, dict[str, int]]] = {}
-        """By method and fixed steps: the route, and the places of its parameters."""
+        """By method and fixed steps: the route, and the positions of its parameters."""
 
 
 class HotRoutes:
@@ -32,7 +32,7 @@ class HotRoutes:
         self._constant = {(route.method, route.path.encode()): route for route in routes if "{" not in route.path}
         self._constant_paths = constant
         self._forms: dict[int, dict[tuple[int, ...], _Form]] = {}
-        """By the number of steps and the places of the fixed ones."""
+        """By the number of steps and the positions of the fixed ones."""
         for route in routes:
             if "{" in route.path:
                 self._add(route)
@@ -45,8 +45,8 @@ class HotRoutes:
             for form in self._forms.get(len(steps), {}).values():
                 found = form.routes.get((request.method, form.fixed_steps(steps)))
                 if found is not None and "" not in steps[_FIRST:] and raw not in self._constant_paths:
-                    route, places = found
-                    request.params = {name: steps[place] for name, place in places.items()}
+                    route, positions = found
+                    request.params = {name: steps[position] for name, position in positions.items()}
                     break
         return route
 
@@ -54,7 +54,7 @@ class HotRoutes:
         if not route.path.startswith(PREFIX.decode()):
             raise ValueError(f"{route.path} cannot be hot: it has parameters and is not below {PREFIX.decode()}")
         steps = route.path.split("/")
-        places = {step.strip("{}"): place for place, step in enumerate(steps) if step.startswith("{")}
-        fixed = tuple(place for place in range(_FIRST, len(steps)) if place not in places.values())
+        positions = {step.strip("{}"): position for position, step in enumerate(steps) if step.startswith("{")}
+        fixed = tuple(each for each in range(_FIRST, len(steps)) if each not in positions.values())
         form = self._forms.setdefault(len(steps), {}).setdefault(fixed, _Form(fixed))
-        form.routes[route.method, form.fixed_steps(steps)] = route, places
+        form.routes[route.method, form.fixed_steps(steps)] = route, positions

@@ -6,7 +6,6 @@ Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-he
 """
 
 import math
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from types import TracebackType
@@ -25,11 +24,9 @@ from node.store.idempotency import IdempotencyKey
 from node.store.limits import DAY_MS, LimitStore, Quota, Taken
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
+from node.web.refused_until import RefusedUntil
 from node.web.usage import Usage
 from node.web.work import WorkLimit
-
-MAX_REFUSED_CLIENTS = 10_000
-"""Clients that a process remembers as over a limit; when there are more, it forgets all and asks Redis again."""
 
 COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
 """Kinds that exist until they are ended or expire. Their places are also counted for all clients together, so that the
@@ -70,17 +67,15 @@ class Quotas(msgspec.Struct, frozen=True):
 class Limiter:
     """All limits of one process."""
 
-    def __init__(
-        self, limits: Limits, store: LimitStore, quotas: Quotas | None = None, capacity: Capacity | None = None
-    ) -> None:
-        self._quotas = quotas or Quotas()
-        self._capacity = capacity or Capacity()
-        self.usage = Usage(store, self._capacity)
+    def __init__(self, limits: Limits, store: LimitStore, quotas: Quotas, capacity: Capacity) -> None:
+        self._quotas = quotas
+        self._capacity = capacity
+        self.usage = Usage(store, capacity)
         self._states = {name: b'"%b";r=%%d;t=%%d' % name.encode() for name in Limits.__struct_fields__}
         """Templates of RateLimit's value, by class."""
         self._store = store
-        self._refused_until: dict[tuple[str, str], float] = {}
-        """When a client may come again (monotonic seconds), by limit (its class and scope) and client."""
+        self._refused_until = RefusedUntil[tuple[str, str]]()
+        """By limit (its class and scope) and client."""
         self.change(limits)
 
     def change(self, limits: Limits) -> None:
@@ -103,7 +98,7 @@ class Limiter:
         """
         return Permit(self, request, kind, scope, settled=not refusals, work=work)
 
-    async def take(self, request: Request, kind: str, scope: str = "") -> Taken | None:
+    async def count(self, request: Request, kind: str, scope: str = "") -> Taken | None:
         """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
         if not limit.count or (scope and not ids.is_id(scope)):
@@ -132,7 +127,7 @@ class Limiter:
         self._capacity.admit(kind)
         return self.usage.add(request.client, kind, size)
 
-    async def take_quota(self, request: Request, kind: str, milliseconds: int, label: str = "") -> Quota | None:
+    async def hold(self, request: Request, kind: str, milliseconds: int, label: str = "") -> Quota | None:
         """Count the request, and for `milliseconds` the thing that it creates; None if the limit is switched off.
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
@@ -160,15 +155,9 @@ class Limiter:
         """Refuse a client that this process knows to be over the limit. Raises Refused `limit.exceeded`."""
         if not self._refused_until:
             return
-        key = (kind + scope, request.client)
-        until = self._refused_until.get(key)
-        if until is None:
-            return
-        wait = until - time.monotonic()
-        if wait > 0:
+        if wait := self._refused_until.wait((kind + scope, request.client)):
             request.notes += self._headers(kind, 0, wait)
             raise self._exceeded(kind, wait)
-        del self._refused_until[key]
 
     def settle(self, request: Request, kind: str, taken: Taken, scope: str = "") -> None:
         """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit."""
@@ -178,9 +167,7 @@ class Limiter:
         if taken.allowed:
             counters.TAKEN[kind] += 1
             return
-        if len(self._refused_until) >= MAX_REFUSED_CLIENTS:
-            self._refused_until.clear()
-        self._refused_until[(kind + scope, request.client)] = time.monotonic() + taken.reset
+        self._refused_until.remember((kind + scope, request.client), taken.reset)
         raise self._exceeded(kind, taken.reset)
 
     def _headers(self, kind: str, remaining: int, reset: float) -> tuple[Header, Header]:
@@ -232,7 +219,7 @@ class Permit:
     )
 
     def __init__(
-        self, limiter: Limiter, request: Request, kind: str, scope: str, *, settled: bool, work: WorkLimit | None = None
+        self, limiter: Limiter, request: Request, kind: str, scope: str, *, settled: bool, work: WorkLimit | None
     ) -> None:
         self.client = request.client
         self.limit: Limit = limiter.of(kind)
@@ -267,14 +254,14 @@ class Permit:
             await self.refund()
         await self.release()
         if not self._is_settled and isinstance(error, Refused | Invalid):
-            await self._limiter.take(self._request, self._kind, self._scope)
+            await self._limiter.count(self._request, self._kind, self._scope)
 
     async def count(self) -> None:
         """Count the request. Raises Refused `limit.work`, `limit.exceeded`, StoreUnavailable."""
         self._is_settled = True
         if self._work:
             await self._work.admit(self._request)
-        self._taken = await self._limiter.take(self._request, self._kind, self._scope)
+        self._taken = await self._limiter.count(self._request, self._kind, self._scope)
 
     async def refund(self) -> None:
         """Stop counting a request that `count` has counted. If Redis cannot be reached, it counts."""
@@ -299,11 +286,11 @@ class Permit:
         self._is_settled = True
         self._repeats = repeats
         try:
-            self._quota = await self._limiter.take_quota(self._request, self._kind, milliseconds, label)
+            self._quota = await self._limiter.hold(self._request, self._kind, milliseconds, label)
         except Refused as refused:
             if not await self._needs_no_room(refused):
                 raise
-            await self._limiter.take(self._request, self._kind)
+            await self._limiter.count(self._request, self._kind)
         return self._quota.name if self._quota else ""
 
     async def charge(self, kind: Kind, size: int, repeats: IdempotencyKey | None = None) -> None:

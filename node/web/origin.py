@@ -36,7 +36,7 @@ PREFLIGHT: tuple[Header, ...] = (
 """Headers of the answer to a CORS preflight request, in addition to those of every answer."""
 
 
-class Origins:
+class OriginPolicy:
     """The names that this node answers to, and the pages that may call it."""
 
     def __init__(self, settings: Settings) -> None:

@@ -17,7 +17,8 @@ MAX_WAITING_PER_SITE = 4096
 """Those of one IPv6 /48: half of all."""
 
 WAITING_BYTES = 16 * 1024
-"""A request counts as one more for each so many bytes of its body, and one whose body still comes for them alone."""
+"""A request counts as one more for each so many bytes of its body. While its body is still to come, it counts for these
+alone."""
 
 WAITING_BY_CLIENT: Counter[str] = Counter()
 """How many requests of each client wait in this process now."""

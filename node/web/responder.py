@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Sequence
 from node.common import counters
 from node.web.errors import CLOSE
 from node.web.http import NOSNIFF, ASGIApp, ASGIMessage, Header, Receive, Request, Response, Send
-from node.web.origin import CORS_OPEN, CORS_READABLE, Origins
+from node.web.origin import CORS_OPEN, CORS_READABLE, OriginPolicy
 from node.web.streams import Streaming
 from node.web.throughput import BODY_WEIGHT, FREE_BYTES, Throughput
 
@@ -23,7 +23,7 @@ BODILESS = (204, 304)
 class Responder:
     """Sends the answers of one process."""
 
-    def __init__(self, restricted: Origins | None, throughput: Throughput) -> None:
+    def __init__(self, restricted: OriginPolicy | None, throughput: Throughput) -> None:
         """`restricted`: which pages may call, if not every page may."""
         self._restricted = restricted
         self._throughput = throughput

@@ -25,7 +25,7 @@ of a core in the long run."""
 
 MAX_CLIENTS = 10_000
 """Clients and sites remembered. When there are more, those whose bucket is full again are forgotten, and of the others
-those that moved least, until half as many are left: so that it takes thousands of new ones until the next time."""
+those that moved least, until half as many are left, so that this happens once in thousands of new ones."""
 
 
 class Throughput:

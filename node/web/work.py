@@ -7,7 +7,6 @@ is refused until it owes less. Redis keeps the debts, for all processes.
 
 import asyncio
 import math
-import time
 
 import structlog
 
@@ -17,11 +16,9 @@ from node.config import Limit
 from node.store.errors import StoreUnavailable
 from node.store.work import WorkStore
 from node.web.http import Request
+from node.web.refused_until import RefusedUntil
 
 log = structlog.get_logger()
-
-MAX_REFUSED_CLIENTS = 10_000
-"""Clients that a process remembers as over the limit; when there are more, it forgets all and asks Redis again."""
 
 
 class WorkLimit:
@@ -33,8 +30,7 @@ class WorkLimit:
         self._limit = limit
         self._unit = unit
         self._store = store
-        self._refused_until: dict[str, float] = {}
-        """When a client may come again (monotonic seconds)."""
+        self._refused_until = RefusedUntil[str]()
         self._charging: set[asyncio.Task[None]] = set()
 
     def change(self, limit: Limit) -> None:
@@ -46,11 +42,7 @@ class WorkLimit:
         """Refuse a client that owes too much. Raises Refused `limit.work`, StoreUnavailable."""
         if not self._limit.count:
             return
-        wait = self._refused_until.get(request.client, 0.0) - time.monotonic()
-        if wait <= 0:
-            self._refused_until.pop(request.client, None)
-            wait = self._remembered(request.client, await self._store.spend(self._kind, request.client, 0, self._limit))
-        if wait > 0:
+        if wait := self._refused_until.wait(request.client) or await self._spend(request.client, 0):
             self._refuse(request, wait)
 
     def charge(self, client: str, amount: int) -> None:
@@ -67,16 +59,15 @@ class WorkLimit:
 
     async def _charge(self, client: str, amount: int) -> None:
         try:
-            self._remembered(client, await self._store.spend(self._kind, client, amount, self._limit))
+            await self._spend(client, amount)
         except StoreUnavailable as error:  # the work is done and its answer sent, so nothing can be refused any more
             log.warning("work not charged", kind=self._kind, amount=amount, reason=str(error))
 
-    def _remembered(self, client: str, wait: float) -> float:
-        """Remember how many seconds a client has to wait, and return them."""
+    async def _spend(self, client: str, amount: int) -> float:
+        """Add to a client's debt. Returns for how many seconds it is refused then. Raises StoreUnavailable."""
+        wait = await self._store.spend(self._kind, client, amount, self._limit)
         if wait:
-            if len(self._refused_until) >= MAX_REFUSED_CLIENTS:
-                self._refused_until.clear()
-            self._refused_until[client] = time.monotonic() + wait
+            self._refused_until.remember(client, wait)
         return wait
 
     def _refuse(self, request: Request, wait: float) -> None:

@@ -1,26 +1,21 @@
-"""Messages under way and what one receiver may cost: every step on a real Redis, its times moved (DESIGN 8)."""
+"""The queue of callbacks: every step on a real Redis, its times moved (DESIGN 8)."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
-from node.callbacks.breaker import FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, Circuit, NotNow
 from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue, Message
-from node.config import Limit
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from node.store.bulk import bulk_reachable
 from node.tasks.compaction import unpack
 from tests.callbacks.receiver import Receiver
-from tests.support.fake_store import Clock, FakeStore
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 HOME = 5
 NAME = "thread-1"
-HOST = "agent.example"
-CIRCUIT = Circuit(HOST, HOST)
 
 
 @pytest.fixture
@@ -166,97 +161,6 @@ async def test_so_many_dead_letters_are_kept(monkeypatch: pytest.MonkeyPatch, qu
     kept = [letter.at for letter in await queue.dead([HOME])]
     assert 100 <= len(kept) < 300
     assert 299 in kept
-
-
-async def wait(breaker: Breaker, name: str = HOST) -> int:
-    """Milliseconds until it may be called; 0 = now, and that counts."""
-    try:
-        await breaker.admit(Circuit(name, name), "")
-    except NotNow as not_now:
-        return not_now.wait_ms
-    return 0
-
-
-class TestBreaker:
-    """One host, as all workers see it."""
-
-    LIMIT = Limit(0, 1)
-
-    async def fail(self, breaker: Breaker, count: int) -> None:
-        for _ in range(count):
-            await breaker.failed(CIRCUIT)
-
-    async def pass_time(self, node: NodeUnderTest) -> None:
-        """Until the breaker is open no longer."""
-        await node.store.command("DEL", CIRCUIT.open)
-
-    async def test_four_failures_in_a_row_do_not_open_the_breaker(self, node: NodeUnderTest) -> None:
-        breaker = Breaker(node.store, self.LIMIT)
-        await self.fail(breaker, 4)
-        assert await wait(breaker) == 0
-        await breaker.succeeded(CIRCUIT)
-        await self.fail(breaker, 4)
-        assert await wait(breaker) == 0
-
-    async def test_the_fifth_opens_it_and_what_was_under_way_does_not_count(self, node: NodeUnderTest) -> None:
-        breaker = Breaker(node.store, self.LIMIT)
-        await self.fail(breaker, 8)
-        assert FIRST_OPEN_MS - 5000 < await wait(breaker) <= FIRST_OPEN_MS
-        assert await wait(breaker, "other.example") == 0
-
-    async def test_afterwards_one_call_finds_out_and_the_others_wait_for_it(self, node: NodeUnderTest) -> None:
-        breaker = Breaker(node.store, self.LIMIT)
-        await self.fail(breaker, 5)
-        await self.pass_time(node)
-        assert await wait(breaker) == 0
-        assert 0 < await wait(breaker) <= PROBE_MS
-        await breaker.succeeded(CIRCUIT)
-        assert await wait(breaker) == 0
-        assert await wait(breaker) == 0
-
-    async def test_it_stays_open_twice_as_long_each_time_up_to_half_an_hour(self, node: NodeUnderTest) -> None:
-        breaker = Breaker(node.store, self.LIMIT)
-        await self.fail(breaker, 4)
-        waits: list[int] = []
-        for _ in range(8):
-            assert await wait(breaker) == 0
-            await breaker.failed(CIRCUIT)
-            waits.append(await wait(breaker))
-            await self.pass_time(node)
-        expected = [min(FIRST_OPEN_MS * 2**n, LONGEST_OPEN_MS) for n in range(8)]
-        assert all(most - 5000 < wait <= most for wait, most in zip(waits, expected, strict=True))
-
-    async def test_a_receiver_that_asks_for_a_pause_gets_half_an_hour_at_most(self, node: NodeUnderTest) -> None:
-        breaker = Breaker(node.store, self.LIMIT)
-        await breaker.pause(CIRCUIT, 86_400)
-        assert LONGEST_OPEN_MS - 5000 < await wait(breaker) <= LONGEST_OPEN_MS
-
-    async def test_a_late_answer_that_asks_for_a_pause_does_not_close_it_sooner(self, node: NodeUnderTest) -> None:
-        breaker = Breaker(node.store, self.LIMIT)
-        await self.fail(breaker, 5)
-        await breaker.pause(CIRCUIT, 1)
-        assert FIRST_OPEN_MS - 5000 < await wait(breaker) <= FIRST_OPEN_MS
-        await breaker.pause(CIRCUIT, 2 * FIRST_OPEN_MS / 1000)
-        assert await wait(breaker) > FIRST_OPEN_MS
-
-    async def test_where_calls_are_not_limited_clients_are_not_either(self, node: NodeUnderTest) -> None:
-        breaker = Breaker(node.store, self.LIMIT, Limit(1, 60))
-        for _ in range(2):
-            await breaker.allow("somebody")
-
-    async def test_a_call_counts_for_its_window_and_not_at_its_end(self) -> None:
-        with Clock.at_a_whole_second() as clock:
-            breaker = Breaker(FakeStore(), Limit(1, 60))
-            assert await wait(breaker) == 0
-            clock.advance(59)
-            assert await wait(breaker, HOST) == 1000
-            clock.advance(1)
-            assert await wait(breaker) == 0
-
-    async def test_a_host_that_had_its_share_waits(self, node: NodeUnderTest) -> None:
-        breaker = Breaker(node.store, Limit(2, 60))
-        assert [await wait(breaker) for _ in range(2)] == [0, 0]
-        assert 55_000 < await wait(breaker) <= 60_000
 
 
 class TestDelivery:

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.callbacks.addresses import is_public
 from node.callbacks.attempt import MAX_RETRY_AFTER, retry_after
+from node.callbacks.public_addresses import is_public
 from node.callbacks.target import WEB_PORTS, Policy, TargetRefused, parse
 
 POLICY = Policy.of("https://node.example")

@@ -64,7 +64,7 @@ def test_the_disk_of_artifacts_is_where_their_setting_says(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("short", "refused"), [(0.8, 1), (0.4, 2), (0.1, 3)], indirect=["short"])
-async def test_writes_are_refused_by_turns_as_the_disk_fills(short: NodeUnderTest, refused: int) -> None:
+async def test_writes_are_refused_in_stages_as_the_disk_fills(short: NodeUnderTest, refused: int) -> None:
     async def is_low() -> bool:
         return (await health(short))["disk"] == "low"
 

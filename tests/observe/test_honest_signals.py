@@ -8,7 +8,6 @@ from typing import cast
 import pytest
 import pytest_asyncio
 
-from node.agents.model import Liveness
 from node.cli import main
 from node.config import Settings
 from node.observe.metrics.gauges import Gauges
@@ -19,18 +18,6 @@ from tests.support.nodes import NodeProcess
 from tests.support.servers import RedisServer, free_port
 
 
-async def none() -> tuple[int, int]:
-    return 0, 0
-
-
-async def no_bytes() -> int:
-    return 0
-
-
-async def no_agents() -> tuple[dict[Liveness, int], int, float]:
-    return {}, 0, 0.0
-
-
 @pytest_asyncio.fixture
 async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
     with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "everysec") as server:
@@ -38,7 +25,7 @@ async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
 
 
 async def figures(store: Store, **settings: object) -> dict[tuple[str, tuple[str, ...]], float]:
-    gauges = Gauges(Settings(**settings), store, none, no_bytes, no_agents)  # type: ignore[arg-type]
+    gauges = Gauges(Settings(**settings), store)  # type: ignore[arg-type]
     readings: list[Reading] = await gauges.read()
     return {(reading.family, reading.labels): reading.value for reading in readings}
 

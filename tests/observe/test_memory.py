@@ -161,7 +161,7 @@ async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:
         capacity = Capacity()
         await MemoryAlarm(node.store, settings, capacity).look()
         assert capacity.refused == dict.fromkeys(("session", "thread", "task"), "node.full")
-        assert not capacity.is_low
+        assert not capacity.is_memory_low
 
 
 async def test_a_client_may_hold_so_many_sessions(empty_redis: RedisServer) -> None:

@@ -47,7 +47,7 @@ async def test_a_share_is_free_again_when_its_requests_have_ended(door: Door) ->
     assert refused(door.come(3, client=MODEST)) == [False, False, True]
 
 
-async def test_who_has_its_share_since_a_while_has_no_other(door: Door) -> None:
+async def test_a_share_that_was_taken_a_while_ago_still_counts(door: Door) -> None:
     door.knows_clients()
     await next_group(door)
     door.overload(limit=4)

@@ -39,7 +39,7 @@ def test_an_unlisted_id_cannot_be_guessed_from_the_one_before() -> None:
 
 
 @given(st.text())
-def test_what_is_no_id_is_told_without_asking_the_store(text: str) -> None:
+def test_what_is_no_id_is_known_by_its_form(text: str) -> None:
     assert ids.is_id(text) == bool(re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", text, re.ASCII))
 
 

@@ -11,7 +11,7 @@ from node.config import Proxies, Settings
 from node.web.address import ClientAddress
 from node.web.front import Front
 from node.web.http import ASGIApp, ASGIMessage
-from node.web.origin import Origins
+from node.web.origin import OriginPolicy
 from node.web.paths import Paths
 from node.web.route import Route
 from node.web.router import Router
@@ -26,7 +26,7 @@ class Routes:
     def __init__(self, hot: Sequence[Route], others: Sequence[Route], rate: int = 0) -> None:
         self.hot = hot
         self.paths = Paths([*hot, *others])
-        self.origins = Origins(Settings(base_url="http://node.example"))
+        self.origins = OriginPolicy(Settings(base_url="http://node.example"))
         self.throughput = Throughput(rate)
         self.router = Router(others, self.paths)
 

@@ -57,7 +57,7 @@ async def test_each_form_of_a_path_is_found_with_its_parameters(path: str, param
         ("GET", "/relay/17"),
     ],
 )
-async def test_what_is_like_none_goes_to_the_router(method: str, path: str) -> None:
+async def test_a_path_like_no_hot_route_goes_to_the_router(method: str, path: str) -> None:
     other = Route(method=method, path=path, handler=routed, summary="Others", tag="tasks")
     app = await front_of(*map(route, PATHS), others=[other])
     async with client_of(app) as client:

@@ -55,7 +55,7 @@ async def test_every_wrong_field_of_a_body_is_listed(node: NodeUnderTest) -> Non
         ),
     ],
 )
-async def test_a_word_that_is_none_of_some_is_told_which(
+async def test_a_wrong_word_for_an_enumeration_is_answered_with_the_allowed_ones(
     node: NodeUnderTest, path: str, body: Any, allowed: str
 ) -> None:
     (issue,) = (await node.client.post(path, json=body)).json()["detail"]
@@ -63,7 +63,7 @@ async def test_a_word_that_is_none_of_some_is_told_which(
     assert issue["msg"].endswith(f"; it is one of {allowed}")
 
 
-async def test_so_is_one_inside_of_an_object(node: NodeUnderTest) -> None:
+async def test_so_is_one_inside_an_object(node: NodeUnderTest) -> None:
     message = {"messageId": "m-1", "role": "user", "parts": [{"text": "Hello there."}]}
     answer = await node.client.post("/api/v1/message:send", json={"message": message})
     assert "it is one of ROLE_AGENT, ROLE_USER" in answer.json()["error"]["message"]
@@ -203,7 +203,7 @@ async def test_a_whole_number_may_be_written_as_a_float(node: NodeUnderTest, wri
     "written",
     ["900.5", "9e-1", "1e400", "1e300", '"900.0"', "true", "[900.0]", "9007199254740994.0", "9007199254740993.0"],
 )
-async def test_what_is_no_whole_number_is_refused_as_before(node: NodeUnderTest, written: str) -> None:
+async def test_a_number_that_is_not_whole_is_refused(node: NodeUnderTest, written: str) -> None:
     answer = await posted(node, "/api/v1/sessions", f'{{"ttl_seconds": {written}}}')
     assert answer.status_code == 422
     assert places(answer.json()["detail"]) == {("body", "ttl_seconds")}

@@ -303,7 +303,7 @@ async def test_a_request_that_repeats_an_earlier_one_needs_no_room(desk: Desk) -
 
 async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> None:
     store = await connect(empty_redis.url, timeout=5.0, max_in_flight=64)
-    limiter = Limiter(Limits(board=Limit(0, 60)), LimitStore(store), Quotas(board=1))
+    limiter = Limiter(Limits(board=Limit(0, 60)), LimitStore(store), Quotas(board=1), Capacity())
     for _ in range(3):
         sent = request()
         async with limiter.permit(sent, "board") as permit:

@@ -19,12 +19,12 @@ from node.admin.commands import NO_SECRET, Commands
 from node.admin.terminal import as_json, one_line
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
-from node.run.belonging import trouble
 from node.run.embedded_redis import running
 from node.run.keychain import known_secret
+from node.run.redis_check import diagnose
 from node.store import CommandFailed, Store, StoreUnavailable
 from node.store.errors import OutOfMemory
-from node.store.identity import look
+from node.store.identity import compare
 from node.web.errors import sentence
 
 if TYPE_CHECKING:
@@ -214,8 +214,8 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
     try:
         # While part of a cluster is out of reach, commands can still work on the rest.
         if not await stores.main.ready() and not stores.main.connected:
-            raise StoreUnavailable(await trouble(settings.redis_url, settings.store_timeout, "no connection"))
-        await look(stores.main, secret)
+            raise StoreUnavailable(await diagnose(settings.redis_url, settings.store_timeout, "no connection"))
+        await compare(stores.main, secret)
         services = Services(settings, stores)
         try:
             yield CommandContext(settings, stores.main, services, who)

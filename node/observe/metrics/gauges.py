@@ -4,13 +4,12 @@ Every instance of a node shows the same figures, so instances must not be summed
 """
 
 from asyncio import gather
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import structlog
 
 from node import VERSION
-from node.agents.model import Liveness
 from node.callbacks.queue import dead_count, pending_count
 from node.config import Settings
 from node.observe.consumer_lag import lags
@@ -18,15 +17,15 @@ from node.observe.disk import disks
 from node.observe.memory import redis_memory
 from node.observe.metrics.snapshots import Reading
 from node.observe.totals import limits_of, reports_waiting, threads_by_status, totals
-from node.store import CommandFailed, Store, StoreUnavailable, ids, keys
+from node.store import CommandFailed, Store, StoreUnavailable, keys
 from node.store.clock import skew
 from node.store.durability import read, suffices
-from node.store.search_keys import BOARD_KEYS
 from node.tasks.model import STATUSES
 
 log = structlog.get_logger()
 
-Figures = Awaitable[Sequence[Reading]]
+Figures = Callable[[], Awaitable[Sequence[Reading]]]
+"""Reads figures that belong together. Raises StoreUnavailable, CommandFailed."""
 
 
 def disk_figures(settings: Settings) -> list[Reading]:
@@ -47,26 +46,13 @@ class Gauges:
     """Reads all of them. What Redis refuses for lack of a permission is left out and logged once."""
 
     def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        search_queues: Callable[[], Awaitable[tuple[int, int]]],
-        artifact_bytes: Callable[[], Awaitable[int]],
-        agents: Callable[[], Awaitable[tuple[Mapping[Liveness, int], int, float]]],
-        documents: Store | None = None,
+        self, settings: Settings, store: Store, rooms: Sequence[Figures] = (), documents: Store | None = None
     ) -> None:
-        """`search_queues` returns how much is pending, and how much is in the backlog.
-
-        `artifact_bytes` returns what artifacts hold or reserve; `agents`, how many are listed by liveness, how many
-        checks are due, and how many seconds ago the last one ended. `documents`: the Redis of the search index, if it
-        is another one.
-        """
+        """`rooms` read what only the stores of rooms know. `documents`: the Redis of the index if it is another one."""
         self._settings = settings
         self._store = store
-        self._search_queues = search_queues
-        self._artifact_bytes = artifact_bytes
-        self._agent_figures = agents
-        self._documents = documents
+        self._rooms = rooms
+        self._documents = documents or store
         self._refused: set[str] = set()
 
     async def read(self) -> list[Reading]:
@@ -75,19 +61,17 @@ class Gauges:
             self._lags,
             self._threads_and_tasks,
             self._kept,
-            self._agents,
-            self._artifacts,
             self._memory,
-            self._search,
             self._callbacks,
             self._durability,
             self._clock,
             self._search_redis,
+            *self._rooms,
         )
         found = await gather(*(self._allowed(group) for group in groups))
         return [Reading("relay_store_up", (), 1), *(reading for readings in found for reading in readings)]
 
-    async def _allowed(self, group: Callable[[], Figures]) -> Sequence[Reading]:
+    async def _allowed(self, group: Figures) -> Sequence[Reading]:
         try:
             return await group()
         except CommandFailed as failed:
@@ -126,22 +110,6 @@ class Gauges:
             *(Reading("relay_kept_limit", (kind,), limit) for kind, limit in limits_of(self._settings).items()),
         ]
 
-    async def _agents(self) -> list[Reading]:
-        counts, due, age = await self._agent_figures()
-        return [
-            *(Reading("relay_agents", (liveness,), count) for liveness, count in counts.items()),
-            Reading("relay_agent_checks_due", (), due),
-            Reading("relay_agent_check_age_seconds", (), age),
-        ]
-
-    async def _artifacts(self) -> list[Reading]:
-        lists = [("ZCARD", keys.artifacts(partition)) for partition in range(ids.PARTITIONS)]
-        counts, held_bytes = await gather(self._store.commands(lists), self._artifact_bytes())
-        return [
-            Reading("relay_artifacts", (), sum(cast("list[int]", counts))),
-            Reading("relay_artifact_bytes", (), held_bytes),
-        ]
-
     async def _memory(self) -> list[Reading]:
         primaries, sizes = await gather(
             redis_memory(self._store, self._settings.redis_maxmemory), self._store.everywhere("DBSIZE")
@@ -154,16 +122,6 @@ class Gauges:
                 Reading("relay_redis_memory_bytes", (str(number),), memory.allocated),
                 Reading("relay_redis_memory_limit_bytes", (str(number),), memory.limit),
             )
-        ]
-
-    async def _search(self) -> list[Reading]:
-        (pending, backlog), by_meaning = await gather(
-            self._search_queues(), self._store.command("EXISTS", BOARD_KEYS.workers("vectors"))
-        )
-        return [
-            Reading("relay_search_queue", ("pending",), pending),
-            Reading("relay_search_queue", ("backlog",), backlog),
-            Reading("relay_search_by_meaning", (), cast("int", by_meaning)),
         ]
 
     async def _callbacks(self) -> list[Reading]:
@@ -182,7 +140,7 @@ class Gauges:
 
     async def _search_redis(self) -> list[Reading]:
         try:
-            memory = max(await redis_memory(self._documents or self._store), key=lambda each: each.share)
+            memory = max(await redis_memory(self._documents), key=lambda each: each.share)
         except StoreUnavailable:
             return [Reading("relay_search_store_up", (), 0)]
         return [

@@ -50,14 +50,14 @@ ACKNOWLEDGING = {"POST", "PUT", "DELETE"}
 class Meter:
     """Writes the readings of one process for as long as it runs, if the settings ask for them (RELAY_ADMIN_PORT).
 
-    `particular` returns the readings that only processes of its role have.
+    `of_role` returns the readings that only processes of its role have.
     """
 
-    def __init__(self, settings: Settings, role: Role, store: Store, particular: Source) -> None:
+    def __init__(self, settings: Settings, role: Role, store: Store, of_role: Source) -> None:
         self._settings = settings
         self._role = role
         self._store = store
-        self._particular = particular
+        self._of_role = of_role
         self._inherited: list[Reading] = []
         self._took_a_place = False
         self._lag = 0.0
@@ -84,7 +84,7 @@ class Meter:
             self._write(self._snapshot())
 
     def _snapshot(self) -> Snapshot:
-        readings = [*self._particular(), *self._common()]
+        readings = [*self._of_role(), *self._common()]
         return Snapshot(self._role, os.getpid(), time.monotonic(), readings, self._inherited)
 
     def _write(self, snapshot: Snapshot) -> None:

@@ -4,7 +4,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from node.callbacks.addresses import SPECIAL_V4, SPECIAL_V6, is_public
+from node.callbacks.public_addresses import SPECIAL_V4, SPECIAL_V6, is_public
 
 PUBLIC = [
     "1.0.0.0", "1.1.1.1", "8.8.8.8", "9.255.255.255", "11.0.0.0", "34.118.223.255", "34.118.240.0",

@@ -1,6 +1,7 @@
-"""Whether this process may work on the Redis of its settings: checked before it starts, or once Redis can be reached.
+"""Checks that a process may work on the Redis of its settings: before it starts, or once Redis can be reached.
 
-And why Redis does not serve, where it does not.
+It may not if the data there are another node's, of a schema that it does not know, or half of a backup. Where Redis
+does not serve at all, `diagnose` finds out why.
 """
 
 import asyncio
@@ -14,10 +15,10 @@ import structlog
 from node.config import ConfigError, Settings
 from node.store import Store, StoreUnavailable, connect
 from node.store.address import locate
-from node.store.identity import identify, identify_when_there, look
+from node.store.identity import compare, identify, identify_when_there
 from node.store.link import NotReady, consult
 
-log = structlog.stdlib.get_logger("node.run.belonging")
+log = structlog.stdlib.get_logger("node.run.redis_check")
 
 
 RESTORING = "restoring:{restore}"
@@ -25,17 +26,14 @@ RESTORING = "restoring:{restore}"
 finds, so no node may write there before."""
 
 
-async def belongs(settings: Settings) -> bool:
-    """Check now; False if Redis cannot be reached at present.
-
-    Raises ConfigError if it is another node's, or half restored.
-    """
+async def check_redis(settings: Settings) -> bool:
+    """Check now. Returns False if Redis cannot be reached. Raises ConfigError if this process may not work on it."""
     store = await _connect(settings)
     try:
         await identify(store, settings.secret)
         await _refuse_unfinished_restore(store)
     except StoreUnavailable as unavailable:
-        reason = await trouble(settings.redis_url, settings.store_timeout, str(unavailable))
+        reason = await diagnose(settings.redis_url, settings.store_timeout, str(unavailable))
         log.warning("redis is not there yet", reason=reason)
         return False
     finally:
@@ -43,8 +41,8 @@ async def belongs(settings: Settings) -> bool:
     return True
 
 
-async def belongs_when_there(settings: Settings) -> None:
-    """Check as soon as Redis can be reached. Raises ConfigError as `belongs`."""
+async def check_redis_when_there(settings: Settings) -> None:
+    """Check as soon as Redis can be reached. Raises ConfigError as `check_redis`."""
     store = await _connect(settings)
     try:
         await identify_when_there(store, settings.secret)
@@ -54,11 +52,14 @@ async def belongs_when_there(settings: Settings) -> None:
         await store.close()
 
 
-async def schema_of(settings: Settings) -> str:
-    """What `look` finds. Raises ConfigError, StoreUnavailable."""
+async def schema_in_redis(settings: Settings) -> str:
+    """Check without writing anything; the number of the schema, empty if the Redis holds no node's data yet.
+
+    Raises ConfigError, StoreUnavailable.
+    """
     store = await _connect(settings)
     try:
-        schema = await look(store, settings.secret)
+        schema = await compare(store, settings.secret)
         await _refuse_unfinished_restore(store)
     finally:
         await store.close()
@@ -73,10 +74,10 @@ async def _refuse_unfinished_restore(store: Store) -> None:
         )
 
 
-async def trouble(url: str, timeout: float, otherwise: str) -> str:
+async def diagnose(url: str, timeout: float, otherwise: str) -> str:
     """Why a Redis does not serve, for each server that the URL names: wrong credentials, for instance, or a replica.
 
-    `otherwise`: what to return if one of them does serve. `timeout`: seconds for each server.
+    `timeout`: seconds for each server. Returns `otherwise` if one of them does serve.
     """
     location = locate(url)
     access = msgspec.structs.replace(location.access, writes=not location.cluster)
@@ -95,7 +96,7 @@ async def trouble(url: str, timeout: float, otherwise: str) -> str:
 
 
 class LateCheck:
-    """Checks in a thread, as soon as Redis can be reached, in a process that had to start without it."""
+    """The check in a process that had to start without Redis: in a thread, as soon as Redis can be reached."""
 
     def __init__(self, settings: Settings, end: Callable[[], None]) -> None:
         """`end` is called to end the process if it must not work on that Redis."""
@@ -107,14 +108,14 @@ class LateCheck:
         """Check in the background from now on."""
         threading.Thread(target=self._check, daemon=True).start()
 
-    def judge(self) -> None:
-        """Raise ConfigError if the check is why the process has ended."""
+    def raise_error(self) -> None:
+        """Raise the ConfigError for which the check has ended the process, if it has."""
         if self._error:
             raise self._error
 
     def _check(self) -> None:
         try:
-            asyncio.run(belongs_when_there(self._settings))
+            asyncio.run(check_redis_when_there(self._settings))
         except ConfigError as error:
             self._error = error
             self._end()

@@ -1,0 +1,30 @@
+"""Clients that a process refuses by itself, because Redis has said for how long they are over a limit."""
+
+import time
+from typing import TypeVar
+
+MAX_REFUSED_CLIENTS = 10_000
+"""Clients that are remembered; when there are more, all are forgotten and Redis is asked again."""
+
+K = TypeVar("K")
+
+
+class RefusedUntil(dict[K, float]):
+    """Until when each of them is refused, in monotonic seconds."""
+
+    def remember(self, key: K, seconds: float) -> None:
+        """Refuse for `seconds` from now on."""
+        if len(self) >= MAX_REFUSED_CLIENTS:
+            self.clear()
+        self[key] = time.monotonic() + seconds
+
+    def wait(self, key: K) -> float:
+        """Seconds until it may come again; 0 if it may now."""
+        until = self.get(key)
+        if until is None:
+            return 0.0
+        wait = until - time.monotonic()
+        if wait > 0:
+            return wait
+        del self[key]
+        return 0.0
