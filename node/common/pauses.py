@@ -1,6 +1,6 @@
 """What a request gives back while it waits for a change, and takes again before it goes on.
 
-The code that waits does not know its request: `while_waiting` in `node.web.http` says what a pause is, and the few
+The code that waits does not know its request: `RequestTurn.pause` (`node.web.turn`) says what a pause is, and the few
 places that wait mark it (`long_poll`, claim-next, pages of events). Only these pauses are exempt from the client's
 turn; the reads before, between and after them are not. A task that several requests share must not pause: that would
 be a pause of the request that happened to start it.

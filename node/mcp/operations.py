@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from node.web.handling import Handle
-from node.web.http import AGE_GROUP, JSON_TYPE, Disconnected, Header, Request, Response
+from node.web.http import JSON_TYPE, Disconnected, Header, Request, Response
 from node.web.route import Route
 
 
@@ -36,7 +36,6 @@ class OperationRequest(Request):
             "raw_path": path.encode(),
             "query_string": query.encode(),
             "headers": [JSON_TYPE, *headers],
-            AGE_GROUP: of_client.scope.get(AGE_GROUP),
         }
         super().__init__(scope, of_client.receive, of_client.client, of_client.id, of_client.deadlines, of_client.turn)
         self.params = params

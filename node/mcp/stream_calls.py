@@ -53,13 +53,13 @@ class CallRequest(Request):
     @asynccontextmanager
     async def under_way(self) -> AsyncGenerator[None]:
         """Run the block as work on a request, like the POST: in its client's turn, and known to admission control."""
-        self._count_as_waiting(-1)
+        self.turn.count_as_inactive(-1)
         try:
-            await self.begin()
+            await self.turn.begin()
             yield
         finally:
             self.turn.end()
-            self._count_as_waiting(1)
+            self.turn.count_as_inactive(1)
 
 
 class StreamCalls:

@@ -36,8 +36,9 @@ from node.common.refusal import Refused
 from node.overload.admission import MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
 from node.share.site import site_of
 from node.web.errors import refusal
-from node.web.http import AGE_GROUP, FIRST_MESSAGE, NOSNIFF, ASGIMessage, Header, Response, Scope
+from node.web.http import FIRST_MESSAGE, NOSNIFF, ASGIMessage, Header, Response, Scope
 from node.web.origin import CORS_OPEN
+from node.web.turn import AGE_GROUP
 
 log = structlog.get_logger()
 

@@ -97,7 +97,7 @@ class Dispatcher:
         request_id = f"{self._request_prefix}{next(self._request_numbers):08x}"
         REQUEST_ID.set(request_id)
         client = self._addresses.of(scope)
-        request = Request(scope, receive, client, request_id, self._deadlines, RequestTurn(self._turns, client))
+        request = Request(scope, receive, client, request_id, self._deadlines, RequestTurn(self._turns, client, scope))
         refused = self._refusal(request)
         # Compared as sent: another spelling of a mount or of a hot route is refused below.
         raw: bytes = scope["raw_path"]
@@ -138,7 +138,7 @@ class Dispatcher:
         """
         try:
             if not request.turn.begin_now():
-                await request.begin()
+                await request.turn.begin()
         except Refused as crowded:
             answering.close()
             await self._refuse(request, crowded, send)

@@ -30,7 +30,7 @@ async def counted(route: Route, request: Request) -> Response | None:
     began = perf_counter()
     try:
         if not request.turn.begin_now():
-            await request.begin()
+            await request.turn.begin()
         if request.scope["query_string"]:
             _look_at_query(route, request)
         response = await route.handler(request)

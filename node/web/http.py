@@ -6,7 +6,6 @@ A handler is `async def handler(request: Request) -> Response`. `node.web.dispat
 import asyncio
 import math
 from collections.abc import (
-    AsyncGenerator,
     Awaitable,
     Callable,
     Coroutine,
@@ -15,7 +14,6 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from contextlib import asynccontextmanager
 from contextvars import copy_context
 from time import monotonic
 from typing import Any, Protocol, TypeVar
@@ -38,9 +36,6 @@ Receive = Callable[[], Awaitable[ASGIMessage]]
 Send = Callable[[ASGIMessage], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
-
-AGE_GROUP = "relay.age_group"
-"""Scope key under which `node.overload.intake` stores the AgeGroup in which it counts the request."""
 
 FIRST_MESSAGE = "relay.first_message"
 """Scope key under which `node.overload.intake` stores the first message of the body, which it has already requested."""
@@ -189,7 +184,7 @@ class Request:
                 raise Refused("body.encoded")
             self._body = await self._read()
             if self.size >= LARGE_BODY:
-                await self.before_step(self.size)
+                await self.turn.before_step(self.size)
         return self._body
 
     @property
@@ -240,46 +235,12 @@ class Request:
                 work.close()
                 raise
             context = copy_context()
-            context.run(PAUSE.set, self._pause)
+            context.run(PAUSE.set, self.turn.pause)
             task = asyncio.get_running_loop().create_task(work, context=context)
             gone = asyncio.ensure_future(until_disconnected(self.noting_end(self.receive)))
             if not await ended_before(task, gone):
                 raise Disconnected
             return task.result()
-
-    async def begin(self) -> None:
-        """Wait until the client has fewer requests under way."""
-        async with self._pause():
-            await self.turn.begin()
-
-    async def before_step(self, size: int) -> None:
-        """Let other requests go on, before a step that takes milliseconds for a large body, of `size` bytes.
-
-        Raises Refused `node.overloaded` if many clients send large bodies.
-        """
-        self._count_as_waiting(1)
-        try:
-            await self.turn.before_step(size)
-        finally:
-            self._count_as_waiting(-1)
-
-    @asynccontextmanager
-    async def _pause(self) -> AsyncGenerator[None]:
-        """The block only waits; meanwhile other requests of the client may take its turn."""
-        was_under_way = self.turn.end()
-        self._count_as_waiting(1)
-        try:
-            yield
-            if was_under_way:
-                await self.turn.resume()
-        finally:
-            self._count_as_waiting(-1)
-
-    def _count_as_waiting(self, change: int) -> None:
-        """Tell admission control that the request begins (1) or ends (-1) to wait for a change or for its client."""
-        age_group = self.scope.get(AGE_GROUP)
-        if age_group is not None:
-            age_group.inactive += change
 
     async def _read(self) -> bytes:
         self._is_read = True
@@ -336,7 +297,7 @@ class Request:
     async def _next(self, message: Awaitable[ASGIMessage], deadline: float) -> ASGIMessage:
         """The next piece of the body. Raises Refused `body.stalled`."""
         try:
-            async with self._pause():
+            async with self.turn.pause():
                 return await self.deadlines.by(deadline, message)
         except TimeoutError:
             raise Refused("body.stalled") from None

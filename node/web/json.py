@@ -58,9 +58,9 @@ async def decode_in_steps(request: Request, body: bytes, kind: type[T], notes: l
     if len(body) < LARGE_BODY:
         return decode(body, kind, notes)
     text = _checked(body, kind)
-    await request.before_step(len(body))
+    await request.turn.before_step(len(body))
     value = _parsed(text, kind, notes)
-    await request.before_step(len(body))
+    await request.turn.before_step(len(body))
     return value
 
 

@@ -7,13 +7,17 @@ to itself may have any number.
 
 import asyncio
 import sys
-from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from time import monotonic
+from typing import Any
 
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
 from node.share.turns import Turns
+
+AGE_GROUP = "relay.age_group"
+"""Scope key under which `node.overload.intake` stores the AgeGroup in which it counts the request."""
 
 REQUESTS_AT_ONCE = 2
 """Requests of one client that a process works on while others use it, too. Most of an acknowledgement is waiting for
@@ -106,11 +110,12 @@ class ClientTurns:
 class RequestTurn:
     """The turn of one request."""
 
-    __slots__ = ("_client", "_site", "_turns", "_under_way")
+    __slots__ = ("_client", "_scope", "_site", "_turns", "_under_way")
 
-    def __init__(self, turns: ClientTurns, client: str) -> None:
+    def __init__(self, turns: ClientTurns, client: str, scope: Mapping[str, Any]) -> None:
         self._turns = turns
         self._client = client
+        self._scope = scope
         self._site = site_of(client) if ":" in client else ""
         self._under_way = False
 
@@ -121,28 +126,40 @@ class RequestTurn:
         """
         if self._under_way:  # since before the router found its handler
             return True
-        clients, sites = self._turns.clients, self._turns.sites
-        if self._turns.is_alone(self._client):
+        turns = self._turns
+        clients = turns.clients
+        if turns.is_alone(self._client):
             clients.take(self._client)
             if self._site:
-                sites.take(self._site)
+                turns.sites.take(self._site)
             self._under_way = True
-        elif clients.enter_now(self._client):
-            if not self._site or sites.enter_now(self._site):
+            return True
+        if clients.enter_now(self._client):
+            if not self._site or turns.sites.enter_now(self._site):
                 self._under_way = True
-            else:
-                clients.leave(self._client)
-        if not self._under_way:
-            self._turns.check_room(self._site or self._client, MOST_WAITING * (SITE_SHARE if self._site else 1))
-        return self._under_way
+                return True
+            clients.leave(self._client)
+        turns.check_room(self._site or self._client, MOST_WAITING * (SITE_SHARE if self._site else 1))
+        return False
 
     async def begin(self) -> None:
         """Begin as soon as the client and its site have fewer requests under way."""
-        with self._turns.waiting(self._site or self._client):
-            await self.resume()
+        with self._turns.waiting(self._site or self._client), self._inactive():
+            await self._enter()
 
-    async def resume(self) -> None:
-        """Go on after a pause, as soon as they have fewer. Nobody is refused here, however many wait."""
+    @asynccontextmanager
+    async def pause(self) -> AsyncGenerator[None]:
+        """The block only waits; meanwhile other requests of the client may take the turn.
+
+        Afterwards the request goes on as soon as they have fewer. Nobody is refused then, however many wait.
+        """
+        was_under_way = self.end()
+        with self._inactive():
+            yield
+            if was_under_way:
+                await self._enter()
+
+    async def _enter(self) -> None:
         with ExitStack() as undo:
             await self._turns.clients.enter(self._client)
             undo.callback(self._turns.clients.leave, self._client)
@@ -152,11 +169,30 @@ class RequestTurn:
         self._under_way = True
 
     async def before_step(self, size: int) -> None:
-        """Wait until the process may take another step for a large body. Raises Refused `node.overloaded`."""
-        await self._turns.before_step(size)
+        """Let other requests go on, before a step that takes milliseconds for a large body, of `size` bytes.
+
+        Raises Refused `node.overloaded` if many clients send large bodies.
+        """
+        with self._inactive():
+            await self._turns.before_step(size)
+
+    @contextmanager
+    def _inactive(self) -> Generator[None]:
+        """The block waits for a change, or for other requests."""
+        self.count_as_inactive(1)
+        try:
+            yield
+        finally:
+            self.count_as_inactive(-1)
+
+    def count_as_inactive(self, change: int) -> None:
+        """Tell admission control that the request begins (1) or ends (-1) to be no work for the process."""
+        age_group = self._scope.get(AGE_GROUP)
+        if age_group is not None:
+            age_group.inactive += change
 
     def end(self) -> bool:
-        """End, or pause. Returns whether the request was under way."""
+        """End. Returns whether the request was under way."""
         was_under_way, self._under_way = self._under_way, False
         if was_under_way:
             if self._site:

@@ -16,9 +16,9 @@ from node.mcp.stream_calls import CallRequest
 from node.overload.intake import AgeGroup
 from node.store import StoreUnavailable, keys
 from node.web.deadline import Deadlines
-from node.web.http import AGE_GROUP, ASGIMessage, Request, Scope
+from node.web.http import ASGIMessage, Request, Scope
 from node.web.places import WAITING_BY_CLIENT
-from node.web.turn import ClientTurns, RequestTurn
+from node.web.turn import AGE_GROUP, ClientTurns, RequestTurn
 from tests.mcp.calls import done, request
 from tests.mcp.streams import EventStream
 from tests.support.node_under_test import NodeUnderTest, running, until
@@ -149,13 +149,13 @@ async def test_a_call_that_is_cancelled_before_its_turn_comes_is_not_begun(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     its_turn = asyncio.Event()
-    begin = CallRequest.begin
+    begin = RequestTurn.begin
 
-    async def begin_later(self: CallRequest) -> None:
+    async def begin_later(self: RequestTurn) -> None:
         await its_turn.wait()
         await begin(self)
 
-    monkeypatch.setattr(CallRequest, "begin", begin_later)
+    monkeypatch.setattr(RequestTurn, "begin", begin_later)
     async with EventStream(node) as stream:
         await stream.post(tool("post_thread", "post", title="Who parses CSV?", body="I have a large file."))
         calls = under_way()
@@ -284,14 +284,14 @@ async def test_a_stream_whose_process_died_is_gone_once_an_answer_reaches_nobody
 
 async def test_a_call_takes_its_turn_and_is_work_like_any_request() -> None:
     turns, group = ClientTurns(), AgeGroup()
-    under_way = [RequestTurn(turns, "203.0.113.7") for _ in range(2)]
+    under_way = [RequestTurn(turns, "203.0.113.7", {}) for _ in range(2)]
     assert all(turn.begin_now() for turn in under_way)
 
     async def receive() -> ASGIMessage:
         return {"type": "http.disconnect"}
 
     scope: Scope = {"method": "POST", "path": "/", "headers": [], "query_string": b"", AGE_GROUP: group}
-    post = Request(scope, receive, "203.0.113.7", "id", Deadlines(), RequestTurn(turns, "203.0.113.7"))
+    post = Request(scope, receive, "203.0.113.7", "id", Deadlines(), RequestTurn(turns, "203.0.113.7", scope))
     group.entered, group.inactive = 1, 1  # the POST has ended
     begun = asyncio.Event()
 

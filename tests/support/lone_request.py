@@ -12,4 +12,4 @@ async def no_message() -> ASGIMessage:
 
 def lone_request(scope: Scope, receive: Receive = no_message, client: str = "") -> Request:
     """The request of a client that has a process to itself."""
-    return Request(scope, receive, client, "1", Deadlines(), RequestTurn(ClientTurns(), client))
+    return Request(scope, receive, client, "1", Deadlines(), RequestTurn(ClientTurns(), client, scope))
