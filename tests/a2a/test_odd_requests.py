@@ -11,6 +11,7 @@ SEND = "/api/v1/message:send"
 OFFER = "/api/v1/a2a/tasks"
 A2A = {"a2a-version": "1.0"}
 JSON = {"content-type": "application/json"}
+EMPTY: dict[str, Any] = {}
 HUGE = "9" * 5000
 
 
@@ -232,7 +233,7 @@ async def test_a_role_may_be_its_number(node: NodeUnderTest, role: object, statu
         message(parts=[{"text": "Hello there", "kind": "text", "filename": "x.txt"}]),
         message() | {"configuration": {"blocking": True, "acceptedOutputModes": ["text/plain"], "historyLength": None}},
         message(contextId=None, taskId=None, metadata=None, extensions=[], referenceTaskIds=None),
-        message(metadata={}, parts=[{"text": "Hello there", "metadata": {}}]) | {"metadata": {}},
+        message(metadata=EMPTY, parts=[{"text": "Hello there", "metadata": EMPTY}]) | {"metadata": EMPTY},
         message(parts=[{"text": "Hello there", "raw": None, "mediaType": "Text/Plain; charset=utf-8"}]),
     ],
 )

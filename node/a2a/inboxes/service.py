@@ -1,7 +1,7 @@
 """An inbox as an A2A agent: what its clients send are messages to its owner, and tasks are what becomes of them."""
 
 import re
-from contextlib import suppress
+from collections.abc import Sequence
 from typing import get_args
 
 import msgspec
@@ -18,6 +18,7 @@ from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
+from node.store.unreadable import read_each
 
 MAX_SAID_BYTES = 24 * 1024
 """Largest JSON of a message, with its metadata. It is kept in addition to the text that its owner reads."""
@@ -154,11 +155,19 @@ class InboxAgents:
         left = [task for task in wanted if before is None or task.changed < before]
         shown, room = left[:size], PAGE_BYTES
         tasks: list[A2ATask] = []
+
+        async def show(task_ids: Sequence[str]) -> list[A2ATask | None]:
+            """A single task; None if it has expired meanwhile."""
+            try:
+                task = await self.get(address, task_ids[0], query.history_length)
+            except A2AError:
+                return [None]
+            return [self.view.task(task, query.history_length, with_artifacts=query.include_artifacts)]
+
         for place, each in enumerate(shown):
-            with suppress(A2AError):  # it has expired meanwhile
-                task = await self.get(address, each.id, query.history_length)
-                tasks.append(self.view.task(task, query.history_length, with_artifacts=query.include_artifacts))
-                room -= len(msgspec.json.encode(tasks[-1]))
+            if task := (await read_each([each.id], show)).get(each.id):
+                tasks.append(task)
+                room -= len(msgspec.json.encode(task))
             if room <= 0:
                 shown = shown[: place + 1]
                 break
