@@ -286,7 +286,7 @@ def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struc
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 
 
-class CancelMetadata(msgspec.Struct, rename="camel"):
+class ShownToken(msgspec.Struct, rename="camel"):
     """What the metadata of :cancel may have."""
 
     publisher_token: msgspec.Raw | msgspec.UnsetType = UNSET
@@ -295,4 +295,4 @@ class CancelMetadata(msgspec.Struct, rename="camel"):
 class Cancel(msgspec.Struct):
     """The body of :cancel; clients send it, an empty object, or nothing."""
 
-    metadata: CancelMetadata | None = None
+    metadata: ShownToken | None = None

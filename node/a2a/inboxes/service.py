@@ -1,7 +1,7 @@
 """An inbox as an A2A agent: what its clients send are messages to its owner, and tasks are what becomes of them."""
 
 import re
-from collections.abc import Sequence
+from contextlib import suppress
 from typing import get_args
 
 import msgspec
@@ -11,6 +11,7 @@ from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, State, TaskList
 from node.a2a.query_checks import check_list, wrong_token
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
+from node.common.unreadable import show_each
 from node.config import Settings
 from node.inbox.model import TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
 from node.inbox.service import InboxTasks
@@ -18,7 +19,6 @@ from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
-from node.store.unreadable import read_each
 
 MAX_SAID_BYTES = 24 * 1024
 """Largest JSON of a message, with its metadata. It is kept in addition to the text that its owner reads."""
@@ -156,18 +156,15 @@ class InboxAgents:
         shown, room = left[:size], PAGE_BYTES
         tasks: list[A2ATask] = []
 
-        async def show(task_ids: Sequence[str]) -> list[A2ATask | None]:
-            """A single task; None if it has expired meanwhile."""
-            try:
-                task = await self.get(address, task_ids[0], query.history_length)
-            except A2AError:
-                return [None]
-            return [self.view.task(task, query.history_length, with_artifacts=query.include_artifacts)]
+        def show(_: str, task: InboxTask) -> A2ATask:
+            return self.view.task(task, query.history_length, with_artifacts=query.include_artifacts)
 
         for place, each in enumerate(shown):
-            if task := (await read_each([each.id], show)).get(each.id):
-                tasks.append(task)
-                room -= len(msgspec.json.encode(task))
+            with suppress(A2AError):  # it has expired meanwhile
+                read = await self.get(address, each.id, query.history_length)
+                for task in show_each([(each.id, read)], show).values():
+                    tasks.append(task)
+                    room -= len(msgspec.json.encode(task))
             if room <= 0:
                 shown = shown[: place + 1]
                 break
