@@ -263,7 +263,8 @@ class Broadcast:
             with await self._wakeups.listen(self._source.channel) as self._listener:
                 await self._read(self._listener)
         except (Refused, CursorTooOld):
-            pass  # the entity is gone, or this process was cut off for so long that its followers must start again
+            # The entity is gone, or this process was cut off for so long that its followers must start again.
+            await self._let_catch_up(0)
         finally:
             self._listener = self._reading = None
             # A reader that is started later counts bytes from 0 again, and goes on with the numbers of the frames.
@@ -290,7 +291,7 @@ class Broadcast:
             if frames:
                 await self._tell({event.type for event in batch.events}, size, is_seldom=is_seldom)
                 if size > MAX_BEHIND_BYTES:
-                    await self._let_catch_up()
+                    await self._let_catch_up(MAX_BEHIND_BYTES)
                 told_at = loop.time()
                 at_once = min(READ_AT_ONCE, count_within(READ_BYTES, len(frames), size))
             if not batch.has_more:
@@ -330,15 +331,16 @@ class Broadcast:
         if is_seldom:
             await sleep(REST * (loop.time() - all_began))
 
-    async def _let_catch_up(self) -> None:
-        """Wait until all followers have most of a large batch, drop those who do not take it, and forget it."""
+    async def _let_catch_up(self, most: int) -> None:
+        """Wait until no follower has more bytes than that left, drop those who do not take them, and forget them."""
         ends = asyncio.get_running_loop().time() + CATCH_UP_SECONDS
-        while any(each.is_behind(MAX_BEHIND_BYTES) for each in self._followers):
+        while behind := [each for each in self._followers if each.is_behind(most)]:
             if asyncio.get_running_loop().time() >= ends:
-                for follower in [each for each in self._followers if each.is_behind(MAX_BEHIND_BYTES)]:
+                for follower in behind:
                     follower.drop()
                 break
             await sleep(CHECK_SECONDS)
+        self._shared.clear()
         self._forget()
 
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 
 import pytest
 
+from node.common.refusal import Refused
 from node.events import broadcast
 from node.events.broadcast import KEPT_BYTES, READ_AT_ONCE, Broadcast
 from node.events.frames import ENCODED_BYTES, encoded
@@ -21,20 +22,20 @@ class Large:
     types = frozenset({"large"})
 
     def __init__(self, count: int, size: int) -> None:
-        self._count = count
+        self.count = count
         self._content = "x" * size
         self.asked: list[int] = []
         """How many events each read asked for."""
 
     async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
         self.asked.append(limit)
-        numbers = range(after[0] + 1, min(self._count, after[0] + limit) + 1)
+        numbers = range(after[0] + 1, min(self.count, after[0] + limit) + 1)
         events = [SourceEvent((number, 0), "large", "", self._content) for number in numbers]
         position = events[-1].position if events else after
-        return Batch(events, after, position, position[0] < self._count)
+        return Batch(events, after, position, position[0] < self.count)
 
     async def newest(self) -> Position:
-        return self._count, 0
+        return self.count, 0
 
     async def oldest(self) -> Position:
         return START
@@ -62,6 +63,32 @@ async def test_large_events_that_come_together_go_a_piece_at_a_time_to_all_who_t
     told.end()
     await asyncio.gather(*running)
     assert max(map(len, has_room.pieces + has_none.pieces)) <= PIECE_BYTES
+
+
+async def test_who_takes_large_events_gets_all_of_them_before_their_end(
+    monkeypatch: pytest.MonkeyPatch, node: NodeUnderTest
+) -> None:
+    monkeypatch.setattr(broadcast, "MAX_BEHIND_BYTES", 10_000_000)
+    monkeypatch.setattr(broadcast, "CATCH_UP_SECONDS", LONG)
+
+    gone = asyncio.Event()
+
+    class Ending(Large):
+        async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+            if after == (self.count, 0):
+                gone.set()
+                raise Refused("session.gone")
+            return await super().read(after, limit, types)
+
+    source, reader = Ending(100, 40_000), Reader()
+    reader.has_room = False
+    follower = joined(Broadcast(source, node.store.wakeups, set()), source.types)
+    follower.on_too_slow = follower.leave
+    async with asyncio.timeout(LONG):
+        while len(reader.heard) < 100 and not follower.has_ended:
+            reader.hear(await follower.next(LONG, reader.hear))
+            await gone.wait()
+    assert len(reader.heard) == 100
 
 
 async def test_who_does_not_take_a_large_batch_is_dropped_and_the_batch_forgotten(
