@@ -165,7 +165,7 @@ async def everything(scales: Scales, count: int) -> None:
 
     async def message(number: int) -> None:
         sent = Message(f"m-{number}", "ROLE_USER", [Part(text=paragraph(number))])
-        received = ReceivedMessage(sent, paragraph(number), history_length=None, metadata={})
+        received = ReceivedMessage(sent, paragraph(number), history_length=None, metadata=msgspec.UNSET)
         await rooms.messages.send(received, Unlimited(CLIENT), None)
 
     async def feedback(number: int) -> None:

@@ -10,11 +10,15 @@ local function share(all, own, turns, count, window, most, at, opens)
 
   local used = {}
   for place, log in ipairs({all, own}) do
-    local oldest = redis.call('LINDEX', log, -1)
-    while oldest and math.abs(at - oldest) >= window do -- also what was counted before the clock was set back
-      redis.call('RPOP', log)
-      oldest = redis.call('LINDEX', log, -1)
-    end
+    local ended
+    repeat -- a hundred at a time: thousands may be over at once, and one after the other takes milliseconds
+      local oldest = redis.call('LRANGE', log, -100, -1)
+      ended = 0
+      while ended < #oldest and math.abs(at - oldest[#oldest - ended]) >= window do -- also after the clock was set back
+        ended = ended + 1
+      end
+      if ended > 0 then redis.call('LTRIM', log, 0, -1 - ended) end
+    until ended < 100
     used[place] = redis.call('LLEN', log)
   end
   local free, mine = count - used[1], used[2]

@@ -1,8 +1,10 @@
 """An A2A message as the offer of a work contract."""
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
+from msgspec.structs import asdict, fields
 
-from node.a2a.model import Metadata, ReceivedMessage
+from node.a2a.model import ReceivedMessage
 from node.a2a.proto_json import integer
 from node.common.refusal import Invalid, Refused
 from node.store.ids import digest
@@ -18,13 +20,17 @@ TITLE_LENGTH = 120
 MESSAGE_ID_LENGTH = 128
 """Longest message id, in characters, that becomes part of a publisher_id as it is; a longer one is hashed."""
 
-NAMES = {
-    "publisher_id": "publisherId",
-    "title": "title",
-    "lease_seconds": "leaseSeconds",
-    "require_proof": "requireProof",
-}
-"""The fields of a contract that metadata may set, and their names there."""
+
+class Options(msgspec.Struct, rename="camel"):
+    """The fields of a contract that metadata may set, under their names there."""
+
+    publisher_id: Raw | UnsetType = UNSET
+    title: Raw | UnsetType = UNSET
+    lease_seconds: Raw | UnsetType = UNSET
+    require_proof: Raw | UnsetType = UNSET
+
+
+NAMES = {field.name: field.encode_name for field in fields(Options)}
 
 
 def offer_of(received: ReceivedMessage) -> NewTask:
@@ -32,8 +38,8 @@ def offer_of(received: ReceivedMessage) -> NewTask:
 
     Metadata has no integers, only numbers, and null in it means that a member is not set (ProtoJSON).
     """
-    said = {field: member_of(received.all_metadata, name) for field, name in NAMES.items()}
-    said["lease_seconds"] = integer(said["lease_seconds"])
+    said = {field: decode(bytes(raw), object) for field, raw in _options(received).items()}
+    said["lease_seconds"] = integer(said.get("lease_seconds"))
     name = received.message.message_id
     if len(name) > MESSAGE_ID_LENGTH or not is_one_line(name) or mixes_alphabets(name):
         name = digest(name)
@@ -47,11 +53,6 @@ def offer_of(received: ReceivedMessage) -> NewTask:
         return msgspec.convert(offer, NewTask)
     except msgspec.ValidationError as error:
         raise Invalid([issue_of(str(error), "body")]) from None
-
-
-def member_of(metadata: Metadata, name: str) -> object:
-    """A member of metadata; None if there is none of that name."""
-    return decode(bytes(metadata[name]), object) if name in metadata else None
 
 
 def invalid_in(received: ReceivedMessage, invalid: Invalid) -> Invalid:
@@ -73,9 +74,16 @@ def refused_in(received: ReceivedMessage, refused: Refused) -> Refused:
     return Refused(refused.code, field=_place(received, refused.facts["field"]) or received.text_place)
 
 
+def _options(received: ReceivedMessage) -> dict[str, Raw]:
+    """What the metadata of the request and of the message set; that of the message counts where both name the same."""
+    given = [each for each in (received.metadata, received.message.metadata) if each is not UNSET]
+    read = [asdict(msgspec.json.decode(each, type=Options)) for each in given]
+    return {name: raw for options in read for name, raw in options.items() if raw is not UNSET}
+
+
 def _place(received: ReceivedMessage, field: object) -> str | None:
     """Where in a message a field of its contract comes from: the title from the text, unless metadata has one."""
-    if field == "description" or (field == "title" and "title" not in received.all_metadata):
+    if field == "description" or (field == "title" and "title" not in _options(received)):
         return received.text_place
     name = NAMES.get(str(field))
     return f"message.metadata.{name}" if name else None

@@ -43,7 +43,7 @@ class SentPart(msgspec.Struct, gc=False):
     text: str | None = None
     mediaType: str | None = None
     media_type: str | None = None
-    metadata: Metadata | None = None
+    metadata: Raw | UnsetType = UNSET
     raw: str | None = None
     url: str | None = None
     data: Raw | UnsetType = UNSET
@@ -58,7 +58,7 @@ class SentMessage(msgspec.Struct, gc=False):
     parts: list[SentPart] | None = None
     contextId: Name | None = None
     taskId: Name | None = None
-    metadata: Metadata | None = None
+    metadata: Raw | UnsetType = UNSET
     extensions: list[str] | None = None
     referenceTaskIds: list[str] | None = None
     message_id: Name | None = None
@@ -74,8 +74,8 @@ class SentConfiguration(msgspec.Struct, gc=False):
     history_length: Number | UnsetType = UNSET
     returnImmediately: bool | None = None
     return_immediately: bool | None = None
-    taskPushNotificationConfig: Metadata | None = None
-    task_push_notification_config: Metadata | None = None
+    taskPushNotificationConfig: dict[str, Raw] | None = None
+    task_push_notification_config: dict[str, Raw] | None = None
 
 
 class SendMessageRequest(msgspec.Struct, gc=False):
@@ -83,7 +83,7 @@ class SendMessageRequest(msgspec.Struct, gc=False):
 
     message: SentMessage | None = None
     configuration: SentConfiguration | None = None
-    metadata: Metadata | None = None
+    metadata: Raw | UnsetType = UNSET
 
 
 def check_version(request: Request) -> None:
@@ -143,14 +143,15 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
     if sent.role not in {"ROLE_USER", 1}:
         raise _wrong("message", "role", msg="Must be ROLE_USER.")
     parts: list[Part] = []
-    for part in sent.parts:
+    for place, part in enumerate(sent.parts):
         text = part.text
         media = part.mediaType or part.media_type
         unusual = part.raw is not None or part.url is not None or part.data is not UNSET
         if text is None or unusual or (media is not None and media != PLAIN):
-            text = _plain_text(part, media, len(parts))
+            text = _plain_text(part, media, place)
         name = readable(part.filename) if part.filename else None
-        parts.append(Part(text=readable(text), media_type=media, metadata=part.metadata or None, filename=name))
+        metadata = UNSET if part.metadata is UNSET else _metadata(part.metadata, "message", "parts", place)
+        parts.append(Part(text=readable(text), media_type=media, metadata=metadata, filename=name))
     said = "\n".join([part.text or "" for part in parts])
     if not said.strip():
         raise _wrong("message", "parts", 0, "text", msg="Must hold text.")
@@ -160,7 +161,7 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
         parts=parts,
         context_id=sent.contextId or sent.context_id or None,  # an empty proto field counts as not set
         task_id=sent.taskId or sent.task_id or None,
-        metadata=sent.metadata or None,
+        metadata=_metadata(sent.metadata, "message"),
         extensions=sent.extensions or None,
         reference_task_ids=sent.referenceTaskIds or sent.reference_task_ids or None,
     )
@@ -172,8 +173,9 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
         given = configuration.historyLength
         history_length = _length(given if _is_set(given) else configuration.history_length)
         returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
-    await _check_metadata(request, *(part.metadata for part in parts), message.metadata, sending.metadata)
-    return ReceivedMessage(message, said, history_length, sending.metadata or {}, returns_at_once, push)
+    of_request = _metadata(sending.metadata)
+    await _check_metadata(request, *(part.metadata for part in parts), message.metadata, of_request)
+    return ReceivedMessage(message, said, history_length, of_request, returns_at_once, push)
 
 
 def _length(given: Number | UnsetType) -> int | None:
@@ -209,12 +211,22 @@ def _plain_text(part: SentPart, media: str | None, place: int) -> str:
     return part.text
 
 
-async def _check_metadata(request: Request, *given: Metadata | None) -> None:
+def _metadata(given: Raw | UnsetType, *loc: str | int) -> Metadata:
+    """The metadata of what is at `loc`, unless it is empty. Raises Invalid if it is no object."""
+    if not _is_set(given):
+        return UNSET
+    content = bytes(given)
+    if not content.startswith(b"{"):
+        raise _wrong(*loc, "metadata", msg="Must be an object.")
+    return given if content[1:-1].strip() else UNSET
+
+
+async def _check_metadata(request: Request, *given: Metadata) -> None:
     """Check metadata, which is kept as it came, in one pass: a body has room for 100,000 values.
 
     Raises Invalid for numbers out of range and lone surrogates.
     """
-    if some := list(filter(None, given)):
+    if some := [each for each in given if each is not UNSET]:
         await decode_in_steps(request, msgspec.json.encode(some), object)
 
 

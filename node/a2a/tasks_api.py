@@ -9,14 +9,15 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, TypeVar, get_args
 
 import msgspec
+from msgspec import UNSET
 
 from node.a2a.api import A2A_MEDIA, NOT_SUPPORTED, negotiated
 from node.a2a.documented_bodies import CancelBody, SendMessageBody
 from node.a2a.documented_queries import ListParameters, ReadParameters
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
-from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, Metadata, SendMessageResponse, State, TaskList
-from node.a2a.offer import invalid_in, member_of, offer_of, refused_in
+from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, State, TaskList
+from node.a2a.offer import invalid_in, offer_of, refused_in
 from node.a2a.query_checks import check_list
 from node.a2a.refusal import A2AError, no_streams
 from node.a2a.request import check_version, history_length_of, is_a2a, read_message
@@ -233,7 +234,8 @@ class SharedTasksApi:
         body = await request.body()
         given = decode(body, Cancel).metadata if body else None
         signed = await self._signatures.of(request, ())
-        token = member_of(given or {}, "publisherToken")
+        token = given.publisher_token if given else UNSET
+        token = decode(bytes(token), object) if token is not UNSET else None
         if not isinstance(token, str):
             token = None
         try:
@@ -284,7 +286,13 @@ def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struc
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 
 
+class ShownToken(msgspec.Struct, rename="camel"):
+    """What the metadata of :cancel may have."""
+
+    publisher_token: msgspec.Raw | msgspec.UnsetType = UNSET
+
+
 class Cancel(msgspec.Struct):
     """The body of :cancel; clients send it, an empty object, or nothing."""
 
-    metadata: Metadata | None = None
+    metadata: ShownToken | None = None

@@ -14,6 +14,7 @@ import structlog
 from msgspec.structs import asdict
 
 from node.callbacks.owners import publisher_of_url
+from node.common.unreadable import show_each
 from node.store import Store, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached
 from node.store.decoding import fields_of, number
@@ -210,14 +211,15 @@ class CallbackQueue:
         self.schedule.due_in(partition, pause_ms / 1000)
 
     async def dead(self, partitions: Sequence[int]) -> list[DeadLetter]:
-        """Dead letters of partitions, oldest first. Raises StoreUnavailable."""
+        """Dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
         found = await bulk(self._store, [("XRANGE", keys.callbacks_dead(each), "-", "+") for each in partitions])
-        letters = [
-            _letter(partition, *entry)
+        rows = (
+            ((keys.callbacks_dead(partition), entry.decode()), (partition, entry, flat))
             for partition, entries in zip(partitions, cast("list[list[tuple[bytes, object]]]", found), strict=True)
-            for entry in entries
-        ]
-        return sorted(letters, key=lambda letter: letter.at)
+            for entry, flat in entries
+        )
+        letters = show_each(rows, lambda _, row: _letter(*row))
+        return sorted(letters.values(), key=lambda letter: letter.at)
 
     async def bury(self, letter: DeadLetter) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""

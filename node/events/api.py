@@ -9,7 +9,7 @@ from node.events.frames import Form
 from node.events.model import EventPage, EventQuery, EventView
 from node.events.service import Events, Topic
 from node.events.source import Batch, CursorTooOld
-from node.events.stream import READ_AT_ONCE, EventStream
+from node.events.stream import READ_FIRST, EventStream
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.model import InboxProof
 from node.store.errors import StoreUnavailable
@@ -98,11 +98,11 @@ class EventsApi:
         """The first events of a stream, and whether they are not those that the client asked for."""
         last = request.header(b"last-event-id")
         try:
-            return await topic.begin(last or query.cursor, READ_AT_ONCE), False
+            return await topic.begin(last or query.cursor, READ_FIRST), False
         except CursorTooOld as error:
             if not last:
                 raise _too_old(topic, error) from None
-            return await topic.read(error.oldest, READ_AT_ONCE), True
+            return await topic.read(error.oldest, READ_FIRST), True
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 3."""

@@ -7,19 +7,25 @@ woken. Followers are told some at a time, and other requests are served in betwe
 
 import asyncio
 import math
+import sys
 from asyncio import sleep
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
+from itertools import islice
 from weakref import WeakValueDictionary
 
 from node.common.refusal import Refused
-from node.events.frames import Frame, Frames
-from node.events.source import START, Batch, CursorTooOld, EventSource, Position
+from node.events.frames import Frame, Frames, encoded
+from node.events.source import START, Batch, CursorTooOld, EventSource, Position, count_within
 from node.store import Listener, StoreUnavailable, WakeUps
+from node.web.streams import PIECE_BYTES
 
 READ_AT_ONCE = 100
 """Events read together."""
+
+READ_BYTES = 1024 * 1024
+"""About how many bytes they have at most, as large as the last ones were."""
 
 POLL_SECONDS = 5.0
 """The longest time between two reads without a wake-up, in case one was lost."""
@@ -27,11 +33,19 @@ POLL_SECONDS = 5.0
 RETRY_SECONDS = 0.5
 """Pause between two reads while Redis is out of reach."""
 
-KEPT_BYTES = 4 * 1024 * 1024
-"""Size of the events kept for followers that are behind, and for new ones, besides the last that were read."""
-
 MAX_BEHIND_BYTES = 256 * 1024
 """A follower with this much left to read is dropped: it is too slow, and all of that would have to be kept for it."""
+
+CATCH_UP_SECONDS = 2.0
+"""How long a broadcast waits before it reads on for followers that have more than that left of events that came
+together. They get one piece after the other, as they read them, and those who read at all shall not be dropped."""
+
+CHECK_SECONDS = 0.02
+"""How often it looks meanwhile."""
+
+KEPT_BYTES = 4 * MAX_BEHIND_BYTES
+"""Size of the events kept for followers that are behind, and for new ones, besides the last that were read. Followers
+that have not been dropped are not behind by more than half of it when more is read."""
 
 REST = 4.0
 """How long a broadcast rests after telling its followers of events, as a multiple of the time that took, so that they
@@ -41,8 +55,7 @@ TOLD_AT_ONCE = 100
 """Followers told before other work has its turn: sending to them takes about a millisecond."""
 
 TOLD_BYTES = 4 * 1024 * 1024
-"""Bytes sent to them before that, if their events are large: as many are copied in about a millisecond, too. A hundred
-replies that come together may have 8 MB, which each follower gets in one piece."""
+"""Bytes sent to them before that, if their events are large: as many are copied in about a millisecond, too."""
 
 SELDOM_SECONDS = 0.25
 """Events that come at least this long after the ones before reach all followers without a rest in between, so that they
@@ -51,9 +64,11 @@ for fewer; otherwise the threads that write to sockets would have all the proces
 thousands.
 """
 
-MAX_SHARED = 8
-"""Selections of types for which the pieces of a batch are kept until all followers have it. The bound keeps many
-different selections from multiplying its size in memory."""
+MAX_SHARED = 64
+"""Pieces of a batch that are kept until all followers have been told of it, for the next one that wants the same. The
+bound keeps many different selections of types from multiplying its size in memory."""
+
+NOTHING = Frames(())
 
 Hear = Callable[[Frames], bool]
 """Sends events at once. Returns False if the connection has no room for more: they are on their way, and the follower's
@@ -85,9 +100,11 @@ class Follower:
     async def next(self, seconds: float, hear: Hear | None = None) -> Frames:
         """The next events, waiting up to `seconds` for one; none if the time is up or the follower has ended.
 
-        With `hear`, events go there while it waits, and it returns without any when that returns False.
+        With `hear`, events go there while it waits, until that returns False, and it returns what follows. Either gets
+        no more than a piece at a time.
         """
-        frames = self._take()
+        most = PIECE_BYTES if hear else sys.maxsize
+        frames = self._take(most)
         if frames or self.has_ended:
             return frames
         self._news, self._hear = asyncio.get_running_loop().create_future(), hear
@@ -97,15 +114,16 @@ class Follower:
                     await self._news
         finally:
             self._news = self._hear = None
-        return self._take()
+        return self._take(most)
 
-    def tell(self, types: set[str]) -> None:
-        """There are events of these types. Drops the follower if it has fallen too far behind."""
+    def tell(self, types: set[str], size: int) -> None:
+        """There are events of these types and this size. Drops the follower if it was too far behind before them."""
         if self._news is None:  # its task is busy: it is sending, or about to wait again
-            self._drop_if_too_slow()
+            if self.is_behind(MAX_BEHIND_BYTES + size):
+                self.drop()
         elif self._news.done() or self._types.isdisjoint(types):
             return
-        elif self._hear is None or not self._hear_next(self._hear):
+        elif self._hear is None or not self._hear_all(self._hear):
             self._wake()
 
     def end(self) -> None:
@@ -117,21 +135,30 @@ class Follower:
         """Stop following."""
         self._broadcast.leave(self)
 
-    def _hear_next(self, hear: Hear) -> bool:
-        frames = self._take()
-        return not frames or hear(frames)
+    def is_behind(self, most: int) -> bool:
+        """Whether it has more bytes than that left to send, and is to be dropped for it."""
+        is_busy = self._news is None or self._news.done()
+        return is_busy and self.on_too_slow is not None and self._broadcast.bytes_from(self._number) > most
+
+    def drop(self) -> None:
+        """End it: it is too slow."""
+        self.leave()
+        if self.on_too_slow:
+            self.on_too_slow()
+
+    def _hear_all(self, hear: Hear) -> bool:
+        """Whether the connection had room for all that there is."""
+        while frames := self._take(PIECE_BYTES):
+            if not hear(frames):
+                return False
+        return True
 
     def _wake(self) -> None:
         if self._news and not self._news.done():
             self._news.set_result(None)
 
-    def _drop_if_too_slow(self) -> None:
-        if self.on_too_slow and self._broadcast.bytes_from(self._number) > MAX_BEHIND_BYTES:
-            self.leave()
-            self.on_too_slow()
-
-    def _take(self) -> Frames:
-        frames, self._number = self._broadcast.frames_from(self._number, self._after, self._types)
+    def _take(self, most: int) -> Frames:
+        frames, self._number = self._broadcast.frames_from(self._number, self._after, self._types, most)
         return frames
 
 
@@ -157,8 +184,8 @@ class Broadcast:
         """Where the last batch began."""
         self._batch_number = 0
         """Number of its first frame."""
-        self._shared: dict[frozenset[str], Frames] = {}
-        """Its frames by the types that followers want, kept while they are told."""
+        self._shared: dict[tuple[int, frozenset[str], int], tuple[Frames, int]] = {}
+        """What `frames_from` has found in it, kept while followers are told."""
         self._reading: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
 
@@ -193,17 +220,30 @@ class Broadcast:
         for follower in self._followers:
             follower.end()
 
-    def frames_from(self, number: int, after: Position, types: frozenset[str]) -> tuple[Frames, int]:
-        """The frames of these types from a number and from behind a position on, and the number of the next one."""
-        after_last = self._first_number + len(self._frames)
-        if number == self._batch_number and after <= self._batch_after and (shared := self._shared.get(types)):
-            return shared, after_last
-        wanted = min(after_last - number, len(self._frames))
-        found = (self._frames[place] for place in range(-wanted, 0))
-        frames = Frames([frame for frame in found if frame.position > after and frame.view.type in types])
-        if number == self._batch_number and after <= self._batch_after and len(self._shared) < MAX_SHARED:
-            self._shared[types] = frames
-        return frames, after_last
+    def frames_from(self, number: int, after: Position, types: frozenset[str], most: int) -> tuple[Frames, int]:
+        """The frames of these types from a number and from behind a position on, and the number of the next one: as
+        many as have `most` bytes together, or one that is larger by itself.
+        """
+        next_number = self._first_number + len(self._frames)
+        if number >= next_number:
+            return NOTHING, next_number
+        is_new = number >= self._batch_number and after <= self._batch_after
+        wanted = number, types, most
+        if is_new and (shared := self._shared.get(wanted)):
+            return shared
+        found: list[Frame] = []
+        start = max(number - self._first_number, 0)
+        for place, frame in enumerate(islice(self._frames, start, None), start):
+            if frame.position > after and frame.view.type in types:
+                most -= len(frame.json)
+                if found and most < 0:
+                    next_number = self._first_number + place
+                    break
+                found.append(frame)
+        if is_new and found and len(self._shared) < MAX_SHARED:
+            self._shared[wanted] = Frames(found), next_number
+            return self._shared[wanted]
+        return Frames(found), next_number
 
     def position_of(self, number: int) -> Position:
         """Before the frame of that number, or the newest position if there is none yet."""
@@ -223,7 +263,8 @@ class Broadcast:
             with await self._wakeups.listen(self._source.channel) as self._listener:
                 await self._read(self._listener)
         except (Refused, CursorTooOld):
-            pass  # the entity is gone, or this process was cut off for so long that its followers must start again
+            # The entity is gone, or this process was cut off for so long that its followers must start again.
+            await self._let_catch_up(0)
         finally:
             self._listener = self._reading = None
             # A reader that is started later counts bytes from 0 again, and goes on with the numbers of the frames.
@@ -235,36 +276,46 @@ class Broadcast:
 
     async def _read(self, listener: Listener) -> None:
         told_at = -math.inf
+        at_once = READ_AT_ONCE
         loop = asyncio.get_running_loop()
         while self._followers:
             listener.forget()
             try:
-                batch = await self._source.read(self._position, READ_AT_ONCE, self._source.types)
+                batch = await self._source.read(self._position, at_once, self._source.types)
             except StoreUnavailable:
                 await sleep(RETRY_SECONDS)
                 continue
             is_seldom = loop.time() - told_at >= SELDOM_SECONDS
-            bytes_before = self._bytes
-            self._keep(batch)
-            if batch.events:
-                size = self._bytes - bytes_before
+            frames = await encoded(self._source.name, batch.events)
+            size = self._keep(batch, frames)
+            if frames:
                 await self._tell({event.type for event in batch.events}, size, is_seldom=is_seldom)
+                if size > MAX_BEHIND_BYTES:
+                    await self._let_catch_up(MAX_BEHIND_BYTES)
                 told_at = loop.time()
+                at_once = min(READ_AT_ONCE, count_within(READ_BYTES, len(frames), size))
             if not batch.has_more:
                 await listener.next(POLL_SECONDS)
 
-    def _keep(self, batch: Batch) -> None:
-        """Add the events of a batch to those in memory, and drop the oldest if they are too many."""
+    def _keep(self, batch: Batch, frames: Sequence[Frame]) -> int:
+        """Add the events of a batch to those in memory, and return their size."""
         # Before the new ones are added: a whole batch stays until those who wait for it have it, however large it is.
+        self._forget()
+        self._batch_after, self._batch_number = self._position, self._first_number + len(self._frames)
+        self._shared.clear()
+        bytes_before = self._bytes
+        for frame in frames:
+            self._bytes += len(frame.json)
+            frame.end = self._bytes
+        self._frames += frames
+        self._position = batch.position
+        return self._bytes - bytes_before
+
+    def _forget(self) -> None:
+        """Drop the oldest events in memory if they are too many."""
         while self._frames and self._bytes - self._frames[0].end >= KEPT_BYTES:
             self._floor = self._frames.popleft().position
             self._first_number += 1
-        self._batch_after, self._batch_number = self._position, self._first_number + len(self._frames)
-        self._shared.clear()
-        for event in batch.events:
-            self._frames.append(frame := Frame(self._source.name, event, self._bytes))
-            self._bytes = frame.end
-        self._position = batch.position
 
     async def _tell(self, types: set[str], size: int, *, is_seldom: bool) -> None:
         """Tell all followers of events of these types and this size, and rest: after the last, or in between."""
@@ -272,13 +323,25 @@ class Broadcast:
         at_once = max(1, min(TOLD_AT_ONCE, TOLD_BYTES // size))
         all_began = began = loop.time()
         for number, follower in enumerate(list(self._followers), 1):
-            follower.tell(types)
+            follower.tell(types, size)
             if number % at_once == 0:
                 await sleep(0 if is_seldom else REST * (loop.time() - began))
                 began = loop.time()
         self._shared.clear()
         if is_seldom:
             await sleep(REST * (loop.time() - all_began))
+
+    async def _let_catch_up(self, most: int) -> None:
+        """Wait until no follower has more bytes than that left, drop those who do not take them, and forget them."""
+        ends = asyncio.get_running_loop().time() + CATCH_UP_SECONDS
+        while behind := [each for each in self._followers if each.is_behind(most)]:
+            if asyncio.get_running_loop().time() >= ends:
+                for follower in behind:
+                    follower.drop()
+                break
+            await sleep(CHECK_SECONDS)
+        self._shared.clear()
+        self._forget()
 
 
 class Broadcasts:

@@ -1,16 +1,22 @@
 """Events as they are sent: written once for all who get the same ones."""
 
-from collections.abc import Iterator, Sequence
+from asyncio import sleep
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 import msgspec
 
 from node.events.model import EventView
 from node.events.source import SourceEvent, cursor_of
-from node.web.streams import one_line
+from node.web.streams import PIECE_BYTES, one_line
 
 Form = Literal["sse", "ndjson"]
 """Server-sent events, or lines of JSON."""
+
+
+ENCODED_BYTES = 512 * 1024
+"""Bytes of events encoded before other work has its turn: about two milliseconds. A hundred replies that come together
+may have 8 MB."""
 
 
 class Frame:
@@ -18,11 +24,11 @@ class Frame:
 
     __slots__ = ("end", "json", "position", "view")
 
-    def __init__(self, source: str, event: SourceEvent, bytes_before: int = 0) -> None:
+    def __init__(self, source: str, event: SourceEvent) -> None:
         self.position = event.position
         self.view = EventView(cursor_of(source, event.position), event.type, event.at, event.data)
         self.json = one_line(msgspec.json.encode(self.view))
-        self.end = bytes_before + len(self.json)
+        self.end = 0
         """Bytes of all events of the broadcast up to this one."""
 
 
@@ -48,6 +54,33 @@ class Frames:
             piece = b"".join([written(form, each.view.id, each.view.type, each.json) for each in self._frames])
             self._by_form[form] = piece
         return piece
+
+
+async def encoded(source: str, events: Iterable[SourceEvent]) -> list[Frame]:
+    """Events of a source, for all who follow it."""
+    frames: list[Frame] = []
+    left = ENCODED_BYTES
+    for event in events:
+        frames.append(frame := Frame(source, event))
+        left -= len(frame.json)
+        if left < 0:
+            await sleep(0)
+            left = ENCODED_BYTES
+    return frames
+
+
+def together(frames: Iterable[Frame]) -> Iterator[Frames]:
+    """Events that fit into a piece together, and each that is larger by itself. They are taken as they are needed."""
+    found: list[Frame] = []
+    size = 0
+    for frame in frames:
+        if found and size + len(frame.json) > PIECE_BYTES:
+            yield Frames(found)
+            found, size = [], 0
+        found.append(frame)
+        size += len(frame.json)
+    if found:
+        yield Frames(found)
 
 
 def written(form: Form, cursor: str, kind: str, content: bytes) -> bytes:

@@ -1,6 +1,6 @@
 """Following what happens: page by page, or live (NETWORK 3)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from time import monotonic
 
 import msgspec
@@ -11,7 +11,7 @@ from node.common.pauses import paused
 from node.common.refusal import Invalid
 from node.events.broadcast import Broadcast, Broadcasts, Follower
 from node.events.feed import FeedStore
-from node.events.frames import Frame, Frames
+from node.events.frames import Frame, Frames, together
 from node.events.model import TOPICS, EventPage, EventQuery, EventView
 from node.events.source import Batch, EventSource, Position, cursor_of, position_of
 from node.events.sources import FeedSource, InboxSource, SessionSource, TaskSource, ThreadSource
@@ -56,9 +56,9 @@ class Topic(msgspec.Struct):
         self.looked += batch.looked
         return batch
 
-    def frames(self, batch: Batch) -> Frames:
-        """Events of a batch as they are sent."""
-        return Frames([Frame(self.source.name, event) for event in batch.events])
+    def frames(self, batch: Batch) -> Iterator[Frames]:
+        """Events of a batch as they are sent, each encoded when its turn comes."""
+        return together(Frame(self.source.name, event) for event in batch.events)
 
     def join(self, after: Position) -> Follower | None:
         """Follow from a position on; None if the events between that and now must be read first."""

@@ -92,6 +92,11 @@ class EventSource(Protocol):
         ...
 
 
+def count_within(size: int, events: int, size_of_events: int) -> int:
+    """How many events have about `size` bytes, at least one, if they are as large as those."""
+    return max(1, size * events // max(1, size_of_events))
+
+
 def cursor_of(source: str, position: Position) -> str:
     """A position as clients get it."""
     text = f"{_mark(source)}.{position[0]}.{position[1]}"

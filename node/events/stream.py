@@ -13,16 +13,27 @@ from node.common.timestamps import timestamp
 from node.events.broadcast import Follower
 from node.events.frames import Form, Frames, written
 from node.events.service import Topic
-from node.events.source import Batch, CursorTooOld
+from node.events.source import Batch, CursorTooOld, count_within
 from node.store.errors import StoreUnavailable
-from node.web.streams import HEARTBEAT_SECONDS, SEND_SECONDS, STREAM_SECONDS, BodySender
+from node.web.streams import (
+    HEARTBEAT_SECONDS,
+    PIECE_BYTES,
+    SEND_SECONDS,
+    STREAM_SECONDS,
+    BodySender,
+    send_in_time,
+)
 
 MIN_RETRY_MS, MAX_RETRY_MS = 500, 3000
 """Bounds of the random time after which a client reconnects, so that those of a stopping process do not all come back
 at once."""
 
-READ_AT_ONCE = 100
-"""Events read together until the stream has caught up."""
+READ_FIRST, READ_AT_ONCE = 10, 100
+"""Events read together: those that a stream begins with, and then until it has caught up."""
+
+READ_BYTES = 256 * 1024
+"""About how many bytes these have at most, as large as the last ones were: a stream whose client does not read keeps
+them."""
 
 
 class Notice(msgspec.Struct):
@@ -48,6 +59,8 @@ class EventStream:
         self._loop = asyncio.get_running_loop()
         self._unsent: asyncio.Future[None] | None = None
         """The last piece, if the connection had no room for it."""
+        self._rest = b""
+        """What follows it, if it is the first part of an event that is larger than a piece."""
         self._sent_at = 0.0
         """When the last piece was sent."""
 
@@ -71,14 +84,17 @@ class EventStream:
 
     async def _catch_up(self) -> Follower:
         """Send what is stored, up to the present, and follow from there."""
-        topic, batch = self._topic, self._batch
-        await self._tell("reset" if self._is_reset else "heartbeat", topic.cursor(batch.start))
+        topic = self._topic
+        await self._tell("reset" if self._is_reset else "heartbeat", topic.cursor(self._batch.start))
         while True:
-            if batch.events:
-                await self._write(topic.frames(batch).written(self._form))
-            if not batch.has_more and (follower := topic.join(batch.position)):
+            size = 0
+            for frames in topic.frames(self._batch):
+                await self._write(piece := frames.written(self._form))
+                size += len(piece)
+            if not self._batch.has_more and (follower := topic.join(self._batch.position)):
                 return follower
-            batch = await topic.read(batch.position, READ_AT_ONCE)
+            at_once = count_within(READ_BYTES, len(self._batch.events), size) if size else READ_AT_ONCE
+            self._batch = await topic.read(self._batch.position, min(READ_AT_ONCE, at_once))
 
     async def _follow(self, follower: Follower, ends: float) -> None:
         """Pass on what comes. Most of it goes from the broadcast to `_hear`, and this only waits meanwhile."""
@@ -93,7 +109,7 @@ class EventStream:
 
     def _hear(self, frames: Frames) -> bool:
         self._begin(frames.written(self._form))
-        return self._unsent is None
+        return self._unsent is None and not self._rest
 
     async def _tell(self, kind: Literal["heartbeat", "reset"], cursor: str) -> None:
         content = msgspec.json.encode(Notice(cursor, kind, timestamp(int(time() * 1000))))
@@ -105,7 +121,7 @@ class EventStream:
 
     def _begin(self, piece: bytes) -> None:
         self._sent_at = self._loop.time()
-        self._unsent = self._send.begin(piece)
+        self._unsent, self._rest = self._send.begin(piece[:PIECE_BYTES]), piece[PIECE_BYTES:]
 
     async def _sent(self) -> None:
         """Return when the last piece is on its way. Raises TimeoutError if the client does not take it."""
@@ -113,3 +129,6 @@ class EventStream:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._unsent
             self._unsent = None
+        if self._rest:
+            rest, self._rest = self._rest, b""
+            await send_in_time(rest, self._send)

@@ -183,7 +183,10 @@ class InboxMessageStore:
             last_of=lambda found: found.last_seq,
             is_new=lambda found: bool(found.messages),
         )
-        marks = [_marking(owner.address, message.fields[b"id"].decode()) for message in page.messages if message.is_new]
+        new = [
+            message.fields[b"id"].decode() for message in page.messages if message.is_new and b"id" in message.fields
+        ]
+        marks = [_marking(owner.address, message_id) for message_id in new]
         # If Redis is out of reach they are still new when they are read again.
         with suppress(StoreUnavailable):
             await bulk_steps(self._store, marks)

@@ -8,6 +8,7 @@ from node.callbacks.policy import TargetPolicy
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
+from node.common.unreadable import show_each
 from node.config import Settings
 from node.inbox.content import inbox_fields, reply_fields
 from node.inbox.message_store import InboxMessageStore, Sent
@@ -223,9 +224,8 @@ class Inboxes:
         # A reader that is ahead of the inbox has seen messages that a failover lost; it goes on from the present end.
         seen = page.messages[-1].seq if page.messages else min(query.since_seq, page.last_seq)
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
-        return InboxPage(
-            [message_of(each) for each in page.messages], seen, page.waiting, page.size, oldest_at, page.epoch
-        )
+        messages = show_each((((address, each.seq), each) for each in page.messages), lambda _, held: message_of(held))
+        return InboxPage(list(messages.values()), seen, page.waiting, page.size, oldest_at, page.epoch)
 
     async def require_owner(self, address: str, proof: InboxProof) -> None:
         """Raise unless the inbox_token or the key of the address is shown.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import cast
 
 from node.common.refusal import Refused
+from node.common.unreadable import show_each
 from node.inbox.model import InboxTask, InboxTurn
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.store import Store, keys
@@ -54,15 +55,18 @@ class InboxTaskStore:
         return await self.read(address, named.decode()) if named else None
 
     async def heads(self, address: str, task_ids: Sequence[str]) -> list[InboxTask]:
-        """How those of the tasks that are there stand, without what anybody said. Raises StoreUnavailable."""
+        """How those of the tasks that are there and can be read stand, without what anybody said. Raises
+        StoreUnavailable.
+        """
         firsts = await self._standing(address, task_ids)
-        ends = {task_id: first.fields[b"turns"].decode().split()[-1] for task_id, first in firsts.items()}
+        ends = show_each(firsts.items(), lambda _, first: first.fields[b"turns"].decode().split()[-1])
         lasts = await self._standing(address, list(ends.values()))
-        return [
-            InboxTask(task_id, firsts[task_id].fields[b"context"].decode(), [_turn(end, lasts[end])], lasts[end].lasts)
-            for task_id, end in ends.items()
-            if end in lasts
-        ]
+
+        def head(task_id: str, end: str) -> InboxTask:
+            context, last = firsts[task_id].fields[b"context"].decode(), lasts[end]
+            return InboxTask(task_id, context, [_turn(end, last)], last.lasts)
+
+        return list(show_each(((each, end) for each, end in ends.items() if end in lasts), head).values())
 
     async def _standing(self, address: str, message_ids: Sequence[str]) -> dict[str, StoredReceipt]:
         """How messages of tasks stand, by their ids; those of none are left out."""

@@ -39,6 +39,10 @@ UNREAD_MS = 30_000
 """How long a client may read nothing of a response before the kernel ends the connection, in milliseconds. Granian
 would keep what it has not sent for ever, 2 MB and more of each connection."""
 
+UNSENT_BYTES = 128 * 1024
+"""About how many bytes of a response the kernel takes beyond those that are on their way. It would take 4 MB of each
+connection whose client reads nothing, and count them as memory of the container."""
+
 KILL_SECONDS = 7
 """How long a stopping web process may finish what is in flight: a body that does not arrive is given up after 5 s, and
 the whole node must be gone after 10 s.
@@ -87,6 +91,7 @@ def listen(host: str, port: int, processes: int) -> list[socket.socket]:
         each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # accepted connections inherit this and the next
         if sys.platform == "linux":
             each.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_MS)
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
         each.listen(BACKLOG)
     return sockets
 

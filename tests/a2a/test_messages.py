@@ -145,6 +145,8 @@ async def test_history_is_as_long_as_asked_for(node: NodeUnderTest) -> None:
         (message(parts=["hello"]), ["message.parts.0"]),
         (message(parts=[None]), ["message.parts.0"]),
         (message(metadata=[]), ["message.metadata"]),
+        (message(parts=[{"text": "hi"}, {"text": "hi", "metadata": "x"}]), ["message.parts.1.metadata"]),
+        (message() | {"metadata": 1}, ["metadata"]),
         (message() | {"configuration": {"historyLength": -1}}, ["configuration.historyLength"]),
         (message("Hola mundo amigo, necesito tu ayuda"), ["message.parts.0.text"]),
     ],

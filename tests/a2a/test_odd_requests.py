@@ -1,5 +1,6 @@
 """Requests at the edge of what A2A allows, on all paths that its clients and readers of contracts share."""
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ SEND = "/api/v1/message:send"
 OFFER = "/api/v1/a2a/tasks"
 A2A = {"a2a-version": "1.0"}
 JSON = {"content-type": "application/json"}
+EMPTY: dict[str, Any] = {}
 HUGE = "9" * 5000
 
 
@@ -231,6 +233,7 @@ async def test_a_role_may_be_its_number(node: NodeUnderTest, role: object, statu
         message(parts=[{"text": "Hello there", "kind": "text", "filename": "x.txt"}]),
         message() | {"configuration": {"blocking": True, "acceptedOutputModes": ["text/plain"], "historyLength": None}},
         message(contextId=None, taskId=None, metadata=None, extensions=[], referenceTaskIds=None),
+        message(metadata=EMPTY, parts=[{"text": "Hello there", "metadata": EMPTY}]) | {"metadata": EMPTY},
         message(parts=[{"text": "Hello there", "raw": None, "mediaType": "Text/Plain; charset=utf-8"}]),
     ],
 )
@@ -272,9 +275,17 @@ WITH_METADATA = (
 )
 
 
-@pytest.mark.parametrize("metadata", ['{"x":[1.50,1e300,-0.0]}', '{"n":12345678901234567890123}', '{"é":"\\u00e9"}'])
+MANY_NAMES = json.dumps({f"n{number}": number for number in range(20_000)})
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    ['{"x":[1.50,1e300,-0.0]}', '{"n":12345678901234567890123}', '{"é":"\\u00e9"}', '{ "b":\t1 ,"a" : {}}', MANY_NAMES],
+    ids=["numbers", "digits", "escape", "space", "names"],
+)
 async def test_metadata_is_kept_to_the_byte(node: NodeUnderTest, metadata: str) -> None:
-    """Its numbers used to be converted at each read, and a mebibyte of some takes seconds to convert."""
+    """Its numbers used to be converted at each read, and a mebibyte of some takes seconds to convert; so were objects
+    made of its names, 80,000 of which took 43 ms."""
     body = (WITH_METADATA % (metadata, metadata)).encode()
     sent = await node.client.post(SEND, content=body, headers=A2A | JSON)
     assert sent.status_code == 200, sent.text

@@ -163,6 +163,17 @@ async def test_so_many_dead_letters_are_kept(monkeypatch: pytest.MonkeyPatch, qu
     assert 299 in kept
 
 
+async def test_a_dead_letter_that_cannot_be_read_keeps_no_other_from_being_listed(
+    node: NodeUnderTest, queue: CallbackQueue
+) -> None:
+    for number in (1, 2):
+        await enqueue(queue, f"msg_{number}", number)
+        await queue.settle(await taken(queue), "dead", 0, "answered 500")
+        if number == 1:
+            await node.store.command("XADD", keys.callbacks_dead(HOME), "*", "id", "msg_of_a_later_version")
+    assert [letter.id for letter in await queue.dead([HOME, HOME + 1])] == ["msg_1", "msg_2"]
+
+
 class TestDelivery:
     """What a worker makes of it."""
 

@@ -2,18 +2,20 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from node.events import stream
 from node.events.model import EventQuery
 from node.events.service import Events
-from node.events.stream import EventStream
+from node.events.source import Batch, Position
+from node.events.stream import READ_FIRST, EventStream
 from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
+from node.web.streams import PIECE_BYTES, BodySender
 from tests.events.test_events_api import ENGLISH, page, post
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, until
 
@@ -31,6 +33,10 @@ class Client:
     def begin(self, piece: bytes) -> asyncio.Future[None] | None:
         self.pieces.append(piece)
         return asyncio.get_running_loop().create_future() if self.stalled else None
+
+    async def __call__(self, piece: bytes) -> None:
+        if sending := self.begin(piece):
+            await sending
 
     @property
     def notices(self) -> list[dict[str, Any]]:
@@ -55,6 +61,18 @@ async def followed(events: Events, client: Any, topic: str, types: str = "") -> 
         running.cancel()
         await asyncio.wait({running})
     assert events.followers()["thread"] == 0
+
+
+async def session_of(node: NodeUnderTest, lines: int) -> str:
+    """A session with lines of 60,000 characters."""
+    session = (await post(node, "/api/v1/sessions", {}))["session_id"]
+    await add_lines(node, session, lines)
+    return session
+
+
+async def add_lines(node: NodeUnderTest, session: str, lines: int) -> None:
+    for _ in range(lines):
+        await post(node, f"/api/v1/sessions/{session}/messages", {"body": "x" * 60_000})
 
 
 @pytest.fixture
@@ -125,3 +143,53 @@ async def test_no_stream_begins_in_a_process_that_is_about_to_stop(
     refused = await node.client.get("/api/v1/events", **STREAM)
     assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.busy")
     assert (await node.client.get("/api/v1/events", params={"topic": "board"})).status_code == 200
+
+
+async def test_what_is_larger_than_a_piece_is_sent_in_several_whether_it_was_there_or_comes(
+    node: NodeUnderTest, events: Events
+) -> None:
+    session, client = await session_of(node, 3), Client()
+    following = events.topic(EventQuery(f"session:{session}"), InboxProof())
+    first = await following.begin("earliest", 1)
+    running = asyncio.create_task(EventStream(following, "ndjson", first).run(cast("BodySender", client)))
+
+    async def follows() -> bool:
+        return events.followers()["session"] == 1
+
+    def lines() -> list[dict[str, Any]]:
+        return [json.loads(line) for line in b"".join(client.pieces).splitlines()]
+
+    async def all_came() -> bool:
+        return b"".join(client.pieces).endswith(b"}\n") and len(lines()) == 7
+
+    await until(follows)
+    await add_lines(node, session, 3)
+    await until(all_came)
+    assert [line["data"]["seq"] for line in lines() if line["type"] == "session.line"] == [1, 2, 3, 4, 5, 6]
+    assert max(map(len, client.pieces)) == PIECE_BYTES
+    running.cancel()
+    await asyncio.wait({running})
+
+
+async def test_a_stream_that_catches_up_reads_a_few_large_events_at_a_time(
+    node: NodeUnderTest, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, client, asked = await session_of(node, 12), Client(), list[int]()
+    following = events.topic(EventQuery(f"session:{session}"), InboxProof())
+    read = following.source.read
+
+    async def noted(after: Position, limit: int, types: Collection[str]) -> Batch:
+        asked.append(limit)
+        return await read(after, limit, types)
+
+    monkeypatch.setattr(following.source, "read", noted)
+    first = await following.begin("earliest", READ_FIRST)
+    running = asyncio.create_task(EventStream(following, "ndjson", first).run(cast("BodySender", client)))
+
+    async def follows() -> bool:
+        return events.followers()["session"] == 1
+
+    await until(follows)
+    assert asked[:2] == [READ_FIRST, 4]
+    running.cancel()
+    await asyncio.wait({running})

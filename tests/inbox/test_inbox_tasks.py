@@ -243,3 +243,14 @@ async def test_a_second_receiver_is_told_how_a_task_stands_and_the_first_is_not_
         for name in ("first", "second"):
             await receiver.until(2, path=f"/{name}")
         assert receiver.paths == {"/first": 2, "/second": 2}
+
+
+@pytest.mark.parametrize("lost", ["turns", "sent_at", "said"])
+async def test_a_task_that_cannot_be_read_is_left_out_of_lists(node: NodeUnderTest, lost: str) -> None:
+    inbox = await opened(node)
+    first = await begun(node, inbox)
+    second = await begun(node, inbox, message(contextId=first["contextId"]))
+    await node.store.command("HDEL", keys.inbox_receipt(inbox["address"], first["id"]), lost)
+    query = {"contextId": first["contextId"]}
+    listed = await node.client.get(path_of(inbox, "/a2a/tasks"), params=query)
+    assert [each["id"] for each in listed.json()["tasks"]] == [second["id"]]

@@ -81,6 +81,27 @@ async def test_numbers_have_no_gaps_and_a_page_begins_after_since_seq(node: Node
     assert (await sent(node, inbox))["seq"] == 6
 
 
+@pytest.mark.parametrize("lost", ["text", "id"])
+async def test_a_message_that_cannot_be_read_keeps_no_other_from_its_owner(node: NodeUnderTest, lost: str) -> None:
+    inbox = await opened(node)
+    for number in range(3):
+        await sent(node, inbox, body=f"Message {number}")
+    stream = keys.inbox_messages(inbox["address"])
+    found: Any = await node.store.command("XRANGE", stream, "-", "+")
+    ends: Any = await node.store.command("PEXPIRETIME", stream)
+    await node.store.command("DEL", stream)
+    for place, (entry, fields) in enumerate(found):
+        if place != 1:
+            named = fields.index(lost.encode())
+            fields[named : named + 2] = [b"new-" + lost.encode(), b"?"]
+        await node.store.command("XADD", stream, entry, *fields)
+    await node.store.command("PEXPIREAT", stream, ends)
+    page = await read(node, inbox)
+    assert [each["body"] for each in page["messages"]] == ["Message 1"]
+    assert page["next_since_seq"] == 3
+    assert (await read(node, inbox, since_seq=3))["messages"] == []
+
+
 async def test_concurrent_senders_get_every_number_once(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     clients = [node.client_at(f"203.0.113.{n}") for n in range(1, 6)]

@@ -77,7 +77,10 @@ class EventStream:
 
     async def event(self) -> tuple[str, str]:
         """The next event: its kind, and its data."""
-        first, second, *rest = (await self.piece()).decode().split("\n")
+        event = await self.piece()
+        while not event.endswith(b"\n\n"):
+            event += await self.piece()
+        first, second, *rest = event.decode().split("\n")
         assert rest == ["", ""], "one line of data"
         return first.removeprefix("event: "), second.removeprefix("data: ")
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from multiprocessing.process import BaseProcess
 
 import pytest
@@ -35,6 +35,22 @@ def test_a_client_that_takes_nothing_of_an_answer_is_cut_off(monkeypatch: pytest
         ended.register(accepted, 0)  # of errors alone
         assert ended.poll(PATIENCE * 1000)
         assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == errno.ETIMEDOUT
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels are not asked for it")
+def test_the_kernel_keeps_little_for_a_client_that_reads_nothing() -> None:
+    with ExitStack() as stack:
+        [listening] = (stack.enter_context(each) for each in listener.listen("127.0.0.1", free_port(), 1))
+        client = stack.enter_context(socket.socket())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(listening.getsockname())
+        accepted = stack.enter_context(listening.accept()[0])
+        accepted.setblocking(False)
+        taken = 0
+        with suppress(BlockingIOError):
+            while taken < 8 * listener.UNSENT_BYTES:
+                taken += accepted.send(bytes(listener.UNSENT_BYTES))
+    assert listener.UNSENT_BYTES <= taken < 4 * listener.UNSENT_BYTES
 
 
 class Accepting(WorkerProcess):

@@ -6,7 +6,7 @@ import pytest
 
 from node.web.http import ASGIMessage, Request, Response
 from node.web.route import Route
-from node.web.streams import Piece, Streaming, until_gone
+from node.web.streams import PIECE_BYTES, Piece, Streaming, send_in_time, until_gone
 from node.web.throughput import FREE_BYTES
 from tests.support.one_route import client_of, front_of
 
@@ -102,3 +102,16 @@ async def test_a_stream_whose_client_is_gone_has_ended_before_its_place_is_given
     scope = {"type": "http", "method": "GET", "path": "/stream", "raw_path": b"/stream", "query_string": b""}
     await app({**scope, "headers": [(b"host", b"node.example")], "client": ("203.0.113.7", 40000)}, receive, send)
     assert steps == ["sends", "has ended", "place is free"]
+
+
+async def test_a_large_piece_is_sent_in_parts_each_after_the_one_before_was_taken() -> None:
+    sent: list[bytes] = []
+    whole = bytes(range(256)) * (PIECE_BYTES // 100)
+
+    async def take(piece: bytes) -> None:
+        await asyncio.sleep(0)
+        sent.append(piece)
+
+    await send_in_time(whole, take)
+    assert b"".join(sent) == whole
+    assert [len(part) for part in sent[:-1]] == [PIECE_BYTES] * (len(whole) // PIECE_BYTES)

@@ -4,12 +4,13 @@ Token and credentials are a secret between the receiver and whoever made the con
 shown to nobody else: the owner of the inbox knows the id of the task, too, and so may read its configs.
 """
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from node.a2a.model import Metadata, Wire
+from node.a2a.model import Wire
 from node.callbacks.policy import TargetPolicy
 from node.callbacks.target import MAX_URL
 from node.common.refusal import Invalid
@@ -92,7 +93,7 @@ async def target_of(sent: SentPushConfig, targets: TargetPolicy, client: str) ->
     )
 
 
-async def target_in_message(config: Metadata, targets: TargetPolicy, client: str) -> PushTarget:
+async def target_in_message(config: Mapping[str, msgspec.Raw], targets: TargetPolicy, client: str) -> PushTarget:
     """`target_of` the config in a request to send a message. Raises Invalid."""
     try:
         return await target_of(decode(msgspec.json.encode(config), SentPushConfig), targets, client)

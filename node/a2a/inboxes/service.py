@@ -11,6 +11,7 @@ from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, State, TaskList
 from node.a2a.query_checks import check_list, wrong_token
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
+from node.common.unreadable import show_each
 from node.config import Settings
 from node.inbox.model import TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
 from node.inbox.service import InboxTasks
@@ -154,11 +155,16 @@ class InboxAgents:
         left = [task for task in wanted if before is None or task.changed < before]
         shown, room = left[:size], PAGE_BYTES
         tasks: list[A2ATask] = []
+
+        def show(_: str, task: InboxTask) -> A2ATask:
+            return self.view.task(task, query.history_length, with_artifacts=query.include_artifacts)
+
         for place, each in enumerate(shown):
             with suppress(A2AError):  # it has expired meanwhile
-                task = await self.get(address, each.id, query.history_length)
-                tasks.append(self.view.task(task, query.history_length, with_artifacts=query.include_artifacts))
-                room -= len(msgspec.json.encode(tasks[-1]))
+                read = await self.get(address, each.id, query.history_length)
+                for task in show_each([(each.id, read)], show).values():
+                    tasks.append(task)
+                    room -= len(msgspec.json.encode(task))
             if room <= 0:
                 shown = shown[: place + 1]
                 break
