@@ -26,6 +26,7 @@
 -- include remember
 -- include enlist
 -- include announce
+-- include first_use
 local before, original = once(idem, digest)
 if before == 'replayed' then
   local _, ends = string.match(original, '^(.+)@(%d+)$')
@@ -41,7 +42,7 @@ end
 local at = now()
 redis.call('ZREMRANGEBYSCORE', listed, '-inf', at)
 if not redis.call('ZSCORE', listed, agent_id) and redis.call('ZCARD', listed) >= tonumber(most) then return {'full'} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, agent_id, 'NX', 'PX', replay_ttl) then return {'signature'} end
+if not first_use(replay, replay_ttl, agent_id) then return {'signature'} end
 
 local ends_at = enlist(agent, listed, due, agent_id, at, life, spare)
 redis.call('HSET', agent, unpack(ARGV, 11))

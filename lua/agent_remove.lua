@@ -13,8 +13,9 @@
 -- Returns {'removed'} | {'unknown'} | {'token'} | {'signature'}: that signature was used before
 -- Slot    partition of the address or host
 -- include unlist
+-- include first_use
 if redis.call('EXISTS', agent) == 0 then return {'unknown'} end
 if proof ~= '*' and (redis.call('HGET', inbox, 'epoch') or '') ~= proof then return {'token'} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, agent_id, 'NX', 'PX', replay_ttl) then return {'signature'} end
+if not first_use(replay, replay_ttl, agent_id) then return {'signature'} end
 unlist(agent, listed, due, events, agent_id)
 return {'removed'}

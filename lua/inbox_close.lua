@@ -20,10 +20,11 @@
 -- include announce
 -- include now
 -- include held
+-- include first_use
 local epoch, client, place = unpack(redis.call('HMGET', inbox, 'epoch', 'client', 'held'))
 if not epoch then return {'gone'} end
 if proof ~= '*' and proof ~= epoch then return {'token'} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, 'closed', 'NX', 'PX', replay_ttl) then return {'signature'} end
+if not first_use(replay, replay_ttl, 'closed') then return {'signature'} end
 local at, ended = now(), {}
 for _, message in ipairs(held(ends, at)) do
   table.insert(ended, message.id)

@@ -26,6 +26,7 @@
 -- include once
 -- include remember
 -- include stay
+-- include first_use
 local before, original = once(idem, digest)
 if before == 'replayed' then return {before, original, now()} end
 if before then return {before} end
@@ -33,7 +34,7 @@ if before then return {before} end
 local current = redis.call('HGET', inbox, 'epoch')
 if not current and (renews == '1' or (proof ~= '' and proof ~= '*')) then return {'gone'} end
 if current and proof ~= '*' and proof ~= current then return {'token'} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, address, 'NX', 'PX', replay_ttl) then return {'signature'} end
+if not first_use(replay, replay_ttl, address) then return {'signature'} end
 
 local at = now()
 local kind = 'renewed'

@@ -46,6 +46,7 @@
 -- include make_room
 -- include announce
 -- include tell_push
+-- include first_use
 local opening, ends_at, ttl, policy, contacts, callback =
   unpack(redis.call('HMGET', inbox, 'opening', 'ends_at', 'ttl', 'policy', 'contacts', 'callback_url'))
 if not opening then return {'gone'} end
@@ -67,9 +68,7 @@ if task_id ~= '' and task_id ~= id then
 end
 local full_until = make_room(messages, ends, at, #text, sender, most, most_bytes, most_each)
 if full_until then return {'full', allowed, remaining, reset, full_until - at} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
-  return {'signature', allowed, remaining, reset}
-end
+if not first_use(replay, replay_ttl, id) then return {'signature', allowed, remaining, reset} end
 
 local seq = redis.call('INCR', last_seq)
 local expires = math.min(at + math.min(ttl or usual, lasts), ends_at)

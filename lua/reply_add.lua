@@ -23,6 +23,7 @@
 -- include once
 -- include remember
 -- include announce
+-- include first_use
 local status, callback, source = unpack(redis.call('HMGET', thread, 'status', 'callback_url', 'source'))
 if not status or status == 'hidden' then return {'unknown'} end
 
@@ -37,9 +38,7 @@ if before == 'replayed' then
 end
 if before then return {before, allowed, remaining, reset} end
 if status ~= 'open' then return {'closed', allowed, remaining, reset} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, reply_id, 'NX', 'PX', replay_ttl) then
-  return {'signature', allowed, remaining, reset}
-end
+if not first_use(replay, replay_ttl, reply_id) then return {'signature', allowed, remaining, reset} end
 
 local entry = redis.call('XADD', replies, '0-*', 'id', reply_id, 'at', at, unpack(ARGV, 9))
 local seq = tonumber(string.sub(entry, 3))

@@ -15,19 +15,17 @@
 -- include lapse
 -- include finish
 -- include tell_task
+-- include is_publisher
+-- include first_use
 local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
-if proven ~= '1' and (signer == '' or signer ~= redis.call('HGET', task, 'signer')) then
-  return {'refused', 'task.publisher', status}
-end
+if not is_publisher(task, proven, signer) then return {'refused', 'task.publisher', status} end
 if status ~= 'canceled' then
   if status ~= 'offered' and status ~= 'claimed' and status ~= 'in_progress' then
     return {'refused', 'task.state', status}
   end
-  if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
-    return {'refused', 'signature.replayed', status}
-  end
+  if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
   finish(task, leases, id, 'canceled', at)
   tell_task(task, events, id, 'canceled', 'canceled')
 end

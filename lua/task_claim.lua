@@ -17,6 +17,7 @@
 -- include lapse
 -- include lease
 -- include tell_task
+-- include first_use
 local at = now()
 local status, opens = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
@@ -28,9 +29,7 @@ end
 if status ~= 'offered' then return {'refused', 'task.state', status} end
 if is_last then return {'refused', 'task.state', 'no longer claimed with this Idempotency-Key'} end
 if opens then return {'refused', 'task.paused', status, opens - at} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
-  return {'refused', 'signature.replayed', status}
-end
+if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
 
 redis.call('HINCRBY', task, 'attempt', 1)
 redis.call('HSET', task, 'status', 'claimed', 'assignee_id', assignee, 'claim', request, 'claimed_at', at)

@@ -20,14 +20,13 @@
 -- include remember
 -- include due
 -- include tell_task
+-- include first_use
 local before, original = once(idem, digest)
 if before == 'replayed' then return {before, original} end
 if before then return {'refused', 'idempotency.conflict', ''} end
 local at = now()
 if deadline ~= '' and tonumber(deadline) <= at then return {'refused', 'task.deadline', ''} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
-  return {'refused', 'signature.replayed', ''}
-end
+if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', ''} end
 
 redis.call('HSET', task, 'kind', 'contract', 'status', 'offered', 'attempt', 0, 'created_at', at, unpack(ARGV, 7))
 if deadline ~= '' then

@@ -15,19 +15,17 @@
 -- include lapse
 -- include reoffer
 -- include tell_task
+-- include is_publisher
+-- include first_use
 local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
-if proven ~= '1' and (signer == '' or signer ~= redis.call('HGET', task, 'signer')) then
-  return {'refused', 'task.publisher', status}
-end
+if not is_publisher(task, proven, signer) then return {'refused', 'task.publisher', status} end
 if status ~= 'offered' then
   if status ~= 'failed' then return {'refused', 'task.state', status} end
   local most, deadline = unpack(redis.call('HMGET', task, 'max_attempts', 'deadline'))
   if deadline and tonumber(deadline) <= at then return {'refused', 'task.over', status} end
-  if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
-    return {'refused', 'signature.replayed', status}
-  end
+  if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
   redis.call('HSET', task, 'failures', (most or 1) - 1)
   redis.call('HDEL', task, 'failed_at', 'claim')
   reoffer(task, leases, id, at)

@@ -19,21 +19,19 @@
 -- include lease
 -- include finish
 -- include tell_task
+-- include is_publisher
+-- include first_use
 local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
-if proven ~= '1' and (signer == '' or signer ~= redis.call('HGET', task, 'signer')) then
-  return {'refused', 'task.publisher', status}
-end
+if not is_publisher(task, proven, signer) then return {'refused', 'task.publisher', status} end
 local reviewed, rejection, deadline = unpack(redis.call('HMGET', task, 'review_ms', 'rejection', 'deadline'))
 local is_over = deadline and tonumber(deadline) <= at
 local done = reason == '' and status == 'completed'
   or (reason ~= '' and rejection == reason and (status == 'in_progress' or status == 'expired'))
 if status ~= 'submitted' and not (reviewed and done) then return {'refused', 'task.state', status} end
 if status == 'submitted' then
-  if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
-    return {'refused', 'signature.replayed', status}
-  end
+  if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
   if reason == '' then
     finish(task, leases, id, 'completed', at)
     tell_task(task, events, id, 'completed', 'completed')

@@ -24,7 +24,9 @@
 -- include once
 -- include remember
 -- include lapse
+-- include is_publisher
 -- include is_claimant
+-- include first_use
 -- include finish
 -- include tell_task
 local at = now()
@@ -34,21 +36,19 @@ local before = once(idem, digest)
 if before == 'conflict' then return {'refused', 'idempotency.conflict', status} end
 if before then return {before, at, redis.call('HGETALL', task)} end
 
-local publisher, assignee, bound, key, asked, reviewed = unpack(redis.call('HMGET', task,
-  'publisher_id', 'assignee_id', 'bound', 'signer', 'result_schema', 'review_ms'))
+local publisher, assignee, bound, asked, reviewed = unpack(redis.call('HMGET', task,
+  'publisher_id', 'assignee_id', 'bound', 'result_schema', 'review_ms'))
 local claimant = request ~= '' and is_claimant(task, attempt, request)
 if request ~= '' and not claimant then return {'refused', 'task.token', status} end
 if actor ~= publisher and actor ~= assignee then return {'refused', 'task.actor', status} end
-local as_publisher = actor == publisher and (proven == '1' or (signer ~= '' and signer == key))
+local as_publisher = actor == publisher and is_publisher(task, proven, signer)
 local as_assignee = actor == assignee and claimant
 if bound and not as_publisher and not as_assignee then return {'refused', 'task.proof', status} end
 
 local after = ({claimed = 'in_progress', in_progress = 'completed'})[status]
 if not after or (target ~= '' and target ~= after) then return {'refused', 'task.state', status} end
 if after == 'completed' and (asked or reviewed) then return {'refused', 'task.result', status} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, id, 'NX', 'PX', replay_ttl) then
-  return {'refused', 'signature.replayed', status}
-end
+if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
 
 if after == 'completed' then
   finish(task, leases, id, after, at)

@@ -14,11 +14,12 @@
 -- Slot    partition of the id
 -- include announce
 -- include now
+-- include first_use
 local was, owner = unpack(redis.call('HMGET', thread, 'status', 'signer'))
 if not was or (was == 'hidden' and signer ~= '') then return {'unknown'} end
 if signer ~= '' and owner ~= signer then return {'signer'} end
 if was == status then return {'closed'} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, thread_id, 'NX', 'PX', replay_ttl) then return {'signature'} end
+if not first_use(replay, replay_ttl, thread_id) then return {'signature'} end
 if status == 'closed' then
   redis.call('HSET', thread, 'closed_at', now())
 else

@@ -16,13 +16,14 @@
 -- include once
 -- include remember
 -- include announce
+-- include first_use
 local before, original = once(idem, digest)
 if before == 'replayed' then
   local first, created = string.match(original, '^(.+)@(%d+)$')
   return {before, first, tonumber(created)}
 end
 if before then return {before} end
-if replay_ttl ~= '0' and not redis.call('SET', replay, thread_id, 'NX', 'PX', replay_ttl) then return {'signature'} end
+if not first_use(replay, replay_ttl, thread_id) then return {'signature'} end
 
 local at = now()
 redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 6))

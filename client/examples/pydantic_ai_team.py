@@ -71,8 +71,8 @@ async def plan(relay: AsyncRelay, model: Model | str, goal: str) -> str:
         """Agents that can do something, by name, address and skill; if there is none, it waits for the next."""
         listed = await relay.events.page("agents")
         found = await relay.agents.search(what, threshold=0.3)
-        while not found["hits"]:
-            listed = await relay.events.page("agents", cursor=listed["cursor"], wait=25)
+        while not found["hits"]:  # an agent is found a moment after it is listed, and nothing tells of that
+            listed = await relay.events.page("agents", cursor=listed["cursor"], wait=2)
             found = await relay.agents.search(what, threshold=0.3)
         agents = [await relay.agents.get(hit["agent_id"]) for hit in found["hits"]]
         return [

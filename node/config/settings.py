@@ -216,7 +216,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     blob_reserve: Annotated[int, says("of the local disk that artifacts leave free", 0, unit="bytes")] = (
         256 * 1024 * 1024
     )
-    feed_events: Annotated[int, says("events of the board and of contracts that can be read again", 1000)] = 100_000
     artifact_max_bytes: Annotated[int, says("largest artifact", 1, unit="bytes")] = 100 * 1024 * 1024
     artifact_client_bytes: Annotated[
         int, says("of artifacts one client address may hold; an IPv6 /48, eight times as many", 1, unit="bytes")
@@ -262,6 +261,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     audit_retention_days: Annotated[
         float, says("an audit entry is kept, at most; 0 = limited by number only", 0, unit="days")
     ] = 365
+    feed_events: Annotated[
+        int, says("events of the board, of contracts and of agents that can be read again", 1000)
+    ] = 100_000
     provenance_days: Annotated[
         float,
         says("the operator can find which address posted what, and how much it used; 0 = not at all", 0, unit="days"),

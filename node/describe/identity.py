@@ -9,6 +9,7 @@ from node import VERSION
 from node.config import CurrentSettings, Settings
 from node.describe.capabilities import CAPABILITIES, Capabilities
 from node.sign.node_key import NodeKey, webhook_key
+from node.sign.request import TAG
 from node.web.http import JSON_TYPE, Request, Response
 from node.web.route import Operation, Route, routes_of
 
@@ -28,7 +29,7 @@ class NodeIdentity(msgspec.Struct):
     """That of Standard Webhooks."""
     did: Annotated[str, Meta(examples=["did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"])]
     jwk: Annotated[dict[str, str], Meta(examples=[EXAMPLE_JWK])]
-    signature_tag: Annotated[str, Meta(examples=["relay-node"])]
+    signature_tag: Annotated[str, Meta(examples=[TAG])]
     """The `tag` that signatures of requests to this node may have."""
 
 
@@ -100,9 +101,7 @@ def card_extensions(settings: Settings) -> list[dict[str, object]]:
 
 def _node(settings: Settings, key: NodeKey) -> NodeIdentity:
     public = key.public
-    return NodeIdentity(
-        settings.node_id, VERSION, settings.public_url, public.whpk, public.did, public.jwk, "relay-node"
-    )
+    return NodeIdentity(settings.node_id, VERSION, settings.public_url, public.whpk, public.did, public.jwk, TAG)
 
 
 def _index(settings: Settings, key: NodeKey) -> CapabilityIndex:

@@ -17,7 +17,7 @@ _SUBJECTS = {
     "RELAY_BUFFER_TTL": "Messages and sessions",
     "RELAY_EMBEDDING_MODEL": "Search",
     "RELAY_BLOB_URL": "Artifacts",
-    "RELAY_TASK_HOT_DAYS": "How long things are kept",
+    "RELAY_TASK_HOT_DAYS": "How long things are kept and shown",
     "RELAY_CALLBACK_REFUSED_NETWORKS": "Callbacks",
     "RELAY_ADMIN_PORT": "Metrics, traces and log",
     "RELAY_LIMIT_RELAY": "Rate limits of a client address",

@@ -11,11 +11,12 @@ from node.common.refusal import Invalid, Issue
 from node.common.shared_reads import SharedReads
 from node.common.unreadable import show_each
 from node.store.errors import StoreUnavailable
+from node.tasks.clock import Fields
 from node.tasks.model import Task, TaskPage, TaskPageQuery
 from node.tasks.offer_list import OfferList
 from node.tasks.pages import TaskPages
 from node.tasks.store import TaskStore
-from node.tasks.view import Fields, StoredTask, task_of
+from node.tasks.view import StoredTask, task_of
 
 
 class TaskListing:

@@ -12,7 +12,7 @@ import msgspec
 
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.clock import JUDGED, at_time, next_change
+from node.tasks.clock import JUDGED, Fields, at_time, next_change
 from node.tasks.model import NO_RESULT, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (
@@ -59,8 +59,6 @@ result_payload and result_schema, which may be large."""
 
 OFFERED = (b"created_at", b"deadline", b"bound", b"signature")
 """Fields that the node has set when a contract was offered, besides those that the offer gave."""
-
-Fields = dict[bytes, bytes]
 
 
 class StoredTask(msgspec.Struct, frozen=True):

@@ -15,15 +15,15 @@ def idempotency_key(
     key: str | None = None,
     home: int | None = None,
 ) -> IdempotencyKey | None:
-    """The key in the request's header, or `key` from its body; None without one.
+    """The key in the request's header, or `key` from its body, which comes first; None without one.
 
     `name`: whom the key belongs to, if not the client's address. `home`: the partition where the request writes,
-    if the key does not decide. Raises Invalid for an empty or too long key.
+    if the key does not decide. Raises Invalid for a header that is empty or too long, whether or not it counts.
     """
-    key = key if key is not None else request.header(b"idempotency-key")
-    if key is not None and not 1 <= len(key) <= MAX_KEY_LENGTH:
+    sent = request.header(b"idempotency-key")
+    if sent is not None and not 1 <= len(sent) <= MAX_KEY_LENGTH:
         raise Invalid.field("header", "Idempotency-Key", msg=f"must have 1 to {MAX_KEY_LENGTH} characters")
-    return bound_key(operation, request.client, key, body, name, home)
+    return bound_key(operation, request.client, sent if key is None else key, body, name, home)
 
 
 def mark_replayed(request: Request) -> None:

@@ -323,3 +323,10 @@ async def test_a_browser_may_ask_before_it_posts(node: NodeUnderTest) -> None:
 async def test_a_key_of_a_bad_length_is_refused(node: NodeUnderTest, key: str) -> None:
     response = await node.client.post("/api/v1/relay", json={"message": "Hello"}, headers={"idempotency-key": key})
     assert response.status_code == 422
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+async def test_a_key_of_a_bad_length_is_refused_even_if_the_body_has_one(node: NodeUnderTest, key: str) -> None:
+    body = {"assignee_id": "summary-agent", "idempotency_key": "k" * 16}
+    response = await node.client.post("/api/v1/tasks/claim-next", json=body, headers={"idempotency-key": key})
+    assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["header", "Idempotency-Key"])
