@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from tests.support.prepared import Clock, Prepared
 
-from relay_client import DeadlineExceeded, DigestMismatch, Limited, Refused, Relay, Unavailable, Unreachable
+from relay_client import DeadlineExceeded, DigestMismatch, Limited, NotFound, Refused, Relay, Unavailable, Unreachable
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.transport import Pieces
 
@@ -60,6 +60,12 @@ def test_a_reader_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -
         messages = relay.inboxes.messages("address", "token", settle=False)
         assert [next(messages)["seq"] for _ in range(2)] == [7, 6]
     assert since(node) == ["0", "7", "5"]
+
+
+def test_the_refusal_of_a_stream_says_what_the_node_said() -> None:
+    gone = Answer(404, {"x-error-code": "thread.unknown"}, b'{"error": "There is no such thread."}')
+    with Relay(NODE, transport=Prepared(gone)) as relay, pytest.raises(NotFound, match="There is no such thread"):
+        next(relay.events.follow("thread:1"))
 
 
 DATA = b"name\nAda\n"

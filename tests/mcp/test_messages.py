@@ -253,6 +253,7 @@ async def test_without_redis_what_needs_it_fails_and_the_rest_is_answered(tmp_pa
             told = await failed(node, "get_node_health")
             assert (told["status"], told["code"], told["retry_after"] > 0) == (503, "store.unavailable", True)
             assert (await error(node, "resources/read", live))["code"] == -32603
+            assert "unavailable" in (await error(node, "resources/read", {"uri": "node://health.json"}))["message"]
             response = await stateless(node, "resources/read", live)
             assert (response.status_code, response.json()["error"]["code"]) == (500, -32603)
 
