@@ -8,7 +8,19 @@ import pytest
 
 from relay_client.call import Call, Repeat
 from relay_client.carrier import Carrier, Limit, Patience
-from relay_client.errors import DeadlineExceeded, Limited, Refused, Unavailable, Unreachable, UsageError
+from relay_client.errors import (
+    Conflict,
+    DeadlineExceeded,
+    InvalidRequest,
+    Limited,
+    NotAllowed,
+    NotFound,
+    Refused,
+    Unavailable,
+    Unreachable,
+    UsageError,
+    refusal,
+)
 from relay_client.messages import Messages
 from relay_client.steps import TRY_SECONDS, Answer, NoAnswer, Send, Sleep
 from relay_client.tasks import Tasks
@@ -143,6 +155,24 @@ def test_an_error_is_followed_by_another_try_if_that_can_help_and_does_nothing_t
             assert isinstance(steps.send(Answer(status, {"x-error-code": code}, b"{}")), Sleep)
             tried.append(repeat)
     assert " ".join(tried) == repeated
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, Refused),
+        (401, NotAllowed),
+        (403, NotAllowed),
+        (404, NotFound),
+        (409, Conflict),
+        (410, NotFound),
+        (422, InvalidRequest),
+        (429, Limited),
+        (503, Unavailable),
+    ],
+)
+def test_a_refusal_is_of_the_kind_that_its_status_says(status: int, kind: type[Refused]) -> None:
+    assert type(refusal(status, {}, b"{}")) is kind
 
 
 def test_a_try_that_ends_after_the_deadline_is_the_last() -> None:
