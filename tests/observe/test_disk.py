@@ -89,9 +89,13 @@ async def test_a_stage_ends_only_some_way_above_where_it_begins(
     settings = msgspec.structs.replace(node.settings, data_dir=embedded, disk_reserve=1000)
     capacity = Capacity()
     alarm = MemoryAlarm(node.store, settings, capacity)
+    free = 0
+
+    def space_left(*_: object) -> DiskSpace:
+        return DiskSpace("redis", embedded, free, 10_000)
+
+    monkeypatch.setattr("node.observe.memory.space", space_left)
     for free, is_low in ((1020, False), (990, True), (1020, True), (1060, False), (1020, False)):
-        found = DiskSpace("redis", embedded, free, 10_000)
-        monkeypatch.setattr("node.observe.memory.space", lambda *_, found=found: found)
         await alarm.look()
         assert capacity.is_disk_low is is_low, free
 
