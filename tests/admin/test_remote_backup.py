@@ -46,7 +46,11 @@ class Bucket:
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
     bucket = Bucket()
-    monkeypatch.setattr(remote_backup, "objects_at", lambda *_: bucket)  # pyright: ignore[reportUnknownLambdaType]
+
+    def objects_at(*_: object) -> Bucket:
+        return bucket
+
+    monkeypatch.setattr(remote_backup, "objects_at", objects_at)
     return bucket
 
 
