@@ -168,7 +168,7 @@ async def test_wrong_params_are_an_error_with_status_200(node: NodeUnderTest, me
 async def test_members_of_a_batch_are_answered_in_order(node: NodeUnderTest) -> None:
     notification = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
     batch = [request("ping"), 7, notification, request("no/such", request_id="b"), handshake("2025-03-26")]
-    response = await post(node, batch)
+    response = await post(node, b" \r\n\t" + json.dumps(batch).encode())
     assert response.status_code == 200
     first, second, third, fourth = response.json()
     assert first == {"jsonrpc": "2.0", "id": 1, "result": {}}
