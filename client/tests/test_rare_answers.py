@@ -1,13 +1,14 @@
 """Procedures and iterations with answers that a real node seldom gives: transports here have them prepared."""
 
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from tests.support.prepared import Clock, Prepared
 
-from relay_client import DeadlineExceeded, DigestMismatch, Limited, Refused, Relay, Unavailable, Unreachable
+from relay_client import DeadlineExceeded, DigestMismatch, Limited, NotFound, Refused, Relay, Unavailable, Unreachable
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.transport import Pieces
 
@@ -60,6 +61,56 @@ def test_a_reader_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -
         messages = relay.inboxes.messages("address", "token", settle=False)
         assert [next(messages)["seq"] for _ in range(2)] == [7, 6]
     assert since(node) == ["0", "7", "5"]
+
+
+def test_the_refusal_of_a_stream_says_what_the_node_said() -> None:
+    gone = Answer(404, {"x-error-code": "thread.unknown"}, b'{"error": "There is no such thread."}')
+    with Relay(NODE, transport=Prepared(gone)) as relay, pytest.raises(NotFound, match="There is no such thread"):
+        next(relay.events.follow("thread:1"))
+
+
+EVENTS = Answer(200, {"content-type": "application/x-ndjson"}, b'{"id": "c6", "type": "task.offered"}\n')
+
+
+def test_events_go_on_after_a_cursor_that_is_too_old_with_the_oldest_there_is() -> None:
+    gone = Answer(410, {"x-error-code": "cursor.too_old", "oldest-cursor": "c5"}, b'{"error": "It is too old."}')
+    node = Prepared(gone, EVENTS)
+    with Relay(NODE, transport=node) as relay:
+        events = relay.events.follow("tasks", cursor="c1")
+        assert [next(events) for _ in range(2)] == [
+            {"id": "c5", "type": "reset"},
+            {"id": "c6", "type": "task.offered"},
+        ]
+        events.close()
+    assert [parse_qs(urlsplit(request.url).query)["cursor"] for request in node.requests] == [["c1"], ["c5"]]
+    assert node.is_closed, "the connection does not outlive the iteration"
+
+
+def page_of(field: str, seq: int, epoch: str) -> dict[str, Any]:
+    return {field: [{"id": str(seq), "seq": seq}], "next_since_seq": seq, "epoch": epoch, "waiting": 1}
+
+
+@pytest.mark.parametrize("field", ["lines", "messages"])
+def test_what_begins_anew_is_read_from_its_beginning(field: str) -> None:
+    """The node has lost something, or the inbox was opened again: what it has now may have lower numbers."""
+    node = Prepared(page_of(field, 7, "1"), page_of(field, 9, "2"), page_of(field, 1, "2"))
+    with Relay(NODE, transport=node) as relay:
+        found: Any = (
+            relay.sessions.lines("1") if field == "lines" else relay.inboxes.messages("a", "token", settle=False)
+        )
+        assert [next(found)["seq"] for _ in range(2)] == [7, 1]
+        found.close()
+    assert since(node) == ["0", "7", "0"]
+
+
+@pytest.mark.parametrize("code", ["inbox.settled", "receipt.unknown"])
+def test_a_message_that_is_settled_or_gone_already_ends_no_loop(code: str) -> None:
+    refused = Answer(409 if code == "inbox.settled" else 404, {"x-error-code": code}, b"{}")
+    node = Prepared(page_of("messages", 1, "1"), refused, page_of("messages", 2, "1"))
+    with Relay(NODE, transport=node) as relay:
+        messages = relay.inboxes.messages("a", "token")
+        assert [next(messages)["seq"] for _ in range(2)] == [1, 2]
+        messages.close()
 
 
 DATA = b"name\nAda\n"
@@ -135,10 +186,13 @@ def test_nothing_is_left_of_a_download_that_broke_off(clock: Clock) -> None:
         assert relay.artifacts.download_bytes("1") == DATA
 
 
-def test_other_bytes_than_those_of_the_manifest_are_refused() -> None:
+def test_other_bytes_than_those_of_the_manifest_are_refused(tmp_path: Path) -> None:
     other = Answer(200, {}, DATA + b"Eve\n")
     with Relay(NODE, transport=Prepared(manifest("available"), LED, other)) as relay, pytest.raises(DigestMismatch):
         relay.artifacts.download_bytes("1")
+    with Relay(NODE, transport=Prepared(manifest("available"), LED, other)) as relay, pytest.raises(DigestMismatch):
+        relay.artifacts.download("1", tmp_path / "people.csv")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

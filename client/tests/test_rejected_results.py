@@ -1,6 +1,7 @@
 """A worker goes on with a contract whose result its publisher has rejected."""
 
 import asyncio
+from typing import cast
 
 import pytest
 from tests.support.nodes import NodeProcess
@@ -8,7 +9,9 @@ from tests.support.servers import eventually
 
 from relay_client import AsyncRelay
 from relay_client.claims import Submitted
+from relay_client.steps import Answer, Send
 from relay_client.tasks import ClaimedTask, OfferedTask
+from relay_client.transport import AsyncHttpxTransport
 from relay_client.worker import worker
 
 TITLE = "Count the apples in this picture"
@@ -95,5 +98,34 @@ async def test_a_contract_that_is_over_or_gone_is_followed_no_longer(served: Nod
         offered, claimed = await submitted_by(relay, "accepts", submitted)
         submitted.follow({**claimed, "id": "no-such-contract"})
         await relay.tasks.accept(offered["id"], offered["publisher_token"])
+        await eventually(lambda: not submitted.follows)
+        assert not submitted.has_rejected
+
+
+async def test_a_rejected_contract_whose_claim_is_lost_is_not_gone_on_with(
+    served: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relay_client.claims.RENEWALS", 600)
+    async with AsyncRelay(served.url) as relay:
+        submitted = Submitted(relay)
+        offered, claimed = await submitted_by(relay, "loses", submitted)
+        await relay.tasks.reject(offered["id"], "Count them all.", offered["publisher_token"])
+        await eventually(lambda: submitted.has_rejected)
+        await relay.tasks.release(claimed["id"], claimed["claim_token"])
+        await eventually(lambda: not submitted.has_rejected)
+
+
+class ClaimedByAnother(AsyncHttpxTransport):
+    """Answers that the contract is in its second attempt."""
+
+    async def send(self, request: Send) -> Answer:
+        return Answer(200, {}, b'{"id":"1","status":"in_progress","attempt":2,"lease_seconds":null}')
+
+
+async def test_a_contract_that_another_worker_has_claimed_since_is_not_gone_on_with() -> None:
+    claimed = cast("ClaimedTask", {"id": "1", "claim_token": "token", "attempt": 1})
+    async with AsyncRelay("http://node.example", transport=ClaimedByAnother()) as relay:
+        submitted = Submitted(relay)
+        submitted.follow(claimed)
         await eventually(lambda: not submitted.follows)
         assert not submitted.has_rejected

@@ -8,12 +8,25 @@ import pytest
 
 from relay_client.call import Call, Repeat
 from relay_client.carrier import Carrier, Limit, Patience
-from relay_client.errors import DeadlineExceeded, Limited, Refused, Unreachable, UsageError
+from relay_client.errors import (
+    Conflict,
+    DeadlineExceeded,
+    InvalidRequest,
+    Limited,
+    NotAllowed,
+    NotFound,
+    Refused,
+    Unavailable,
+    Unreachable,
+    UsageError,
+    refusal,
+)
 from relay_client.messages import Messages
-from relay_client.steps import Answer, NoAnswer, Send, Sleep
+from relay_client.steps import TRY_SECONDS, Answer, NoAnswer, Send, Sleep
 from relay_client.tasks import Tasks
 
 LIMITED = Answer(429, {"x-error-code": "limit.exceeded", "retry-after": "7"}, b'{"error": "Wait."}')
+BUSY = Answer(503, {"x-error-code": "store.busy", "retry-after": "1"}, b'{"error": "Wait."}')
 UNKNOWN = Answer(503, {"x-error-code": "store.unknown"}, b'{"error": "Repeat."}')
 CONFLICT = Answer(409, {"x-error-code": "task.state"}, b'{"error": "It is over."}')
 SECOND_LAST = Answer(200, {"ratelimit": '"relay";r=1;t=60'}, b"{}")
@@ -43,10 +56,22 @@ def test_all_tries_of_a_call_carry_one_key_and_another_call_carries_another() ->
 
 def test_what_is_not_given_is_not_sent_and_a_token_stands_for_a_signature() -> None:
     assert Messages.send.call("Hello").body == b'{"message":"Hello"}'
+    assert Messages.send.call("Hello", public=False).body == b'{"message":"Hello","public":false}'
     for call in (Call.get("x", signable=True), Call.post("x", signable=True), Call.delete("x", signable=True)):
         assert call.signable
     for call in (Call.get("x", token="t", signable=True), Call.post("x", token="t", signable=True)):
         assert (call.signable, call.headers["Authorization"]) == (False, "Bearer t")
+
+
+def test_an_id_is_one_segment_of_a_path_whatever_it_holds() -> None:
+    assert Tasks.cancel.call("a/b?c#d", "token").path == "/api/v1/tasks/a%2Fb%3Fc%23d/cancel"
+
+
+def test_a_try_takes_no_longer_than_there_is_time() -> None:
+    for wait, deadline, timeout in ((0, 90, TRY_SECONDS), (20, 90, TRY_SECONDS + 20), (0, 4, 4)):
+        sent = next(carrier().carry(Tasks.get.call("1", wait=wait), Patience(deadline)))
+        assert isinstance(sent, Send)
+        assert (sent.timeout, sent.within) == (timeout, deadline + wait)
 
 
 def test_what_the_node_puts_off_is_no_failure() -> None:
@@ -54,6 +79,15 @@ def test_what_the_node_puts_off_is_no_failure() -> None:
     for _ in range(5):
         assert isinstance(next(steps), Send)
         assert isinstance(steps.send(LIMITED), Sleep)
+
+
+def test_a_node_that_is_busy_and_names_a_time_has_failed() -> None:
+    steps = carrier().carry(Tasks.get.call("1"), Patience(tries=2))
+    next(steps)
+    assert isinstance(steps.send(BUSY), Sleep)
+    next(steps)
+    with pytest.raises(Unavailable):
+        steps.send(BUSY)
 
 
 def test_a_call_outlasts_the_restart_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +157,24 @@ def test_an_error_is_followed_by_another_try_if_that_can_help_and_does_nothing_t
     assert " ".join(tried) == repeated
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, Refused),
+        (401, NotAllowed),
+        (403, NotAllowed),
+        (404, NotFound),
+        (409, Conflict),
+        (410, NotFound),
+        (422, InvalidRequest),
+        (429, Limited),
+        (503, Unavailable),
+    ],
+)
+def test_a_refusal_is_of_the_kind_that_its_status_says(status: int, kind: type[Refused]) -> None:
+    assert type(refusal(status, {}, b"{}")) is kind
+
+
 def test_a_try_that_ends_after_the_deadline_is_the_last() -> None:
     now = 0.0
     steps = Carrier("http://127.0.0.1", clock=lambda: now).carry(Tasks.get.call("1"), PATIENCE)
@@ -176,6 +228,17 @@ def test_a_refusal_after_a_try_without_an_answer_says_so(before: Answer | NoAnsw
     assert refused.value.may_have_happened == (before is UNKNOWN or "reset" in str(before))
 
 
+def test_what_may_have_happened_at_first_may_have_happened_whatever_became_of_later_tries() -> None:
+    steps = carrier().carry(Tasks.release.call("1", "token"), PATIENCE)
+    for lost in (NoAnswer("reset", unsent=False), NoAnswer("refused", unsent=True)):
+        next(steps)
+        assert isinstance(steps.throw(lost), Sleep)
+    next(steps)
+    with pytest.raises(Refused) as refused:
+        steps.send(CONFLICT)
+    assert refused.value.may_have_happened
+
+
 def test_a_pause_that_ends_after_the_deadline_is_not_begun() -> None:
     steps = carrier().carry(Messages.send.call("Hello"), Patience(deadline=5))
     next(steps)
@@ -194,6 +257,15 @@ def test_calls_that_do_not_count_do_not_use_a_limit_up() -> None:
     third = next(one.carry(Messages.send.call("Hello"), PATIENCE))
     assert isinstance(third, Sleep)
     assert third.seconds < 1
+
+
+def test_calls_of_one_path_use_one_limit_up_whatever_their_queries_say() -> None:
+    one = carrier()
+    steps = one.carry(Tasks.list.call(), PATIENCE)
+    next(steps)
+    with pytest.raises(StopIteration):
+        steps.send(LAST)
+    assert isinstance(next(one.carry(Tasks.list.call("completed", limit=5), PATIENCE)), Sleep)
 
 
 def test_a_limit_that_is_used_up_is_waited_for() -> None:

@@ -5,12 +5,14 @@ import os
 import signal
 import sys
 from collections.abc import Generator
+from typing import cast
 
 import pytest
 from tests.support.nodes import NodeProcess
 from tests.support.servers import eventually
 
 from relay_client import AsyncRelay, InvalidAnswer
+from relay_client.claims import renew
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.tasks import ClaimedTask
 from relay_client.transport import AsyncHttpxTransport
@@ -33,6 +35,26 @@ def handlers() -> Generator[None]:
     yield
     for each, handler in before.items():
         signal.signal(each, handler)
+
+
+class AwayOnce(AsyncHttpxTransport):
+    """Cannot reach the node at first, and is then told that the claim is over."""
+
+    requests = 0
+
+    async def send(self, request: Send) -> Answer:
+        self.requests += 1
+        if self.requests == 1:
+            raise NoAnswer("refused", unsent=True)
+        return Answer(409, {}, b"{}")
+
+
+async def test_a_lease_is_renewed_again_after_the_node_was_away() -> None:
+    transport = AwayOnce()
+    task = cast("ClaimedTask", {"id": "1", "claim_token": "token", "lease_seconds": 0.03})
+    async with AsyncRelay("http://node.example", tries=1, transport=transport) as relay:
+        await asyncio.wait_for(renew(relay, task), PATIENCE)
+    assert transport.requests == 2
 
 
 class CanceledMeanwhile(AsyncHttpxTransport):

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from tests.support.fixed_answer import FixedAnswer, answer
 
-from relay_client import AsyncRelay, InvalidAnswer, InvalidRequest, Refused, Relay, UsageError
+from relay_client import AsyncRelay, InvalidAnswer, InvalidRequest, NotFound, Refused, Relay, UsageError
 from relay_client.events import Events
 from relay_client.fast import AiohttpTransport
 from relay_client.steps import Send
@@ -174,6 +174,13 @@ async def test_a_refusal_may_have_any_content(transport: AsyncTransport, detail:
     async with FixedAnswer(refusal) as other, AsyncRelay(other.url, transport=transport) as relay:
         with pytest.raises(InvalidRequest):
             await relay.node.health()
+
+
+async def test_the_refusal_of_a_stream_says_what_the_node_said(transport: AsyncTransport) -> None:
+    gone = answer("404 Not Found", b'{"error": "There is no such thread."}')
+    async with FixedAnswer(gone) as other, AsyncRelay(other.url, transport=transport) as relay:
+        with pytest.raises(NotFound, match="There is no such thread"):
+            await followed(relay)
 
 
 @pytest.mark.parametrize("line", [b"no event", b"[]", b""])

@@ -91,7 +91,10 @@ async def test_a_list_can_be_narrowed(node: NodeUnderTest) -> None:
 
     assert [found["id"] for found in await listed(statusTimestampAfter=at)] == [task["id"]]
     assert [found["id"] for found in await listed(statusTimestampAfter=at[:-1] + "0000Z")] == [task["id"]]
-    assert await listed(statusTimestampAfter="2999-01-01T00:00:00Z") == []
+    assert await listed(statusTimestampAfter=at[:-1] + "001Z") == [], "a moment later"
+    for name in ("statusTimestampAfter", "lastUpdatedAfter"):
+        assert await listed(**{name: "2999-01-01T00:00:00Z"}) == []
+    assert len(await listed(pageSize="100")) == 1
     assert await listed(status="TASK_STATE_WORKING") == []
     assert (await listed(status="TASK_STATE_COMPLETED", includeArtifacts="true"))[0]["artifacts"] == task["artifacts"]
     assert "history" not in (await listed(historyLength="0"))[0]
@@ -135,6 +138,9 @@ async def test_history_is_as_long_as_asked_for(node: NodeUnderTest) -> None:
         (message(role="ROLE_AGENT"), ["message.role"]),
         (message(role="user"), ["message.role"]),
         (message(messageId=7), ["message.messageId"]),
+        (message(messageId="m" * 257), ["message.messageId"]),
+        (message(contextId="c" * 257), ["message.contextId"]),
+        (message(parts=[{"raw": "a"}]), ["message.parts.0.raw"]),
         (message(parts=[{}]), ["message.parts.0"]),
         (message(parts=[{"text": "hi", "data": {}}]), ["message.parts.0"]),
         (message(parts=[{"text": "hi", "raw": "aGk="}]), ["message.parts.0"]),
@@ -178,6 +184,7 @@ async def test_what_is_no_object_is_an_invalid_request(node: NodeUnderTest, body
     response = await node.client.post(SEND, content=body, headers=A2A | {"content-type": "application/json"})
     assert response.status_code == 400
     assert reason(response.json()) == "INVALID_REQUEST"
+    assert fields(response.json()) == ["body"]
 
 
 async def test_what_is_wrong_with_json_is_said(node: NodeUnderTest) -> None:
@@ -205,6 +212,8 @@ async def test_versions_other_than_one_are_refused(node: NodeUnderTest, version:
 async def test_a_client_that_names_the_media_type_gets_it(node: NodeUnderTest) -> None:
     response = await node.client.post(SEND, json=message(), headers={"accept": "application/a2a+json"})
     assert response.headers["content-type"] == "application/a2a+json"
+    sent = await node.client.post(SEND, json=message(), headers={"content-type": "application/a2a+json"})
+    assert (sent.status_code, sent.headers["content-type"]) == (200, "application/a2a+json")
     refused = await node.client.post(SEND, json={}, headers={"accept": "application/a2a+json"})
     assert refused.headers["content-type"] == "application/json"
 
@@ -225,6 +234,8 @@ async def test_proto_names_and_unknown_fields_are_read(node: NodeUnderTest) -> N
     assert task["contextId"] == "c-2"
     (said,) = task["history"]
     assert (said["parts"], said["referenceTaskIds"]) == ([{"text": "Hello there", "mediaType": "text/plain"}], ["t-1"])
+    follow = await node.client.post(SEND, json=message(task_id=task["id"]), headers=A2A)
+    assert reason(follow.json()) == "UNSUPPORTED_OPERATION"
 
 
 async def test_what_nobody_sees_is_not_kept(node: NodeUnderTest) -> None:
@@ -241,6 +252,7 @@ async def test_a_follow_up_to_a_finished_task_is_refused(node: NodeUnderTest) ->
     assert (other.status_code, reason(other.json())) == (400, "INVALID_PARAMS")
     unknown = await node.client.post(SEND, json=message(taskId="no-such-task"), headers=A2A)
     assert (unknown.status_code, reason(unknown.json())) == (404, "TASK_NOT_FOUND")
+    assert unknown.json()["error"]["details"][0]["metadata"]["taskId"] == "no-such-task"
 
 
 async def test_the_same_message_twice_is_two_tasks_and_with_a_key_one(node: NodeUnderTest) -> None:
@@ -316,6 +328,8 @@ async def test_what_is_not_supported_says_so(node: NodeUnderTest, method: str, p
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/json"
     assert reason(response.json()) == why
+    other = await node.client.request(method, path, headers={"a2a-version": "0.3"})
+    assert reason(other.json()) == "VERSION_NOT_SUPPORTED"
 
 
 async def test_a_push_config_inside_a_message_is_refused(node: NodeUnderTest) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from node.a2a.offer import TITLE_LENGTH
 from tests.support.node_under_test import NodeUnderTest
 
 SEND = "/api/v1/message:send"
@@ -297,7 +298,9 @@ async def test_metadata_is_kept_to_the_byte(node: NodeUnderTest, metadata: str) 
 @pytest.mark.parametrize("path", [SEND, OFFER])
 @pytest.mark.parametrize("metadata", ['{"x":1e400}', '{"x":[-1e999]}', '{"x":"\\ud800"}'])
 async def test_metadata_that_no_reader_can_hold_is_refused(node: NodeUnderTest, path: str, metadata: str) -> None:
-    for body in (WITH_METADATA % (metadata, "{}"), WITH_METADATA % ("{}", metadata)):
+    plain = WITH_METADATA % ("{}", "{}")
+    of_request = f'{plain[:-1]},"metadata":{metadata}}}'
+    for body in (WITH_METADATA % (metadata, "{}"), WITH_METADATA % ("{}", metadata), of_request):
         response = await node.client.post(path, content=body, headers=A2A | JSON)
         assert (response.status_code, reason(response.json())) == (400, "INVALID_REQUEST"), body
 
@@ -351,6 +354,13 @@ async def test_an_offer_is_part_of_no_context_and_no_task(node: NodeUnderTest) -
     ):
         response = await node.client.post(OFFER, json=message(**said), headers=A2A)
         assert (response.status_code, reason(response.json())) == (status, why), said
+
+
+async def test_the_title_of_an_offer_is_its_first_sentence_cut_short(node: NodeUnderTest) -> None:
+    long = "Translate this memo, which is about the roof, " + "and about the floor, " * 20 + "into plain words."
+    title = (await made(node, OFFER, parts=[{"text": long}]))["metadata"]["title"]
+    assert title.startswith("Translate this memo")
+    assert len(title) <= TITLE_LENGTH
 
 
 async def test_an_offer_in_another_language_is_refused(node: NodeUnderTest) -> None:

@@ -99,6 +99,8 @@ async def test_metadata_of_an_offer_is_a_struct_of_the_protocol(node: NodeUnderT
     contract = (await node.client.get(f"/api/v1/tasks/{task['id']}")).json()
     assert (contract["lease_seconds"], contract["require_proof"]) == (60, False)
     assert (contract["publisher_id"], contract["title"]) == ("2026", TEXT)
+    unset = await made(node, OFFER, {"message": message(metadata={"publisherId": "", "title": ""})})
+    assert (unset["metadata"]["publisherId"], unset["metadata"]["title"]) == ("a2a:m", TEXT)
     for wrong in (60.5, 1e300, "soon", 5):
         response = await node.client.post(OFFER, json={"message": message(metadata={"leaseSeconds": wrong})})
         [_, fields] = response.json()["error"]["details"]

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from node.a2a.view import contract_as_task
+from node.tasks.model import Task
 from tests.support.node_under_test import NodeUnderTest
 
 A2A = {"a2a-version": "1.0"}
@@ -121,6 +124,29 @@ async def test_an_a2a_client_follows_a_contract_to_its_result(node: NodeUnderTes
     assert done["status"]["state"] == "TASK_STATE_COMPLETED"
     assert done["artifacts"] == [{"artifactId": "result", "parts": [{"data": result}]}]
     assert claim["claim_token"] not in str(done)
+    mine = {"metadata": {"publisherToken": task["metadata"]["publisherToken"]}}
+    late = (await node.client.post(f"{path}:cancel", json=mine, headers=A2A)).json()["error"]
+    assert late["message"].endswith("cannot be canceled: it is completed")
+
+
+async def test_a_result_that_waits_for_review_is_no_end_and_an_expired_contract_has_failed(
+    node: NodeUnderTest,
+) -> None:
+    offer = OFFER | {"review_seconds": 600}
+    contract = (await node.client.post("/api/v1/tasks", json=offer)).json()
+    path = f"/api/v1/tasks/{contract['id']}"
+    claim = (await node.client.post(f"{path}/claim", json={"assignee_id": "worker"})).json()
+    await node.client.post(f"{path}/complete", json={"claim_token": claim["claim_token"], "result_payload": 1})
+    assert (await as_task(node, contract["id"]))["status"]["state"] == "TASK_STATE_WORKING"
+    shown = msgspec.json.decode((await node.client.get(path)).content, type=Task)
+    expired = contract_as_task(msgspec.structs.replace(shown, status="expired"))
+    assert expired.status.state == "TASK_STATE_FAILED"
+
+
+async def test_a_parameter_that_an_a2a_client_made_up_is_named(node: NodeUnderTest) -> None:
+    contract = await offered(node)
+    response = await node.client.get(f"/api/v1/tasks/{contract['id']}?wait=0&colour=red", headers=A2A)
+    assert response.headers["x-ignored-fields"] == "query.wait, query.colour"
 
 
 async def test_only_what_was_handed_in_is_an_artifact(node: NodeUnderTest) -> None:
@@ -160,8 +186,10 @@ async def test_only_the_publisher_cancels_a_contract(node: NodeUnderTest) -> Non
 async def test_a_message_to_a_contract_is_refused(node: NodeUnderTest) -> None:
     contract = await offered(node)
     body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}], "taskId": contract["id"]}}
-    error = (await node.client.post("/api/v1/message:send", json=body, headers=A2A)).json()
-    assert error["error"]["details"][0]["reason"] == "UNSUPPORTED_OPERATION"
+    for context in ({}, {"contextId": contract["id"]}):
+        said = {"message": body["message"] | context}
+        error = (await node.client.post("/api/v1/message:send", json=said, headers=A2A)).json()
+        assert error["error"]["details"][0]["reason"] == "UNSUPPORTED_OPERATION"
 
 
 async def test_a_message_task_cannot_be_claimed(node: NodeUnderTest) -> None:
@@ -193,8 +221,14 @@ async def test_the_card_is_the_same_at_both_addresses_and_can_be_cached(node: No
     assert extension["params"] == {"webhookPublicKey": key["webhook_public_key"], "did": key["did"]}
     assert first.headers["cache-control"].startswith("public, max-age=")
     assert first.headers["last-modified"].endswith("GMT")
+    assert (card["documentationUrl"], card["iconUrl"]) == (
+        "http://node.example/llms.txt",
+        "http://node.example/favicon.svg",
+    )
     again = await node.client.get("/api/v1/a2a/card", headers={"if-none-match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
+    for name in ("etag", "cache-control"):
+        assert again.headers[name] == first.headers[name]
 
 
 async def test_an_offer_may_ask_for_proof_and_a_lease(node: NodeUnderTest) -> None:
@@ -228,6 +262,8 @@ async def test_the_context_of_a_contract_lists_it(node: NodeUnderTest) -> None:
     path = f"/api/v1/tasks?contextId={contract['id']}"
     found = (await node.client.get(path, headers=A2A)).json()
     assert ([task["id"] for task in found["tasks"]], found["totalSize"]) == ([contract["id"]], 1)
+    short = (await node.client.get(f"{path}&historyLength=0", headers=A2A)).json()
+    assert ["history" in task for task in (*found["tasks"], *short["tasks"])] == [True, False]
     working = await node.client.get(f"{path}&status=TASK_STATE_WORKING", headers=A2A)
     assert working.json()["tasks"] == []
     at = contract["updated_at"]

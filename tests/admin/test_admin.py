@@ -39,6 +39,8 @@ async def test_the_audit_is_trimmed(node: NodeUnderTest, admin: Admin, monkeypat
     for _ in range(3):
         await admin("feedback", "list")
     assert await node.store.command("XLEN", keys.AUDIT) == 2
+    await audit.record(node.store, "olivia", "threads hide", "x" * 5000, "hidden")
+    assert [len(each.target) for each in await audit.entries(node.store, 1)] == [audit.MAX_TARGET]
 
 
 async def test_status_is_one_screen(node: NodeUnderTest, admin: Admin) -> None:

@@ -14,6 +14,7 @@ import httpx2
 import pytest
 
 from node.admin.page.acts import ACTS
+from node.admin.page.forms import Forms
 from node.admin.page.views import VIEWS
 from node.admin.port import LazyPages
 from node.config import Settings
@@ -163,6 +164,19 @@ def test_a_get_never_acts(operator: Operator, act: str) -> None:
     operator.ask("GET", f"/admin/act/{act}?{urlencode({'id': target, 'token': 'x', 'seconds': '60'})}")
     assert operator.status(thread) == 200
     assert operator.api.post(f"/api/v1/board/{thread}/replies", json={"body": "I am still here."}).status_code == 201
+
+
+def test_what_cannot_be_done_has_no_button(operator: Operator) -> None:
+    page = operator.ask("GET", "/admin/act/hide?id=01a1fbd5-10f1-7326-b473-b7b7836b6ce8")
+    assert (page.status, TOKEN.search(page.text)) == (404, None)
+
+
+def test_a_form_that_no_browser_has_sent_is_not_ours() -> None:
+    forms = Forms()
+    token = forms.token("hide", "1")
+    assert forms.is_confirmed("hide", "1", token, {"origin": "https://Node:9100", "host": "node:9100"})
+    for headers in ({}, {"host": "node:9100"}, {"origin": "null", "host": ""}):
+        assert not forms.is_confirmed("hide", "1", token, headers)
 
 
 def test_another_page_in_the_browser_does_nothing(operator: Operator) -> None:

@@ -1,5 +1,6 @@
 """A backup made while a node serves is the node: restored elsewhere, nothing that was acknowledged is missing."""
 
+import asyncio
 import hashlib
 import itertools
 import json
@@ -290,6 +291,39 @@ def test_a_backup_that_is_not_whole_restores_nothing(tmp_path: Path, whole: Path
     assert not settings.data_dir.exists()
 
 
+@pytest.mark.parametrize("field", ["keys", "blob_list"])
+def test_a_key_and_the_list_of_artifacts_are_compared_with_what_was_written(
+    tmp_path: Path, whole: Path, field: str
+) -> None:
+    name = {"keys": "secret", "blob_list": "blobs.jsonl"}[field]
+    (whole / name).write_bytes(b"damaged")
+    written = _plain(Copied(name, 7, hashlib.sha256(b"written").hexdigest()))
+    manifest = json.loads((whole / "backup.json").read_text())
+    (whole / "backup.json").write_text(json.dumps(manifest | {field: [written] if field == "keys" else written}))
+    with pytest.raises(BackupError, match=f"{name} is missing or damaged"):
+        restore(Settings(data_dir=tmp_path / "new"), whole)
+
+
+def test_a_restore_tells_of_artifacts_that_were_damaged_before_the_backup(tmp_path: Path, whole: Path) -> None:
+    manifest = json.loads((whole / "backup.json").read_text())
+    (whole / "backup.json").write_text(json.dumps(manifest | {"damaged": ["an-artifact"]}))
+    assert restore(Settings(data_dir=tmp_path / "new"), whole)[1] == ["an-artifact"]
+
+
+async def test_what_expires_does_so_on_another_redis_too(tmp_path: Path) -> None:
+    with RedisServer(tmp_path / "old") as old, RedisServer(tmp_path / "new") as new:
+        old.do("SET", "for a while", "x", "PX", "600000")
+        old.do("SET", "for good", "x")
+        store = await connect(old.url, timeout=5, max_in_flight=64)
+        await back_up(Settings(redis_url=old.url, data_dir=tmp_path), store, tmp_path / "backup", {})
+        await store.close()
+        settings = Settings(redis_url=new.url, data_dir=tmp_path / "node")
+        await asyncio.to_thread(restore, settings, tmp_path / "backup")
+        assert sorted(new.do("KEYS", "*")) == [b"for a while", b"for good"]
+        assert 0 < new.do("PTTL", "for a while") <= 600_000
+        assert new.do("PTTL", "for good") == -1
+
+
 def test_a_backup_of_another_user_is_not_called_damaged(tmp_path: Path, whole: Path) -> None:
     with (
         shut(whole),
@@ -321,7 +355,11 @@ def test_artifacts_of_a_directory_are_not_restored_to_a_node_that_keeps_them_in_
     artifact.write_bytes(BYTES)
     manifest = json.loads((whole / "backup.json").read_text())
     (whole / "backup.json").write_text(json.dumps(manifest | {"blobs": 1, "blob_bytes": len(BYTES)}))
+    artifact.with_suffix(".part").write_bytes(b"under way")
     settings = Settings(data_dir=tmp_path / "new", blob_url="s3://bucket")
     with pytest.raises(BackupError, match="RELAY_BLOB_URL"):
         restore(settings, whole)
     assert not settings.data_dir.exists()
+    artifact.write_bytes(BYTES[1:])
+    with pytest.raises(BackupError, match="does not hold what was written"):
+        restore(settings, whole)

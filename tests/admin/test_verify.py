@@ -49,9 +49,11 @@ def served(pages: dict[str, tuple[int, bytes]]) -> Generator[str]:
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, pages)) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 async def verified(record: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
@@ -161,6 +163,17 @@ async def test_a_reply_that_was_moved_to_another_thread_is_found_out(
     assert (status, [each["outcome"] for each in verdicts]) == (1, ["signed", "false", "unsigned"])
 
 
+async def test_a_false_post_counts_more_than_one_that_cannot_be_checked(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = await thread_with_replies(node)
+    del record["replies"][0]["signature"]["signed_body"]
+    status, verdicts = await verified(record, tmp_path, capsys)
+    assert (status, [each["outcome"] for each in verdicts]) == (3, ["signed", "withheld", "unsigned"])
+    status, verdicts = await verified(record | {"title": "Another"}, tmp_path, capsys)
+    assert (status, [each["outcome"] for each in verdicts]) == (1, ["false", "withheld", "unsigned"])
+
+
 async def test_a_post_whose_body_is_not_public_can_neither_be_shown_true_nor_false(
     node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -250,6 +263,17 @@ async def test_a_node_that_repeats_its_replies_does_not_hold_us_up(node: NodeUnd
         "/api/v1/board/threads/t?limit=20&since_seq=1": (200, page),
     }
     with served(pages) as base, pytest.raises(ValueError, match="do not come in order"):
+        await read(f"{base}/board/t")
+
+
+async def test_a_thread_of_too_many_replies_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.admin.verify.MAX_REPLIES", 20)
+    replies = [{"id": str(seq), "seq": seq, "thread_id": "t", "body": "b"} for seq in range(1, 21)]
+    page = json.dumps({"id": "t", "title": "t", "replies": replies}).encode()
+    with (
+        served({"/api/v1/board/threads/t?limit=20": (200, page)}) as base,
+        pytest.raises(ValueError, match="more than 20 replies"),
+    ):
         await read(f"{base}/board/t")
 
 

@@ -16,7 +16,7 @@ EVENT_TIMEOUT = 20.0  # seconds that an event may take on a busy machine
 class EventStream:
     """GET /mcp/sse over ASGI, which the test's HTTP client cannot read piece by piece."""
 
-    def __init__(self, node: NodeUnderTest, address: str = "203.0.113.7", method: str = "GET") -> None:
+    def __init__(self, node: NodeUnderTest, address: str = "203.0.113.7", method: str = "GET", **headers: str) -> None:
         self.status = 0
         self.headers: dict[str, str] = {}
         self.endpoint = ""
@@ -26,6 +26,7 @@ class EventStream:
         self.body = b""
         self._node = node
         self._method = method
+        self._headers = {"host": "node.example", **headers}
         self._address = address
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._started = asyncio.Event()
@@ -38,7 +39,7 @@ class EventStream:
             "path": "/mcp/sse",
             "raw_path": b"/mcp/sse",
             "query_string": b"",
-            "headers": [(b"host", b"node.example")],
+            "headers": [(name.encode(), value.encode()) for name, value in self._headers.items()],
             "client": (self._address, 40000),
         }
         self._task = asyncio.create_task(self._node.app(scope, self._receive, self._send))

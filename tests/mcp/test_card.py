@@ -2,10 +2,12 @@
 
 import re
 
+import msgspec
 import pytest
 
 from tests.mcp.calls import result
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import Cluster, RedisServer
 
 CARDS = ("/.well-known/mcp.json", "/.well-known/mcp/server-card.json", "/api/v1/mcp/server-card")
 
@@ -32,6 +34,15 @@ async def test_the_card_is_valid_under_the_draft(node: NodeUnderTest) -> None:
     assert "2026-07-28" not in sse["supportedProtocolVersions"]
     assert card["protocolVersion"] == "2025-03-26"
     assert card["authentication"] == {"required": False, "schemes": []}
+
+
+async def test_a_node_that_is_called_by_an_address_has_a_name_all_the_same(
+    empty_redis: RedisServer | Cluster,
+) -> None:
+    settings = msgspec.structs.replace(settings_for(empty_redis.url), base_url="http://127.0.0.1:8000")
+    async with running(settings) as node:
+        card = (await node.client.get(CARDS[0])).json()
+        assert (card["name"], card["websiteUrl"]) == ("localhost/relay-node", "http://127.0.0.1:8000/")
 
 
 async def test_the_card_lists_what_the_server_lists(node: NodeUnderTest) -> None:

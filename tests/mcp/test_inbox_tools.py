@@ -59,7 +59,8 @@ async def test_a_sender_follows_and_takes_back_its_messages_and_an_owner_closes_
 async def test_a_tool_says_what_is_wrong_with_a_token(node: NodeUnderTest) -> None:
     inbox = await done(node, "open_inbox")
     refused = await failed(node, "read_inbox", address=inbox["address"], inbox_token="nonsense")
-    assert refused["code"] == "inbox.token"
+    assert (refused["status"], refused["code"]) == (403, "inbox.token")
+    assert "rotated" in refused["error"], "not that one has to be given"
     assert "ASCII" in str(await failed(node, "read_inbox", address=inbox["address"], inbox_token="\u00e4"))
     assert "inbox_token" in str(await failed(node, "open_inbox", inbox_token=7))
 

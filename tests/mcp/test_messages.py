@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ import pytest
 from node.config import Limit, Limits
 from node.mcp import server
 from node.web.json_cost import MAX_DEPTH
-from tests.mcp.calls import done, error, post, request, result, stateless
-from tests.support.node_under_test import NodeUnderTest
+from tests.mcp.calls import done, error, failed, post, request, result, stateless
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import RedisServer
 
 WITH_HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 
@@ -166,7 +168,7 @@ async def test_wrong_params_are_an_error_with_status_200(node: NodeUnderTest, me
 async def test_members_of_a_batch_are_answered_in_order(node: NodeUnderTest) -> None:
     notification = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
     batch = [request("ping"), 7, notification, request("no/such", request_id="b"), handshake("2025-03-26")]
-    response = await post(node, batch)
+    response = await post(node, b" \r\n\t" + json.dumps(batch).encode())
     assert response.status_code == 200
     first, second, third, fourth = response.json()
     assert first == {"jsonrpc": "2.0", "id": 1, "result": {}}
@@ -228,14 +230,32 @@ async def test_what_an_operation_costs_beside_its_bytes_counts_for_its_tool(node
     thread = (await done(node, "post_thread", title="Replies by a tool", body="Each of them costs what it weighs."))[
         "id"
     ]
+    bodies = [f"This is reply number {number}. " * 70 for number in range(30)]
     statuses: list[int] = []
-    for number in range(30):
-        reply = {"id": thread, "body": f"This is reply number {number}. " * 70}
-        statuses.append(
-            (await post(node, request("tools/call", {"name": "reply_thread", "arguments": reply}))).status_code
-        )
+    for body in bodies:
+        reply = {"name": "reply_thread", "arguments": {"id": thread, "body": body}}
+        statuses.append((await post(node, request("tools/call", reply))).status_code)
     assert statuses == sorted(statuses)
     assert {*statuses} == {200, 429}
+    async with node.client_at("203.0.113.8") as other:
+        by_http = [
+            (await other.post(f"/api/v1/board/{thread}/replies", json={"body": body})).status_code for body in bodies
+        ]
+    assert 0 <= statuses.count(200) - by_http.count(201) <= 2, "the same, but for the bytes of short answers"
+
+
+async def test_without_redis_what_needs_it_fails_and_the_rest_is_answered(tmp_path: Path) -> None:
+    live = {"uri": "node://board/open-threads.json"}
+    with RedisServer(tmp_path / "redis") as server:
+        async with running(settings_for(server.url)) as node:
+            server.kill()
+            assert len((await result(node, "prompts/list"))["prompts"]) == 5
+            told = await failed(node, "get_node_health")
+            assert (told["status"], told["code"], told["retry_after"] > 0) == (503, "store.unavailable", True)
+            assert (await error(node, "resources/read", live))["code"] == -32603
+            assert "unavailable" in (await error(node, "resources/read", {"uri": "node://health.json"}))["message"]
+            response = await stateless(node, "resources/read", live)
+            assert (response.status_code, response.json()["error"]["code"]) == (500, -32603)
 
 
 @pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(3, 60))}])

@@ -75,6 +75,16 @@ async def test_a_bad_message_is_refused_at_once(node: NodeUnderTest) -> None:
         assert (text.status_code, text.json()["error"]["code"]) == (415, -32600)
 
 
+async def test_pages_of_this_machine_may_open_a_stream_and_post(node: NodeUnderTest) -> None:
+    origin = "http://localhost:6274"
+    async with EventStream(node, origin=origin) as stream:
+        taken = await stream.post(request("ping"), origin=origin)
+        refused = await stream.post({"id": 1}, origin=origin)
+        assert [taken.status_code, refused.status_code] == [202, 400]
+        for headers in (stream.headers, taken.headers, refused.headers):
+            assert headers["access-control-allow-origin"] == origin
+
+
 async def test_a_message_needs_an_open_stream(node: NodeUnderTest) -> None:
     ping = request("ping")
     assert (await node.client.post("/mcp/messages", json=ping)).status_code == 400
@@ -216,6 +226,19 @@ async def test_a_site_may_hold_only_so_many_streams(node: NodeUnderTest, monkeyp
             assert other.status == 200
     async with EventStream(node, "2001:db8:1:3::1") as again:
         assert again.status == 200
+
+
+async def test_nothing_is_kept_of_a_stream_that_has_ended(node: NodeUnderTest) -> None:
+    def listeners() -> int:
+        gc.collect()
+        return sum(isinstance(each, Listener) for each in gc.get_objects())
+
+    before = listeners()
+    async with EventStream(node) as stream:
+        assert json.loads(await stream.ask("ping"))["result"] == {}
+        assert listeners() > before
+    del stream
+    assert listeners() == before
 
 
 def test_the_streams_of_a_site_are_far_from_all() -> None:

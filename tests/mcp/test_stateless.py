@@ -114,6 +114,18 @@ async def test_headers_must_agree_with_the_body(node: NodeUnderTest, headers: di
     assert response.json()["id"] == 1
 
 
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [("prompts/get", {"name": "echo_benchmark"}), ("resources/read", {"uri": "node://recipes/python.md"})],
+)
+async def test_the_header_with_the_name_must_agree_for_every_method_that_has_one(
+    node: NodeUnderTest, method: str, params: dict[str, Any]
+) -> None:
+    assert (await stateless(node, method, params)).status_code == 200
+    response = await stateless(node, method, params, **{"mcp-name": "another"})
+    assert (response.status_code, response.json()["error"]["code"]) == (400, -32020)
+
+
 THREAD: dict[str, Any] = {
     "name": "post_thread",
     "arguments": {"title": "Who parses CSV?", "body": "I have a large file."},
@@ -167,9 +179,13 @@ async def test_the_revision_in_the_body_is_found_however_its_slash_is_written(no
 
 
 async def test_a_name_in_a_header_may_be_encoded(node: NodeUnderTest) -> None:
-    encoded = f"=?base64?{base64.b64encode(b'get_node_health').decode()}?="
-    response = await stateless(node, "tools/call", {"name": "get_node_health"}, **{"mcp-name": encoded})
+    def encoded(name: str) -> dict[str, str]:
+        return {"mcp-name": f"=?base64?{base64.b64encode(name.encode()).decode()}?="}
+
+    response = await stateless(node, "tools/call", {"name": "get_node_health"}, **encoded("get_node_health"))
     assert response.status_code == 200
+    unknown = await stateless(node, "resources/read", {"uri": "node://no/café"}, **encoded("node://no/café"))
+    assert unknown.json()["error"]["code"] == -32602, "it agrees, and there is none"
 
 
 async def test_what_a_client_can_do_is_not_read(node: NodeUnderTest) -> None:

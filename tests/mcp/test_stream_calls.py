@@ -12,14 +12,14 @@ from node.mcp import stream_calls
 from node.mcp.json_rpc import MAX_ID_BYTES
 from node.mcp.server import McpServer
 from node.mcp.store import StreamStore
-from node.mcp.stream_calls import CallRequest
+from node.mcp.stream_calls import CallRequest, StreamCalls
 from node.overload.intake import AgeGroup
 from node.store import StoreUnavailable, keys
 from node.web.deadline import Deadlines
 from node.web.http import ASGIMessage, Request, Scope
-from node.web.places import WAITING_BY_CLIENT
+from node.web.places import WAITING_BY_CLIENT, WAITING_BYTES
 from node.web.turn import AGE_GROUP, ClientTurns, RequestTurn
-from tests.mcp.calls import done, request
+from tests.mcp.calls import done, post, request
 from tests.mcp.streams import EventStream
 from tests.support.node_under_test import NodeUnderTest, running, until
 from tests.support.servers import RedisServer
@@ -219,6 +219,41 @@ async def test_a_process_that_stops_answers_the_streams_of_others(node: NodeUnde
         assert (await answer(stream))["result"]["structuredContent"]["lines"] == []
 
 
+async def test_a_process_that_stops_waits_for_what_its_calls_have_begun(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answering, closing = McpServer.answer, StreamCalls.close
+    is_closing = asyncio.Event()
+
+    async def answer_late(*given: Any) -> bytes:
+        await is_closing.wait()
+        return await answering(*given)
+
+    async def close(self: StreamCalls) -> None:
+        is_closing.set()
+        await closing(self)
+
+    monkeypatch.setattr(McpServer, "answer", answer_late)
+    monkeypatch.setattr(StreamCalls, "close", close)
+    async with EventStream(node) as stream:
+        async with other_process(node) as other:
+            await other.client.post(stream.endpoint, json=tool("create_session"))
+        assert (await answer(stream))["result"]["structuredContent"]["session_id"]
+
+
+async def test_a_call_that_waits_counts_for_the_size_of_its_body(node: NodeUnderTest) -> None:
+    session = (await done(node, "create_session"))["session_id"]
+    large = tool("session_wait", id=session, wait=30)
+    large["params"]["_meta"] = {"notes": "x" * 2 * WAITING_BYTES}
+    async with EventStream(node) as stream:
+        await stream.post(large)
+        await waiting(3)
+        by_http = asyncio.create_task(post(node, large))
+        await waiting(6)
+        await done(node, "session_send", id=session, body="Step 1 is done.")
+        assert (await answer(stream))["result"] == (await by_http).json()["result"]
+
+
 async def test_a_stream_has_only_so_many_calls_under_way(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stream_calls, "MAX_STREAM_CALLS", 1)
     session = (await done(node, "create_session"))["session_id"]
@@ -272,6 +307,7 @@ async def test_a_stream_whose_process_died_is_gone_once_an_answer_reaches_nobody
 ) -> None:
     name = "f" * 32
     await StreamStore(node.store).keep(name)
+    await node.store.command("PERSIST", keys.mcp_stream(name))
     endpoint = f"/mcp/messages?session_id={name}"
     assert (await node.client.post(endpoint, json=request("ping"))).status_code == 202
 

@@ -36,6 +36,7 @@ async def test_other_methods_are_told_to_post(node: NodeUnderTest, method: str) 
         "text/event-stream, */*",
         "Application/JSON",
         "text/html, application/json ; q=0.001",
+        "*/*;q=0, application/*",
     ],
 )
 async def test_json_is_the_answer_wherever_it_is_accepted(node: NodeUnderTest, accept: str) -> None:
@@ -45,12 +46,20 @@ async def test_json_is_the_answer_wherever_it_is_accepted(node: NodeUnderTest, a
 
 @pytest.mark.parametrize(
     "accept",
-    ["text/event-stream", "TEXT/Event-Stream", "text/*, application/json;q=0", "*/*, application/json; q=0.000"],
+    [
+        "text/event-stream",
+        "TEXT/Event-Stream",
+        "text/*, application/json;q=0",
+        "*/*, application/json; q=0.000",
+        "*/*, application/*;q=0",
+    ],
 )
 async def test_a_client_that_takes_only_events_gets_one_event(node: NodeUnderTest, accept: str) -> None:
     response = await post(node, PING, accept=accept)
     assert (response.status_code, response.headers["content-type"]) == (200, "text/event-stream")
     assert response.text == 'event: message\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\n\n'
+    refused = await post(node, b"{", accept=accept)
+    assert (refused.status_code, refused.headers["content-type"]) == (400, "application/json")
 
 
 async def test_of_a_header_that_comes_twice_the_first_counts_as_everywhere(node: NodeUnderTest) -> None:
@@ -114,11 +123,12 @@ async def test_a_session_id_that_nobody_issued_is_ignored(node: NodeUnderTest) -
     ["http://node.example", "https://node.example:8443", "http://localhost:6274", "http://127.0.0.1", "http://[::1]:1"],
 )
 async def test_pages_of_the_node_and_of_this_machine_may_call(node: NodeUnderTest, origin: str) -> None:
-    response = await post(node, PING, origin=origin)
-    assert response.json() == PONG
-    assert response.headers.get_list("access-control-allow-origin") == [origin]
-    assert response.headers["vary"] == "Origin"
-    assert "Mcp-Protocol-Version" in response.headers["access-control-expose-headers"]
+    for accept in ("application/json", "text/event-stream"):
+        response = await post(node, PING, origin=origin, accept=accept)
+        assert response.status_code == 200
+        assert response.headers.get_list("access-control-allow-origin") == [origin]
+        assert response.headers["vary"] == "Origin"
+        assert "Mcp-Protocol-Version" in response.headers["access-control-expose-headers"]
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "http://node.example.evil.example", "null", "http://["])

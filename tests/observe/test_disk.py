@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 
 from node.config import Settings
-from node.observe.disk import disks, space
+from node.observe.disk import DiskSpace, disks, space
+from node.observe.memory import MemoryAlarm
 from node.observe.metrics.gauges import disk_figures
+from node.share.capacity import Capacity
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.support.users import shut
@@ -78,6 +81,23 @@ async def test_writes_are_refused_in_stages_as_the_disk_fills(short: NodeUnderTe
         await code(short, "/api/v1/feedback", feedback),
     ]
     assert codes == ["disk.low"] * refused + [""] * (3 - refused)
+
+
+async def test_a_stage_ends_only_some_way_above_where_it_begins(
+    node: NodeUnderTest, embedded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = msgspec.structs.replace(node.settings, data_dir=embedded, disk_reserve=1000)
+    capacity = Capacity()
+    alarm = MemoryAlarm(node.store, settings, capacity)
+    free = 0
+
+    def space_left(*_: object) -> DiskSpace:
+        return DiskSpace("redis", embedded, free, 10_000)
+
+    monkeypatch.setattr("node.observe.memory.space", space_left)
+    for free, is_low in ((1020, False), (990, True), (1020, True), (1060, False), (1020, False)):
+        await alarm.look()
+        assert capacity.is_disk_low is is_low, free
 
 
 async def test_a_disk_with_room_refuses_nothing(node: NodeUnderTest) -> None:

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from node.cli import main
 from node.config import Settings
@@ -42,7 +43,11 @@ async def test_durability_is_that_of_the_redis_in_use(redis: RedisServer) -> Non
 async def test_a_user_who_may_not_call_info_does_not_look_like_a_lost_redis(redis: RedisServer) -> None:
     redis.do("ACL", "SETUSER", "node", "on", ">word", "~*", "&*", "+@all", "-@dangerous", "-@admin")
     store = await connect(redis.url.replace("unix://", "unix://node:word@"), timeout=2, max_in_flight=4096)
-    found = await figures(store)
+    gauges = Gauges(Settings(), store)
+    with capture_logs() as logs:
+        _, readings = [await gauges.read() for _ in range(2)]
+    found = {(reading.family, reading.labels): reading.value for reading in readings}
+    assert len(logs) == len({line["reason"] for line in logs}) > 0, "each refusal is logged once"
     assert found["relay_store_up", ()] == 1
     assert found["relay_tasks", ("offered",)] == 0
     assert not [family for family, _ in found if family.startswith("relay_redis_")]
@@ -57,6 +62,31 @@ async def test_what_the_node_holds_is_shown_beside_its_limit(node: NodeUnderTest
     await store.close()
     assert (found["relay_kept", ("session",)], found["relay_kept_limit", ("session",)]) == (1, 7)
     assert found["relay_clock_skew_seconds", ()] < 1
+
+
+async def test_each_figure_is_that_of_its_source(node: NodeUnderTest, redis: RedisServer) -> None:
+    async def of_a_room() -> list[Reading]:
+        return [Reading("relay_agents", ("open",), 2)]
+
+    for partition in (1, 2):
+        await node.store.command("ZADD", keys.reports(partition), 1, f"thread:{partition}")
+        await node.store.command("ZADD", keys.callbacks_due(partition), 1, f"callback:{partition}")
+    redis.do("CONFIG", "SET", "maxmemory", str(2**28))
+    documents = await connect(redis.url, timeout=2, max_in_flight=64)
+    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
+    settings = Settings(redis_maxmemory=2**30)
+    gauges = Gauges(settings, store, [of_a_room], documents)
+    found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
+    assert found["relay_agents", ("open",)] == 2
+    assert (found["relay_callbacks_queued", ()], found["relay_callbacks_dead", ()]) == (2, 0)
+    assert found["relay_reports_waiting", ()] == 2
+    assert found["relay_redis_memory_limit_bytes", ("0",)] == 2**30
+    assert (found["relay_search_store_up", ()], found["relay_search_memory_limit_bytes", ()]) == (1, 2**28)
+    redis.kill()
+    found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
+    assert (found["relay_store_up", ()], found["relay_search_store_up", ()]) == (1, 0)
+    await documents.close()
+    await store.close()
 
 
 async def test_a_worker_that_stops_by_itself_is_not_missed(node: NodeUnderTest) -> None:

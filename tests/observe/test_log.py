@@ -54,6 +54,8 @@ def test_lines_below_the_level_are_not_written() -> None:
         "c",
     ]
     assert [line["event"] for line in logged("log.debug('a'); log.info('b')", "debug")] == ["a", "b"]
+    library = "logging.getLogger('httpx').warning('a'); logging.getLogger('httpx').error('b')"
+    assert [line["event"] for line in logged(library, "error")] == ["b"]
 
 
 def test_libraries_speak_from_warning_up_and_granian_from_our_level() -> None:
@@ -87,6 +89,15 @@ def test_an_exception_that_ends_a_process_is_a_line_like_any_other() -> None:
     assert (line["event"], line["level"], line["role"]) == ("process failed", "critical", "worker")
     assert line["exception"][0]["exc_type"] == "ValueError"
     assert "secret text" not in json.dumps(line)
+
+
+def test_a_command_that_fails_prints_what_python_prints_and_keeps_its_role() -> None:
+    [line] = logged(
+        "import sys\nconfigure('info')\nlog.info('x', is_usual=sys.excepthook is sys.__excepthook__)",
+    )
+    assert (line["is_usual"], line["role"]) == (True, "command")
+    [line] = logged("configure('info', 'worker')\nconfigure('info')\nlog.info('x')")
+    assert line["role"] == "worker"
 
 
 def test_a_quotation_that_is_not_closed_is_hidden_to_the_end() -> None:

@@ -1,22 +1,27 @@
 """When memory or the totals run out, new sessions and threads are refused first, and all else goes on."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from node.config import Limit, Limits
 from node.observe.memory import MemoryAlarm, memory_of
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, refused_from
+from node.store import CommandFailed, StoreUnavailable, keys
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.tasks.calls import act, offered
 
 FREE = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(100_000, 1)))
 MAXMEMORY = 96 * 2**20
+GIB = 2**30
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
 
@@ -135,6 +140,7 @@ async def test_the_alarm_does_not_flutter(full_node: NodeUnderTest, small: Redis
         (b"used_memory:50\r\nmaxmemory:0\r\n", 0, 0.0),
         (b"used_memory:50\r\nmaxmemory:0\r\n", 200, 0.25),
         (b"used_memory:50\r\nmaxmemory:100\r\nmem_not_counted_for_evict:30\r\n", 200, 0.2),
+        (b"used_memory:50\r\nmaxmemory:100\r\nmem_not_counted_for_evict:60\r\n", 0, 0.0),
     ],
 )
 def test_a_share_is_of_maxmemory_or_of_the_setting(info: bytes, limit: int, share: float) -> None:
@@ -151,16 +157,85 @@ async def test_the_fullest_primary_counts(full_node: NodeUnderTest, monkeypatch:
     assert set(capacity.refused) == set(refused_from(Alarm.FIRST))
 
 
+def told(monkeypatch: pytest.MonkeyPatch, node: NodeUnderTest, *percents: float) -> None:
+    """Primaries of a GiB, of which so much is used."""
+
+    async def everywhere(*_command: object) -> list[bytes]:
+        return [b"used_memory:%d\r\nmaxmemory:%d\r\n" % (share * GIB // 100, GIB) for share in percents]
+
+    monkeypatch.setattr(node.store, "everywhere", everywhere)
+
+
+async def test_without_an_alarm_nothing_is_refused(full_node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, full_node, 99)
+    capacity = Capacity()
+    settings = msgspec.structs.replace(full_node.settings, memory_alarm=0)
+    await MemoryAlarm(full_node.store, settings, capacity).look()
+    assert capacity.refused == {}
+
+
+async def test_a_client_gets_a_share_of_what_is_free_below_the_alarm_on_the_fullest_primary(
+    full_node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(monkeypatch, full_node, 10, 70)
+    capacity = Capacity()
+    settings = msgspec.structs.replace(full_node.settings, memory_alarm=80, client_share=50, client_bytes=GIB)
+    await MemoryAlarm(full_node.store, settings, capacity).look()
+    assert capacity.allowance == pytest.approx(GIB * 0.05, rel=0.001)
+
+
+async def test_a_change_is_logged_once(full_node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    alarm = MemoryAlarm(full_node.store, full_node.settings, Capacity(), logs=True)
+    with capture_logs() as logs:
+        for share in (10, 85, 85, 10, 10):
+            told(monkeypatch, full_node, share)
+            await alarm.look()
+    assert [(line["event"], line["log_level"]) for line in logs] == [("capacity", "warning"), ("capacity", "info")]
+
+
+async def test_while_redis_tells_nothing_the_last_decision_holds(
+    full_node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capacity, stop = Capacity(), asyncio.Event()
+    alarm = MemoryAlarm(full_node.store, full_node.settings, capacity, logs=True)
+    told(monkeypatch, full_node, 85)
+    await alarm.look()
+    refused = capacity.refused
+    failures = iter((StoreUnavailable("gone"), CommandFailed("NOPERM"), CommandFailed("NOPERM")))
+
+    async def everywhere(*_command: object) -> list[bytes]:
+        failure = next(failures, None)
+        if failure is None:
+            stop.set()
+            raise StoreUnavailable("gone")
+        raise failure
+
+    monkeypatch.setattr(full_node.store, "everywhere", everywhere)
+    monkeypatch.setattr("node.observe.memory.LOOK_SECONDS", 0)
+    with capture_logs() as logs:
+        await alarm.run(stop)
+    assert refused
+    assert capacity.refused == refused
+    assert [line["event"] for line in logs] == ["memory is not watched: redis refuses to tell it"]
+
+
 async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:
-    settings = settings_for(empty_redis.url, limits=FREE, max_sessions=2, max_threads=1, max_tasks=1)
+    settings = settings_for(empty_redis.url, limits=FREE, max_sessions=2, max_inboxes=1, max_threads=1, max_tasks=1)
     async with running(settings) as node:
-        for _ in range(2):
-            assert (await post(node, "/api/v1/sessions", {}))[0] == 201
-        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
-        await offered(node)
+        ended = keys.places_of_all(3, "session"), keys.places_of_all(3, "inbox")
+        for place in ended:
+            await node.store.command("ZADD", place, 1, "one that ended long ago")
+            await node.store.command("EXPIRE", place, 600)
+        await post(node, "/api/v1/sessions", {})
         capacity = Capacity()
         await MemoryAlarm(node.store, settings, capacity).look()
-        assert capacity.refused == dict.fromkeys(("session", "thread", "task"), "node.full")
+        assert capacity.refused == {}
+        assert (await post(node, "/api/v1/sessions", {}))[0] == 201
+        assert (await post(node, "/api/v1/inboxes", {}))[0] == 201
+        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+        await offered(node)
+        await MemoryAlarm(node.store, settings, capacity).look()
+        assert capacity.refused == dict.fromkeys(("session", "inbox", "thread", "task"), "node.full")
         assert not capacity.is_memory_low
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import re
 import threading
 from functools import partial
 from http import HTTPStatus
@@ -46,6 +47,73 @@ async def test_disks_are_reported_while_redis_is_away(tmp_path: Path) -> None:
     await store.close()
     assert "relay_store_up 0" in told
     assert 'relay_disk_free_bytes{use="blobs"}' in told
+
+
+async def test_what_was_read_of_redis_is_shown_for_a_moment_and_what_runs_even_without_it(
+    node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = Reading("relay_build_info", ("1.0.0", "relay-node", "always"), 1)
+    answers = iter(([about, Reading("relay_threads", ("open",), 7)],))
+
+    async def figures() -> list[Reading]:
+        if (answer := next(answers, None)) is None:
+            raise StoreUnavailable("gone")
+        return answer
+
+    async def page() -> str:
+        return (await instance.respond("/metrics", ""))[2].decode()
+
+    monkeypatch.setattr(server, "STORE_FIGURES_SECONDS", 60)
+    instance = Instance(tmp_path, node.store, figures, [])
+    for _ in range(2):
+        assert 'relay_threads{state="open"} 7.0' in await page()
+    monkeypatch.setattr(server, "STORE_FIGURES_SECONDS", 0)
+    told = await page()
+    assert "relay_store_up 0.0" in told
+    assert re.search(r'^relay_build_info\{.*durability="always".*\} 1\.0$', told, re.MULTILINE)
+    assert "relay_threads{" not in told
+
+
+def answer_to(port: int, method: str, path: str, **headers: str) -> int:
+    """The status of a request that has these headers and no other."""
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        client.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+        for name, value in headers.items():
+            client.putheader(name.replace("_", "-"), value)
+        client.endheaders()
+        return client.getresponse().status
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/live", {}, 200),
+        ("GET", "/admin/threads", {}, 202),
+        ("GET", "/administrator", {}, 404),
+        ("POST", "/admin/act/hide", {"Content_Length": "0"}, 202),
+        ("POST", "/admin/act/hide", {"Content_Length": "0", "Host": "evil.example"}, 421),
+        ("POST", "/metrics", {"Content_Length": "0", "Host": "evil.example"}, 421),
+        ("POST", "/metrics", {"Content_Length": "0"}, 405),
+        ("POST", "/admin/act/hide", {}, 411),
+        ("POST", "/admin/act/hide", {"Content_Length": "-1"}, 411),
+        ("POST", "/admin/act/hide", {"Content_Length": str(server.MAX_FORM_BYTES + 1)}, 413),
+    ],
+)
+async def test_only_forms_of_its_pages_are_taken(
+    node: NodeUnderTest, tmp_path: Path, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    async def pages(_request: AdminRequest) -> AdminResponse:
+        return AdminResponse(HTTPStatus.ACCEPTED, [], b"")
+
+    instance = Instance(tmp_path, node.store, no_figures, [])
+    with MetricsServer(("127.0.0.1", 0), instance, pages, asyncio.get_running_loop()) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        found = await asyncio.to_thread(answer_to, serving.server_address[1], method, path, **headers)
+        await asyncio.to_thread(serving.shutdown)
+    assert found == status
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -81,10 +81,26 @@ def test_the_slowest_event_loop_speaks_for_all(tmp_path: Path) -> None:
 
 
 def test_a_process_that_is_stuck_does_not_count_as_alive(tmp_path: Path) -> None:
-    write(tmp_path / "a.counts", snapshot(os.getpid(), 1, in_flight=1, age=snapshots.ALIVE_SECONDS + 1))
-    assert alive(read(tmp_path)) == {}
+    for age in (snapshots.ALIVE_SECONDS + 1, -60):  # the clock of an earlier boot may have been ahead
+        write(tmp_path / "a.counts", snapshot(os.getpid(), 1, in_flight=1, age=age))
+        assert alive(read(tmp_path)) == {}
     write(tmp_path / "b.counts", snapshot(os.getpid(), 1))
     assert alive(read(tmp_path)) == {"web": 1}
+
+
+def test_a_process_of_another_user_is_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "kill", refuse)
+    write(tmp_path / "a.counts", snapshot(os.getpid(), 1))
+    assert alive(read(tmp_path)) == {"web": 1}
+
+
+def test_what_only_another_version_counts_is_left_out(tmp_path: Path) -> None:
+    unknown = Reading("relay_of_another_version_total", (), 1)
+    write(tmp_path / "a.counts", Snapshot("web", os.getpid(), time.monotonic(), [unknown], [unknown]))
+    assert sums(tmp_path) == {}
 
 
 def test_a_process_that_starts_counts_on_from_one_that_died(tmp_path: Path) -> None:

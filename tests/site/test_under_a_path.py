@@ -13,6 +13,7 @@ import pytest_asyncio
 from node.config import Settings
 from tests.agents.calls import card_of, listed
 from tests.artifacts.calls import DATA, complete, register, upload, verified
+from tests.mcp.streams import EventStream
 from tests.site.html import Page
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import Cluster, RedisServer
@@ -216,6 +217,11 @@ async def test_another_spelling_of_a_page_is_redirected_below_the_path(node: Nod
 async def test_the_endpoint_in_the_server_card_is_below_the_path(node: NodeUnderTest) -> None:
     card = (await node.client.get("/.well-known/mcp.json")).json()
     assert urljoin(BASE, card["transport"]["endpoint"]) == card["remotes"][0]["url"] == f"{BASE}/api/v1/mcp"
+
+
+async def test_the_endpoint_of_an_event_stream_is_below_the_path(node: NodeUnderTest) -> None:
+    async with EventStream(node) as stream:
+        assert stream.endpoint.startswith(f"{ROOT}/mcp/messages?session_id=")
 
 
 async def test_a_page_may_load_what_it_names(node: NodeUnderTest) -> None:

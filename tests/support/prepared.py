@@ -33,6 +33,7 @@ class Prepared:
         self.takes = takes
         self._clock = clock or Clock()
         self.requests: list[Send] = []
+        self._pieces: _Pieces | None = None
 
     def send(self, request: Send) -> Answer:
         self.requests.append(request)
@@ -44,7 +45,13 @@ class Prepared:
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
         answer = self.send(request)
-        return Answer(answer.status, answer.headers, b""), _Pieces(answer.content)
+        self._pieces = _Pieces(answer.content)
+        return Answer(answer.status, answer.headers, b""), self._pieces
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the last stream was closed."""
+        return self._pieces is not None and self._pieces.is_closed
 
     def close(self) -> None:
         pass
@@ -55,10 +62,11 @@ class _Pieces:
 
     def __init__(self, content: bytes) -> None:
         self._content = content
+        self.is_closed = False
 
     def read(self) -> bytes:
         content, self._content = self._content, b""
         return content
 
     def close(self) -> None:
-        pass
+        self.is_closed = True
