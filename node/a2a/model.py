@@ -21,9 +21,9 @@ State = Literal[
 ]
 
 
-Metadata = (
-    Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object", "additionalProperties": {}})] | msgspec.UnsetType
-)
+_OBJECT_OR_NULL: dict[str, Any] = {"anyOf": [{"type": "object", "additionalProperties": {}}, {"type": "null"}]}
+
+Metadata = Annotated[msgspec.Raw, Meta(extra_json_schema=_OBJECT_OR_NULL)] | msgspec.UnsetType
 """An object of JSON with names of the sender's choice, as it came: converting one number such as 1e300 takes 12 µs, and
 a body has room for 170,000 of them, or for 80,000 names."""
 
