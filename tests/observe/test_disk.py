@@ -86,7 +86,7 @@ async def test_writes_are_refused_in_stages_as_the_disk_fills(short: NodeUnderTe
 async def test_a_stage_ends_only_some_way_above_where_it_begins(
     node: NodeUnderTest, embedded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = msgspec.structs.replace(node.settings, data_dir=embedded, disk_reserve=1000)
+    settings = msgspec.structs.replace(node.settings, redis_url="", data_dir=embedded, disk_reserve=1000)
     capacity = Capacity()
     alarm = MemoryAlarm(node.store, settings, capacity)
     free = 0
