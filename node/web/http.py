@@ -177,7 +177,7 @@ class Request:
         `body.coding` for a Transfer-Encoding other than chunked, `body.stalled` for one that stops for
         BODY_STALL_SECONDS or is slower than MIN_BODY_RATE, `body.incomplete` if the client ends it early,
         `limit.waiting` if the process holds too much of bodies of the client or its site that are still to come,
-        `node.overloaded` if too many clients send large ones.
+        `store.busy` if too many clients send large ones.
         """
         if self._body is None:
             if self.named.get(b"content-encoding", b"").lower() not in PLAIN:

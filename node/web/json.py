@@ -53,7 +53,7 @@ def media_type(request: Request) -> str:
 async def decode_in_steps(request: Request, body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
     """Like `decode`, but other requests go on between its steps, and before what follows, where the body is large.
 
-    Raises Refused `node.overloaded`, too.
+    Raises Refused `store.busy`, too.
     """
     if len(body) < LARGE_BODY:
         return decode(body, kind, notes)

@@ -78,14 +78,14 @@ class ClientTurns:
     async def before_step(self, size: int) -> None:
         """Wait until the process may take another step for a large body, of `size` bytes.
 
-        Raises Refused `node.overloaded` if that were too long, because many clients send large bodies.
+        Raises Refused `store.busy` if that were too long, because many clients send large bodies.
         """
         now = monotonic()
         begin = now
         if now - self._other_at < SHARED_SECONDS:
             begin = max(now, self._next_step_at)
             if begin - now > MAX_STEP_WAIT_SECONDS:
-                raise Refused("node.overloaded", retry_after=begin - now)
+                raise Refused("store.busy", retry_after=begin - now)
             self._next_step_at = begin + size / LARGE_BYTES_A_SECOND
         await asyncio.sleep(begin - now)
 
@@ -171,7 +171,7 @@ class RequestTurn:
     async def before_step(self, size: int) -> None:
         """Let other requests go on, before a step that takes milliseconds for a large body, of `size` bytes.
 
-        Raises Refused `node.overloaded` if many clients send large bodies.
+        Raises Refused `store.busy` if many clients send large bodies.
         """
         with self._inactive():
             await self._turns.before_step(size)
