@@ -198,7 +198,7 @@ class Permit:
 
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
     raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
-    English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`) is not counted, and neither is one in
+    English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`, `store.busy`) is not counted, and neither is one in
     the limit of an entity that does not exist. A request that repeats an earlier one needs no room. In the end
     no bytes are charged for what is refused or repeated.
     """
@@ -253,7 +253,8 @@ class Permit:
         if isinstance(error, Refused) and error.code in OF_ANOTHER_LIMIT:
             await self.refund()
         await self.release()
-        if not self._is_settled and isinstance(error, Refused | Invalid):
+        is_judged = isinstance(error, Invalid) or (isinstance(error, Refused) and error.code != "store.busy")
+        if is_judged and not self._is_settled:
             await self._limiter.count(self._request, self._kind, self._scope)
 
     async def count(self) -> None:

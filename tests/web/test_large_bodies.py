@@ -93,7 +93,9 @@ async def test_large_bodies_that_would_wait_for_long_are_refused_and_small_ones_
         assert [response.status_code for response in refused] == [503, 503]
         assert refused[1].headers["x-error-code"] == "store.busy"
         assert int(refused[1].headers["retry-after"]) >= 1
-        assert (await other.post("/api/v1/relay", json={"message": TEXT})).status_code == 200
+        small = await other.post("/api/v1/relay", json={"message": TEXT})
+        assert small.status_code == 200
+        assert ";r=9;" in small.headers["ratelimit"], "what was refused for lack of room is not counted"
 
 
 async def test_a_client_that_has_the_process_to_itself_waits_for_no_step(
