@@ -227,7 +227,7 @@ def refusals_of(routes: list[Route]) -> dict[str, Response]:
     for route in routes:
         if route.fault is not None and route.media_type == "application/json" and "{" not in route.path:
             scope: Scope = {"method": route.method, "path": route.path, "headers": [], "query_string": b""}
-            request = Request(scope, no_body, "", "", Deadlines(), RequestTurn(ClientTurns(), "", scope))
+            request = Request(scope, no_body, "", "", Deadlines(), RequestTurn(ClientTurns(Throughput(0)), "", scope))
             own[route.path] = route.fault(request, intake.overloaded())
     return own
 

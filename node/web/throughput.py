@@ -23,6 +23,13 @@ BODY_WEIGHT = 2
 nobody sees. The most expensive MiB takes 0.1 s if it comes in few pieces, so at the default rate a client uses a fifth
 of a core in the long run."""
 
+UNPACED_SECONDS = 2.0
+"""What a client may move at once, in seconds of its rate, while others use the process. It may begin what goes beyond
+that as its rate allows."""
+
+MAX_PAUSE_SECONDS = 1.0
+"""Longest pause before the next request of such a client."""
+
 MAX_CLIENTS = 10_000
 """Clients and sites remembered. When there are more, those whose bucket is full again are forgotten, and of the others
 those that moved least, until half as many are left, so that this happens once in thousands of new ones."""
@@ -37,6 +44,8 @@ class Throughput:
         self._clock = clock
         self._full_at: dict[str, float] = {}
         """When the bucket of each client or site is full again (monotonic seconds)."""
+        self._next_at: dict[str, float] = {}
+        """When the next request may begin (monotonic seconds), of clients and sites with more than UNPACED_SECONDS."""
         self._over: set[str] = set()
         """Clients and sites that have moved more than their bucket held."""
 
@@ -56,14 +65,29 @@ class Throughput:
         wait = max(self._wait(client), self._wait(site_of(client)))
         return Refused("limit.throughput", retry_after=wait) if wait > 0 else None
 
+    def pause(self, client: str) -> float:
+        """Seconds until a client's next request should begin if others use the process; 0 for nearly all clients."""
+        if not self._next_at:
+            return 0.0
+        return max(self._pause(client), self._pause(site_of(client)))
+
     def _take(self, name: str, seconds: float) -> None:
         now = self._clock()
         full_at = max(now, self._full_at.get(name, 0.0)) + seconds
         if len(self._full_at) >= MAX_CLIENTS and name not in self._full_at:
             self._forget(now)
         self._full_at[name] = full_at
+        if full_at - now > UNPACED_SECONDS:
+            self._next_at[name] = min(max(now, self._next_at.get(name, 0.0)) + seconds, now + MAX_PAUSE_SECONDS)
         if full_at - now > BURST_SECONDS:
             self._over.add(name)
+
+    def _pause(self, name: str) -> float:
+        pause = self._next_at.get(name, 0.0) - self._clock()
+        if pause > 0:
+            return pause
+        self._next_at.pop(name, None)
+        return 0.0
 
     def _wait(self, name: str) -> float:
         """Seconds until a client or site may move something again; 0 if it may now."""
@@ -80,3 +104,4 @@ class Throughput:
         by_time = sorted((at, known) for known, at in self._full_at.items() if at > now)
         self._full_at = {known: at for at, known in by_time[-(MAX_CLIENTS // 2) :]}
         self._over &= self._full_at.keys()
+        self._next_at = {known: at for known, at in self._next_at.items() if known in self._full_at}

@@ -15,6 +15,7 @@ from typing import Any
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
 from node.share.turns import Turns
+from node.web.throughput import Throughput
 
 AGE_GROUP = "relay.age_group"
 """Scope key under which `node.overload.intake` stores the AgeGroup in which it counts the request."""
@@ -34,6 +35,23 @@ do not bound them: a client may be gone before its request is begun, and its con
 MOST_WAITING_IN_ALL = 8192
 """Requests of all clients that wait for their turn in one process."""
 
+REFUSALS_AT_ONCE = 50
+"""Refusals of one client that are answered at once while others use the process, and SITE_SHARE times as many of a
+site. They cost little, but no limit counts them: 250 connections that ask for what does not exist, or that ignore
+Retry-After, would otherwise get thousands a second."""
+
+REFUSALS_A_SECOND = 50
+"""How many more are answered in a second. The others wait, outside their client's turn."""
+
+MAX_REFUSAL_DELAY_SECONDS = 1.0
+"""Longest wait of a refusal."""
+
+MAX_DELAYED_REFUSALS = 2048
+"""Refusals that wait in one process; further ones do not."""
+
+MAX_REFUSED_PLACES = 10_000
+"""Clients and sites whose refusals are counted. When there are more, all are forgotten."""
+
 SHARED_SECONDS = 1.0
 """For this many seconds after a request of another client, no client has the process to itself."""
 
@@ -51,7 +69,8 @@ MAX_STEP_WAIT_SECONDS = 2.0
 class ClientTurns:
     """The turns of all clients of one process."""
 
-    def __init__(self) -> None:
+    def __init__(self, throughput: Throughput) -> None:
+        self.throughput = throughput
         # Any number may be under way in all, and how many may wait is up to `check_room`.
         self.clients = Turns(sys.maxsize, each=REQUESTS_AT_ONCE, waiting=sys.maxsize)
         self.sites = Turns(sys.maxsize, each=SITE_REQUESTS_AT_ONCE, waiting=sys.maxsize)
@@ -63,6 +82,10 @@ class ClientTurns:
         """The client whose request came last."""
         self._other_at = float("-inf")
         """When a request last came from another client than the one before it (monotonic seconds)."""
+        self._refusals_at: dict[str, float] = {}
+        """When the latest refusal of each client or site was due, or will be (monotonic seconds)."""
+        self._delayed = 0
+        """Refusals that wait."""
         self._next_step_at = 0.0
         """When the next step for a large body may begin (monotonic seconds)."""
 
@@ -88,6 +111,23 @@ class ClientTurns:
                 raise Refused("store.busy", retry_after=begin - now)
             self._next_step_at = begin + size / LARGE_BYTES_A_SECOND
         await asyncio.sleep(begin - now)
+
+    async def before_refusal(self, place: str, share: int) -> None:
+        """Wait with a refusal for a client that gets many, or for a site, whose `share` is that of so many clients."""
+        now = monotonic()
+        if now - self._other_at >= SHARED_SECONDS or self._delayed >= MAX_DELAYED_REFUSALS:
+            return
+        if len(self._refusals_at) >= MAX_REFUSED_PLACES and place not in self._refusals_at:
+            self._refusals_at.clear()
+        at_once = now - REFUSALS_AT_ONCE / REFUSALS_A_SECOND
+        due = max(self._refusals_at.get(place, 0.0), at_once) + 1 / (REFUSALS_A_SECOND * share)
+        self._refusals_at[place] = due = min(due, now + MAX_REFUSAL_DELAY_SECONDS)
+        if due > now:
+            self._delayed += 1
+            try:
+                await asyncio.sleep(due - now)
+            finally:
+                self._delayed -= 1
 
     def check_room(self, place: str, most: int) -> None:
         """Raise Refused `limit.waiting` if `most` requests of that client or site wait already, or too many in all."""
@@ -134,7 +174,7 @@ class RequestTurn:
                 turns.sites.take(self._site)
             self._under_way = True
             return True
-        if clients.enter_now(self._client):
+        if not turns.throughput.pause(self._client) and clients.enter_now(self._client):
             if not self._site or turns.sites.enter_now(self._site):
                 self._under_way = True
                 return True
@@ -160,9 +200,12 @@ class RequestTurn:
                 await self._enter()
 
     async def _enter(self) -> None:
+        # A client that has moved much pauses in its turn, so that its other requests wait, too, but not in its site's.
         with ExitStack() as undo:
             await self._turns.clients.enter(self._client)
             undo.callback(self._turns.clients.leave, self._client)
+            if pause := self._turns.throughput.pause(self._client):
+                await asyncio.sleep(pause)
             if self._site:
                 await self._turns.sites.enter(self._site)
             undo.pop_all()
@@ -175,6 +218,15 @@ class RequestTurn:
         """
         with self._inactive():
             await self._turns.before_step(size)
+
+    async def before_refusal(self) -> None:
+        """End the turn, since the request is refused, and wait if its client gets many refusals."""
+        self.end()
+        with self._inactive():
+            if self._site:
+                await self._turns.before_refusal(self._site, SITE_SHARE)
+            else:
+                await self._turns.before_refusal(self._client, 1)
 
     @contextmanager
     def _inactive(self) -> Generator[None]:

@@ -18,6 +18,7 @@ from node.store import StoreUnavailable, keys
 from node.web.deadline import Deadlines
 from node.web.http import ASGIMessage, Request, Scope
 from node.web.places import WAITING_BY_CLIENT, WAITING_BYTES
+from node.web.throughput import Throughput
 from node.web.turn import AGE_GROUP, ClientTurns, RequestTurn
 from tests.mcp.calls import done, post, request
 from tests.mcp.streams import EventStream
@@ -319,7 +320,7 @@ async def test_a_stream_whose_process_died_is_gone_once_an_answer_reaches_nobody
 
 
 async def test_a_call_takes_its_turn_and_is_work_like_any_request() -> None:
-    turns, group = ClientTurns(), AgeGroup()
+    turns, group = ClientTurns(Throughput(0)), AgeGroup()
     under_way = [RequestTurn(turns, "203.0.113.7", {}) for _ in range(2)]
     assert all(turn.begin_now() for turn in under_way)
 

@@ -2,6 +2,7 @@
 
 from node.web.deadline import Deadlines
 from node.web.http import ASGIMessage, Receive, Request, Scope
+from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
 
 
@@ -12,4 +13,4 @@ async def no_message() -> ASGIMessage:
 
 def lone_request(scope: Scope, receive: Receive = no_message, client: str = "") -> Request:
     """The request of a client that has a process to itself."""
-    return Request(scope, receive, client, "1", Deadlines(), RequestTurn(ClientTurns(), client, scope))
+    return Request(scope, receive, client, "1", Deadlines(), RequestTurn(ClientTurns(Throughput(0)), client, scope))

@@ -14,7 +14,15 @@ from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
 from node.web.http import PIECE_COST, ASGIMessage, Scope
 from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES
-from node.web.throughput import BODY_WEIGHT, BURST_SECONDS, FREE_BYTES, MAX_CLIENTS, Throughput
+from node.web.throughput import (
+    BODY_WEIGHT,
+    BURST_SECONDS,
+    FREE_BYTES,
+    MAX_CLIENTS,
+    MAX_PAUSE_SECONDS,
+    UNPACED_SECONDS,
+    Throughput,
+)
 from tests.artifacts.calls import available, registered
 from tests.support.node_under_test import NodeUnderTest
 
@@ -80,6 +88,32 @@ def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> N
     assert throughput.refusal("2001:db8:1:ffff::/64") is None
 
 
+def test_who_has_moved_much_pauses_for_as_long_as_its_rate_asks(clock: Clock) -> None:
+    throughput = Throughput(RATE, clock)
+    throughput.add(A, int(UNPACED_SECONDS * RATE))
+    assert throughput.pause(A) == 0
+    throughput.add(A, RATE // 4)
+    throughput.add(A, RATE // 8)
+    assert throughput.pause(A) == pytest.approx(0.375)  # pyright: ignore[reportUnknownMemberType]
+    assert throughput.pause(B) == 0
+    clock.now += 0.375
+    assert throughput.pause(A) == 0
+    throughput.add(A, 64 * MIB)
+    assert throughput.pause(A) == MAX_PAUSE_SECONDS
+    clock.now += 1000
+    assert throughput.pause(A) == 0
+
+
+def test_a_site_pauses_once_its_clients_have_moved_its_share(clock: Clock) -> None:
+    throughput = Throughput(RATE, clock)
+    for number in range(2 * SITE_SHARE):
+        throughput.add(f"2001:db8:1:{number:x}::/64", int(UNPACED_SECONDS * RATE / 2))
+    assert throughput.pause("2001:db8:1:ffff::/64") == 0
+    throughput.add("2001:db8:1:fffe::/64", RATE)
+    assert throughput.pause("2001:db8:1:ffff::/64") == pytest.approx(1 / SITE_SHARE)  # pyright: ignore[reportUnknownMemberType]
+    assert throughput.pause("2001:db8:2::/64") == 0
+
+
 def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
     assert moved(throughput, A, MIB, BODY_WEIGHT) * BODY_WEIGHT <= BURST_SECONDS * RATE + BODY_WEIGHT * MIB
@@ -109,6 +143,7 @@ def test_many_clients_take_no_more_memory_than_some(clock: Clock, monkeypatch: p
         throughput.add(f"2001:db8:{number:x}::/64", size)
         assert len(throughput._full_at) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
     assert len(throughput._over) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
+    assert len(throughput._next_at) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
     names = 2 * 30_000  # each client is of another site
     assert len(forgets) <= 2 * names / MAX_CLIENTS, "not for each new client"
     assert throughput.refusal(A) is not None
