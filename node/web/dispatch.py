@@ -152,8 +152,6 @@ class Dispatcher:
         found = await self._router.find(request)
         if isinstance(found, Response):
             counters.UNROUTED.add(found.status)
-            if found.status >= 400:
-                await request.turn.before_refusal()
             await self._responder.respond(request, found, send)
         elif (response := await counted(found, request)) is not None:
             await self._responder.answer(request, response, send)
@@ -170,7 +168,6 @@ class Dispatcher:
 
     async def _refuse(self, request: Request, refused: Refused, send: Send) -> None:
         """Refuse a request that reaches no handler, in the form of its path's protocol. Its body is not waited for."""
-        await request.turn.before_refusal()
         path = request.scope["raw_path"].decode("latin-1")  # as it was sent: an escaped slash is no step of a path
         response = self._paths.fault(request.method, path)(request, refused)
         counters.UNROUTED.add(response.status)

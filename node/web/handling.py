@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from node.common import counters
-from node.common.refusal import Refused
 from node.web.errors import code_of, response_to
 from node.web.http import Disconnected, Request, Response
 from node.web.json import name_parameters
@@ -37,8 +36,6 @@ async def counted(route: Route, request: Request) -> Response | None:
         response = await route.handler(request)
     except Exception as failure:  # noqa: BLE001 - any failure becomes an answer
         response = _answer_to(failure, route, request)
-        if isinstance(failure, Refused) and failure.code.startswith("limit."):
-            await request.turn.before_refusal()
     finally:
         request.turn.end()
     route.calls.add(counters.CLIENT_GONE if response is None else response.status, perf_counter() - began)

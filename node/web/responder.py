@@ -16,6 +16,10 @@ MOUNTED_BYTES = 512 * 1024
 FAILED_UPLOAD_BYTES = 64 * 1024
 """Bytes that a failed upload counts as, at least: a file of its size is made and removed, however little arrived."""
 
+UNCOUNTED = frozenset({401, 403, 404, 405, 414, 429})
+"""Statuses of refusals that no limit counts: a client may get some at once (`RequestTurn.before_refusal`). One with a
+large body has been counted by its bytes, and one with an unread body loses its connection: neither is kept waiting."""
+
 BODILESS = (204, 304)
 """Statuses whose answers have no length, or that of another one (RFC 9110 §8.6)."""
 
@@ -48,6 +52,8 @@ class Responder:
             await self._end_body(request, headers)
         if size >= FREE_BYTES or request.size >= FREE_BYTES or request.cost:
             self._count_bytes(request, size)
+        if response.status in UNCOUNTED and request.size < FREE_BYTES and not request.is_unread:
+            await request.turn.before_refusal()
         await send({"type": "http.response.start", "status": response.status, "headers": headers})
         await send({"type": "http.response.body", "body": response.body})
 

@@ -37,7 +37,7 @@ MOST_WAITING_IN_ALL = 8192
 
 REFUSALS_AT_ONCE = 50
 """Refusals of one client that are answered at once while others use the process, and SITE_SHARE times as many of a
-site. They cost little, but no limit counts them: 250 connections that ask for what does not exist, or that ignore
+site, where no limit counts them. They cost little, but 250 connections that ask for what does not exist, or that ignore
 Retry-After, would otherwise get thousands a second."""
 
 REFUSALS_A_SECOND = 50
@@ -46,7 +46,7 @@ REFUSALS_A_SECOND = 50
 MAX_REFUSAL_DELAY_SECONDS = 1.0
 """Longest wait of a refusal."""
 
-MAX_DELAYED_REFUSALS = 2048
+MAX_DELAYED_REFUSALS = 1024
 """Refusals that wait in one process; further ones do not."""
 
 MAX_REFUSED_PLACES = 10_000

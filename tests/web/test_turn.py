@@ -333,6 +333,15 @@ async def test_who_has_the_process_to_itself_is_refused_at_once(monkeypatch: pyt
 
 
 @pytest.mark.usefixtures("few_refusals")
+@pytest.mark.parametrize(("path", "size"), [("/nothing", FREE_BYTES), ("//", 1)])
+async def test_no_refusal_waits_with_a_large_or_unread_body(path: str, size: int) -> None:
+    app = await front_of(HOME)
+    async with shared_with_others(app) as eager:
+        for _ in range(MORE):
+            assert (await eager.post(f"http://node.example{path}", content=b"x" * size)).status_code == 404
+
+
+@pytest.mark.usefixtures("few_refusals")
 async def test_no_more_refusals_wait_than_a_process_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "MAX_DELAYED_REFUSALS", 1)
     app = await front_of(HOME)
