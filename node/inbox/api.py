@@ -175,9 +175,10 @@ class InboxApi:
         """Settle a message."""
         settlement = await read_json(request, Settlement)
         proof = await self._proof(request)
-        await self._limiter.charge(request, "result", len(await request.body()))
         address, message_id = request.params["address"], request.params["id"]
-        return json_response(await self._inboxes.settle(address, message_id, settlement, proof), headers=NO_STORE)
+        async with self._limiter.charged(request, "result", len(await request.body())):
+            settled = await self._inboxes.settle(address, message_id, settlement, proof)
+        return json_response(settled, headers=NO_STORE)
 
     @Operation(
         "Settle all messages up to a number as done",

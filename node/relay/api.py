@@ -99,7 +99,10 @@ class RelayApi:
             acknowledged, replayed = await self._relay.accept(permit, payload, idempotency)
             if replayed:
                 await permit.replay()
-        return json_response(acknowledged) if acknowledged else SILENCED
+            if acknowledged is None:
+                await permit.keep_nothing()
+                return SILENCED
+        return json_response(acknowledged)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.1, and wire/stream of 4.8."""

@@ -250,8 +250,8 @@ class TasksApi:
     async def fail(self, request: Request) -> Response:
         """End an attempt without a result."""
         failed = await read_json(request, FailedAttempt)
-        await self._limiter.charge(request, "step", len(await request.body()))
-        return json_response(await self._tasks.fail(request.params["id"], failed))
+        async with self._limiter.charged(request, "step", len(await request.body())):
+            return json_response(await self._tasks.fail(request.params["id"], failed))
 
     # A step of either side (SPEC 3.1).
 
@@ -279,10 +279,11 @@ class TasksApi:
         signed = await self._signatures.of(request, ())
         body = await request.body()
         idempotency = idempotency_key(request, f"transition:{task_id}", body)
-        await self._limiter.charge(request, "step", len(body))
-        task, replayed = await self._tasks.transition(task_id, move, signed, idempotency)
-        if replayed:
-            mark_replayed(request)
+        async with self._limiter.charged(request, "step", len(body)) as give_back:
+            task, replayed = await self._tasks.transition(task_id, move, signed, idempotency)
+            if replayed:
+                mark_replayed(request)
+                give_back()
         return json_response(task)
 
     # The publisher's steps.

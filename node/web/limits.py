@@ -6,8 +6,9 @@ Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-he
 """
 
 import math
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import TracebackType
 from typing import cast
 
@@ -118,6 +119,19 @@ class Limiter:
         own = b'"%b";' % kind.encode()
         others = [note for note in request.notes if note[0] not in RATE_HEADERS or not note[1].startswith(own)]
         request.notes[:] = [*others, *self._headers(kind, taken.remaining + 1, taken.reset)]
+
+    @asynccontextmanager
+    async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
+        """Charge the client as `charge` does, unless the block refuses the request or calls what it is given."""
+        used = await self.charge(request, kind, size)
+        give_back = partial(self.usage.give_back, request.client, used)
+        try:
+            yield give_back
+        except OutcomeUnknown:
+            raise
+        except (Refused, Invalid, StoreUnavailable):
+            give_back()
+            raise
 
     def charge(self, request: Request, kind: Kind, size: int) -> Awaitable[int]:
         """Charge the client for the bytes that the node keeps for a body of `size` bytes (`node.share.cost`).
@@ -314,8 +328,12 @@ class Permit:
             self._work.charge(self.client, amount)
 
     async def replay(self) -> None:
-        """Mark the answer as an earlier one, repeated: nothing was created, so place and bytes are given back."""
+        """Mark the answer as an earlier one, repeated."""
         mark_replayed(self._request)
+        await self.keep_nothing()
+
+    async def keep_nothing(self) -> None:
+        """Give back place and bytes: nothing was created."""
         self._give_back()
         await self.release()
 
