@@ -70,7 +70,7 @@ class Call(Generic[T]):
     ) -> "Call[Any]":
         """A POST below /api/v1; fields that are None are left out."""
         given = {name: value for name, value in fields.items() if value is not None} if fields else {}
-        body = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()
+        body = json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         shown = {**headers, **bearer(token)} if token else headers
         return Call("POST", path_of(*segments), body, shown, repeat, signable and token is None, wait, pace, key)
 
