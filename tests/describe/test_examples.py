@@ -196,6 +196,17 @@ async def test_the_example_of_a_redirect_follows_it(node: NodeUnderTest) -> None
     assert "\ncurl -sSL http" in section
 
 
+async def test_the_answer_of_a_stream_is_called_one(node: NodeUnderTest) -> None:
+    """It was shown as if the answer were one JSON document."""
+    text = (await node.client.get("/llms-full.txt")).text
+    name = "/api/v1/inboxes/{address}/a2a/tasks/{id}:subscribe"
+    for method in ("GET", "POST"):
+        section = text.partition(f"\n#### {method} {name}\n")[2].partition("\n####")[0]
+        assert "\nAnswer 200, a stream (text/event-stream) of events with such `data`:\n" in section
+        assert "\ncurl -sSN " in section
+    assert ": data of an event</summary>" in (await node.client.get("/reference/inboxes")).text
+
+
 async def test_other_answers_of_an_operation_are_described(node: NodeUnderTest) -> None:
     text = (await node.client.get("/llms-full.txt")).text
     for operation, told in (
