@@ -167,32 +167,6 @@ def test_a_program_is_run_again_for_a_rejected_result(relay: Run, served: NodePr
         assert again.get("result_payload") == "Count them all."
 
 
-def test_a_publisher_reviews_a_result_and_calls_a_contract_off(relay: Run, served: NodeProcess) -> None:
-    publisher = ("--publisher", "judges")
-    with started(served, "task", "work", "--exec", REJECTION, *publisher, "--number", "2"):
-        offer = ("task", "offer", "Count the apples", *publisher, "--review", "600")
-        offered = record(relay(*offer, "--json"))
-        proof = (offered["id"], "--token", offered["publisher_token"])
-        first = relay("task", "result", offered["id"], "--wait", "30")
-        assert (first.returncode, first.stdout, first.stderr) == (
-            0,
-            "None\n",
-            "submitted: accept it or reject it\n",
-        )  # what REJECTION writes
-        assert relay("task", "reject", *proof, "Count them all.").stdout == "in_progress\n"
-        with Relay(served.url) as node:
-            node.tasks.result(offered["id"], until=["submitted"], within=PATIENCE)
-        assert relay("task", "result", offered["id"]).stdout == "Count them all.\n"
-        assert relay("task", "accept", *proof).stdout == "completed\n"
-    other = record(relay("task", "offer", "Count the pears", *publisher, "--json"))
-    waiting = relay("task", "result", other["id"])
-    assert (waiting.returncode, waiting.stdout) == (5, "")
-    assert relay("task", "cancel", other["id"], "--token", "of another").returncode == 1
-    assert relay("task", "cancel", other["id"], "--token", other["publisher_token"]).stdout == "canceled\n"
-    over = relay("task", "result", other["id"])
-    assert (over.returncode, over.stdout) == (1, "canceled\n")
-
-
 def test_offers_are_found_by_what_they_ask_for(relay: Run, served: NodeProcess) -> None:
     offered = record(relay("task", "offer", "Translate a novel about whales", "--skill", "translate", "--json"))
     found = relay("task", "find", "translate a novel about whales", "--threshold", "0.5")
