@@ -1,7 +1,7 @@
 """One call of an operation, as data: nothing here uses the network."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote, urlencode
@@ -60,6 +60,7 @@ class Call(Generic[T]):
     def post(
         *segments: str,
         fields: Mapping[str, Any] | None = None,
+        nulls: Iterable[str] = (),
         headers: Mapping[str, str] = JSON,
         repeat: Repeat = "safe",
         signable: bool = False,
@@ -68,9 +69,9 @@ class Call(Generic[T]):
         token: str | None = None,
         key: str | None = None,
     ) -> "Call[Any]":
-        """A POST below /api/v1; fields that are None are left out."""
-        given = {name: value for name, value in fields.items() if value is not None} if fields else {}
-        body = json.dumps(given, ensure_ascii=False, separators=(",", ":")).encode()
+        """A POST below /api/v1; fields that are None are left out, and those of `nulls` sent as null."""
+        given = {name: value for name, value in (fields or {}).items() if value is not None} | dict.fromkeys(nulls)
+        body = json.dumps(given, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         shown = {**headers, **bearer(token)} if token else headers
         return Call("POST", path_of(*segments), body, shown, repeat, signable and token is None, wait, pace, key)
 

@@ -40,7 +40,9 @@ class Refused(RelayError):
         return type(self), arguments, {"may_have_happened": self.may_have_happened}
 
     def __str__(self) -> str:
-        return f"{self.args[0]} ({f'{self.status} {self.code}'.strip()})"
+        seconds = self.headers.get("retry-after")
+        put_off = f", Retry-After: {seconds}" if seconds else ""
+        return f"{self.args[0]} ({f'{self.status} {self.code}'.strip()}{put_off})"
 
     @property
     def request_id(self) -> str:

@@ -1,6 +1,6 @@
 """Inboxes: addresses that anybody can write to, even while their owner is away."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, TypedDict
 
@@ -14,6 +14,9 @@ from relay_client.steps import Item, Items, Steps
 MessageStatus = Literal["queued", "read", "done", "input_required", "refused", "expired", "withdrawn"]
 Settled = Literal["done", "input_required", "refused"]
 Policy = Literal["open", "signed", "contacts"]
+Clearable = Literal[
+    "label", "description", "policy", "contacts", "encryption_key", "callback_url", "ttl_seconds", "card"
+]
 SETTLED = ("done", "input_required", "refused", "expired", "withdrawn")
 """Statuses of messages that are no longer held."""
 
@@ -136,11 +139,14 @@ class Inboxes(Room[M_co]):
         callback_url: str | None = None,
         ttl_seconds: int | None = None,
         card: Mapping[str, Any] | None = None,
+        clear: Collection[Clearable] = (),
         rotate: bool | None = None,
         token: str | None = None,
         key: str | None = None,
     ) -> Call[OpenedInbox]:
-        """Open an inbox, or renew it by its token. A client with a signer opens or renews the inbox of its key."""
+        """Open an inbox, or renew it by its token: what is not named stays, and the fields in `clear` get their
+        defaults again. A client with a signer opens or renews the inbox of its key.
+        """
         fields = {
             "label": label,
             "description": description,
@@ -152,7 +158,7 @@ class Inboxes(Room[M_co]):
             "card": card,
             "rotate": rotate,
         }
-        return Call.post("inboxes", repeat="key", key=key, signable=True, token=token, fields=fields)
+        return Call.post("inboxes", repeat="key", key=key, signable=True, token=token, fields=fields, nulls=clear)
 
     @Operation
     def get(self, address: str) -> Call[Inbox]:

@@ -98,7 +98,8 @@ class Sessions(Room[M_co]):
         epoch: str | None = None
         follower = Follower[Lines](self)
         while True:
-            call = Sessions.read.call(session_id, since_seq=since_seq, limit=100, wait=WAIT)
+            wait = WAIT if epoch else 0  # at first, to tell a session that ends meanwhile from one that never was
+            call = Sessions.read.call(session_id, since_seq=since_seq, limit=100, wait=wait)
             try:
                 page = yield from follower.read(call, lambda page: page["lines"])
             except NotFound:

@@ -314,7 +314,8 @@ class Tasks(Room[M_co]):
     @Procedure
     def result(self, task_id: str, *, until: Collection[TaskStatus] = OVER, within: float | None = None) -> Steps[Task]:
         """The contract once its status is in `until`: by default, once it is over. Raises DeadlineExceeded after
-        `within` seconds; without it, waits for as long as it takes.
+        `within` seconds; without it, waits for as long as it takes. To review a result, wait for `submitted` as well:
+        `until=("submitted", *OVER)`.
         """
         return follow.until(self, partial(Tasks.get.call, task_id), until, within)
 

@@ -55,8 +55,9 @@ Handler = Callable[[dict[str, Any]], Awaitable[None]]
 class WebhookReceiver:
     """An ASGI application that takes callbacks: `WebhookReceiver(handler, public_key=..., host="agent.example")`.
 
-    Mount it at the path of your `callback_url`. `handler` is awaited with what a genuine callback says, once for each
-    `webhook-id`; if it raises, the node gets a 500, and tries again.
+    Mount it at the path of your `callback_url`, which has to end in a slash then: Starlette and FastAPI redirect what
+    comes without, and the node follows no redirect. `handler` is awaited with what a genuine callback says, once for
+    each `webhook-id`; if it raises, the node gets a 500, and tries again.
     """
 
     def __init__(self, handler: Handler, *, public_key: str, host: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import logging
 import secrets
 import signal
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from relay_client.follow import PASSING, RETURN_PAUSE, Lull
 from relay_client.tasks import ClaimedTask, CompletedTask
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 CLAIM_WAIT = 5.0  # s that a claim waits for a contract
 ANSWER_SECONDS = 2.0  # s that its answer may take beyond that: a node that hangs delays a stop by 9 s in all
@@ -195,7 +197,8 @@ class Worker:
             step = release(relay, task)
         except TaskFailed as failed:
             step = _failed(patient, task, failed)
-        except Exception as error:  # noqa: BLE001  # the user's function may raise anything
+        except Exception as error:  # the user's function may raise anything
+            log.exception("contract %s: the function failed", task["id"])
             step = _failed(patient, task, TaskFailed(CODE, type(error).__name__))  # its text may hold secrets
         else:
             step = _delivered(patient, task, result)
@@ -203,7 +206,8 @@ class Worker:
             renewing.cancel()
         try:
             return await step
-        except CLAIM_LOST:
+        except CLAIM_LOST as lost:
+            log.warning("contract %s: the claim is lost: %s", task["id"], lost)
             return None
 
     async def _call(self, task: ClaimedTask) -> Any:
@@ -244,6 +248,7 @@ async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> Compl
     try:
         completing = relay.tasks.complete(task["id"], task["claim_token"], result)
     except UsageError as error:
+        log.warning("contract %s: %s", task["id"], error)
         await _failed(
             relay, task, TaskFailed(UNFIT, f"The result is no JSON ({type(error.__cause__ or error).__name__}).")
         )
@@ -253,6 +258,7 @@ async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> Compl
     except (*CLAIM_LOST, *PASSING):
         raise
     except Refused as refused:
+        log.warning("contract %s: the result is refused: %s", task["id"], refused)
         await _failed(relay, task, TaskFailed(UNFIT, str(refused.args[0])))
         return None
 

@@ -69,6 +69,13 @@ def test_bytes_come_back_as_they_went(relay: Relay, tmp_path: Path) -> None:
     assert relay.artifacts.download(again["id"], f"{target}2")["byte_size"] == source.stat().st_size
 
 
+def test_fields_of_an_inbox_are_cleared(relay: Relay) -> None:
+    mine = relay.inboxes.open(label="desk", description="Counts apples.", policy="signed")
+    relay.inboxes.open(token=mine["inbox_token"], clear=["label", "policy"])
+    shown = relay.inboxes.get(mine["address"])
+    assert (shown["label"], shown["description"], shown["policy"]) == (None, "Counts apples.", "open")
+
+
 async def test_a_message_is_settled_after_the_body_of_the_loop(served: NodeProcess) -> None:
     async with AsyncRelay(served.url) as relay:
         mine = await relay.inboxes.open(label="desk")

@@ -64,7 +64,9 @@ def test_a_follower_that_learns_nothing_asks_less_and_less(clock: Clock, name: s
 def test_news_and_a_read_that_waited_reset_the_pauses(clock: Clock) -> None:
     nothing: dict[str, Any] = {**PAGE, "lines": []}
     news = {"next_since_seq": 1, "epoch": "1", "lines": [{"seq": 1}]}
-    node = Prepared(nothing, nothing, news, nothing, nothing, nothing, nothing, nothing, takes=TAKES, clock=clock)
+    at_first = nothing  # this read does not ask the node to wait
+    answers = (at_first, nothing, nothing, news, nothing, nothing, nothing, nothing, nothing)
+    node = Prepared(*answers, takes=TAKES, clock=clock)
     with Relay(NODE, transport=node) as relay:
         relay.carrier.clock = clock.time
         lines = relay.sessions.lines("1")

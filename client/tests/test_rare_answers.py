@@ -50,6 +50,15 @@ def test_what_moves_between_two_pages_is_listed_once() -> None:
         assert list(relay.tasks.all()) == [first, second, third]
 
 
+def test_lines_end_with_a_session_that_ends_before_its_first() -> None:
+    """The first request waited for a line, so that its answer was that there is no such session, which was raised."""
+    page: dict[str, Any] = {"lines": [], "next_since_seq": 0, "epoch": "1"}
+    node = Prepared(page, Answer(404, {"x-error-code": "session.gone"}, b"{}"))
+    with Relay(NODE, transport=node) as relay:
+        assert list(relay.sessions.lines("1")) == []
+    assert ["wait" in parse_qs(urlsplit(request.url).query) for request in node.requests] == [False, True]
+
+
 def test_a_reader_ahead_of_an_inbox_that_lost_messages_goes_back_to_its_last() -> None:
     page = {"waiting": 1, "bytes": 2, "oldest_at": None, "epoch": "1"}
     node = Prepared(

@@ -242,7 +242,7 @@ def test_what_may_have_happened_at_first_may_have_happened_whatever_became_of_la
 def test_a_pause_that_ends_after_the_deadline_is_not_begun() -> None:
     steps = carrier().carry(Messages.send.call("Hello"), Patience(deadline=5))
     next(steps)
-    with pytest.raises(Limited, match=r"Wait\."):
+    with pytest.raises(Limited, match=r"Wait\. \(429 limit\.exceeded, Retry-After: 7\)"):
         steps.send(LIMITED)
 
 

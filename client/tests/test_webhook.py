@@ -10,6 +10,8 @@ import httpx
 import pytest
 import uvicorn
 from nacl.signing import SigningKey
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from tests.support.nodes import NodeProcess
 from tests.support.servers import eventually, free_port
 
@@ -123,7 +125,9 @@ async def test_a_receiver_takes_no_half_of_a_callback() -> None:
     assert len(sent) == 2
 
 
-async def test_a_real_node_calls_a_receiver(served: NodeProcess) -> None:
+@pytest.mark.parametrize("path", ["/", "/relay-callbacks/"])
+async def test_a_real_node_calls_a_receiver(served: NodeProcess, path: str) -> None:
+    """Alone, and mounted in an application as client/README.md says."""
     told: list[dict[str, Any]] = []
 
     async def tell(said: dict[str, Any]) -> None:
@@ -133,9 +137,10 @@ async def test_a_real_node_calls_a_receiver(served: NodeProcess) -> None:
         public_key = (await relay.node.identity())["webhook_public_key"]
         receiver: Any = WebhookReceiver(tell, public_key=public_key, host="127.0.0.1")
         port = free_port()
-        server = uvicorn.Server(uvicorn.Config(receiver, port=port, log_level="error", lifespan="off"))
+        app: Any = Starlette(routes=[Mount(path.rstrip("/"), receiver)]) if path != "/" else receiver
+        server = uvicorn.Server(uvicorn.Config(app, port=port, log_level="error", lifespan="off"))
         serving = asyncio.create_task(server.serve())
-        url = f"http://127.0.0.1:{port}/"
+        url = f"http://127.0.0.1:{port}{path}"
         offered = await relay.tasks.offer("hooked", "Count the apples in this picture", callback_url=url)
         await relay.tasks.cancel(offered["id"], offered["publisher_token"])
         await eventually(lambda: told)

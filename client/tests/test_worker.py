@@ -14,7 +14,9 @@ from relay_client.tasks import ClaimedTask, Task
 from relay_client.worker import TaskFailed, worker
 
 
-async def test_a_worker_completes_and_fails(served: NodeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_completes_and_fails(
+    served: NodeProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr("relay_client.worker.CLAIM_WAIT", 0.5)
 
     @worker(name="counter", skills=["count"], publisher_ids=["desk"])
@@ -47,6 +49,13 @@ async def test_a_worker_completes_and_fails(served: NodeProcess, monkeypatch: py
     assert "ValueError" in json.dumps(ends[2])
     assert "a secret" not in json.dumps(ends[2])
     assert "result.unfit" in json.dumps(ends[3])
+    # Whoever runs the worker learns what went wrong, and the text that the publisher does not get.
+    told = [record for record in caplog.records if record.name == "relay_client.worker"]
+    assert {record.levelname: ends[2 if record.exc_info else 3]["id"] in record.getMessage() for record in told} == {
+        "ERROR": True,
+        "WARNING": True,
+    }
+    assert "a secret" in caplog.text
 
 
 async def test_what_the_node_does_not_take_fails_the_attempt_and_not_the_worker(

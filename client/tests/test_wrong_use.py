@@ -63,6 +63,7 @@ UNFIT: list[Callable[[Relay], object]] = [
     lambda relay: relay.messages.stream("Hello", media_type="text/plain\r\nx: y"),
     lambda relay: relay.tasks.complete("1", "token", {"a set"}),
     lambda relay: relay.tasks.complete("1", "token", {"due": datetime(2026, 1, 1)}),
+    lambda relay: relay.tasks.complete("1", "token", {"share": float("nan")}),
     lambda relay: relay.artifacts.register("desk", "text/csv", 1, "no hex"),
     lambda relay: relay.with_options(deadline=0),
     lambda relay: relay.with_options(deadline=float("nan")),

@@ -10,7 +10,7 @@ OF_TYPE = {
     "OfferedTask": f"/api/v1/tasks/{ID}",
     "ClaimedTask": f"/api/v1/tasks/{ID}",
     "TaskHit": f"/api/v1/tasks/{PEER_ID}",
-    "CreatedSession": f"/api/v1/sessions/{PEER_ID}",
+    "CreatedSession": f"/api/v1/sessions/{PEER_ID}/messages",
     "Manifest": f"/api/v1/artifacts/{ID}",
     "RegisteredArtifact": f"/api/v1/artifacts/{ID}",
     "OpenedInbox": f"/api/v1/inboxes/{EXAMPLE_ADDRESS}",

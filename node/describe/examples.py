@@ -26,7 +26,9 @@ EARLY = ("created_at", "received_at", "claimed_at", "sent_at", "oldest_at", "lis
 
 def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
     """The parts of a curl command for the operation. Path parameters are shell variables: `$ID`."""
-    parts = ["curl -sSL " if route.status == HTTPStatus.TEMPORARY_REDIRECT else "curl -sS "]
+    follows = "L" if route.status == HTTPStatus.TEMPORARY_REDIRECT else ""
+    shows_at_once = "N" if route.is_stream else ""
+    parts = [f"curl -sS{follows}{shows_at_once} "]
     body = body_of(route, schemas)
     if route.method not in {"GET", "POST"} or (route.method == "POST" and body is None and not route.text_body):
         parts[0] += f"-X {route.method} "

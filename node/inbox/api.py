@@ -39,6 +39,7 @@ from node.web.signature import Signatures
 
 TOKEN = ("Authorization", "Bearer and the inbox_token; or sign the request with the key of the address")
 RECEIPT = ("Authorization", "Bearer and the receipt_token of the message")
+EITHER = ("Authorization", "Bearer and the receipt_token of the message; the inbox's owner shows its own proof instead")
 
 OWNER = ("inbox.unknown", "inbox.proof", "inbox.token", "signature.invalid")
 REPEATED = ("idempotency.conflict", "idempotency.short", "signature.invalid", "signature.replayed")
@@ -199,7 +200,7 @@ class InboxApi:
     @Operation(
         "What became of a message; wait for its next status",
         query=ReceiptQuery,
-        headers=(RECEIPT,),
+        headers=(EITHER,),
         answers=Receipt,
         shows=examples.RECEIPT,
         errors=(*OWNER, "receipt.unknown"),

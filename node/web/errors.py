@@ -93,7 +93,9 @@ CATALOGUE: dict[str, Entry] = {
         (BEARER,),
     ),
     "inbox.token": Entry(
-        403, "The token or key is not that of this inbox, or the token was rotated, or the inbox closed."
+        403,
+        "The token or key is not that of this inbox, nor of the message that is asked about; "
+        "or the token was rotated, or the inbox closed.",
     ),
     "inbox.policy": Entry(
         403,
@@ -145,7 +147,11 @@ CATALOGUE: dict[str, Entry] = {
         409, "This signature or its nonce has been used already; sign again with a new nonce.", (REPLAYED_SIGNATURE,)
     ),
     "artifact.large": Entry(409, "Artifacts of more than {most} bytes are read at content_url."),
-    "artifact.state": Entry(409, "The artifact is {status}; that does not allow this step."),
+    "artifact.state": Entry(
+        409,
+        "The artifact is {status}: upload and complete a registered one, wait for a verifying one with "
+        "GET /api/v1/artifacts/ID?status=verifying&wait=30, register the bytes of a rejected or expired one anew.",
+    ),
     "artifact.quota": Entry(
         409,
         "This address, or its IPv6 /48, holds as much as it may (artifacts: {number}, bytes: {held}); "

@@ -46,6 +46,9 @@ _MISSING = re.compile(r"Object missing required field `(\w+)`")
 LONGEST_MESSAGE = 500
 """Characters of a message that are shown: one about an enumeration repeats the value, however long that is."""
 
+ONE_LINE = r"$(?!\\n)"
+"""How msgspec writes the end of a pattern for one line: with a doubled backslash, so nobody could use it as shown."""
+
 LONGEST_NUMBER = 40
 """Characters of the longest number that may be an integer in another form."""
 
@@ -142,7 +145,7 @@ def issue_of(message: str, *where: str | int) -> Issue:
             loc.append(int(index) if index.isdigit() else name or index)
     if match := _MISSING.match(message):
         return Issue((*loc, match[1]), "Field required", "missing")
-    shown = message.replace("`", "")
+    shown = message.replace("`", "").replace(ONE_LINE, "$")
     if len(shown) > LONGEST_MESSAGE:
         shown = f"{shown[:LONGEST_MESSAGE]}…"
     return Issue(tuple(loc), shown, "value_error" if "Expected" not in message else "type_error")

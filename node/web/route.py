@@ -88,6 +88,11 @@ class Described(msgspec.Struct, frozen=True):
     hidden: bool = False
     """Whether it is left out of the documents (assets, aliases)."""
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether its answer is a stream of events, whatever is asked for."""
+        return self.media_type == "text/event-stream"
+
 
 class Operation(Described, frozen=True):
     """Describes the handler that it decorates: `@Operation("Post a thread", body=NewThread, answers=Thread)`."""

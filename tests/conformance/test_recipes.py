@@ -19,6 +19,7 @@ from node.recipes.markdown import RECIPES
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port
+from tests.support.stripping_proxy import StrippingProxy
 
 PATIENCE = 60.0  # s
 MARKDOWN = {"accept": "text/markdown"}
@@ -67,6 +68,30 @@ async def test_a_request_is_signed_as_the_recipe_says(served: NodeProcess, tmp_p
             said = (await process.stdout.read()).decode() if process.stdout else ""
         assert re.fullmatch(r"signed: True with [\w-]{43}\nclosed: True\n", said), said
     assert (tmp_path / "agent.key").stat().st_mode & 0o077 == 0
+
+
+async def test_a_request_is_signed_for_a_node_below_a_path(tmp_path: Path) -> None:
+    """The recipe took the path for a part of the host, and signed one that the client does not ask for."""
+    with StrippingProxy("/relay") as proxy, NodeProcess(tmp_path) as node:
+        node.start(RELAY_EMBEDDING_MODEL="none", RELAY_WORKERS="1", RELAY_BASE_URL=proxy.url).ready()
+        proxy.leading_to(node.port)
+        async with running(node, "sign-a-request", tmp_path) as process, asyncio.timeout(PATIENCE):
+            said = (await process.stdout.read()).decode() if process.stdout else ""
+    assert re.fullmatch(r"signed: True with [\w-]{43}\nclosed: True\n", said), said
+
+
+async def test_a_worker_fails_the_attempt_whose_result_is_refused(served: NodeProcess, tmp_path: Path) -> None:
+    """It left the claim standing, so that nobody could have the contract until the lease was over, if it had one."""
+    schema = {"type": "object", "required": ["pages"]}
+    async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
+        body = {"publisher_id": "desk", "title": "Count the pages of a report", "result_schema": schema}
+        offer = (await client.post("/api/v1/tasks", json=body)).json()
+        async with running(served, "worker", tmp_path, CONTRACTS="1") as process:
+            await process.wait()
+        task = (await client.get(f"/api/v1/tasks/{offer['id']}")).json()
+    assert task["status"] == "failed"
+    assert task["attempts"][0]["reason"]["code"] == "result.unfit"
+    assert "required property" in task["attempts"][0]["reason"]["message"]
 
 
 async def test_a_worker_does_the_contracts_that_are_offered(served: NodeProcess, tmp_path: Path) -> None:

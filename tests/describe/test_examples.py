@@ -17,15 +17,22 @@ CALLBACK_TYPES = {
 }
 """Of the example of a callback about each thing."""
 
+NAME = re.compile(r"(?<=/)([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{27}|[\w-]{43})(?=/|$)")
+"""An id or address in a URL."""
+
 
 def shape(value: Any) -> Any:
-    """The form of an answer: its members, which of them are null, and words such as states as they are."""
+    """The form of an answer: its members, which of them are null, words such as states as they are, and where URLs
+    lead but for the ids in them.
+    """
     if isinstance(value, dict):
         members = cast("Json", value).items()
         return {name: shape(member) for name, member in members if name not in {"description", "result_payload"}}
     if isinstance(value, list):
         return [shape(one) for one in cast("list[Any]", value)]
     if isinstance(value, str):
+        if value.startswith("http"):
+            return NAME.sub("ID", value)
         is_word = value.isidentifier() and (value.islower() or value.startswith(("TASK_", "ROLE_")))
         return value if is_word else "text"
     return value if value is None else type(value).__name__
@@ -86,6 +93,20 @@ async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> 
     other = await post("/api/v1/tasks", OFFER)
     canceled = await post(f"/api/v1/tasks/{other['id']}/cancel", {"publisher_token": other["publisher_token"]})
     same("POST /api/v1/tasks/{id}/cancel", canceled)
+
+
+async def test_sessions_are_shown_as_they_are_answered(node: NodeUnderTest) -> None:
+    """The `url` was shown without `/messages`, where nothing is."""
+    examples = await shown(node)
+    opened = (await node.client.post("/api/v1/sessions", json={"label": "planning"})).json()
+    assert shape(examples["POST /api/v1/sessions"]) == shape(opened)
+    path, name = f"/api/v1/sessions/{opened['session_id']}", "/api/v1/sessions/{id}"
+    sent = (await node.client.post(f"{path}/messages", json={"body": "Step 1 is done.", "author": "planner"})).json()
+    assert shape(examples[f"POST {name}/messages"]) == shape(sent)
+    assert shape(examples[f"GET {name}/messages"]) == shape((await node.client.get(f"{path}/messages")).json())
+    proof = {"destroy_token": opened["destroy_token"]}
+    destroyed = (await node.client.post(f"{path}/destroy", json=proof)).json()
+    assert shape(examples[f"POST {name}/destroy"]) == shape(destroyed)
 
 
 async def test_a2a_answers_are_shown_as_they_are_given(node: NodeUnderTest) -> None:
@@ -173,6 +194,17 @@ async def test_the_example_of_a_redirect_follows_it(node: NodeUnderTest) -> None
     text = (await node.client.get("/llms-full.txt")).text
     section = text.partition("\n#### GET /api/v1/artifacts/{id}/content\n")[2].partition("\n####")[0]
     assert "\ncurl -sSL http" in section
+
+
+async def test_the_answer_of_a_stream_is_called_one(node: NodeUnderTest) -> None:
+    """It was shown as if the answer were one JSON document."""
+    text = (await node.client.get("/llms-full.txt")).text
+    name = "/api/v1/inboxes/{address}/a2a/tasks/{id}:subscribe"
+    for method in ("GET", "POST"):
+        section = text.partition(f"\n#### {method} {name}\n")[2].partition("\n####")[0]
+        assert "\nAnswer 200, a stream (text/event-stream) of events with such `data`:\n" in section
+        assert "\ncurl -sSN " in section
+    assert ": data of an event</summary>" in (await node.client.get("/reference/inboxes")).text
 
 
 async def test_other_answers_of_an_operation_are_described(node: NodeUnderTest) -> None:

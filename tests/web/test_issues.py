@@ -63,6 +63,13 @@ async def test_a_wrong_word_for_an_enumeration_is_answered_with_the_allowed_ones
     assert issue["msg"].endswith(f"; it is one of {allowed}")
 
 
+async def test_a_word_of_another_form_is_answered_with_the_pattern_that_it_must_have(node: NodeUnderTest) -> None:
+    """It ended in `$(?!\\\\n)`, with one backslash too many for whoever would use it."""
+    answer = await node.client.post("/api/v1/tasks/claim-next", json={"assignee_id": "desk", "skills": ["Summarise"]})
+    (issue,) = answer.json()["detail"]
+    assert issue["msg"] == "Expected str matching regex '^[a-z0-9][a-z0-9.+#_-]{0,49}$'"
+
+
 async def test_so_is_one_inside_an_object(node: NodeUnderTest) -> None:
     message = {"messageId": "m-1", "role": "user", "parts": [{"text": "Hello there."}]}
     answer = await node.client.post("/api/v1/message:send", json={"message": message})

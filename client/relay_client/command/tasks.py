@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from signal import SIGINT
 from typing import Any
 
@@ -11,10 +11,12 @@ from relay_client.command.output import note, nothing_found, show
 from relay_client.command.parser import TRIES, Commands, command, connected, group, json_of, signer, text_of
 from relay_client.command.running import run, words_of
 from relay_client.errors import UsageError
-from relay_client.tasks import ClaimedTask
+from relay_client.tasks import OVER, ClaimedTask, Task, TaskStatus
 from relay_client.worker import TaskFailed, TaskReleased, Worker
 
 LEASE_SECONDS = 300
+ENDS: tuple[TaskStatus, ...] = ("submitted", *OVER)
+"""Where a publisher stops waiting: the contract is over, or has a result to be reviewed."""
 FAILED = "exec.status"
 """The failure code that a publisher is told if the program ends with a status other than 0."""
 
@@ -37,6 +39,13 @@ def add(commands: Commands) -> None:
     offer.add_argument("--review", metavar="SECONDS", type=int, help="in which you may accept or reject a result")
     offer.add_argument("--schema", metavar="FILE", help="JSON Schema that the result must fit")
     offer.add_argument("--wait", metavar="SECONDS", type=float, help="for the result, and show that")
+    result = command(task, "result", _result, "show the result of a contract, also one that is to be reviewed")
+    result.add_argument("id")
+    result.add_argument("--wait", metavar="SECONDS", type=float, default=0.0, help="for the result")
+    _as_publisher(command(task, "accept", _accept, "accept the result that you reviewed"))
+    reject = command(task, "reject", _reject, "send the result back to its worker")
+    _as_publisher(reject).add_argument("reason", help="what the worker is to change")
+    _as_publisher(command(task, "cancel", _cancel, "call a contract off"))
     find = command(task, "find", _find, "find offered contracts by what they ask for")
     find.add_argument("query", help="in your own words")
     find.add_argument("--limit", type=int, default=5)
@@ -76,9 +85,48 @@ def _offer(given: Namespace) -> int:
             show(given, offered, f"id               {offered['id']}\npublisher_token  {offered['publisher_token']}")
             return 0
         note(f"offered {offered['id']}, publisher_token {offered['publisher_token']}")
-        task = relay.tasks.result(offered["id"], within=given.wait)
-    show(given, task, _text(task.get("result_payload")) if task["status"] == "completed" else task["status"])
-    return 0 if task["status"] == "completed" else 1
+        task = relay.tasks.result(offered["id"], until=ENDS, within=given.wait)
+    return _shown(given, task)
+
+
+def _result(given: Namespace) -> int:
+    with connected(given) as relay:
+        return _shown(given, relay.tasks.result(given.id, until=ENDS, within=given.wait))
+
+
+def _shown(given: Namespace, task: Task) -> int:
+    """Show a result, or the status of a contract that has none."""
+    has_result = task["status"] in ("completed", "submitted")
+    if task["status"] == "submitted":
+        note("submitted: accept it or reject it")
+    show(given, task, _text(task.get("result_payload")) if has_result else task["status"])
+    return 0 if has_result else 1
+
+
+def _as_publisher(made: ArgumentParser) -> ArgumentParser:
+    made.add_argument("id")
+    made.add_argument(
+        "--token", metavar="PUBLISHER_TOKEN", help="as the offer showed it; else --key, if that signed it"
+    )
+    return made
+
+
+def _accept(given: Namespace) -> None:
+    with connected(given) as relay:
+        task = relay.tasks.accept(given.id, given.token)
+    show(given, task, task["status"])
+
+
+def _reject(given: Namespace) -> None:
+    with connected(given) as relay:
+        task = relay.tasks.reject(given.id, given.reason, given.token)
+    show(given, task, task["status"])
+
+
+def _cancel(given: Namespace) -> None:
+    with connected(given) as relay:
+        task = relay.tasks.cancel(given.id, given.token)
+    show(given, task, task["status"])
 
 
 def _find(given: Namespace) -> None:
@@ -112,7 +160,7 @@ def _work(given: Namespace) -> None:
             raise TaskReleased
         if ended.status:
             raise TaskFailed(FAILED, f"The worker's program ended with status {ended.status}.")
-        return _result(ended.output)
+        return _written(ended.output)
 
     worker = Worker(work, given.name, given.skill, given.publisher, given.query)
 
@@ -126,7 +174,7 @@ def _work(given: Namespace) -> None:
         raise broken
 
 
-def _result(output: str) -> Any:
+def _written(output: str) -> Any:
     """What a program wrote: JSON if it is some, else text."""
     try:
         return json.loads(output)
