@@ -21,10 +21,11 @@ from node.a2a.query_checks import check_history_length
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
 from node.text.readable import readable
+from node.web.accept import weights
 from node.web.http import Request
 from node.web.json import convert_query, decode_in_steps, media_type
 
-MEDIA_TYPES = {"application/json", "application/a2a+json"}
+JSON_MEDIA, A2A_MEDIA = MEDIA_TYPES = ("application/json", "application/a2a+json")
 PLAIN = "text/plain"
 ID_LENGTH = 256
 """Characters of an id that a client chooses."""
@@ -97,7 +98,7 @@ def is_a2a(request: Request) -> bool:
     """Whether the reader of a shared path speaks A2A: every client sends the header, or asks for the type."""
     return (
         request.header(b"a2a-version") is not None
-        or "application/a2a+json" in (request.header(b"accept") or "")
+        or weights(request.header(b"accept")).get(A2A_MEDIA, 0.0) > 0
         or b"A2A-Version=" in request.scope["query_string"]
     )
 
