@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeGuard
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from node.a2a.model import HistoryQuery, Message, Metadata, Part, ReceivedMessage
+from node.a2a.model import MOST_PARTS, HistoryQuery, Message, Metadata, Part, ReceivedMessage
 from node.a2a.proto_json import integer
 from node.a2a.query_checks import check_history_length
 from node.a2a.refusal import A2AError
@@ -75,8 +75,8 @@ class SentConfiguration(msgspec.Struct, gc=False):
     history_length: Number | UnsetType = UNSET
     returnImmediately: bool | None = None
     return_immediately: bool | None = None
-    taskPushNotificationConfig: dict[str, Raw] | None = None
-    task_push_notification_config: dict[str, Raw] | None = None
+    taskPushNotificationConfig: Raw | UnsetType = UNSET
+    task_push_notification_config: Raw | UnsetType = UNSET
 
 
 class SendMessageRequest(msgspec.Struct, gc=False):
@@ -141,6 +141,8 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
     message_id = sent.messageId or sent.message_id
     if not message_id or sent.role is None or not sent.parts:
         raise _missing(messageId=message_id, role=sent.role, parts=sent.parts)
+    if len(sent.parts) > MOST_PARTS:
+        raise _wrong("message", "parts", msg=f"Must be at most {MOST_PARTS}.")
     if sent.role not in {"ROLE_USER", 1}:
         raise _wrong("message", "role", msg="Must be ROLE_USER.")
     parts: list[Part] = []
@@ -168,9 +170,8 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
     )
     history_length, returns_at_once, push = None, False, None
     if configuration is not None:
-        push = configuration.taskPushNotificationConfig
-        if push is None:
-            push = configuration.task_push_notification_config
+        pushes = (configuration.taskPushNotificationConfig, configuration.task_push_notification_config)
+        push = next(filter(_is_set, pushes), None)
         given = configuration.historyLength
         history_length = _length(given if _is_set(given) else configuration.history_length)
         returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
