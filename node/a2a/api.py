@@ -5,25 +5,26 @@ from node.a2a.errors import fault
 from node.a2a.examples import ACKNOWLEDGED, MESSAGE
 from node.a2a.model import SendMessageResponse
 from node.a2a.refusal import A2AError, no_extended_card, no_streams
-from node.a2a.request import check_version, read_message
+from node.a2a.request import A2A_MEDIA, JSON_MEDIA, check_version, read_message
 from node.a2a.service import Messages
 from node.store import ids
+from node.web.accept import preferred
 from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
+from node.web.json import media_type
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
 
-A2A_MEDIA = "application/a2a+json"
 NOT_SUPPORTED = "It is not supported."
 """What the status of an operation that the node refuses means; it has no other."""
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
 
 
 def negotiated(request: Request, value: object) -> Response:
-    """A success: application/a2a+json for whoever names that type, application/json for all others."""
+    """A success: application/a2a+json for whoever asks for that type or sends it, application/json for all others."""
     response = json_response(value)
-    named = f"{request.header(b'accept') or ''} {request.header(b'content-type') or ''}"
-    if A2A_MEDIA in named:
+    offered = (A2A_MEDIA, JSON_MEDIA) if media_type(request) == A2A_MEDIA else (JSON_MEDIA, A2A_MEDIA)
+    if preferred(request.header(b"accept"), *offered) == A2A_MEDIA:
         response.headers = (A2A_TYPE,)
     return response
 

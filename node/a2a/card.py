@@ -22,15 +22,16 @@ class CardApi:
         """`extensions`: what the node adds to the protocol; none of them is required."""
         self._card = msgspec.json.encode(_card(settings.public_url, extensions))
         self._etag = f'"{sha256(self._card).hexdigest()[:32]}"'
+        self._made_at = int(time.time())
         self._headers: tuple[Header, ...] = (
             CACHE,
             (b"etag", self._etag.encode()),
-            (b"last-modified", formatdate(time.time(), usegmt=True).encode()),
+            (b"last-modified", formatdate(self._made_at, usegmt=True).encode()),
         )
 
     async def get_card(self, request: Request) -> Response:
         """The card, or 304 for whoever has it."""
-        if is_had(request.scope["headers"], self._etag):
+        if is_had(request.scope["headers"], self._etag, self._made_at):
             return Response(304, b"", self._headers)
         return Response(200, self._card, (JSON_TYPE, *self._headers))
 

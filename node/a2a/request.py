@@ -15,16 +15,17 @@ from typing import Annotated, Literal, TypeGuard
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from node.a2a.model import HistoryQuery, Message, Metadata, Part, ReceivedMessage
+from node.a2a.model import MOST_PARTS, HistoryQuery, Message, Metadata, Part, ReceivedMessage
 from node.a2a.proto_json import integer
 from node.a2a.query_checks import check_history_length
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Issue, Refused
 from node.text.readable import readable
+from node.web.accept import weights
 from node.web.http import Request
 from node.web.json import convert_query, decode_in_steps, media_type
 
-MEDIA_TYPES = {"application/json", "application/a2a+json"}
+JSON_MEDIA, A2A_MEDIA = MEDIA_TYPES = ("application/json", "application/a2a+json")
 PLAIN = "text/plain"
 ID_LENGTH = 256
 """Characters of an id that a client chooses."""
@@ -74,8 +75,8 @@ class SentConfiguration(msgspec.Struct, gc=False):
     history_length: Number | UnsetType = UNSET
     returnImmediately: bool | None = None
     return_immediately: bool | None = None
-    taskPushNotificationConfig: dict[str, Raw] | None = None
-    task_push_notification_config: dict[str, Raw] | None = None
+    taskPushNotificationConfig: Raw | UnsetType = UNSET
+    task_push_notification_config: Raw | UnsetType = UNSET
 
 
 class SendMessageRequest(msgspec.Struct, gc=False):
@@ -97,7 +98,7 @@ def is_a2a(request: Request) -> bool:
     """Whether the reader of a shared path speaks A2A: every client sends the header, or asks for the type."""
     return (
         request.header(b"a2a-version") is not None
-        or "application/a2a+json" in (request.header(b"accept") or "")
+        or weights(request.header(b"accept")).get(A2A_MEDIA, 0.0) > 0
         or b"A2A-Version=" in request.scope["query_string"]
     )
 
@@ -140,6 +141,8 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
     message_id = sent.messageId or sent.message_id
     if not message_id or sent.role is None or not sent.parts:
         raise _missing(messageId=message_id, role=sent.role, parts=sent.parts)
+    if len(sent.parts) > MOST_PARTS:
+        raise _wrong("message", "parts", msg=f"Must be at most {MOST_PARTS}.")
     if sent.role not in {"ROLE_USER", 1}:
         raise _wrong("message", "role", msg="Must be ROLE_USER.")
     parts: list[Part] = []
@@ -167,9 +170,8 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
     )
     history_length, returns_at_once, push = None, False, None
     if configuration is not None:
-        push = configuration.taskPushNotificationConfig
-        if push is None:
-            push = configuration.task_push_notification_config
+        pushes = (configuration.taskPushNotificationConfig, configuration.task_push_notification_config)
+        push = next(filter(_is_set, pushes), None)
         given = configuration.historyLength
         history_length = _length(given if _is_set(given) else configuration.history_length)
         returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 from msgspec import UNSET
 
-from node.a2a.api import A2A_MEDIA, NOT_SUPPORTED, negotiated
+from node.a2a.api import NOT_SUPPORTED, negotiated
 from node.a2a.documented_bodies import CancelBody, SendMessageBody
 from node.a2a.documented_queries import ListParameters, ReadParameters
 from node.a2a.errors import fault
@@ -20,7 +20,7 @@ from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessag
 from node.a2a.offer import invalid_in, offer_of, refused_in
 from node.a2a.query_checks import check_list
 from node.a2a.refusal import A2AError, no_streams
-from node.a2a.request import check_version, history_length_of, is_a2a, read_message
+from node.a2a.request import A2A_MEDIA, check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
 from node.a2a.view import contract_as_task
 from node.common.refusal import Invalid, Refused

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from node.common.refusal import Refused
+from node.common.refusal import Invalid, Refused
 from node.events.frames import Form
 from node.events.model import EventPage, EventQuery, EventView
 from node.events.service import Events, Topic
@@ -28,6 +28,8 @@ MAX_STREAMS = 2000
 
 LOOK_BYTES = 256
 """Cost of an event that is looked at and not wanted (3 µs), in bytes of an answer."""
+
+LAST_EVENT_ID = b"last-event-id"
 
 FORMS: dict[str, Form] = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
 """Media types of streams."""
@@ -63,11 +65,13 @@ class EventsApi:
         topic = self._events.topic(query, proof)
         media_type = preferred(request.header(b"accept"), "application/json", *FORMS)
         if media_type not in FORMS:
-            query = replace(query, cursor=request.header(b"last-event-id") or query.cursor)
+            query = replace(query, cursor=request.header(LAST_EVENT_ID) or query.cursor)
             try:
                 page = await request.while_waiting(query.wait, self._events.page(topic, query))
             except CursorTooOld as error:
                 raise _too_old(topic, error) from None
+            except Invalid as invalid:
+                raise _where_it_is(request, invalid) from None
             finally:
                 request.cost += topic.looked * LOOK_BYTES
             return json_response(page, headers=NO_STORE)
@@ -96,17 +100,26 @@ class EventsApi:
 
     async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[Batch, bool]:
         """The first events of a stream, and whether they are not those that the client asked for."""
-        last = request.header(b"last-event-id")
+        last = request.header(LAST_EVENT_ID)
         try:
             return await topic.begin(last or query.cursor, READ_FIRST), False
         except CursorTooOld as error:
             if not last:
                 raise _too_old(topic, error) from None
             return await topic.read(error.oldest, READ_FIRST), True
+        except Invalid as invalid:
+            raise _where_it_is(request, invalid) from None
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 3."""
         return routes_of("events", ("GET", "/api/v1/events", self.follow))
+
+
+def _where_it_is(request: Request, invalid: Invalid) -> Invalid:
+    """What is wrong with a cursor, at the header if it is from there."""
+    if not request.header(LAST_EVENT_ID):
+        return invalid
+    return Invalid([replace(issue, loc=("header", "Last-Event-ID")) for issue in invalid.issues])
 
 
 def _too_old(topic: Topic, error: CursorTooOld) -> RefusedWithHeaders:

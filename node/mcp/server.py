@@ -38,6 +38,7 @@ from node.web.errors import response_to
 from node.web.http import Request
 from node.web.limits import Limiter
 from node.web.throughput import Throughput
+from node.web.turn import LARGE_BODY
 
 MAX_BATCH = 50
 """Messages in one batch. `node.mcp.answer_budget` bounds their answers."""
@@ -197,7 +198,7 @@ class McpServer:
         method = methods.get(str(message.method))
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
-        if message.method not in UNCOUNTED and (failed := await self._count(message.method, request)) is not None:
+        if message.method not in UNCOUNTED and (failed := await self._admit(message, request)) is not None:
             return failed
         params = object_of(message.params, "params")
         if isinstance(method, Result):
@@ -206,17 +207,20 @@ class McpServer:
             return method
         return await method(params, request)
 
-    async def _count(self, method: object, request: Request) -> Result | None:
-        """Count a request against the client's `mcp` limit; refuse a client that has moved too many bytes.
+    async def _admit(self, message: RpcRequest, request: Request) -> Result | None:
+        """Count a request against the client's `mcp` limit, and let other requests go on before a large one.
 
-        Over the limit, a tool call gets a result that says so, since a model reads results; any other method raises
-        RpcError.
+        Over the limit, and for a client that has moved too many bytes, a tool call gets a result that says so, since a
+        model reads results; any other method raises RpcError.
         """
+        method = message.method
         # Each member of a batch notes the RateLimit headers; those of the last one are sent.
         request.notes.clear()
         try:
             if refused := self._throughput.refusal(request.client):  # by what came before in a batch, or on a stream
                 raise refused
+            if isinstance(message.params, Raw) and (size := len(memoryview(message.params))) >= LARGE_BODY:
+                await request.turn.before_step(size)
             await self._limiter.count(request, LIMIT)
         except StoreUnavailable as error:
             # Methods that call no operation need no store, so they are answered uncounted.

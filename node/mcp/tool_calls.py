@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import asdict
 
 from node.mcp.json_rpc import INVALID_PARAMS, UNSET, Raw, RpcError, Unset, object_of, read_params
 from node.mcp.operations import Operations
@@ -44,7 +45,6 @@ class BadArguments(Exception):
 Arguments = dict[str, Raw]
 
 _params = msgspec.json.Decoder(CallParams)
-_arguments = msgspec.json.Decoder(Arguments)
 _string = msgspec.json.Decoder(str)
 _encode = msgspec.json.Encoder().encode
 
@@ -68,6 +68,9 @@ class BoundTool:
         clearable = _clearable(route.body)
         self.emptied = clearable if tool.empty_clears else frozenset[str]()
         """Arguments whose empty value is sent as null."""
+        members = [(name, Raw | Unset, UNSET) for name in tool.inputs]
+        self.decoder = msgspec.json.Decoder(msgspec.defstruct(tool.name, members, forbid_unknown_fields=True))
+        """Of the arguments. It stops at the first one that is unknown: 80,000 of them take 20 ms."""
         self.optional = {name for name, kind in types.items() if kind and name not in required} - clearable
         """Arguments for which null only says that they are not given."""
         self.integers = {name for name in self.in_query if types[name] == "integer"}
@@ -151,11 +154,13 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
     Frameworks send null for an optional argument that is not given, and some send 5.0 for an integer, which JSON
     Schema allows and a query string does not.
     """
-    arguments = _arguments.decode(raw)
-    unknown = [name[:QUOTED_CHARACTERS] for name in arguments if name not in bound.tool.inputs]
-    if unknown:
+    try:
+        given = bound.decoder.decode(raw)
+    except msgspec.ValidationError as error:
+        unknown = str(error).partition("`")[2][:-1]
         takes = ", ".join(bound.tool.inputs) or "no arguments"
-        raise BadArguments(f"{', '.join(unknown[:3])}: unknown; this tool takes {takes}")
+        raise BadArguments(f"{unknown[:QUOTED_CHARACTERS]}: unknown; this tool takes {takes}") from None
+    arguments = {name: value for name, value in asdict(given).items() if value is not UNSET}
     for name, value in list(arguments.items()):
         text = bytes(value)
         if text == b"null" and name in bound.optional:

@@ -6,6 +6,8 @@ A Document is made and compressed once; `revalidated` is for a body that was mad
 import gzip
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from functools import partial
 
 from node.common.refusal import Refused
@@ -13,6 +15,9 @@ from node.web.accept import weights
 from node.web.http import Handler, Header, Request, Response
 
 HOUR = b"public, max-age=3600"
+
+LONGEST_DATE = 40
+"""Characters of the longest date that is read; in the longest of HTTP's three forms there are 33 (RFC 9110 §5.6.7)."""
 
 COMPRESSED_SHARE = 0.9
 """A document is compressed only if that makes it at most this share of its size; images and fonts stay as they are."""
@@ -76,21 +81,42 @@ def _conditional(request: Request, body: bytes, headers: tuple[Header, ...], tag
     return Response(200, body, headers)
 
 
-def is_had(headers: Sequence[Header], tag: str) -> bool:
-    """Whether If-None-Match says that the client has what the strong tag names, so that the answer is 304.
+def is_had(headers: Sequence[Header], tag: str, modified: float | None = None) -> bool:
+    """Whether the client has what the strong tag names, so that the answer is 304.
 
-    For answers that would be 200 without conditions, after all other checks (RFC 9110 §13.2). Conditions on dates are
-    ignored. Raises Refused `content.other` if there is an If-Match and it does not name the tag.
+    For a GET that would be 200 without conditions, after all other checks (RFC 9110 §13.2). Conditions on dates count
+    only for what says when it was `modified` (whole seconds since 1970), and where there is none on tags. Raises
+    Refused `content.other` for a client that wants another content, or one from before a date.
     """
-    if_match, if_none_match = (
-        b", ".join(value for name, value in headers if name == wanted).strip()
-        for wanted in (b"if-match", b"if-none-match")
-    )
+    if_match, if_none_match = _values(headers, b"if-match"), _values(headers, b"if-none-match")
     named = tag.encode()  # with its quotes, so that it is no part of another
-    # If-Match compares strongly: a weak tag is never the same (§8.8.3.2).
-    if if_match and if_match != b"*" and named not in if_match.replace(b"W/" + named, b""):
+    if if_match:
+        # If-Match compares strongly: a weak tag is never the same (§8.8.3.2).
+        is_other = if_match != b"*" and named not in if_match.replace(b"W/" + named, b"")
+    else:
+        is_other = _since(headers, b"if-unmodified-since", modified) is True
+    if is_other:
         raise Refused("content.other")
-    return if_none_match == b"*" or named in if_none_match
+    if if_none_match:
+        return if_none_match == b"*" or named in if_none_match
+    return _since(headers, b"if-modified-since", modified) is False
+
+
+def _values(headers: Sequence[Header], wanted: bytes) -> bytes:
+    return b", ".join(value for name, value in headers if name == wanted).strip()
+
+
+def _since(headers: Sequence[Header], name: bytes, modified: float | None) -> bool | None:
+    """Whether it was modified after the date in a header; None if there is no such date, as for two headers."""
+    value = b"" if modified is None else _values(headers, name)
+    if modified is None or not value or len(value) > LONGEST_DATE:
+        return None
+    try:
+        date = parsedate_to_datetime(value.decode("latin-1"))
+    except (ValueError, OverflowError):
+        return None
+    # Without a zone, as C's asctime writes it, it is in UTC as well.
+    return modified > (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def takes_gzip(accepted: str) -> bool:

@@ -22,8 +22,9 @@ class Paths:
         """Paths without a parameter."""
 
     def allowed(self, path: str) -> str:
-        """The methods of a path, as in `Allow`."""
-        found = {"OPTIONS", *self._find(path)}
+        """The methods of a path, as in `Allow`; for `*`, which stands for the node (RFC 9110 §9.3.7), those of all."""
+        operations = self._operations.values() if path == "*" else (self._find(path),)
+        found = {"OPTIONS", *(method for each in operations for method in each)}
         if "GET" in found:
             found.add("HEAD")
         return ", ".join(sorted(found))

@@ -376,6 +376,10 @@ async def test_who_has_the_card_is_told_that_it_has_not_changed(node: NodeUnderT
     again = await node.client.get(path, headers=tag)
     assert (again.status_code, again.content) == (304, b"")
     assert again.headers["last-modified"] == first.headers["last-modified"]
+    since = {"if-modified-since": first.headers["last-modified"]}
+    assert (await node.client.get(path, headers=since)).status_code == 304
+    before = {"if-unmodified-since": "Sun, 06 Nov 1994 08:49:37 GMT"}
+    assert (await node.client.get(path, headers=before)).headers["x-error-code"] == "content.other"
     await node.client.post(INBOXES, json={"label": "Other"}, headers=bearer(inbox["inbox_token"]))
     assert (await node.client.get(path, headers=tag)).json()["name"] == "Other"
 

@@ -107,6 +107,15 @@ async def test_that_a_message_has_expired_or_lost_its_inbox_is_told(node: NodeUn
         assert kinds(receiver) == ["task SUBMITTED", "statusUpdate FAILED"]
 
 
+async def test_the_config_in_a_message_is_read_by_either_name_and_what_is_none_is_named(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    place = "configuration.taskPushNotificationConfig"
+    for config, wrong in ((7, place), ("https://x.example/", place), ({"url": None}, f"{place}.url")):
+        assert violation(await sent(node, inbox, message(), taskPushNotificationConfig=config)) == wrong
+    named = {"taskPushNotificationConfig": None, "task_push_notification_config": {"url": "ftp://x.example/"}}
+    assert violation(await sent(node, inbox, message(), **named)) == f"{place}.url"
+
+
 async def test_a_receiver_that_was_deleted_or_wants_no_more_is_told_no_more(node: NodeUnderTest) -> None:
     async with asyncio.timeout(PATIENCE), Receiver(PUBLIC) as receiver, node.worker():
         receiver.answers["/gone"] = b"410 Gone"

@@ -214,6 +214,12 @@ async def test_a_client_that_names_the_media_type_gets_it(node: NodeUnderTest) -
     assert response.headers["content-type"] == "application/a2a+json"
     sent = await node.client.post(SEND, json=message(), headers={"content-type": "application/a2a+json"})
     assert (sent.status_code, sent.headers["content-type"]) == (200, "application/a2a+json")
+    for accept in ("*/*, application/a2a+json;q=0", "application/json, application/a2a+json;q=0.5", "application/json"):
+        headers = {"accept": accept, "content-type": "application/a2a+json"}
+        unwanted = await node.client.post(SEND, json=message(), headers=headers)
+        assert (unwanted.status_code, unwanted.headers["content-type"]) == (200, "application/json"), accept
+    unwanted = await node.client.post(SEND, json=message(), headers={"accept": "application/a2a+json;q=0"})
+    assert unwanted.headers["content-type"] == "application/json"
     refused = await node.client.post(SEND, json={}, headers={"accept": "application/a2a+json"})
     assert refused.headers["content-type"] == "application/json"
 

@@ -69,6 +69,8 @@ async def test_a_reader_who_asks_for_the_media_type_or_version_by_query_is_an_a2
     by_query = await node.client.get(f"{path}?A2A-Version=1.0")
     assert by_type.json()["status"] == by_query.json()["status"]
     assert by_type.headers["content-type"] == "application/a2a+json"
+    by_no_type = await node.client.get(path, headers={"accept": "application/a2a+json;q=0, application/json"})
+    assert by_no_type.json()["status"] == "offered"
 
 
 async def test_lists_of_contracts_are_for_readers_who_ask_for_contracts(node: NodeUnderTest) -> None:

@@ -195,6 +195,16 @@ async def test_all_who_follow_one_thing_share_a_reader_however_many_other_things
     assert follower.has_ended
 
 
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+async def test_a_cursor_that_is_refused_is_named_where_it_was_sent(node: NodeUnderTest, accept: str) -> None:
+    query = {"topic": "board", "cursor": "nonsense"}
+    for last, place in ((None, ["query", "cursor"]), ("bad", ["header", "Last-Event-ID"]), ("", ["query", "cursor"])):
+        headers = {"accept": accept} if last is None else {"accept": accept, "last-event-id": last}
+        refused = await node.client.get("/api/v1/events", params=query, headers=headers)
+        assert refused.status_code == 422
+        assert [issue["loc"] for issue in refused.json()["detail"]] == [place]
+
+
 async def test_a_cursor_of_one_thing_is_no_cursor_of_another(node: NodeUnderTest) -> None:
     threads = [await post(node, "/api/v1/board", ENGLISH) for _ in range(2)]
     first, second = (f"thread:{thread['id']}" for thread in threads)

@@ -65,7 +65,7 @@ GO_ON: dict[str, tuple[bytes, list[int], list[str]]] = {
     "GET where only POST is": (request("GET", RELAY), [405], ["method.unknown"]),
     "HEAD where only POST is": (request("HEAD", RELAY), [405], ["method.unknown"]),
     "HEAD": (request("HEAD"), [200], []),
-    "OPTIONS of everything": (request("OPTIONS", b"*"), [404], ["path.unknown"]),
+    "OPTIONS of everything": (request("OPTIONS", b"*"), [204], []),
     "an absolute URI": (request("GET", b"http://node.example/health"), [200], []),
     "a long path": (request("GET", b"/api/v1/board/" + b"a" * 20_000), [414], ["path.long"]),
     "a percent-encoded NUL": (request("GET", b"/api/v1/board/%00"), [404], ["thread.unknown"]),

@@ -329,3 +329,9 @@ async def test_calls_of_a_batch_run_one_after_the_other(node: NodeUnderTest) -> 
     lines = polled["result"]["structuredContent"]["lines"]
     assert [line["body"] for line in lines] == [f"line {n}" for n in range(5)]
     assert len(response.headers.get_list("ratelimit")) == 1, "of many calls the last one says where the client stands"
+
+
+async def test_of_several_unknown_arguments_the_first_is_named(node: NodeUnderTest) -> None:
+    said = await failed(node, "get_thread", **{"x" * 1000: 1, "y": 2})
+    assert said["error"] == f"Invalid arguments: {'x' * 60}: unknown; this tool takes id"
+    assert (await failed(node, "get_thread", **{"a`b": 1}))["error"].startswith("Invalid arguments: a`b: unknown;")

@@ -48,6 +48,66 @@ async def test_whoever_wants_another_content_gets_none(node: NodeUnderTest, path
     assert (await fetched(node, path, if_match='"another"', if_none_match=tag)).status_code == 412
 
 
+CARD = "/.well-known/agent-card.json"
+OLD, NEW = "Sun, 06 Nov 1994 08:49:37 GMT", "Fri, 31 Dec 9999 23:59:59 GMT"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"if_modified_since": "{modified}"}, 304),
+        ({"if_modified_since": NEW}, 304),
+        ({"if_modified_since": OLD}, 200),
+        ({"if_modified_since": "Sunday, 06-Nov-94 08:49:37 GMT"}, 200),
+        ({"if_modified_since": "Fri Dec 31 23:59:59 9999"}, 304),
+        ({"if_unmodified_since": "{modified}"}, 200),
+        ({"if_unmodified_since": OLD}, 412),
+        ({"if_unmodified_since": "Sun Nov  6 08:49:37 1994"}, 412),
+        ({"if_unmodified_since": OLD, "if_modified_since": NEW}, 412),
+        # Conditions on tags count instead (RFC 9110 §13.2.2).
+        ({"if_modified_since": NEW, "if_none_match": '"another"'}, 200),
+        ({"if_modified_since": OLD, "if_none_match": "{tag}"}, 304),
+        ({"if_unmodified_since": OLD, "if_match": "{tag}"}, 200),
+        ({"if_unmodified_since": NEW, "if_match": '"another"'}, 412),
+        ({"if_unmodified_since": NEW, "if_none_match": "{tag}"}, 304),
+    ],
+)
+async def test_conditions_on_dates_count_where_there_is_a_date_and_no_tag(
+    node: NodeUnderTest, headers: dict[str, str], status: int
+) -> None:
+    card = (await fetched(node, CARD)).headers
+    sent = {name: value.format(modified=card["last-modified"], tag=card["etag"]) for name, value in headers.items()}
+    answer = await fetched(node, CARD, **sent)
+    assert answer.status_code == status
+    assert answer.headers.get("x-error-code") == ("content.other" if status == 412 else None)
+    if status == 304:
+        assert (answer.content, answer.headers["last-modified"]) == (b"", card["last-modified"])
+
+
+@pytest.mark.parametrize(
+    "date",
+    [
+        "yesterday",
+        f"{NEW}{' ' * 40}x",
+        f"{NEW}, {NEW}",
+        "1 Jan 99999999999 00:00:00 GMT",
+        "1 Jan 2999 00:00:00 +99999999999999",
+        "31 Feb 2999 00:00:00 GMT",
+        "\xe9 Jan 2999",
+    ],
+)
+async def test_what_is_no_date_is_no_condition(node: NodeUnderTest, date: str) -> None:
+    for name in (b"if-modified-since", b"if-unmodified-since"):
+        answer = await node.client.get(CARD, headers=[(name, date.encode("latin-1"))])
+        assert answer.status_code == 200, name
+
+
+async def test_a_document_without_a_date_has_no_conditions_on_dates(node: NodeUnderTest) -> None:
+    answer = await fetched(node, "/llms.txt", if_modified_since=NEW, if_unmodified_since=OLD)
+    assert answer.status_code == 200
+    assert "last-modified" not in answer.headers
+
+
 async def test_tags_may_be_in_several_headers(node: NodeUnderTest) -> None:
     tag = (await fetched(node, "/llms.txt")).headers["etag"]
     for name, status in (("if-none-match", 304), ("if-match", 200)):

@@ -17,6 +17,12 @@ from tests.support.node_under_test import NodeUnderTest, until
 SENDER, OTHER = "203.0.113.7", "203.0.113.8"
 TEXT = "The large report about solar panels is attached to this message."
 NUMBERS = {"numbers": list(range(LARGE_BODY // 4))}
+TOOL_CALL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "relay_message", "arguments": {"message": TEXT, "public": False, **NUMBERS}},
+}
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": TEXT}]}
 
 
@@ -54,6 +60,7 @@ async def shared(node: NodeUnderTest) -> AsyncGenerator[tuple[httpx2.AsyncClient
         ("/api/v1/relay", {"message": TEXT, "public": False, **NUMBERS}, 3),
         ("/api/v1/message:send", {"message": MESSAGE | {"metadata": NUMBERS}}, 5),
         ("/api/v1/board", {"title": "A large report", "body": TEXT, "unknown": NUMBERS}, 3),
+        ("/api/v1/mcp", TOOL_CALL, 4),
     ],
 )
 async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_process(
@@ -96,6 +103,33 @@ async def test_large_bodies_that_would_wait_for_long_are_refused_and_small_ones_
         small = await other.post("/api/v1/relay", json={"message": TEXT})
         assert small.status_code == 200
         assert ";r=9;" in small.headers["ratelimit"], "what was refused for lack of room is not counted"
+
+
+async def test_a_tool_call_that_would_wait_for_long_gets_a_result_that_says_so(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
+    monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)
+    async with shared(node) as (sender, _):
+        response = await sender.post("/api/v1/mcp", json=TOOL_CALL)
+    assert response.status_code == 200
+    said = response.json()["result"]
+    assert said["isError"] is True
+    assert json.loads(said["content"][0]["text"])["code"] == "store.busy"
+
+
+async def test_the_large_params_of_any_call_of_an_inbox_are_read_in_steps(
+    node: NodeUnderTest, steps: list[int]
+) -> None:
+    async with shared(node) as (sender, _):
+        inbox = (await sender.post("/api/v1/inboxes", json={})).json()
+        for method, code in (("GetTask", -32001), ("CreateTaskPushNotificationConfig", -32602), ("ListTasks", None)):
+            params = {"id": "none", "taskId": "none", **NUMBERS}
+            call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+            answer = (await sender.post(f"/api/v1/inboxes/{inbox['address']}/a2a", json=call)).json()
+            assert answer.get("error", {}).get("code") == code, answer
+            assert len(steps) == 5, "one before the body is read, two of the call, two of its params"
+            steps.clear()
 
 
 async def test_a_client_that_has_the_process_to_itself_waits_for_no_step(

@@ -48,6 +48,7 @@ PATHS = Paths(
         ("/things/7/parts/8", "GET, HEAD, OPTIONS"),
         ("/nothing", "OPTIONS"),
         ("", "OPTIONS"),
+        ("*", "GET, HEAD, OPTIONS, POST"),
     ],
 )
 def test_a_path_takes_the_methods_of_its_operations(path: str, allowed: str) -> None:

@@ -1,6 +1,6 @@
 """The HTTP+JSON binding of the agents of inboxes: `/api/v1/inboxes/{address}/a2a` (NETWORK 1, A2A v1.0 §11)."""
 
-from node.a2a.api import A2A_MEDIA, NOT_SUPPORTED, negotiated
+from node.a2a.api import NOT_SUPPORTED, negotiated
 from node.a2a.documented_bodies import InboxMessageBody
 from node.a2a.errors import inbox_fault
 from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TAKEN_BACK, TASKS
@@ -11,7 +11,7 @@ from node.a2a.inboxes.service import InboxAgents
 from node.a2a.inboxes.view import StreamResponse
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, SendMessageResponse, TaskList
 from node.a2a.refusal import no_extended_card
-from node.a2a.request import check_media_type, check_version, history_length_of
+from node.a2a.request import A2A_MEDIA, check_media_type, check_version, history_length_of
 from node.web.http import NO_STORE, Request, Response
 from node.web.json import convert_query
 from node.web.route import Also, Operation, Route, routes_of

@@ -37,9 +37,9 @@ class InboxCardApi:
             card["capabilities"]["extensions"] = [signing(self._base)]
         body = msgspec.json.encode(card)
         etag = f'"{sha256(body).hexdigest()[:32]}"'
-        modified = formatdate(changed // 1000, usegmt=True).encode()
-        headers = (CACHE, (b"etag", etag.encode()), (b"last-modified", modified))
-        if is_had(request.scope["headers"], etag):
+        modified = changed // 1000
+        headers = (CACHE, (b"etag", etag.encode()), (b"last-modified", formatdate(modified, usegmt=True).encode()))
+        if is_had(request.scope["headers"], etag, modified):
             return Response(304, b"", headers)
         return Response(200, body, (JSON_TYPE, *headers))
 

@@ -4,7 +4,6 @@ Token and credentials are a secret between the receiver and whoever made the con
 shown to nobody else: the owner of the inbox knows the id of the task, too, and so may read its configs.
 """
 
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -93,10 +92,10 @@ async def target_of(sent: SentPushConfig, targets: TargetPolicy, client: str) ->
     )
 
 
-async def target_in_message(config: Mapping[str, msgspec.Raw], targets: TargetPolicy, client: str) -> PushTarget:
+async def target_in_message(config: msgspec.Raw, targets: TargetPolicy, client: str) -> PushTarget:
     """`target_of` the config in a request to send a message. Raises Invalid."""
     try:
-        return await target_of(decode(msgspec.json.encode(config), SentPushConfig), targets, client)
+        return await target_of(decode(bytes(config), SentPushConfig), targets, client)
     except Invalid as invalid:
         raise _within(invalid) from None
 
