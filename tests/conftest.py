@@ -4,6 +4,7 @@ With TEST_STORE=cluster in the environment that Redis is a cluster (`make test-c
 """
 
 import gc
+import math
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -71,8 +72,12 @@ def overrides() -> dict[str, Any]:
 
 @pytest.fixture
 def no_refill(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a client may move does not grow while it is used up: on a busy machine it would at any moment."""
+    """What a client may move does not grow while it is used up: on a busy machine it would at any moment.
+
+    Nor is a client slowed down before: its pauses would not end.
+    """
     monkeypatch.setattr("node.run.web.Throughput", partial(Throughput, clock=lambda: 1000.0))
+    monkeypatch.setattr("node.web.throughput.UNPACED_SECONDS", math.inf)
 
 
 @pytest_asyncio.fixture

@@ -1,0 +1,35 @@
+"""A process that a test's client shares with another one (`node.web.turn`)."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+
+from node.web.http import Request, Response
+from node.web.route import Route
+from tests.support.one_route import client_of
+
+EAGER, MODEST = "203.0.113.7", "203.0.113.8"
+
+
+@asynccontextmanager
+async def shared_with_others(app: Any, address: str = EAGER) -> AsyncGenerator[httpx2.AsyncClient]:
+    """A client of a process that others use, too."""
+    async with client_of(app, MODEST) as other, client_of(app, address) as client:
+        assert (await other.get("/")).status_code == 200
+        assert (await client.get("/")).status_code == 200
+        yield client
+
+
+async def answer(_request: Request) -> Response:
+    """200 with an empty object."""
+    return Response(200, b"{}")
+
+
+HOME = Route(method="GET", path="/", handler=answer, summary="", tag="")
+
+
+def route(handler: Any, path: str = "/work") -> Route:
+    """A POST."""
+    return Route(method="POST", path=path, handler=handler, summary="", tag="")

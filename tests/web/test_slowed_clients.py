@@ -1,0 +1,138 @@
+"""While others use a process, a client that has moved much, or is refused again and again, is slowed down."""
+
+import asyncio
+import math
+
+import pytest
+
+from node.common.refusal import Refused
+from node.share.site import SITE_SHARE
+from node.web import throughput, turn
+from node.web.http import Request, Response
+from node.web.throughput import FREE_BYTES, Throughput
+from tests.support.one_route import client_of, front_of
+from tests.support.shared_process import HOME, MODEST, answer, route, shared_with_others
+
+MORE = 6
+"""More requests than a process works on of one client, and more than `few_refusals`."""
+
+
+@pytest.fixture(autouse=True)
+def other_clients(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others of a test have just been here, however slow the machine is."""
+    monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
+
+
+async def limited(_request: Request) -> Response:
+    raise Refused("limit.exceeded", retry_after=1.0, count=1, seconds=1)
+
+
+@pytest.fixture
+def few_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two refusals of a client are answered at once; the third would wait for ten minutes."""
+    monkeypatch.setattr(turn, "REFUSALS_AT_ONCE", 2)
+    monkeypatch.setattr(turn, "REFUSALS_A_SECOND", 1 / 600)
+    monkeypatch.setattr(turn, "MAX_REFUSAL_DELAY_SECONDS", 3600.0)
+
+
+REFUSED = [("GET", "/nothing", 404), ("GET", "//", 404), ("PUT", "/work", 405), ("POST", "/limited", 429)]
+
+
+@pytest.mark.usefixtures("few_refusals")
+@pytest.mark.parametrize(("method", "path", "status"), REFUSED)
+async def test_who_is_refused_again_and_again_waits_for_its_refusals_alone(method: str, path: str, status: int) -> None:
+    app = await front_of(HOME, route(limited, "/limited"), others=[route(answer)])
+    url = f"http://node.example{path}"
+    async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
+        for _ in range(2):
+            assert (await eager.request(method, url)).status_code == status
+        waiting = [asyncio.create_task(eager.request(method, url)) for _ in range(MORE)]
+        assert (await modest.request(method, url)).status_code == status
+        assert (await eager.post("/work")).status_code == 200
+        assert not any(task.done() for task in waiting)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("few_refusals")
+async def test_who_has_the_process_to_itself_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = await front_of(HOME)
+    async with shared_with_others(app) as eager:
+        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)
+        assert {(await eager.get("/nothing")).status_code for _ in range(MORE)} == {404}
+
+
+@pytest.mark.usefixtures("few_refusals")
+@pytest.mark.parametrize(("path", "size"), [("/nothing", FREE_BYTES), ("//", 1)])
+async def test_no_refusal_waits_with_a_large_or_unread_body(path: str, size: int) -> None:
+    app = await front_of(HOME)
+    async with shared_with_others(app) as eager:
+        for _ in range(MORE):
+            assert (await eager.post(f"http://node.example{path}", content=b"x" * size)).status_code == 404
+
+
+@pytest.mark.usefixtures("few_refusals")
+async def test_no_more_refusals_wait_than_a_process_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "MAX_DELAYED_REFUSALS", 1)
+    app = await front_of(HOME)
+    async with shared_with_others(app) as eager:
+        for _ in range(2):
+            await eager.get("/nothing")
+        sent = [asyncio.create_task(eager.get("/nothing")) for _ in range(MORE)]
+        done, waiting = await asyncio.wait(sent, return_when=asyncio.FIRST_COMPLETED)
+        while len(waiting) > 1:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            assert {task.result().status_code for task in done} == {404}
+        (last,) = waiting
+        last.cancel()
+        await asyncio.gather(last, return_exceptions=True)
+        again = [asyncio.create_task(eager.get("/nothing")) for _ in range(MORE)]
+        done, waiting = await asyncio.wait(again, return_when=asyncio.FIRST_COMPLETED)
+        assert done, "the one that is gone holds no place"
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("few_refusals")
+async def test_clients_of_one_site_share_the_refusals_that_it_gets_at_once() -> None:
+    app = await front_of(HOME)
+    async with shared_with_others(app):
+        for number in range(2 * SITE_SHARE):
+            async with client_of(app, f"2001:db8:1:{number:x}::1") as client:
+                assert (await client.get("/nothing")).status_code == 404
+        async with client_of(app, "2001:db8:1:ffff::1") as one_more, client_of(app, "2001:db8:2::1") as other:
+            waiting = asyncio.create_task(one_more.get("/nothing"))
+            assert (await other.get("/nothing")).status_code == 404
+            assert not waiting.done()
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+
+
+def no_pause(_throughput: Throughput, _client: str) -> float:
+    return 0.0
+
+
+async def test_who_has_moved_much_goes_on_only_as_its_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(throughput, "UNPACED_SECONDS", 0.0)
+    monkeypatch.setattr(throughput, "MAX_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(throughput, "BURST_SECONDS", 7200.0)
+
+    async def large(_request: Request) -> Response:
+        return Response(200, b"x" * FREE_BYTES)
+
+    app = await front_of(HOME, route(large, "/large"), rate=FREE_BYTES // 600)
+    async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
+        assert (await eager.post("/large")).status_code == 200
+        waiting = [asyncio.create_task(eager.get("/")) for _ in range(MORE)]
+        assert (await modest.post("/large")).status_code == 200
+        assert not any(task.done() for task in waiting)
+        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
+        assert (await eager.get("/")).status_code == 200
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
+        monkeypatch.setattr(Throughput, "pause", no_pause)  # as if its time had come
+        assert (await eager.get("/")).status_code == 200, "those that are gone hold no place"
