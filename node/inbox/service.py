@@ -240,8 +240,10 @@ class Inboxes:
         owner = await self._owner(address, proof)
         await self._messages.read(owner, 0, 0)  # the script knows a token that was rotated
 
-    async def settle(self, address: str, message_id: str, settlement: Settlement, proof: InboxProof) -> SettledMessage:
-        """Settle a message. Idempotent for the same settlement.
+    async def settle(
+        self, address: str, message_id: str, settlement: Settlement, proof: InboxProof
+    ) -> tuple[SettledMessage, bool]:
+        """Settle a message; the second value says whether it was settled in the same way before.
 
         Raises Invalid, Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, `inbox.settled`,
         StoreUnavailable.
@@ -249,8 +251,8 @@ class Inboxes:
         fields = reply_fields(settlement)
         owner = await self._owner(address, proof)
         _require_message(message_id)
-        seq, settled_at = await self._messages.settle(owner, message_id, settlement.status, fields)
-        return SettledMessage(message_id, seq, settlement.status, timestamp(settled_at))
+        seq, settled_at, is_repeated = await self._messages.settle(owner, message_id, settlement.status, fields)
+        return SettledMessage(message_id, seq, settlement.status, timestamp(settled_at)), is_repeated
 
     async def settle_through(self, address: str, through: int, proof: InboxProof) -> SettledThrough:
         """Settle all messages up to a number as done.
