@@ -22,8 +22,7 @@ from node.common.timestamps import timestamp
 from node.common.unreadable import show_each
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
-from node.search.model import SearchQuery
-from node.search.ranking import SUGGESTED_THRESHOLD
+from node.search.model import SUGGESTED_THRESHOLD, SearchQuery
 from node.search.service import Charge, Search, lower_threshold
 from node.store import ids
 from node.store.errors import StoreUnavailable

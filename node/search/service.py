@@ -16,9 +16,9 @@ from msgspec import UNSET, UnsetType
 from node.common.refusal import Refused
 from node.search.corpus import OWN, Place, Post
 from node.search.effort import SEARCHES_READING, Effort
-from node.search.model import Found, FoundEntity, LowerThreshold, SearchQuery
+from node.search.model import SUGGESTED_THRESHOLD, Found, FoundEntity, LowerThreshold, SearchQuery
 from node.search.passages import each_piece, place_of
-from node.search.ranking import SUGGESTED_THRESHOLD, RankedEntities, RankedEntity, SearchRequest
+from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore

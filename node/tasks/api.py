@@ -270,14 +270,8 @@ class TasksApi:
         answers=Task,
         shows=examples.IN_PROGRESS,
         errors=(
-            "task.unknown",
-            "task.actor",
-            "task.token",
-            "task.proof",
-            "task.state",
-            "task.result",
-            CONFLICT,
-            *SIGNED,
+            *("task.unknown", "task.actor", "task.token", "task.proof", "task.state", "task.result"),
+            *(CONFLICT, *SIGNED),
         ),
     )
     async def transition(self, request: Request) -> Response:
