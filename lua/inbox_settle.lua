@@ -13,7 +13,8 @@
 -- ARGV[5] address
 -- ARGV[6] id       of the message
 -- ARGV[7...] fields  of the receipt: name, value, ...
--- Returns {'settled', seq, settled_at} | {'state', status}: it was settled otherwise, or has expired
+-- Returns {'settled', seq, settled_at} | {'repeated', seq, settled_at}: it was settled in the same way before
+--       | {'state', status}: it was settled otherwise, or has expired
 --       | {'gone'} | {'token'} | {'unknown'}: also taken back by its sender
 -- Slot    partition of the address
 -- include now
@@ -26,7 +27,7 @@ local known, seq, expires, settled_at, said, opened, pushed =
   unpack(redis.call('HMGET', receipt, 'status', 'seq', 'expires_at', 'settled_at', 'digest', 'opening', 'pushed'))
 if not known or known == 'withdrawn' then return {'unknown'} end
 if settled_at then
-  if known == status and said == digest then return {'settled', tonumber(seq), tonumber(settled_at)} end
+  if known == status and said == digest then return {'repeated', tonumber(seq), tonumber(settled_at)} end
   return {'state', known}
 end
 local at = now()

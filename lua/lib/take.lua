@@ -5,9 +5,15 @@
 local function take(key, count, window, now)
   count, window = tonumber(count), tonumber(window)
   if count == 0 then return 1, 0, 0 end
+  local function ended(time) -- also what was counted before the clock was set back
+    return time and math.abs(now - time) >= window
+  end
   local oldest = redis.call('LINDEX', key, -1)
-  while oldest and math.abs(now - oldest) >= window do -- also what was counted before the clock was set back
-    redis.call('RPOP', key)
+  local some = 1 -- twice as many each time: hundreds can have ended since the last request
+  while ended(oldest) do
+    while not ended(redis.call('LINDEX', key, -some)) do some = some / 2 end
+    redis.call('LTRIM', key, 0, -some - 1)
+    some = some * 2
     oldest = redis.call('LINDEX', key, -1)
   end
   local used = redis.call('LLEN', key)

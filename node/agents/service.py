@@ -22,8 +22,8 @@ from node.common.timestamps import timestamp
 from node.common.unreadable import show_each
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
-from node.search.model import SearchQuery
-from node.search.service import Charge, Search
+from node.search.model import SUGGESTED_THRESHOLD, SearchQuery
+from node.search.service import Charge, Search, lower_threshold
 from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
@@ -136,6 +136,16 @@ class Agents:
 
     async def find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
         """Agents by what they can do, best first. Raises Invalid, Refused `limit.waiting`, StoreUnavailable."""
+        found = await self._find(query, client, charge)
+        if not query.live or found.hits or query.threshold <= SUGGESTED_THRESHOLD:
+            return found
+        # The search knows nothing of liveness: what a lower threshold lets in is looked at, too.
+        below = await self._find(msgspec.structs.replace(query, threshold=SUGGESTED_THRESHOLD), client, charge)
+        found.lower_threshold = lower_threshold([each.score for each in below.hits], query.limit)
+        found.incomplete = found.incomplete or below.incomplete
+        return found
+
+    async def _find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
         wanted = SearchQuery(query.query, MOST_HITS if query.live else query.limit, query.threshold)
         found, (rows, _) = await self._search.search_with(wanted, client, charge, self._rows_of)
         agent_ids = [each.entity_id for each in found.entities]

@@ -2,7 +2,8 @@
 
 Whoever owns a name decides what the answer says. By pointers, each of its records can have a name of 120 labels in two
 bytes. dnspython takes 0.2 ms for such a name, and 3 ms for one that is the target of an alias, since it then makes a
-name of each of its ends.
+name of each of its ends. Those that are left are too many if hundreds of records hold one: an answer of 4 KiB with 252
+aliases took 64 ms, with targets of 20 labels 0.2 s.
 """
 
 import struct
@@ -12,6 +13,10 @@ import dns.exception
 
 MAX_LABELS = 20
 """Labels of a name, that of the root not counted. The longest names of hosts have about ten."""
+
+MAX_NAMING = 32
+"""Records that hold a name: thirteen name servers and the start of their zone, and more aliases than dnspython follows
+(16)."""
 
 _HEADER = 12
 _POINTER = 0xC0
@@ -25,10 +30,11 @@ _NAMING = frozenset({2, 5, 6, 12, 39})
 
 
 def check_names(wire: bytes) -> None:
-    """Raise FormError for an answer with a name of more than MAX_LABELS.
+    """Raise FormError for an answer with a name of more than MAX_LABELS, or more than MAX_NAMING records that hold one.
 
     One that ends too early is left to dnspython: it may have been cut off to fit into a datagram.
     """
+    naming = 0
     with suppress(IndexError, struct.error):
         questions, *records = struct.unpack_from("!4H", wire, 4)
         at = _HEADER
@@ -39,6 +45,9 @@ def check_names(wire: bytes) -> None:
             kind, _, _, length = _RECORD.unpack_from(wire, at)
             at += _RECORD.size
             if kind in _NAMING:
+                naming += 1
+                if naming > MAX_NAMING:
+                    raise dns.exception.FormError(f"more than {MAX_NAMING} records hold a name")
                 _end_of_name(wire, at)
             at += length
 

@@ -6,7 +6,7 @@ becomes due again by itself (HIDDEN_MS).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -135,6 +135,29 @@ class DeadLetter(Message, frozen=True, kw_only=True):
     reason: str
 
 
+class GivenUp(NamedTuple):
+    """What is kept of a dead letter, which may lack fields."""
+
+    partition: int
+    entry: str
+    """Id of the stream entry."""
+    fields: Mapping[bytes, bytes]
+
+    @property
+    def id(self) -> str:
+        """webhook-id; without one, its place among the dead letters."""
+        return self.text(b"id", f"{self.partition:02x}-{self.entry}")
+
+    @property
+    def url(self) -> str:
+        """Where it was sent."""
+        return self.text(b"url")
+
+    def text(self, field: bytes, default: str = "-") -> str:
+        """A field as it can be shown."""
+        return self.fields.get(field, default.encode()).decode(errors="replace")
+
+
 class CallbackQueue:
     """Enqueues, takes and settles callbacks, and keeps the dead letters."""
 
@@ -210,18 +233,21 @@ class CallbackQueue:
         )
         self.schedule.due_in(partition, pause_ms / 1000)
 
-    async def dead(self, partitions: Sequence[int]) -> list[DeadLetter]:
-        """Dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
+    async def given_up(self, partitions: Sequence[int]) -> list[GivenUp]:
+        """What is kept of all that was given up in partitions, oldest first. Raises StoreUnavailable."""
         found = await bulk(self._store, [("XRANGE", keys.callbacks_dead(each), "-", "+") for each in partitions])
-        rows = (
-            ((keys.callbacks_dead(partition), entry.decode()), (partition, entry, flat))
+        kept = [
+            GivenUp(partition, entry.decode(), fields_of(flat))
             for partition, entries in zip(partitions, cast("list[list[tuple[bytes, object]]]", found), strict=True)
             for entry, flat in entries
-        )
-        letters = show_each(rows, lambda _, row: _letter(*row))
-        return sorted(letters.values(), key=lambda letter: letter.at)
+        ]
+        return sorted(kept, key=lambda each: int(each.entry.partition("-")[0]))
 
-    async def bury(self, letter: DeadLetter) -> None:
+    async def dead(self, partitions: Sequence[int]) -> list[DeadLetter]:
+        """Dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
+        return letters_of(await self.given_up(partitions))
+
+    async def bury(self, letter: DeadLetter | GivenUp) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""
         await self._store.command("XDEL", keys.callbacks_dead(letter.partition), letter.entry)
 
@@ -310,18 +336,23 @@ def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback
     )
 
 
-def _letter(partition: int, entry: bytes, flat: object) -> DeadLetter:
-    fields = fields_of(flat)
+def letters_of(kept: Sequence[GivenUp]) -> list[DeadLetter]:
+    """Those that can be read, oldest first."""
+    letters = show_each((((each.partition, each.entry), each) for each in kept), lambda _, each: _letter(each))
+    return sorted(letters.values(), key=lambda letter: letter.at)
+
+
+def _letter(kept: GivenUp) -> DeadLetter:
     return DeadLetter(
-        **asdict(_message(fields[b"name"].decode(), fields)),
-        partition=partition,
-        entry=entry.decode(),
-        attempts=int(fields[b"attempts"]),
-        reason=fields[b"reason"].decode(),
+        **asdict(_message(kept.fields[b"name"].decode(), kept.fields)),
+        partition=kept.partition,
+        entry=kept.entry,
+        attempts=int(kept.fields[b"attempts"]),
+        reason=kept.fields[b"reason"].decode(),
     )
 
 
-def _message(name: str, fields: dict[bytes, bytes]) -> Message:
+def _message(name: str, fields: Mapping[bytes, bytes]) -> Message:
     return Message(
         name=name,
         id=fields[b"id"].decode(),

@@ -242,8 +242,9 @@ class InboxSource:
         return START
 
     async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
-        page = await self._inboxes.read(self._address, InboxPageQuery(since_seq=after[1], limit=limit), self._proof)
+        query = InboxPageQuery(since_seq=after[1], limit=limit)
+        page, has_more = await self._inboxes.read_on(self._address, query, self._proof)
         if page.next_since_seq < after[1]:  # messages were lost
             raise CursorTooOld((0, page.next_since_seq))
         events = [SourceEvent((0, each.seq), "inbox.message", each.sent_at, each) for each in page.messages]
-        return Batch(events, after, (0, page.next_since_seq), len(page.messages) == limit)
+        return Batch(events, after, (0, page.next_since_seq), has_more)

@@ -1,5 +1,7 @@
 """POST /api/v1/feedback (SPEC 4.7)."""
 
+from contextlib import AsyncExitStack
+
 from node.feedback.model import NewFeedback, ReceivedFeedback
 from node.feedback.service import Feedback
 from node.store import ids
@@ -26,16 +28,18 @@ class FeedbackApi:
     )
     async def post_feedback(self, request: Request) -> Response:
         """Keep a report for the operators."""
-        # The permit is not entered with `async with`, which would refuse a client that is over the limit: a report that
-        # is repeated with its Idempotency-Key is always answered. Only reports that are kept count.
-        permit = self._limiter.permit(request, "feedback", refusals=False)
-        new = await read_json(request, NewFeedback)
-        body = await request.body()
-        idempotency = idempotency_key(request, "feedback", body, home=ids.home_of(request.client))
-        await permit.charge("feedback", len(body), idempotency)
-        received, replayed = await self._feedback.add(permit, new, idempotency)
-        if replayed:
-            await permit.replay()
+        async with AsyncExitStack() as stack:
+            # The permit is left as in `async with` but not entered, which would refuse a client that is over the limit.
+            # A report that is repeated with its Idempotency-Key is always answered. Only reports that are kept count.
+            permit = self._limiter.permit(request, "feedback", refusals=False)
+            stack.push_async_exit(permit)
+            new = await read_json(request, NewFeedback)
+            body = await request.body()
+            idempotency = idempotency_key(request, "feedback", body, home=ids.home_of(request.client))
+            await permit.charge("feedback", len(body), idempotency)
+            received, replayed = await self._feedback.add(permit, new, idempotency)
+            if replayed:
+                await permit.replay()
         return json_response(received)
 
     def routes(self) -> tuple[Route, ...]:

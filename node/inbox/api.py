@@ -1,5 +1,7 @@
 """/api/v1/inboxes (NETWORK 1)."""
 
+from contextlib import AsyncExitStack
+
 from msgspec.json import encode
 
 from node.callbacks.model import InboxMessageCallback
@@ -33,7 +35,7 @@ from node.web.bearer import bearer_of, lacks_token
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, read_json, read_query, require_json
-from node.web.limits import Limiter
+from node.web.limits import Limiter, Permit
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.signature import Signatures
 
@@ -71,7 +73,7 @@ class InboxApi:
     )
     async def open(self, request: Request) -> Response:
         """Open an inbox, or renew it; an empty body takes the defaults, or changes nothing."""
-        async with self._limiter.permit(request, "inbox") as permit:
+        async with self._limiter.permit(request, "inbox") as permit, AsyncExitStack() as stack:
             body = await request.body()
             if body:
                 require_json(request)
@@ -88,11 +90,15 @@ class InboxApi:
             else:
                 place = await permit.hold(INBOX_LIFE_MS, repeats=idempotency)
             await permit.charge("inbox", len(body), idempotency)
+            listing = None
             if wanted.card:
-                await self._judge(request, named, wanted.card)
+                listing = await stack.enter_async_context(self._limiter.permit(request, "agent", refusals=False))
+                await self._judge(listing, named, wanted.card)
             opened, opening = await self._inboxes.open(permit.client, place, wanted, proof, idempotency)
             if opening.replayed_at:
                 await permit.replay()
+                if listing:
+                    await listing.keep_nothing()
             elif not opening.is_new:
                 await permit.release()
             if wanted.card:
@@ -177,8 +183,10 @@ class InboxApi:
         settlement = await read_json(request, Settlement)
         proof = await self._proof(request)
         address, message_id = request.params["address"], request.params["id"]
-        async with self._limiter.charged(request, "result", len(await request.body())):
-            settled = await self._inboxes.settle(address, message_id, settlement, proof)
+        async with self._limiter.charged(request, "result", len(await request.body())) as give_back:
+            settled, is_repeated = await self._inboxes.settle(address, message_id, settlement, proof)
+            if is_repeated:
+                give_back()
         return json_response(settled, headers=NO_STORE)
 
     @Operation(
@@ -240,12 +248,11 @@ class InboxApi:
             ("DELETE", "/api/v1/inboxes/{address}/messages/{id}", self.withdraw),
         )
 
-    async def _judge(self, request: Request, address: str, card: InboxCard) -> None:
+    async def _judge(self, permit: Permit, address: str, card: InboxCard) -> None:
         """Count a card that lists its inbox in the directory, and refuse one that cannot be listed."""
-        async with self._limiter.permit(request, "agent", refusals=False) as permit:
-            await permit.count()
-            await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
-            await self._listing.judge(address, card)
+        await permit.count()
+        await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
+        await self._listing.judge(address, card)
 
     async def _enter(self, client: str, card: InboxCard, proof: InboxProof, opened: OpenedInbox) -> None:
         """List the card of an inbox that is open now, for its owner: by the key that has signed, or by its token."""

@@ -194,15 +194,15 @@ class InboxMessageStore:
                 await self._inboxes.stay(owner.address)
         return page
 
-    async def settle(self, owner: Owner, message_id: str, status: str, fields: Sequence[str]) -> tuple[int, int]:
-        """Settle a message: its number, and when it was settled (ms). Idempotent for the same settlement.
+    async def settle(self, owner: Owner, message_id: str, status: str, fields: Sequence[str]) -> tuple[int, int, bool]:
+        """Settle a message: its number, when it was settled (ms), and whether that was before, in the same way.
 
         Raises Refused `inbox.unknown`, `inbox.token`, `receipt.unknown`, `inbox.settled`, StoreUnavailable.
         """
         reply = await self._store.run(_settling(owner, message_id, status, fields))
         match reply:
-            case [b"settled", int(seq), int(settled_at)]:
-                return seq, settled_at
+            case [(b"settled" | b"repeated") as outcome, int(seq), int(settled_at)]:
+                return seq, settled_at, outcome == b"repeated"
             case _:
                 raise _refused_message(reply)
 
@@ -222,7 +222,7 @@ class InboxMessageStore:
         replies = await bulk_steps(self._store, settling)
         if lost := [reply for reply in replies if code_of(reply) in ("gone", "token")]:
             raise refused(lost[0])  # closed or rotated meanwhile: the rest is not settled
-        return [code_of(reply) for reply in replies].count("settled")
+        return sum(code_of(reply) in ("settled", "repeated") for reply in replies)
 
     async def withdraw(self, address: str, message_id: str, task_id: str = "") -> tuple[int, int]:
         """Take a message back: its number, and when that was done (ms). Idempotent.

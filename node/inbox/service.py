@@ -215,7 +215,11 @@ class Inboxes:
         return self._sent(address, sent, receipt), sent.replayed_at is not None
 
     async def read(self, address: str, query: InboxPageQuery, proof: InboxProof) -> InboxPage:
-        """Unsettled messages for the owner, waiting for one if asked to.
+        """Unsettled messages for the owner, waiting for one if asked to. Raises as `read_on` does."""
+        return (await self.read_on(address, query, proof))[0]
+
+    async def read_on(self, address: str, query: InboxPageQuery, proof: InboxProof) -> tuple[InboxPage, bool]:
+        """The same, and whether more messages may follow, also if the page lacks some that cannot be read.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
         """
@@ -225,7 +229,8 @@ class Inboxes:
         seen = page.messages[-1].seq if page.messages else min(query.since_seq, page.last_seq)
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
         messages = show_each((((address, each.seq), each) for each in page.messages), lambda _, held: message_of(held))
-        return InboxPage(list(messages.values()), seen, page.waiting, page.size, oldest_at, page.epoch)
+        shown = InboxPage(list(messages.values()), seen, page.waiting, page.size, oldest_at, page.epoch)
+        return shown, len(page.messages) == query.limit
 
     async def require_owner(self, address: str, proof: InboxProof) -> None:
         """Raise unless the inbox_token or the key of the address is shown.
@@ -235,8 +240,10 @@ class Inboxes:
         owner = await self._owner(address, proof)
         await self._messages.read(owner, 0, 0)  # the script knows a token that was rotated
 
-    async def settle(self, address: str, message_id: str, settlement: Settlement, proof: InboxProof) -> SettledMessage:
-        """Settle a message. Idempotent for the same settlement.
+    async def settle(
+        self, address: str, message_id: str, settlement: Settlement, proof: InboxProof
+    ) -> tuple[SettledMessage, bool]:
+        """Settle a message; the second value says whether it was settled in the same way before.
 
         Raises Invalid, Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, `inbox.settled`,
         StoreUnavailable.
@@ -244,8 +251,8 @@ class Inboxes:
         fields = reply_fields(settlement)
         owner = await self._owner(address, proof)
         _require_message(message_id)
-        seq, settled_at = await self._messages.settle(owner, message_id, settlement.status, fields)
-        return SettledMessage(message_id, seq, settlement.status, timestamp(settled_at))
+        seq, settled_at, is_repeated = await self._messages.settle(owner, message_id, settlement.status, fields)
+        return SettledMessage(message_id, seq, settlement.status, timestamp(settled_at)), is_repeated
 
     async def settle_through(self, address: str, through: int, proof: InboxProof) -> SettledThrough:
         """Settle all messages up to a number as done.

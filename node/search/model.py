@@ -5,6 +5,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+SUGGESTED_THRESHOLD = 0.55
+"""The lowest threshold that is suggested when nothing was found: below it, everything is a hit."""
+
 
 class SearchQuery(msgspec.Struct):
     """The body of a search."""

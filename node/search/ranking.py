@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-SUGGESTED_THRESHOLD = 0.55
-"""The lowest threshold that is suggested when nothing was found: below it, everything is a hit."""
+from node.search.model import SUGGESTED_THRESHOLD
 
 CANDIDATES = 100
 """Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""

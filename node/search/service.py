@@ -16,9 +16,9 @@ from msgspec import UNSET, UnsetType
 from node.common.refusal import Refused
 from node.search.corpus import OWN, Place, Post
 from node.search.effort import SEARCHES_READING, Effort
-from node.search.model import Found, FoundEntity, LowerThreshold, SearchQuery
+from node.search.model import SUGGESTED_THRESHOLD, Found, FoundEntity, LowerThreshold, SearchQuery
 from node.search.passages import each_piece, place_of
-from node.search.ranking import SUGGESTED_THRESHOLD, RankedEntities, RankedEntity, SearchRequest
+from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
@@ -175,7 +175,7 @@ class Search:
     async def _found(self, ranked: RankedEntities, query: SearchQuery, effort: Effort) -> Found:
         async with effort.reading():
             hits, is_incomplete = await self._hits(ranked, query, effort)
-        return Found(hits, ranked.mode, _lower(ranked.below, query.limit), is_incomplete or UNSET)
+        return Found(hits, ranked.mode, lower_threshold(ranked.below, query.limit), is_incomplete or UNSET)
 
     async def _hits(self, ranked: RankedEntities, query: SearchQuery, effort: Effort) -> tuple[list[FoundEntity], bool]:
         """What is shown of the matches, and whether some of them could not be read."""
@@ -199,7 +199,7 @@ class Search:
         return hits, is_incomplete
 
 
-def _lower(scores: Sequence[float], limit: int) -> LowerThreshold | UnsetType:
+def lower_threshold(scores: Sequence[float], limit: int) -> LowerThreshold | UnsetType:
     """The threshold at which the search would have hits, and how many; UNSET if there is none."""
     if not scores:
         return UNSET

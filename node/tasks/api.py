@@ -192,6 +192,8 @@ class TasksApi:
                     task, replayed = await request.while_waiting(new.wait, claiming)
             if replayed:
                 await permit.replay()
+            elif task is None:
+                await permit.keep_nothing()
         return json_response(task) if task else Response(204, b"", ())
 
     @Operation(
@@ -238,7 +240,10 @@ class TasksApi:
             def charge(size: int) -> None:
                 request.cost += size
 
-            return json_response(await self._tasks.complete(request.params["id"], completion, charge))
+            completed, is_repeated = await self._tasks.complete(request.params["id"], completion, charge)
+            if is_repeated:
+                await permit.keep_nothing()
+        return json_response(completed)
 
     @Operation(
         "End an attempt without a result: the contract is on offer again, or has failed",
@@ -250,8 +255,11 @@ class TasksApi:
     async def fail(self, request: Request) -> Response:
         """End an attempt without a result."""
         failed = await read_json(request, FailedAttempt)
-        async with self._limiter.charged(request, "step", len(await request.body())):
-            return json_response(await self._tasks.fail(request.params["id"], failed))
+        async with self._limiter.charged(request, "step", len(await request.body())) as give_back:
+            task, is_repeated = await self._tasks.fail(request.params["id"], failed)
+            if is_repeated:
+                give_back()
+        return json_response(task)
 
     # A step of either side (SPEC 3.1).
 
@@ -262,14 +270,8 @@ class TasksApi:
         answers=Task,
         shows=examples.IN_PROGRESS,
         errors=(
-            "task.unknown",
-            "task.actor",
-            "task.token",
-            "task.proof",
-            "task.state",
-            "task.result",
-            CONFLICT,
-            *SIGNED,
+            *("task.unknown", "task.actor", "task.token", "task.proof", "task.state", "task.result"),
+            *(CONFLICT, *SIGNED),
         ),
     )
     async def transition(self, request: Request) -> Response:

@@ -219,10 +219,11 @@ class Tasks:
 
     async def complete(
         self, task_id: str, completion: Completion, charge: Callable[[int], None] = lambda _: None
-    ) -> CompletedTask:
+    ) -> tuple[CompletedTask, bool]:
         """Complete a contract with its result, which is kept byte for byte, or submit it for review.
 
-        The same JSON again gets the same answer. `charge` is told the size of the stored result if that is compared.
+        The same JSON again gets the same answer; the second value says whether that is so. `charge` is told the size of
+        the stored result if that is compared.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
         StoreUnavailable.
@@ -247,11 +248,14 @@ class Tasks:
         await self._list(task_id, row)
         claimed, handed_in = int(row.fields[b"claimed_at"]), row.changed_at
         if row.status == "submitted":
-            return CompletedTask(True, task_id, "submitted", handed_in - claimed, None)
-        return CompletedTask(True, task_id, "completed", handed_in - claimed, timestamp(handed_in))
+            return CompletedTask(True, task_id, "submitted", handed_in - claimed, None), handed_in < row.now
+        completed = CompletedTask(True, task_id, "completed", handed_in - claimed, timestamp(handed_in))
+        return completed, handed_in < row.now
 
-    async def fail(self, task_id: str, failed: FailedAttempt) -> Task:
+    async def fail(self, task_id: str, failed: FailedAttempt) -> tuple[Task, bool]:
         """End an attempt without a result: the contract is offered again, or has failed.
+
+        The second value says whether that was done before.
 
         Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
         """
@@ -261,7 +265,7 @@ class Tasks:
         claim = await self._proofs.claim_of(task_id, failed.claim_token)
         reason = msgspec.json.encode(FailureReason(failed.code, readable(failed.message), failed.retryable))
         row = await self._store.fail(task_id, claim, reason, retryable=failed.retryable)
-        return await self._changed(task_id, row)
+        return await self._changed(task_id, row), row.changed_at < row.now
 
     # A step of either side (SPEC 3.1).
 

@@ -143,6 +143,29 @@ async def test_dead_callbacks_are_dropped(node: NodeUnderTest, admin: Admin) -> 
     assert (await admin("callbacks", "dead", "--json")).data == []
 
 
+async def test_a_dead_letter_that_cannot_be_read_is_shown_and_dropped(node: NodeUnderTest, admin: Admin) -> None:
+    await given_up(node, "msg_1", 3)
+    dead = keys.callbacks_dead(4)
+    for number, torn in enumerate((["url", "https://x.example/"], ["id", "msg_2", "url", b"\xff"], ["id", "msg_3"])):
+        await node.store.command("XADD", dead, f"{number + 1}-0", *torn)
+    shown = {each["id"]: each["url"] for each in (await admin("callbacks", "dead", "--json")).data}
+    assert shown == {
+        "msg_1": "https://agent.example/hook",
+        "04-1-0": "https://x.example/",
+        "msg_2": "\ufffd",
+        "msg_3": "-",
+    }
+    assert "msg_3" in (await admin("callbacks", "dead")).out
+    redriven = await admin("callbacks", "redrive", "msg_3", "--json")
+    assert (redriven.status, redriven.data) == (1, [{"id": "msg_3", "outcome": "unknown"}])
+    assert (await admin("callbacks", "drop", "04-1-0", "msg_2", "--dry-run")).status == 0
+    assert await node.store.command("XLEN", dead) == 3
+    assert (await admin("callbacks", "drop", "04-1-0", "msg_2")).status == 0
+    assert [each["id"] for each in (await admin("callbacks", "dead", "--json")).data] == ["msg_1", "msg_3"]
+    assert (await admin("callbacks", "drop", "--all")).status == 0
+    assert (await admin("callbacks", "dead", "--json")).data == []
+
+
 async def test_artifacts_are_listed_and_purged(node: NodeUnderTest, admin: Admin) -> None:
     artifact = await registered(node)
     ran = await admin("artifacts", "list", "--json")

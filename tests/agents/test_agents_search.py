@@ -60,3 +60,37 @@ async def test_agents_are_found_by_the_skill_that_fits_best(
         await until(found)
         await node.client.delete(f"{AGENTS}/{agent['id']}", headers={"authorization": f"Bearer {inbox['inbox_token']}"})
         assert not await found()
+
+
+async def test_a_lower_threshold_is_offered_for_live_agents_alone(node: NodeUnderTest) -> None:
+    inbox, other = await opened(node), await opened(node)
+
+    async def answer(**query: Any) -> dict[str, Any]:
+        wanted = {"query": "translates legal contracts", "threshold": 0.99} | query
+        response = await node.client.post(f"{AGENTS}/search", json=wanted)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    async def hits_below() -> int:
+        """How many live agents are found with the threshold that a search for them offers; 0 if it offers none."""
+        found = await answer(live=True)
+        assert found["hits"] == []
+        if "lower_threshold" not in found:
+            return 0
+        hits = (await answer(live=True, threshold=found["lower_threshold"]["threshold"]))["hits"]
+        assert len(hits) == found["lower_threshold"]["hits"]
+        return len(hits)
+
+    async def both_found() -> bool:
+        return len((await answer(threshold=0.6))["hits"]) == 2
+
+    async with node.worker():
+        await listed(node, inbox, card_of("Contract desk", TRANSLATE))
+        fewer = TRANSLATE | {"description": "Translates legal letters."}
+        await listed(node, other, card_of("Letter desk", fewer | {"name": "Translate letters"}))
+        await until(both_found)
+        assert len((await answer())["hits"]) == 1
+        await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
+        assert await hits_below() == 1, "what matches best is not live, but something else is"
+        await node.store.command("HSET", keys.inbox(other["address"]), "seen", 1)
+        assert await hits_below() == 0

@@ -234,7 +234,8 @@ class InboxMachine(StoreMachine):
         settlement = Settlement(status, reply)
         answer = self.attempt(lambda: self._inboxes.settle(ADDRESS, message.sent.id, settlement, BY_KEY), refusal)
         if answer:
-            assert (answer.seq, answer.status) == (message.sent.seq, status)
+            settled, is_repeated = answer
+            assert (settled.seq, settled.status, is_repeated) == (message.sent.seq, status, message.settled is not None)
             self._end(message, (status, reply))
 
     @rule(through=st.integers(0, 8))

@@ -97,9 +97,11 @@ async def test_a_message_that_cannot_be_read_keeps_no_other_from_its_owner(node:
         await node.store.command("XADD", stream, entry, *fields)
     await node.store.command("PEXPIREAT", stream, ends)
     page = await read(node, inbox)
-    assert [each["body"] for each in page["messages"]] == ["Message 1"]
-    assert page["next_since_seq"] == 3
+    assert ([each["body"] for each in page["messages"]], page["next_since_seq"]) == (["Message 1"], 3)
     assert (await read(node, inbox, since_seq=3))["messages"] == []
+    query = {"topic": f"inbox:{inbox['address']}", "cursor": "earliest", "limit": 2}
+    events = (await node.client.get("/api/v1/events", params=query, headers=bearer(inbox["inbox_token"]))).json()
+    assert ([each["data"]["seq"] for each in events["events"]], events["has_more"]) == ([2], True)
 
 
 async def test_concurrent_senders_get_every_number_once(node: NodeUnderTest) -> None:

@@ -84,6 +84,21 @@ async def test_of_two_requests_in_one_millisecond_one_is_refunded() -> None:
         assert (await limits.take("claim", CLIENT, LIMIT)).remaining == LIMIT.count - 2
 
 
+async def test_hundreds_of_requests_that_have_ended_at_once_are_forgotten_in_a_few_commands(
+    redis_server: RedisServer, open_store: Opener
+) -> None:
+    store = await open_store(redis_server.url)
+    limit = Limit(700, 60)
+    log = keys.rate(ids.home_of(CLIENT), "claim", CLIENT)
+    now = int(redis_server.do("TIME")[0]) * 1000
+    ended = [now - limit.milliseconds - number for number in range(600, 0, -1)]
+    await store.command("LPUSH", log, *ended, now - 2, now - 1, key=log)
+    redis_server.do("CONFIG", "RESETSTAT")
+    assert (await LimitStore(store).take("claim", CLIENT, limit)).remaining == limit.count - 3
+    assert sum(each["calls"] for each in redis_server.info("commandstats").values()) < 100
+    assert await store.command("LLEN", log, key=log) == 3
+
+
 async def test_bytes_of_any_number_of_clients_are_counted_where_few_calls_may_be_under_way(
     redis_server: RedisServer, open_store: Opener
 ) -> None:

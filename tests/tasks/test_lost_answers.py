@@ -57,7 +57,8 @@ async def test_each_contract_has_one_winner_who_knows(empty_redis: RedisServer) 
         tokens = await asyncio.gather(*(persist(tasks, task.id, name) for name in names))
         (winner,) = [(name, token) for name, token in zip(names, tokens, strict=True) if token]
         assert (await tasks.get(task.id)).assignee_id == winner[0]
-        assert (await tasks.complete(task.id, Completion(winner[1]))).valid
+        completed, _ = await tasks.complete(task.id, Completion(winner[1]))
+        assert completed.valid
 
     await asyncio.gather(*(compete() for _ in range(TASKS)))
     assert lossy.lost > 0

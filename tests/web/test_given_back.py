@@ -1,15 +1,22 @@
 """A client is charged only for what the node keeps: what is refused or repeated costs it no bytes of its day."""
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from tests.inbox.calls import UNKNOWN_ADDRESS
+from node.share.cost import COSTS, Kind
+from node.sign.digest import content_digest
+from node.web.usage import Usage
+from tests.agents.calls import card_of
+from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, sent
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import claimed
 
 TOTAL = 200_000
-TOKEN = {"authorization": f"Bearer {UNKNOWN_ADDRESS}.{'0' * 16}.{'A' * 43}"}
+MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}
+SHA256 = sha256(b"a").hexdigest()
+DIGEST = {"content-digest": content_digest(b"a")}
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 
 
@@ -18,25 +25,119 @@ def overrides() -> dict[str, Any]:
     return {"client_bytes": TOTAL}
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/api/v1/sessions", {"label": "two\nlines"}),
-        (f"/api/v1/sessions/{UNKNOWN}/messages", {"body": "a line"}),
-        (f"/api/v1/board/{UNKNOWN}/replies", {"body": "I can do that for you."}),
-        (f"/api/v1/inboxes/{UNKNOWN_ADDRESS}/messages", {"body": "a message"}),
-        ("/api/v1/tasks", {"publisher_id": "p", "title": "two\nlines"}),
-        ("/api/v1/artifacts", {}),
-        (f"/api/v1/tasks/{UNKNOWN}/transition", {"actor_id": "ann"}),
-        (f"/api/v1/tasks/{UNKNOWN}/fail", {"claim_token": f"1.{'0' * 32}.{'A' * 43}", "code": "tired"}),
-        (f"/api/v1/inboxes/{UNKNOWN_ADDRESS}/messages/{UNKNOWN}/settle", {"status": "done"}),
-    ],
-)
-async def test_what_is_refused_leaves_nothing_to_pay(node: NodeUnderTest, path: str, body: dict[str, Any]) -> None:
-    for _ in range(5):
-        refused = await node.client.post(path, json={**body, "unknown": "x" * (TOTAL // 3)}, headers=TOKEN)
-        assert refused.headers["x-error-code"] != "quota.bytes"
-    assert (await node.client.post("/api/v1/sessions", json={})).status_code == 201
+Charges = list[tuple[Kind | None, int]]
+"""Bytes that were charged, with their kinds, and given back."""
+
+
+@pytest.fixture
+def charges(monkeypatch: pytest.MonkeyPatch) -> Charges:
+    """What this process charges to all clients from now on."""
+    noted: Charges = []
+    add, give_back = Usage.add, Usage.give_back
+
+    async def adding(usage: Usage, client: str, kind: Kind, size: int) -> int:
+        used = await add(usage, client, kind, size)
+        noted.append((kind, used))
+        return used
+
+    def giving_back(usage: Usage, client: str, used: int) -> None:
+        noted.append((None, -used))
+        give_back(usage, client, used)
+
+    monkeypatch.setattr(Usage, "add", adding)
+    monkeypatch.setattr(Usage, "give_back", giving_back)
+    return noted
+
+
+SPANISH = "Hola, necesito ayuda con este documento tan largo"
+CLAIM = f"1.{'0' * 32}.{'A' * 43}"
+REFUSED: list[tuple[str, dict[str, Any]]] = [
+    ("/api/v1/relay", {"message": SPANISH}),
+    ("/api/v1/relay", {"message": SPANISH, "public": False}),
+    ("/api/v1/wire/stream", {"message": SPANISH}),
+    ("/api/v1/board", {"title": "Help", "body": SPANISH}),
+    (f"/api/v1/board/{UNKNOWN}/replies", {"body": "I can do that for you."}),
+    (f"/api/v1/board/{UNKNOWN}/report", {"reason": "spam"}),
+    ("/api/v1/sessions", {"label": "two\nlines"}),
+    (f"/api/v1/sessions/{UNKNOWN}/messages", {"body": "a line"}),
+    ("/api/v1/tasks", {"publisher_id": "p", "title": "two\nlines"}),
+    (f"/api/v1/tasks/{UNKNOWN}/claim", {"assignee_id": "ann"}),
+    (f"/api/v1/tasks/{UNKNOWN}/transition", {"actor_id": "ann"}),
+    (f"/api/v1/tasks/{UNKNOWN}/complete", {"claim_token": CLAIM}),
+    (f"/api/v1/tasks/{UNKNOWN}/fail", {"claim_token": CLAIM, "code": "tired"}),
+    (f"/api/v1/tasks/{UNKNOWN}/reject", {"publisher_token": "A" * 43, "reason": "Half of it is missing."}),
+    ("/api/v1/message:send", {"message": MESSAGE | {"parts": [{"text": SPANISH}]}}),
+    ("/api/v1/a2a/tasks", {"message": MESSAGE | {"parts": [{"text": SPANISH}]}}),
+    ("/api/v1/inboxes", {"card": card_of(), "callback_url": "http://127.0.0.1/"}),
+    (f"/api/v1/inboxes/{UNKNOWN_ADDRESS}/messages", {"body": "a message"}),
+    (f"/api/v1/inboxes/{UNKNOWN_ADDRESS}/messages/{UNKNOWN}/settle", {"status": "done"}),
+    (f"/api/v1/inboxes/{UNKNOWN_ADDRESS}/a2a/message:send", {"message": MESSAGE}),
+    (f"/api/v1/inboxes/{UNKNOWN_ADDRESS}/a2a/tasks/{UNKNOWN}/pushNotificationConfigs", {"url": "https://8.8.8.8/"}),
+    ("/api/v1/agents", {"card": card_of(SPANISH)}),
+    ("/api/v1/feedback", {"feedback_text": SPANISH}),
+]
+
+
+async def test_what_is_refused_leaves_nothing_to_pay(node: NodeUnderTest, charges: Charges) -> None:
+    token = bearer((await opened(node))["inbox_token"])
+    charges.clear()
+    for path, body in REFUSED:
+        refused = await node.client.post(path, json=body, headers=token)
+        assert 400 <= refused.status_code < 500, (path, refused.text)
+        assert sum(used for _, used in charges) == 0, path
+    was_charged = {kind for kind, _ in charges if kind}
+    assert was_charged == set(COSTS) - {"artifact", "stream"}, "of each kind, some are refused after they were charged"
+
+
+async def test_a_conflict_and_a_report_over_the_limit_leave_nothing_to_pay(
+    node: NodeUnderTest, charges: Charges
+) -> None:
+    manifest = {
+        "publisher_id": "p",
+        "media_type": "text/plain",
+        "byte_size": 1,
+        "digest_sha256": sha256(b"a").hexdigest(),
+    }
+    key = {"idempotency-key": "a key that nobody guesses"}
+    assert (await node.client.post("/api/v1/artifacts", json=manifest, headers=key | DIGEST)).status_code == 201
+    report = {"feedback_text": "The search finds my threads quickly."}
+    assert (await node.client.post("/api/v1/feedback", json=report)).status_code == 200
+    paid = sum(used for _, used in charges)
+    conflict = await node.client.post("/api/v1/artifacts", json=manifest | {"n": 1}, headers=key | DIGEST)
+    assert conflict.headers["x-error-code"] == "idempotency.conflict"
+    assert (await node.client.post("/api/v1/feedback", json=report)).status_code == 429
+    assert sum(used for _, used in charges) == paid
+
+
+async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeUnderTest, charges: Charges) -> None:
+    nothing = await node.client.post("/api/v1/tasks/claim-next", json={"assignee_id": "ann"})
+    assert (nothing.status_code, sum(used for _, used in charges)) == (204, 0)
+    inbox = await opened(node)
+    message = await sent(node, inbox)
+    done, failed = await claimed(node), await claimed(node)
+    ends = [
+        (f"/api/v1/tasks/{done['id']}/complete", {"claim_token": done["claim_token"], "result_payload": {"apples": 7}}),
+        (f"/api/v1/tasks/{failed['id']}/fail", {"claim_token": failed["claim_token"], "code": "tired"}),
+        (f"/api/v1/inboxes/{inbox['address']}/messages/{message['id']}/settle", {"status": "done", "reply": "Yes"}),
+    ]
+    for path, body in ends:
+        first = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
+        paid = sum(used for _, used in charges)
+        again = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
+        assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
+        assert sum(used for _, used in charges) == paid, path
+
+
+async def test_an_inbox_that_was_opened_with_its_card_before_is_paid_once(
+    node: NodeUnderTest, charges: Charges
+) -> None:
+    paid: list[int] = []
+    for _ in range(2):
+        key = {"idempotency-key": "a key that nobody guesses"}
+        response = await node.client.post("/api/v1/inboxes", json={"card": card_of()}, headers=key)
+        assert response.status_code == 201, response.text
+        paid.append(sum(used for _, used in charges))
+    assert paid[0] == paid[1] > 0
 
 
 async def test_what_is_repeated_is_paid_once(node: NodeUnderTest) -> None:

@@ -1,14 +1,14 @@
 """`relay-node admin callbacks`: what is under way and what was given up, to be sent again or dropped."""
 
 import argparse
-from collections.abc import Awaitable, Callable, Collection
-from typing import cast
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TypeVar, cast
 
 import msgspec
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
-from node.callbacks.queue import CallbackQueue, DeadLetter, pending_count
+from node.callbacks.queue import DeadLetter, GivenUp, letters_of, pending_count
 from node.common.timestamps import timestamp
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
@@ -23,10 +23,19 @@ COLUMNS = {
     "LAST FAILURE": "reason",
 }
 
-Change = Callable[[DeadLetter], Awaitable[None]]
+L = TypeVar("L", DeadLetter, GivenUp)
 
 ALL_OF_THEM = -1
 """The last place of a list."""
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A dead letter that cannot be read."""
+
+    id: str
+    type: str
+    url: str
+    reason: str
 
 
 class Pending(msgspec.Struct, frozen=True):
@@ -76,12 +85,20 @@ async def _pending(context: CommandContext, given: argparse.Namespace) -> Comman
 
 
 async def _dead(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
-    found = await context.services.callbacks.dead(range(ids.PARTITIONS))
-    rows = [(each.id, each.type, timestamp(each.at), each.attempts, each.url, each.reason) for each in found]
+    kept = await context.services.callbacks.given_up(range(ids.PARTITIONS))
+    letters = letters_of(kept)
+    read = {(each.partition, each.entry) for each in letters}
+    torn = [
+        Unreadable(each.id, each.text(b"type"), each.url, each.text(b"reason"))
+        for each in kept
+        if (each.partition, each.entry) not in read
+    ]
+    rows = [(each.id, each.type, timestamp(each.at), each.attempts, each.url, each.reason) for each in letters]
+    rows += [(each.id, each.type, "-", "-", each.url, each.reason) for each in torn]
     return CommandResult(
-        data=found,
+        data=[*letters, *torn],
         lines=table(("ID", "TYPE", "HAPPENED", "ATTEMPTS", "URL", "LAST FAILURE"), rows),
-        outcome=f"{len(found)} read",
+        outcome=f"{len(rows)} read",
     )
 
 
@@ -92,7 +109,7 @@ async def _redrive(context: CommandContext, given: argparse.Namespace) -> Comman
         # Under a name of its own: a newer message about the same entity may be under way.
         await queue.redrive(msgspec.structs.replace(letter, name=letter.id))
 
-    return await _each(queue, given, "redriven", again)
+    return await _each(await queue.dead(range(ids.PARTITIONS)), given, "redriven", again)
 
 
 async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -102,7 +119,7 @@ async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandRe
     if not given.dry_run:
         for partition, name in under_way.values():
             await queue.discard(partition, name)
-    return await _each(queue, given, "dropped", queue.bury, under_way)
+    return await _each(await queue.given_up(range(ids.PARTITIONS)), given, "dropped", queue.bury, under_way)
 
 
 async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
@@ -124,14 +141,13 @@ async def _named(store: Store, wanted: Collection[str]) -> dict[str, tuple[int, 
 
 
 async def _each(
-    queue: CallbackQueue,
+    found: Sequence[L],
     given: argparse.Namespace,
     done: str,
-    change: Change,
+    change: Callable[[L], Awaitable[None]],
     others: Collection[str] = (),
 ) -> CommandResult:
-    """Change the dead letters that were named; the `others` of the names are done with already."""
-    found = await queue.dead(range(ids.PARTITIONS))
+    """Change the dead letters of those found that were named; the `others` of the names are done with already."""
     wanted = dict.fromkeys(given.targets)
     chosen = [letter for letter in found if given.everything or letter.id in wanted]
     if not given.dry_run:
