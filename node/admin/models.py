@@ -1,10 +1,13 @@
 """`relay-node model export`: an embedding model for workers without torch."""
 
 import argparse
+import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from node.admin.commands import Commands
+from node.common import process
 from node.config import Settings
 from node.embedding.model import ModelUnavailable
 
@@ -17,11 +20,15 @@ def register(commands: Commands) -> None:
     command = group.add("export", _export, "export it for workers that have neither torch nor transformers")
     command.add_argument("folder", type=Path, help="that the export is written to; not there yet")
     command.add_argument("--model", help="path or name; by default that of RELAY_EMBEDDING_MODEL")
+    command.add_argument("--parent", type=int, help=argparse.SUPPRESS)  # the worker without which it is to end
 
 
 def _export(settings: Settings, given: argparse.Namespace) -> int:
     from node.embedding.export import ExportFailed, export  # noqa: PLC0415 - other commands start without it
 
+    signal.signal(signal.SIGTERM, _end)
+    if given.parent:
+        process.die_with_parent(given.parent, signal.SIGTERM)
     try:
         described = export(settings.embedding_model if given.model is None else given.model, given.folder)
     except (ExportFailed, ModelUnavailable, OSError) as error:
@@ -29,3 +36,8 @@ def _export(settings: Settings, given: argparse.Namespace) -> int:
         return FAILED
     sys.stdout.write(f"{given.folder}: {described.dimension} dimensions, fingerprint {described.fingerprint}\n")
     return 0
+
+
+def _end(signum: int, _frame: object) -> NoReturn:
+    """End by an exception, so that what is half exported is removed."""
+    sys.exit(128 + signum)

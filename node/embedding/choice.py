@@ -71,11 +71,17 @@ def key_of(path: Path) -> str:
 
 
 def _export(name: str, folder: Path) -> None:
-    """Export in a process of its own, whose end frees torch's memory. Raises OSError, SubprocessError."""
+    """Export in a process of its own, whose end frees torch's memory. Raises OSError, SubprocessError.
+
+    It ends with this process: workers that die again and again would otherwise leave one behind each time, with 800 MB.
+    """
     log.info("embedding model is being exported", folder=str(folder))
     done = subprocess.run(  # noqa: S603 - the command is ours and no shell reads it
         # -P: Python does not import a directory called `node` that is in the operator's current directory.
-        [sys.executable, "-P", "-m", "node", "model", "export", str(folder), "--model", name],
+        [
+            *(sys.executable, "-P", "-m", "node", "model", "export", str(folder), "--model", name),
+            *("--parent", str(os.getpid())),
+        ],
         env={**os.environ, **process.import_path()},
         timeout=EXPORT_SECONDS,
         check=False,

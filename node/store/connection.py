@@ -289,7 +289,9 @@ class Connection(ReconnectingLink):
         for call in overdue:
             call.settle(OutcomeUnknown(f"Redis at {self.server} did not answer in time"))
         if overdue and self._link and now - self._link.heard_at >= self.timeout:
-            self.drop(f"silent for {now - self._link.heard_at:.1f} s")
+            # A link that nobody used was silent before, too; what counts begins with the first call without a reply.
+            asked_at = min(call.deadline for call in overdue) - self.timeout
+            self.drop(f"silent for {now - max(asked_at, self._link.heard_at):.1f} s")
 
     def _abandon_unsent(self, calls: list[Call]) -> None:
         if not calls:

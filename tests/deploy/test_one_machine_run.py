@@ -51,8 +51,13 @@ def run(machine: Debian, *headings: str) -> list[str]:
 
 
 def status(machine: Debian, path: str) -> int:
-    """What a client gets that tries again when told to: the proxy learns a moment later that the node is ready."""
-    answered = machine.run(f"{CURL} --retry 20 --write-out '\n%{{http_code}}' https://relay.example{path}")
+    """What a client gets in the end.
+
+    It tries again when told to: the proxy learns a moment later that the node is ready. And while HAProxy reloads, its
+    old process still answers, with the old certificate.
+    """
+    again = "--retry 20 --retry-delay 1 --retry-all-errors"
+    answered = machine.run(f"{CURL} {again} --write-out '\n%{{http_code}}' https://relay.example{path}")
     return int(answered.splitlines()[-1])
 
 

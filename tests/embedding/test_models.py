@@ -19,6 +19,7 @@ from node.embedding.exported import DESCRIPTION, GRAPH, Description, ExportedMod
 from node.embedding.model import Model, ModelUnavailable
 from node.embedding.original import OriginalModel, load_original
 from tests.support.models import exported_model
+from tests.support.servers import until
 
 BREAD = "Mix flour, water and yeast, then put the loaf into the oven."
 
@@ -161,3 +162,25 @@ def test_an_exported_model_needs_neither_torch_nor_transformers() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == f"{4 * 384}\n"
+
+
+def test_an_export_ends_with_the_worker_that_asked_for_it(tmp_path: Path) -> None:
+    # In a thread, as in a worker: the kernel tells the child that this thread has ended.
+    program = (
+        "import threading\n"
+        "from pathlib import Path\n"
+        "from node.embedding.choice import exported\n"
+        f"threading.Thread(target=exported, args=('', Path({str(tmp_path)!r}))).start()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as worker:
+        until(lambda: list(tmp_path.glob(".export-*")), "it is being exported")
+        (export_process,) = children_of(worker.pid)
+        worker.kill()
+    until(lambda: not Path(f"/proc/{export_process}").exists(), "the export has ended")
+    assert list(tmp_path.iterdir()) == []
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that any thread of that process has started."""
+    files = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for file in files for child in file.read_text().split()]

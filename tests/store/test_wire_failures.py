@@ -1,6 +1,7 @@
 """Calls when Redis is not well: every one ends in time, says truly whether it was sent, and none is repeated."""
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -183,13 +184,19 @@ async def test_a_server_killed_under_a_call_leaves_its_outcome_unknown(redis_ser
 async def test_a_frozen_server_costs_each_call_its_deadline_and_no_reply_goes_astray(
     redis_server: RedisServer, store: Store
 ) -> None:
+    [connection] = store._connections()  # pyright: ignore[reportPrivateUsage]
+    used = connection._link  # pyright: ignore[reportPrivateUsage]
+    assert used
+    used.heard_at -= 3600  # for an hour nobody has used it
     redis_server.pause()
     with capture_logs() as logs:
         outcomes = await asyncio.gather(*(store.command("ECHO", n) for n in range(50)), return_exceptions=True)
         assert all(isinstance(outcome, OutcomeUnknown) for outcome in outcomes)
         await eventually(lambda: store.stats.reconnects)
     [lost] = [each for each in logs if each["event"] == "redis connection lost"]
-    assert lost["reason"].startswith("silent for ")  # it said "closed", as if the server had done that
+    silence = re.fullmatch(r"silent for (\S+) s", lost["reason"])  # it said "closed", as if the server had done that
+    assert silence
+    assert float(silence[1]) < 3600
     redis_server.resume()
     assert await served(store) == b"served"
     answers = await asyncio.gather(*(store.command("ECHO", f"new {n}") for n in range(50)))
