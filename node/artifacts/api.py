@@ -53,13 +53,12 @@ class ArtifactsApi:
     async def register(self, request: Request) -> Response:
         """Register a manifest and get the URL to upload its bytes to."""
         async with self._limiter.permit(request, "artifact") as permit:
-            new = await read_json(request, NewArtifact)
             content_digest = ", ".join(request.headers(b"content-digest")) or None
-            grant = self._artifacts.check(new, content_digest)
+            new = self._artifacts.check(await read_json(request, NewArtifact), content_digest)
             body = await request.body()
             idempotency = idempotency_key(request, "artifact", body, home=ids.home_of(request.client))
             await permit.charge("artifact", len(body), idempotency)
-            artifact, replayed = await self._artifacts.register(permit, new, grant, idempotency)
+            artifact, replayed = await self._artifacts.register(permit, new, idempotency)
             if replayed:
                 await permit.replay()
         return created(artifact, artifact.url)
@@ -76,11 +75,11 @@ class ArtifactsApi:
     async def store_inline(self, request: Request) -> Response:
         """Store bytes of up to 256 KiB; they are verified soon."""
         async with self._limiter.permit(request, "artifact") as permit:
-            manifest, grant, content = self._artifacts.inline(await read_json(request, InlineArtifact))
+            new, content = self._artifacts.inline(await read_json(request, InlineArtifact))
             body = await request.body()
             idempotency = idempotency_key(request, "artifact-inline", body, home=ids.home_of(request.client))
             await permit.charge("artifact", 0, idempotency)
-            artifact, replayed = await self._artifacts.store_inline(permit, manifest, grant, content, idempotency)
+            artifact, replayed = await self._artifacts.store_inline(permit, new, content, idempotency)
             if replayed:
                 await permit.replay()
         return created(artifact, artifact.url)

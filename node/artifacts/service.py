@@ -26,7 +26,7 @@ from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.config import Settings
 from node.share.origin import Attributed, ClientOrigin
-from node.sign.digest import DigestError, content_digest, parse, read_sha256
+from node.sign.digest import DigestError, parse, read_sha256
 from node.store import ids
 from node.store.errors import after_write
 from node.store.idempotency import IdempotencyKey
@@ -71,24 +71,16 @@ class Artifacts:
         self._settings = settings
         self._base = f"{settings.public_url}/api/v1/artifacts/"
 
-    def check(self, new: NewArtifact, promised: str | None) -> Grant:
-        """The bytes that a registration promises, not yet under an id of their own. Raises Invalid."""
+    def check(self, new: NewArtifact, promised: str | None) -> NewArtifact:
+        """A registration with its digest in hexadecimal, which the Content-Digest must promise too. Raises Invalid."""
         digest = _digest(new.digest_sha256, promised)
-        require_text("publisher_id", new.publisher_id)
-        require_name("publisher_id", new.publisher_id)
-        if not _MEDIA_TYPE.fullmatch(new.media_type):
-            raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")
-        most = self._settings.artifact_max_bytes
-        if new.byte_size > most:
-            raise Invalid.field("body", "byte_size", msg=f"must be {most} at most: this node keeps nothing larger")
-        if new.filename is not None and not _is_filename(new.filename):
-            raise Invalid.field("body", "filename", msg="must be one line without slashes")
-        return Grant("new", new.byte_size, new.media_type, digest.hex())
+        self._require_manifest(new)
+        return msgspec.structs.replace(new, digest_sha256=digest.hex())
 
     async def register(
-        self, rate: Rate, new: NewArtifact, grant: Grant, idempotency: IdempotencyKey | None
+        self, rate: Rate, new: NewArtifact, idempotency: IdempotencyKey | None
     ) -> tuple[RegisteredArtifact, bool]:
-        """Keep a manifest; the second value says whether it is an earlier one, given again.
+        """Keep the manifest of a checked registration; the second value says whether it is an earlier one, given again.
 
         The upload URL lives from the first registration on. Raises Refused `limit.exceeded`, `store.full`,
         `artifact.reserved`, `artifact.quota`, `artifact.unknown`, `blob.unavailable`, `idempotency.conflict`,
@@ -109,12 +101,12 @@ class Artifacts:
         )
         fields = {
             "publisher_id": new.publisher_id,
-            "media_type": grant.media_type,
-            "digest_sha256": grant.digest_sha256,
+            "media_type": new.media_type,
+            "digest_sha256": new.digest_sha256,
         }
         if new.filename:
             fields["filename"] = new.filename
-        stored, replayed = await self._store.register(rate, idempotency, grant.byte_size, quotas, fields)
+        stored, replayed = await self._store.register(rate, idempotency, new.byte_size, quotas, fields)
         if replayed and idempotency:
             idempotency.check_token(stored.created_at, stored.read_at)
         began = stored.created_at // 1000
@@ -152,8 +144,8 @@ class Artifacts:
         url = await self._blobs.content_url(stored.grant, stored.filename, min(CONTENT_SECONDS, left))
         return Download(url, stored.grant, stored.filename)
 
-    def inline(self, new: InlineArtifact) -> tuple[NewArtifact, Grant, bytes]:
-        """The registration that small bytes amount to, its grant, and the bytes. Raises Invalid."""
+    def inline(self, new: InlineArtifact) -> tuple[NewArtifact, bytes]:
+        """The checked registration that small bytes amount to, and the bytes. Raises Invalid."""
         if (new.text is None) == (new.base64 is None):
             raise Invalid.field("body", msg="give exactly one of text and base64")
         try:
@@ -163,22 +155,21 @@ class Artifacts:
         if not 0 < len(content) <= INLINE_BYTES:
             name = "base64" if new.text is None else "text"
             raise Invalid.field("body", name, msg=f"must be 1 to {INLINE_BYTES} bytes; register larger ones")
-        digest = sha256(content).digest()
-        manifest = NewArtifact(
-            new.publisher_id, new.media_type, byte_size=len(content), digest_sha256=digest.hex(), filename=new.filename
-        )
-        return manifest, self.check(manifest, content_digest(content)), content
+        digest = sha256(content).hexdigest()
+        registration = NewArtifact(new.publisher_id, new.media_type, len(content), digest, new.filename)
+        self._require_manifest(registration)
+        return registration, content
 
     async def store_inline(
-        self, rate: Rate, manifest: NewArtifact, grant: Grant, content: bytes, idempotency: IdempotencyKey | None
+        self, rate: Rate, new: NewArtifact, content: bytes, idempotency: IdempotencyKey | None
     ) -> tuple[Manifest, bool]:
         """Register, store and complete an artifact; the second value says whether that was done before.
 
         Repeated, it is the same answer again, whatever the verdict on the bytes was. Raises what `register` does.
         """
-        registered, replayed = await self.register(rate, manifest, grant, idempotency)
+        registered, replayed = await self.register(rate, new, idempotency)
         if registered.status == "registered":
-            await self._write(msgspec.structs.replace(grant, id=registered.id), content)
+            await self._write(Grant(registered.id, new.byte_size, new.media_type, new.digest_sha256), content)
         with after_write("the artifact is registered"):
             stored = _known(await self._store.complete(registered.id))
         if stored.completed_at is None:
@@ -277,6 +268,18 @@ class Artifacts:
             except BlobUnavailable as unavailable:
                 raise _out_of_reach(unavailable) from unavailable
         return await self.get(artifact_id)
+
+    def _require_manifest(self, new: NewArtifact) -> None:
+        """Raise Invalid for a registration whose manifest cannot be kept, whatever its digest is."""
+        require_text("publisher_id", new.publisher_id)
+        require_name("publisher_id", new.publisher_id)
+        if not _MEDIA_TYPE.fullmatch(new.media_type):
+            raise Invalid.field("body", "media_type", msg="must be a media type, such as text/csv")
+        most = self._settings.artifact_max_bytes
+        if new.byte_size > most:
+            raise Invalid.field("body", "byte_size", msg=f"must be {most} at most: this node keeps nothing larger")
+        if new.filename is not None and not _is_filename(new.filename):
+            raise Invalid.field("body", "filename", msg="must be one line without slashes")
 
     def _manifest(self, stored: StoredArtifact) -> Manifest:
         return stored.manifest(self._base + stored.id)

@@ -7,7 +7,8 @@ from typing import Literal
 from node.board.model import ModeratedReply, ModeratedThread, ReportedPost, ThreadOrigin, ThreadStatus
 from node.board.moderation_store import ModerationStore, StoredReports
 from node.board.provenance import Provenance
-from node.board.store import BoardStore, StoredThread
+from node.board.record import StoredThread
+from node.board.store import BoardStore
 from node.common.refusal import Refused
 from node.common.timestamps import milliseconds, timestamp
 from node.store import StoreUnavailable, ids

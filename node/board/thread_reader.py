@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast
 
 from node.board.record import hidden_in
+from node.board.store import LISTS
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
 from node.store.decoding import fields_of
@@ -91,8 +92,7 @@ class ThreadReader:
 
         Raises StoreUnavailable.
         """
-        listed = keys.OPEN_THREADS if status == "open" else keys.CLOSED_THREADS
-        async for found in scan_sorted_set(self._store, listed, THREADS_AT_ONCE):
+        async for found in scan_sorted_set(self._store, LISTS[status], THREADS_AT_ONCE):
             yield [name for name, _ in found]
 
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import msgspec
 
 from node.config import CurrentSettings, Settings
+from node.describe.implied import bodies_of, described, types_of
 from node.describe.llms import full_text
-from node.describe.openapi import Error, ValidationError, bodies_of, described, document, types_of
+from node.describe.openapi import Error, ValidationError, document
 from node.describe.reference import reference_routes
 from node.recipes.markdown import recipes
 from node.site.assets import STATIC

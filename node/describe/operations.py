@@ -11,7 +11,7 @@ import msgspec
 
 from node.config import Limit, Limits, Settings
 from node.describe.examples import answer_of, curl
-from node.describe.openapi import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
+from node.describe.implied import SIGNATURE, entry_of, limit_text, limit_within, own_codes, takes_key, types_of
 from node.web.errors import CATALOGUE
 from node.web.json_schema import MAX_SAFE_INTEGER, Schemas, schema_of
 from node.web.route import DONE, Route

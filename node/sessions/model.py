@@ -80,7 +80,7 @@ class Lines(msgspec.Struct):
     next_since_seq: int
     expires_at: str
     label: Annotated[str | None, Meta(examples=["planning"])]
-    epoch: Annotated[str, Meta(examples=["1"])]
+    epoch: Annotated[str, Meta(examples=["7c0e35b9"])]
 
 
 class DestroySession(msgspec.Struct):

@@ -68,11 +68,6 @@ def check(field: str | bytes, content: bytes) -> None:
             raise DigestMismatch(f"the content does not have the {name} digest that Content-Digest states")
 
 
-def content_digest(content: bytes) -> str:
-    """The Content-Digest field of `content`, by SHA-256."""
-    return f"sha-256=:{b64encode(hashlib.sha256(content).digest()).decode()}:"
-
-
 def read_sha256(text: str) -> bytes:
     """The 32 bytes of a SHA-256 written as 64 hex digits or in base64, padded or not (DESIGN 8).
 

@@ -50,7 +50,6 @@ REPEATED_CLAIM = (
     f"assignee_id, from any address, gets the same claim_token. {SHORT_KEYS}"
 )
 
-LOST = "lost_claim"
 NOT_COUNTED = ("task.unknown", "task.claimed", "task.paused")
 """Refusals of a claim that count against the larger limit `lost_claim` instead: others were faster, so the worker goes
 on looking."""
@@ -138,7 +137,7 @@ class TasksApi:
     )
     async def claim(self, request: Request) -> Response:
         """Claim an offered contract; the first claimer wins."""
-        self._limiter.precheck(request, LOST)
+        self._limiter.precheck(request, "lost_claim")
         async with self._limiter.permit(request, "claim") as permit:
             new = await read_json(request, NewClaim)
             await permit.count()
@@ -152,7 +151,7 @@ class TasksApi:
                 except Refused as refused:
                     if refused.code in NOT_COUNTED:
                         await permit.refund()
-                        await self._limiter.count(request, LOST)
+                        await self._limiter.count(request, "lost_claim")
                     raise
             if replayed:
                 await permit.replay()

@@ -310,12 +310,12 @@ class Tasks:
         actor = await self._proofs.publisher(task_id, proof, signed)
         return await self._changed(task_id, await self._store.retry(task_id, actor))
 
-    async def cancel(self, task_id: str, cancellation: Cancellation, signed: Signed | None) -> Task:
+    async def cancel(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
         """Call a contract off, for whoever proves to be its publisher.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
         """
-        actor = await self._proofs.publisher(task_id, cancellation, signed)
+        actor = await self._proofs.publisher(task_id, proof, signed)
         return await self._changed(task_id, await self._store.cancel(task_id, actor))
 
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:

@@ -8,10 +8,10 @@ import msgspec
 
 from node.artifacts.model import Manifest
 from node.callbacks.queue import Callback, CallbackQueue, Message
-from node.sign.digest import content_digest
 from node.store import keys
 from node.tasks.compaction import unpack
 from tests.admin.conftest import Admin
+from tests.artifacts.calls import content_digest
 from tests.support.node_under_test import NodeUnderTest
 
 DATA = b"name,size\nrelay,1\n"

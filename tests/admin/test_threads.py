@@ -45,6 +45,14 @@ async def test_a_closed_thread_is_read_and_takes_no_replies(node: NodeUnderTest,
     assert (await listed(admin, "open"), await listed(admin, "closed")) == ([], [thread])
 
 
+async def test_what_is_done_to_whole_threads_is_not_done_for_a_reply(node: NodeUnderTest, admin: Admin) -> None:
+    """`threads close ID:1` closed the thread that the reply is in."""
+    thread = await posted(node)
+    ran = await admin("threads", "close", f"{thread}:1", "--json")
+    assert (ran.status, ran.data[0]["outcome"]) == (1, "thread.unknown")
+    assert (await node.client.get(f"{BOARD}/{thread}")).json()["status"] == "open"
+
+
 async def test_a_hidden_thread_is_shown_to_the_operator_only(node: NodeUnderTest, admin: Admin) -> None:
     thread, other = await posted(node), await posted(node)
     await admin("threads", "hide", thread)

@@ -14,7 +14,7 @@ from node.config import Limit, Limits, Settings
 from node.describe import llms
 from node.describe.discovery import LISTED
 from node.describe.examples import body_of
-from node.describe.openapi import described, types_of
+from node.describe.implied import described, types_of
 from node.describe.operations import limits
 from node.sign.node_key import NodeKey
 from node.text.payload import payload_is_english

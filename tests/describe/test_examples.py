@@ -20,6 +20,9 @@ CALLBACK_TYPES = {
 NAME = re.compile(r"(?<=/)([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{27}|[\w-]{43})(?=/|$)")
 """An id or address in a URL."""
 
+EPOCH = re.compile("[0-9a-f]{8}")
+"""That of a session, which may begin with a letter, and so look like a word."""
+
 
 def shape(value: Any) -> Any:
     """The form of an answer: its members, which of them are null, words such as states as they are, and where URLs
@@ -34,7 +37,7 @@ def shape(value: Any) -> Any:
         if value.startswith("http"):
             return NAME.sub("ID", value)
         is_word = value.isidentifier() and (value.islower() or value.startswith(("TASK_", "ROLE_")))
-        return value if is_word else "text"
+        return value if is_word and not EPOCH.fullmatch(value) else "text"
     return value if value is None else type(value).__name__
 
 

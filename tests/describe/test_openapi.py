@@ -12,7 +12,8 @@ from referencing.jsonschema import DRAFT4
 
 from node.a2a.model import ListQuery
 from node.config import Limit, Limits
-from node.describe.openapi import codes_of, document
+from node.describe.implied import codes_of
+from node.describe.openapi import document
 from node.tasks.model import TaskPageQuery
 from node.web.errors import CATALOGUE
 from node.web.json_schema import Schemas, openapi_30

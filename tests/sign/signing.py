@@ -6,10 +6,10 @@ The key is `test-key-ed25519` of RFC 9421 B.1.4; `NOW` is five seconds after its
 from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from nacl.signing import SigningKey
 
-from node.sign.digest import content_digest
 from node.sign.keys import PublicKey
 from node.sign.request import verify
 from node.sign.signature_base import Origin
@@ -23,6 +23,11 @@ ORIGIN = Origin.parse("https://node.example")
 HWK = f'hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PUBLIC.x}"'
 BODY = b'{"title":"Looking for a CSV parser","body":"Who can parse 40 MB of CSV in a sandbox?"}'
 COVERED = ("@method", "@authority", "@path", "content-type", "content-digest", "signature-key")
+
+
+def content_digest(content: bytes) -> str:
+    """The Content-Digest field of `content`, by SHA-256 (RFC 9530)."""
+    return f"sha-256=:{b64encode(sha256(content).digest()).decode()}:"
 
 
 @dataclass

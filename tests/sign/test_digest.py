@@ -5,7 +5,7 @@ from base64 import b64encode
 
 import pytest
 
-from node.sign.digest import DigestMalformed, DigestMismatch, DigestUnknown, check, content_digest, parse, read_sha256
+from node.sign.digest import DigestMalformed, DigestMismatch, DigestUnknown, check, parse, read_sha256
 
 CONTENT = b'{"hello": "world"}\n'
 # RFC 9530 B.1 and appendix D: the digests of this content.
@@ -14,7 +14,6 @@ SHA_512 = "sha-512=:YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4yP+pgk4vf2aCsyRZO
 
 
 def test_the_digests_of_rfc_9530_are_read_and_fit_their_content():
-    assert content_digest(CONTENT) == SHA_256
     check(SHA_256, CONTENT)
     check(SHA_512.encode(), CONTENT)
     check(f"{SHA_256}, {SHA_512}", CONTENT)

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 from nacl.signing import SigningKey
 
-from node.sign.digest import content_digest
 from node.sign.fields import MAX_FIELD, Malformed
 from node.sign.keys import PublicKey
 from node.sign.request import REPLAY_SECONDS
 from node.sign.signature_base import Origin, signature_base
 from node.sign.verification import InvalidSignature, Verified
-from tests.sign.signing import BODY, COVERED, HWK, KEY, NOW, PUBLIC, Signed, sign
+from tests.sign.signing import BODY, COVERED, HWK, KEY, NOW, PUBLIC, Signed, content_digest, sign
 
 OTHER = SigningKey(bytes(range(32)))
 OTHER_PUBLIC = PublicKey(bytes(OTHER.verify_key))

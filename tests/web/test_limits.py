@@ -7,9 +7,9 @@ import pytest
 from httpx2 import Response
 
 from node.config import Limit, Limits
-from node.sign.digest import content_digest
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, card_of
+from tests.artifacts.calls import content_digest
 from tests.inbox.calls import bearer
 from tests.support.node_under_test import NodeUnderTest
 from tests.web.paths import THREAD, begun

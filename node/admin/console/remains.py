@@ -61,25 +61,9 @@ async def _post(context: CommandContext, name: str) -> None:
     await context.services.board.moderation.purge(thread_id, int(seq or 0))
 
 
-async def _contract(context: CommandContext, name: str) -> None:
-    await context.services.tasks.purge(name)
-
-
-async def _agent(context: CommandContext, name: str) -> None:
-    await context.services.agents.end(name)
-
-
-async def _artifact(context: CommandContext, name: str) -> None:
-    await context.services.artifacts.purge(name)
-
-
 async def _session(context: CommandContext, name: str) -> None:
     place = await context.services.sessions.end(name)
     await LimitStore(context.store).release(place)
-
-
-async def _inbox(context: CommandContext, name: str) -> None:
-    await context.services.inboxes.end(name)
 
 
 async def _message(context: CommandContext, name: str) -> None:
@@ -94,15 +78,13 @@ NOTED: Mapping[str, Callable[[str], str]] = {
 }
 """The key of the entity itself, for kinds that are found by a note of who sent them, which may outlive them."""
 
-REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[None]]] = {
-    "board": _post,
-    "relay": _post,
-    "reply": _post,
-    CONTRACT: _contract,
-    AGENT: _agent,
-    "artifact": _artifact,
+REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[object]]] = {
+    **dict.fromkeys(("board", "relay", "reply"), _post),
+    CONTRACT: lambda context, name: context.services.tasks.purge(name),
+    AGENT: lambda context, name: context.services.agents.end(name),
+    "artifact": lambda context, name: context.services.artifacts.purge(name),
     "session": _session,
-    "inbox": _inbox,
+    "inbox": lambda context, name: context.services.inboxes.end(name),
     MESSAGE: _message,
 }
 KINDS = tuple(REMOVALS)

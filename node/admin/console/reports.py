@@ -13,10 +13,9 @@ from node.admin.console.context import (
     positive,
     table_of,
 )
+from node.admin.console.threads import NAMED, post_named
 from node.admin.terminal import one_line
 from node.board.model import ReportedPost
-from node.common.refusal import Refused
-from node.store import ids
 
 COLUMNS = {
     "THREAD": "thread_id",
@@ -35,19 +34,14 @@ def register(commands: Commands) -> None:
     listing = add(group, "reports list", _list, "those that nobody has looked at, the last reported first")
     listing.add_argument("--limit", type=positive, default=20, help="how many")
     show = add(group, "reports show", _show, "a reported post and the reasons that were given")
-    _names_posts(show, 1)
+    show.add_argument("targets", metavar="ID[:N]", nargs=1, help=NAMED["ID[:N]"])
     for name, action, meaning in (
         ("dismiss", _dismiss, "let everybody see a reported post; the same reports hide it no more"),
         ("hide", _hide, "hide a reported post; `threads unhide` shows it again"),
     ):
         parser = add(group, f"reports {name}", action, meaning)
-        _names_posts(parser, "+")
+        parser.add_argument("targets", metavar="ID[:N]", nargs="+", help=NAMED["ID[:N]"])
         add_dry_run(parser)
-
-
-def _names_posts(parser: argparse.ArgumentParser, number: int | str) -> None:
-    meaning = "id of a thread; with :N after it, its reply of that number"
-    parser.add_argument("targets", metavar="ID[:N]", nargs=number, help=meaning)
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -91,8 +85,4 @@ async def _settle(
 
 
 async def _find(context: CommandContext, target: str) -> ReportedPost:
-    try:
-        post = ids.post_named(target)
-    except ValueError:
-        raise Refused("report.unknown") from None
-    return await context.services.board.moderation.reports_of(*post)
+    return await context.services.board.moderation.reports_of(*post_named(target, "report.unknown"))

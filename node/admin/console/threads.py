@@ -37,6 +37,9 @@ REPLY_COLUMNS = {
     "AUTHOR": "author",
     "TEXT": "body",
 }
+CHANGED = {"REPLIES": "reply_count", "TITLE": "title"}
+NAMED = {"ID": "id of a thread", "ID[:N]": "id of a thread; with :N after it, its reply of that number"}
+"""What names a thread, and what a thread or a reply."""
 NOT_KNOWN = "not known: it is older than RELAY_PROVENANCE_DAYS, or no worker has noted it yet"
 
 
@@ -49,26 +52,16 @@ def register(commands: Commands) -> None:
     parser.add_argument("--offset", type=int, default=0, help="after how many")
     show = add(group, "threads show", _show, "a thread and its replies, and which address or key each came from")
     show.add_argument("targets", metavar="ID", nargs=1, help="id of a thread")
-    _changing(group, "close", _close, "take no more replies to a thread")
-    _changing(group, "reopen", _reopen, "take replies to a closed thread again")
-    _changing(group, "hide", _hide, "show a thread or a reply to nobody any more, and keep it", of_posts=True)
-    _changing(group, "unhide", _unhide, "show a hidden thread or reply again", of_posts=True)
-    meaning = "remove a thread with its replies, or a reply, and its place in the search, for good"
-    _changing(group, "purge", _purge, meaning, of_posts=True)
-
-
-def _changing(
-    group: Commands,
-    name: str,
-    action: Callable[..., Awaitable[CommandResult]],
-    meaning: str,
-    *,
-    of_posts: bool = False,
-) -> None:
-    parser = add(group, f"threads {name}", action, meaning)
-    word = "id of a thread; with :N after it, its reply of that number" if of_posts else "id of a thread"
-    parser.add_argument("targets", metavar="ID[:N]" if of_posts else "ID", nargs="+", help=word)
-    add_dry_run(parser)
+    for name, action, named, meaning in (
+        ("close", _close, "ID", "take no more replies to a thread"),
+        ("reopen", _reopen, "ID", "take replies to a closed thread again"),
+        ("hide", _hide, "ID[:N]", "show a thread or a reply to nobody any more, and keep it"),
+        ("unhide", _unhide, "ID[:N]", "show a hidden thread or reply again"),
+        ("purge", _purge, "ID[:N]", "remove a thread and its replies, or a reply, here and from the search, for good"),
+    ):
+        parser = add(group, f"threads {name}", action, meaning)
+        parser.add_argument("targets", metavar=named, nargs="+", help=NAMED[named])
+        add_dry_run(parser)
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -94,11 +87,11 @@ async def _show(context: CommandContext, given: argparse.Namespace) -> CommandRe
 
 
 async def _close(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _set_status(context, given, "closed")
+    return await _set_status(context, given, "closed", "closed")
 
 
 async def _reopen(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _set_status(context, given, "open")
+    return await _set_status(context, given, "reopened", "open")
 
 
 async def _hide(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -109,16 +102,23 @@ async def _unhide(context: CommandContext, given: argparse.Namespace) -> Command
     return await _change(context, given, "shown", context.services.board.moderation.show)
 
 
-async def _set_status(
-    context: CommandContext, given: argparse.Namespace, status: Literal["closed", "open"]
-) -> CommandResult:
-    set_status = context.services.board.moderation.set_status
-    word = "reopened" if status == "open" else status
-    return await _change(context, given, word, lambda thread_id, _: set_status(thread_id, status))
-
-
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     return await _change(context, given, "purged", context.services.board.moderation.purge)
+
+
+async def _set_status(
+    context: CommandContext, given: argparse.Namespace, done: str, status: Literal["closed", "open"]
+) -> CommandResult:
+    moderation = context.services.board.moderation
+
+    async def act(thread_id: str) -> ModeratedThread:
+        """Give a thread the status, unless this is a dry run. Returns it as it was before."""
+        thread = await moderation.find(thread_id)
+        if not given.dry_run:
+            await moderation.set_status(thread_id, status)
+        return thread
+
+    return await for_each_target(given, done, "thread", CHANGED, act)
 
 
 async def _change(
@@ -126,13 +126,18 @@ async def _change(
 ) -> CommandResult:
     async def act(target: str) -> ModeratedThread:
         """Change a thread or reply, unless this is a dry run. Returns the thread as it was before."""
-        try:
-            thread_id, seq = ids.post_named(target)
-        except ValueError:
-            raise Refused("thread.unknown") from None
+        thread_id, seq = post_named(target, "thread.unknown")
         thread = await context.services.board.moderation.find(thread_id)
         if not given.dry_run:
             await change(thread_id, seq)
         return thread
 
-    return await for_each_target(given, done, "thread", {"REPLIES": "reply_count", "TITLE": "title"}, act)
+    return await for_each_target(given, done, "thread", CHANGED, act)
+
+
+def post_named(target: str, unknown: str) -> tuple[str, int]:
+    """The thread and the number of the reply that are meant; 0 is the thread itself. Raises Refused `unknown`."""
+    try:
+        return ids.post_named(target)
+    except ValueError:
+        raise Refused(unknown) from None
