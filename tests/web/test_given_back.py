@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from node.share.cost import COSTS, Kind
-from node.sign.digest import content_digest
 from node.web.usage import Usage
 from tests.agents.calls import card_of
 from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, sent
+from tests.sign.signing import content_digest
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import claimed
 
