@@ -222,8 +222,8 @@ class Tasks:
     ) -> tuple[CompletedTask, bool]:
         """Complete a contract with its result, which is kept byte for byte, or submit it for review.
 
-        The same JSON again gets the same answer; the second value says whether that is so. `charge` is told the size of
-        the stored result if that is compared.
+        The same JSON again gets the same answer; the second value says whether that is so, but not within the same
+        millisecond. `charge` is told the size of the stored result if that is compared.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
         StoreUnavailable.
@@ -255,7 +255,7 @@ class Tasks:
     async def fail(self, task_id: str, failed: FailedAttempt) -> tuple[Task, bool]:
         """End an attempt without a result: the contract is offered again, or has failed.
 
-        The second value says whether that was done before.
+        The second value says whether that was done before, but not within the same millisecond.
 
         Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
         """
