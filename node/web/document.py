@@ -108,7 +108,7 @@ def _values(headers: Sequence[Header], wanted: bytes) -> bytes:
 
 def _since(headers: Sequence[Header], name: bytes, modified: float | None) -> bool | None:
     """Whether it was modified after the date in a header; None if there is no such date, as for two headers."""
-    value = b"" if modified is None else _values(headers, name)
+    value = _values(headers, name)
     if modified is None or not value or len(value) > LONGEST_DATE:
         return None
     try:

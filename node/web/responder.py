@@ -17,8 +17,8 @@ FAILED_UPLOAD_BYTES = 64 * 1024
 """Bytes that a failed upload counts as, at least: a file of its size is made and removed, however little arrived."""
 
 UNCOUNTED = frozenset({401, 403, 404, 405, 414, 429})
-"""Statuses of refusals that no limit counts: a client may get some at once (`RequestTurn.before_refusal`). One with a
-large body has been counted by its bytes, and one with an unread body loses its connection: neither is kept waiting."""
+"""Statuses of refusals most of which no limit counts: a client gets some at once (`RequestTurn.before_refusal`). One
+with a large body has been counted by its bytes, and one with an unread body loses its connection: neither waits."""
 
 BODILESS = (204, 304)
 """Statuses whose answers have no length, or that of another one (RFC 9110 §8.6)."""
