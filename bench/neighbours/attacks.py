@@ -141,6 +141,15 @@ def nothing(ground: Ground) -> Calls:
     return lambda number: Call(forwarded(request("GET", f"/nothing/{number}"), ground.client))
 
 
+def reads(ground: Ground) -> Calls:
+    """Small answers that no limit counts: the node's health, lists of agents and contracts, the tools of MCP."""
+    tools = post(ground.client, "/api/v1/mcp", encoded({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
+    paths = ("/health", "/api/v1/agents", "/api/v1/tasks")
+    lists = [Call(forwarded(request("GET", path), ground.client)) for path in paths]
+    calls = (*lists, tools)
+    return lambda number: calls[number % len(calls)]
+
+
 def registrations(ground: Ground) -> Calls:
     """Artifacts of 100 MiB that are promised and never uploaded, from many /64s of one /48."""
     net = f"2001:db8:{ground.attacker:x}"
@@ -298,4 +307,5 @@ SHARED_HOST = Attack("failing and many callbacks to a shared host", shared_host)
 SILENT_NAMES = Attack("callbacks to names without an answer", silent_names, names=True)
 CROWD = Attack("replies of 3.9 kB on a hundred connections", replies, connections=100)
 NOTHING = Attack("unknown paths on 250 connections", nothing, connections=250)
+READS = Attack("small reads on a hundred connections", reads, connections=100)
 ATTACKS = (REPLIES, MESSAGES, RELAYED, BODIES, SEARCHES, SHARED_HOST, SILENT_NAMES, REGISTRATIONS)

@@ -22,6 +22,7 @@ from bench.neighbours.attacks import (
     CROWD,
     MESSAGES,
     NOTHING,
+    READS,
     REGISTRATIONS,
     RELAYED,
     REPLIES,
@@ -53,7 +54,7 @@ CALM_SECONDS, CALM_ANSWERS, CALM_MS = 15.0, 20, 20.0  # it is calm when so many 
 DRAIN_SECONDS = 5.0  # for what others wait for at the end, the attack going on
 
 TOGETHER = "all of these together"
-NAMES = (*(attack.name for attack in (*ATTACKS, CROWD, NOTHING)), TOGETHER)
+NAMES = (*(attack.name for attack in (*ATTACKS, CROWD, NOTHING, READS)), TOGETHER)
 QUIET, BESIDE = "others, before: {attack}", "others, beside: {attack}"
 TIMES = "worst p99 of others beside an attack, over the quiet p99"
 FAILED = "5xx that others got, or no answer"
@@ -69,7 +70,7 @@ SETTINGS = AS_DELIVERED | {
 # Each list has a node of its own: what is left of its last attack would be in the way of others.
 NODES: tuple[tuple[tuple[Attack, ...], ...], ...] = (
     ((REPLIES,), (MESSAGES,), (RELAYED,), (BODIES,), (SEARCHES,)),
-    ((SHARED_HOST,), (SILENT_NAMES,), (CROWD,), (NOTHING,)),
+    ((SHARED_HOST,), (SILENT_NAMES,), (CROWD,), (NOTHING,), (READS,)),
     ((REGISTRATIONS,), ATTACKS),
 )
 

@@ -156,7 +156,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         says(
             "of large bodies and answers (from 16 KiB on) that one client address may move through one web process, "
-            "in bursts of up to 16 seconds' worth, and 2 while others use the process. A byte of a body counts twice; "
+            "in bursts of up to 16 seconds' worth, and 2 while others use the process, when each request counts as "
+            "8 KiB as well. A byte of a body or of a page counts twice; "
             "a reply to a thread also counts as 16 KiB and eight times its size; a download counts as 512 KiB at most, "
             "an upload only if it fails; 0 = any number",
             0,

@@ -19,6 +19,9 @@ HOUR = b"public, max-age=3600"
 LONGEST_DATE = 40
 """Characters of the longest date that is read; in the longest of HTTP's three forms there are 33 (RFC 9110 §5.6.7)."""
 
+MADE_WEIGHT = 2
+"""Cost of a byte of a page that is made for one request, in bytes of an answer: a page of 20 kB takes 2.5 ms."""
+
 COMPRESSED_SHARE = 0.9
 """A document is compressed only if that makes it at most this share of its size; images and fonts stay as they are."""
 
@@ -63,7 +66,7 @@ def revalidated(
 ) -> Response:
     """200 with the body, or 304 if the client has it. Raises as `is_had` does."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
-    request.cost += len(body)  # a body that a 304 or 412 leaves out was made all the same
+    request.cost += MADE_WEIGHT * len(body)  # a body that a 304 or 412 leaves out was made all the same
     response = _conditional(request, body, headers, _etag_of(body))
     request.cost -= len(response.body)
     return response

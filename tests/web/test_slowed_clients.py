@@ -9,9 +9,9 @@ from node.common.refusal import Refused
 from node.share.site import SITE_SHARE
 from node.web import throughput, turn
 from node.web.http import Request, Response
-from node.web.throughput import FREE_BYTES, Throughput
+from node.web.throughput import FREE_BYTES, REQUEST_COST, Throughput
 from tests.support.one_route import client_of, front_of
-from tests.support.shared_process import HOME, MODEST, answer, route, shared_with_others
+from tests.support.shared_process import EAGER, HOME, MODEST, answer, route, shared_with_others
 
 MORE = 6
 """More requests than a process works on of one client, and more than `few_refusals`."""
@@ -136,3 +136,46 @@ async def test_who_has_moved_much_goes_on_only_as_its_rate_allows(monkeypatch: p
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
         monkeypatch.setattr(Throughput, "pause", no_pause)  # as if its time had come
         assert (await eager.get("/")).status_code == 200, "those that are gone hold no place"
+
+
+async def test_who_sends_many_small_requests_goes_on_only_as_its_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    most = 3
+    monkeypatch.setattr(throughput, "UNPACED_SECONDS", 600.0 * most)
+    monkeypatch.setattr(throughput, "MAX_PAUSE_SECONDS", 3600.0)
+    monkeypatch.setattr(throughput, "BURST_SECONDS", 7200.0)
+    app = await front_of(HOME, rate=REQUEST_COST // 600)
+    async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
+        monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
+        for _ in range(MORE):
+            assert (await eager.get("/")).status_code == 200
+        monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
+        for _ in range(most - 1):  # and one that `shared_with_others` has sent
+            assert (await eager.get("/")).status_code == 200
+        waiting = [asyncio.create_task(eager.get("/")) for _ in range(MORE)]
+        assert (await modest.get("/")).status_code == 200
+        assert not any(task.done() for task in waiting)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_each_request_counts_once_whether_it_waited_for_its_turn_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, may_end = list[str](), asyncio.Event()
+
+    def count(_throughput: Throughput, client: str) -> None:
+        counted.append(client)
+
+    monkeypatch.setattr(Throughput, "add_request", count)
+
+    async def slow(request: Request) -> Response:
+        async with request.turn.pause():
+            await may_end.wait()
+        return Response(200, b"{}")
+
+    app = await front_of(HOME, route(slow))
+    async with shared_with_others(app) as eager:
+        counted.clear()
+        sent = [asyncio.create_task(eager.post("/work")) for _ in range(MORE)]
+        may_end.set()
+        assert {response.status_code for response in await asyncio.gather(*sent)} == {200}
+    assert counted == [EAGER] * MORE

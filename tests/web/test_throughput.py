@@ -12,6 +12,7 @@ import pytest
 from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
+from node.web.document import MADE_WEIGHT
 from node.web.http import PIECE_COST, ASGIMessage, Scope
 from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES
 from node.web.throughput import (
@@ -20,6 +21,7 @@ from node.web.throughput import (
     FREE_BYTES,
     MAX_CLIENTS,
     MAX_PAUSE_SECONDS,
+    REQUEST_COST,
     UNPACED_SECONDS,
     Throughput,
 )
@@ -114,6 +116,21 @@ def test_a_site_pauses_once_its_clients_have_moved_its_share(clock: Clock) -> No
     assert throughput.pause("2001:db8:2::/64") == 0
 
 
+def test_small_requests_pause_as_their_number_asks_and_are_not_refused(clock: Clock) -> None:
+    throughput = Throughput(RATE, clock)
+    for _ in range(int(UNPACED_SECONDS * RATE / REQUEST_COST)):
+        throughput.add_request(A)
+    assert throughput.pause(A) == 0
+    for _ in range(10 * int(BURST_SECONDS * RATE / REQUEST_COST)):
+        throughput.add_request(A)
+        clock.now += throughput.pause(A)
+    assert throughput.pause(A) == 0
+    assert throughput.refusal(A) is None
+    throughput.add_request(A)
+    assert throughput.pause(A) == pytest.approx(REQUEST_COST / RATE)  # pyright: ignore[reportUnknownMemberType]
+    assert throughput.pause(B) == 0
+
+
 def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
     assert moved(throughput, A, MIB, BODY_WEIGHT) * BODY_WEIGHT <= BURST_SECONDS * RATE + BODY_WEIGHT * MIB
@@ -171,7 +188,7 @@ class TestNode:
             assert reply.status_code == 201
         size = 0
         while (response := await node.client.get(f"/api/v1/board/{thread['id']}")).status_code == 200:
-            size += len(response.content)
+            size += len(response.content) + REQUEST_COST
         assert size > BURST_SECONDS * RATE
         assert response.headers["x-error-code"] == "limit.throughput"
         assert int(response.headers["retry-after"]) >= 1
@@ -186,7 +203,7 @@ class TestNode:
         path, reply = f"/api/v1/board/{thread['id']}/replies", {"body": "This is a report about solar panels. " * 100}
         size = 0
         while (response := await node.client.post(path, json=reply)).status_code == 201:
-            size += FREE_BYTES + REPLY_WEIGHT * len(response.request.content) + len(response.content)
+            size += FREE_BYTES + REPLY_WEIGHT * len(response.request.content) + len(response.content) + REQUEST_COST
         assert size > BURST_SECONDS * RATE
         assert response.headers["x-error-code"] == "limit.throughput"
         assert (await node.client_at(B).post(path, json=reply)).status_code == 201
@@ -273,7 +290,7 @@ class TestNodeOfALowRate:
         times = 0
         while (response := await node.client.get(f"/board/{thread['id']}", headers=known)).status_code == status:
             times += 1
-            assert times * len(page.content) < 2 * BURST_SECONDS * SLOW_RATE
+            assert (times - 1) * MADE_WEIGHT * len(page.content) <= BURST_SECONDS * SLOW_RATE
         assert response.headers["x-error-code"] == "limit.throughput"
 
     @pytest.mark.parametrize("path", ["/nowhere", "/api/v1/feedback", f"/api/v1/tasks/{UNKNOWN}?wait=1"])
