@@ -1,6 +1,7 @@
 """A process that a test's client shares with another one (`node.web.turn`)."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +21,27 @@ async def shared_with_others(app: Any, address: str = EAGER) -> AsyncGenerator[h
         assert (await other.get("/")).status_code == 200
         assert (await client.get("/")).status_code == 200
         yield client
+
+
+async def served_meanwhile(
+    others: httpx2.AsyncClient,
+    waiting: Sequence[asyncio.Task[Any]],
+    method: str = "GET",
+    url: str = "/",
+    status: int = 200,
+) -> None:
+    """Others are answered once for each of these requests, none of which is answered meanwhile."""
+    for _ in waiting:
+        await asyncio.sleep(0)  # a turn of the loop for all that could go on: the client of a test takes none itself
+        assert (await others.request(method, url)).status_code == status
+    assert not any(task.done() for task in waiting)
+
+
+async def cancelled(waiting: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel these requests, whose clients are gone."""
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def answer(_request: Request) -> Response:

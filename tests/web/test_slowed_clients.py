@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -10,8 +11,18 @@ from node.share.site import SITE_SHARE
 from node.web import throughput, turn
 from node.web.http import Request, Response
 from node.web.throughput import FREE_BYTES, REQUEST_COST, Throughput
+from node.web.turn import REQUESTS_AT_ONCE, ClientTurns
 from tests.support.one_route import client_of, front_of
-from tests.support.shared_process import EAGER, HOME, MODEST, answer, route, shared_with_others
+from tests.support.shared_process import (
+    EAGER,
+    HOME,
+    MODEST,
+    answer,
+    cancelled,
+    route,
+    served_meanwhile,
+    shared_with_others,
+)
 
 MORE = 6
 """More requests than a process works on of one client, and more than `few_refusals`."""
@@ -47,12 +58,10 @@ async def test_who_is_refused_again_and_again_waits_for_its_refusals_alone(metho
         for _ in range(2):
             assert (await eager.request(method, url)).status_code == status
         waiting = [asyncio.create_task(eager.request(method, url)) for _ in range(MORE)]
-        assert (await modest.request(method, url)).status_code == status
+        await served_meanwhile(modest, waiting[:2], method, url, status)
         assert (await eager.post("/work")).status_code == 200
         assert not any(task.done() for task in waiting)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await cancelled(waiting)
 
 
 @pytest.mark.usefixtures("few_refusals")
@@ -85,14 +94,11 @@ async def test_no_more_refusals_wait_than_a_process_holds(monkeypatch: pytest.Mo
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             assert {task.result().status_code for task in done} == {404}
         (last,) = waiting
-        last.cancel()
-        await asyncio.gather(last, return_exceptions=True)
+        await cancelled([last])
         again = [asyncio.create_task(eager.get("/nothing")) for _ in range(MORE)]
         done, waiting = await asyncio.wait(again, return_when=asyncio.FIRST_COMPLETED)
         assert done, "the one that is gone holds no place"
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await cancelled([*waiting])
 
 
 @pytest.mark.usefixtures("few_refusals")
@@ -104,78 +110,78 @@ async def test_clients_of_one_site_share_the_refusals_that_it_gets_at_once() -> 
                 assert (await client.get("/nothing")).status_code == 404
         async with client_of(app, "2001:db8:1:ffff::1") as one_more, client_of(app, "2001:db8:2::1") as other:
             waiting = asyncio.create_task(one_more.get("/nothing"))
-            assert (await other.get("/nothing")).status_code == 404
-            assert not waiting.done()
-            waiting.cancel()
-            await asyncio.gather(waiting, return_exceptions=True)
+            await served_meanwhile(other, [waiting], url="/nothing", status=404)
+            await cancelled([waiting])
 
 
 def no_pause(_throughput: Throughput, _client: str) -> float:
     return 0.0
 
 
+@pytest.fixture
+def hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a client may move at once lasts for an hour, and pauses for longer than a test."""
+    monkeypatch.setattr(throughput, "UNPACED_SECONDS", 3600.0)
+    monkeypatch.setattr(throughput, "MAX_PAUSE_SECONDS", 7200.0)
+    monkeypatch.setattr(throughput, "BURST_SECONDS", 36_000.0)
+
+
+@pytest.mark.usefixtures("hours")
 async def test_who_has_moved_much_goes_on_only_as_its_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(throughput, "UNPACED_SECONDS", 0.0)
-    monkeypatch.setattr(throughput, "MAX_PAUSE_SECONDS", 3600.0)
-    monkeypatch.setattr(throughput, "BURST_SECONDS", 7200.0)
-
     async def large(_request: Request) -> Response:
-        return Response(200, b"x" * FREE_BYTES)
+        return Response(200, b"x" * (FREE_BYTES + 8 * REQUEST_COST))
 
-    app = await front_of(HOME, route(large, "/large"), rate=FREE_BYTES // 600)
+    app = await front_of(HOME, route(large, "/large"), rate=REQUEST_COST // 400)
     async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
         assert (await eager.post("/large")).status_code == 200
         waiting = [asyncio.create_task(eager.get("/")) for _ in range(MORE)]
-        assert (await modest.post("/large")).status_code == 200
-        assert not any(task.done() for task in waiting)
+        await served_meanwhile(modest, waiting)
         monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
         assert (await eager.get("/")).status_code == 200
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await cancelled(waiting)
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
         monkeypatch.setattr(Throughput, "pause", no_pause)  # as if its time had come
         assert (await eager.get("/")).status_code == 200, "those that are gone hold no place"
 
 
+@pytest.mark.usefixtures("hours")
 async def test_who_sends_many_small_requests_goes_on_only_as_its_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
-    most = 3
-    monkeypatch.setattr(throughput, "UNPACED_SECONDS", 600.0 * most)
-    monkeypatch.setattr(throughput, "MAX_PAUSE_SECONDS", 3600.0)
-    monkeypatch.setattr(throughput, "BURST_SECONDS", 7200.0)
-    app = await front_of(HOME, rate=REQUEST_COST // 600)
+    most = 12
+    app = await front_of(HOME, rate=most * REQUEST_COST // 3600)
     async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
         monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
-        for _ in range(MORE):
+        for _ in range(2 * most):
             assert (await eager.get("/")).status_code == 200
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
         for _ in range(most - 1):  # and one that `shared_with_others` has sent
             assert (await eager.get("/")).status_code == 200
         waiting = [asyncio.create_task(eager.get("/")) for _ in range(MORE)]
-        assert (await modest.get("/")).status_code == 200
-        assert not any(task.done() for task in waiting)
-        for task in waiting:
-            task.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await served_meanwhile(modest, waiting)
+        await cancelled(waiting)
 
 
-async def test_each_request_counts_once_whether_it_waited_for_its_turn_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted, may_end = list[str](), asyncio.Event()
+async def test_each_request_counts_once_whether_it_waits_for_its_turn_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, may_end, wait = list[str](), asyncio.Event(), ClientTurns.waiting
+    left = MORE - REQUESTS_AT_ONCE
 
     def count(_throughput: Throughput, client: str) -> None:
         counted.append(client)
 
-    monkeypatch.setattr(Throughput, "add_request", count)
+    def waiting(turns: ClientTurns, place: str) -> AbstractContextManager[None]:
+        nonlocal left
+        left -= 1
+        if not left:
+            may_end.set()
+        return wait(turns, place)
 
-    async def slow(request: Request) -> Response:
-        async with request.turn.pause():
-            await may_end.wait()
+    async def slow(_request: Request) -> Response:
+        await may_end.wait()
         return Response(200, b"{}")
 
     app = await front_of(HOME, route(slow))
     async with shared_with_others(app) as eager:
-        counted.clear()
+        monkeypatch.setattr(Throughput, "add_request", count)
+        monkeypatch.setattr(ClientTurns, "waiting", waiting)
         sent = [asyncio.create_task(eager.post("/work")) for _ in range(MORE)]
-        may_end.set()
         assert {response.status_code for response in await asyncio.gather(*sent)} == {200}
     assert counted == [EAGER] * MORE

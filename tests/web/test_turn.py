@@ -19,7 +19,7 @@ from node.web.http import Request, Response
 from node.web.turn import REQUESTS_AT_ONCE, SITE_REQUESTS_AT_ONCE
 from tests.support.node_under_test import until
 from tests.support.one_route import client_of, front_of
-from tests.support.shared_process import EAGER, HOME, MODEST, route, shared_with_others
+from tests.support.shared_process import EAGER, HOME, MODEST, route, served_meanwhile, shared_with_others
 
 MORE = 3 * REQUESTS_AT_ONCE
 
@@ -105,8 +105,7 @@ async def test_a_request_that_is_only_refused_waits_for_its_turn_as_well(method:
         sent = [asyncio.create_task(eager.post("/work")) for _ in range(REQUESTS_AT_ONCE)]
         await work.reaches(EAGER, REQUESTS_AT_ONCE)
         waits = asyncio.create_task(eager.request(method, f"http://node.example{path}"))
-        assert (await modest.request(method, f"http://node.example{path}")).status_code == 404
-        assert not waits.done()
+        await served_meanwhile(modest, [waits], method, f"http://node.example{path}", 404)
         work.done.set()
         assert (await waits).status_code == 404
         await asyncio.gather(*sent)
