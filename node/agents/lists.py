@@ -89,10 +89,7 @@ class AgentLists:
             "ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE
         )
         names = [name.decode() for name in cast("list[bytes]", due)]
-        expiring = [
-            agent_expire(agent=keys.agent(each), events=keys.events(ids.partition_of_id(each)), agent_id=each)
-            for each in names
-        ]
+        expiring = [agent_expire(agent=keys.agent(each), events=keys.events_of(each), agent_id=each) for each in names]
         return [name for name, _ in reached(names, await bulk_steps_reachable(self._store, expiring))]
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:

@@ -240,7 +240,7 @@ class ArtifactStore:
             artifact_complete(
                 artifact=keys.artifact(artifact_id),
                 due=_due(artifact_id),
-                events=keys.events(ids.partition_of_id(artifact_id)),
+                events=keys.events_of(artifact_id),
                 artifact_id=artifact_id,
                 life=VERIFICATION_MS,
             )
