@@ -41,8 +41,8 @@ from node.tasks.model import (
     Transition,
 )
 from node.tasks.offer_check import ArtifactStatuses, OfferCheck
-from node.tasks.offer_list import OfferList
-from node.tasks.offers import OfferFeed
+from node.tasks.offers.feed import OfferFeed
+from node.tasks.offers.list import OfferList
 from node.tasks.pages import TaskPages
 from node.tasks.proofs import Proofs
 from node.tasks.replies import UncheckedResult, known

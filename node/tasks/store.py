@@ -24,7 +24,7 @@ from node.store.steps import Step
 from node.tasks import steps
 from node.tasks.compaction import pack
 from node.tasks.model import OVER, TaskStatus
-from node.tasks.offers import announcement_of
+from node.tasks.offers.feed import announcement_of
 from node.tasks.reader import TaskReader
 from node.tasks.replies import known, row_of
 from node.tasks.rights import Actor, Claim
