@@ -7,7 +7,7 @@ from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS
 from node.store import Store, ids, keys
-from node.store.bulk import bulk, bulk_steps_reachable, reached
+from node.store.bulk import bulk, bulk_steps_reachable, reached, total_of
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 
@@ -89,10 +89,7 @@ class AgentLists:
             "ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE
         )
         names = [name.decode() for name in cast("list[bytes]", due)]
-        expiring = [
-            agent_expire(agent=keys.agent(each), events=keys.events(ids.partition_of_id(each)), agent_id=each)
-            for each in names
-        ]
+        expiring = [agent_expire(agent=keys.agent(each), events=keys.events_of(each), agent_id=each) for each in names]
         return [name for name, _ in reached(names, await bulk_steps_reachable(self._store, expiring))]
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
@@ -100,13 +97,11 @@ class AgentLists:
         now = await self.now()
         counts = await self._store.commands([("ZCARD", keys.agents_with(each)) for each in LIVENESS])
         # What is under way is due again in less than that, should its worker die.
-        due = await bulk(
-            self._store,
-            [("ZCOUNT", keys.agents_due(partition), "-inf", now + HIDDEN_MS) for partition in range(ids.PARTITIONS)],
-        )
+        schedules = map(keys.agents_due, range(ids.PARTITIONS))
+        due = await total_of(self._store, (("ZCOUNT", each, "-inf", now + HIDDEN_MS) for each in schedules))
         last = cast("bytes | None", await self._store.command("GET", keys.LAST_CHECK))
         by_liveness = dict(zip(LIVENESS, cast("list[int]", counts), strict=True))
-        return by_liveness, sum(cast("list[int]", due)), max(0, now - int(last or now)) / 1000
+        return by_liveness, due, max(0, now - int(last or now)) / 1000
 
     async def now(self) -> int:
         """The time by the clock of Redis (ms)."""

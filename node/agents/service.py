@@ -108,7 +108,8 @@ class Agents:
 
     async def get(self, agent_id: str, wait: float = 0) -> Agent:
         """One entry, waiting for its check if asked to. Raises Refused `agent.unknown`, StoreUnavailable."""
-        found = await self._store.wait(agent_id, wait) if ids.is_id(agent_id) else None
+        ids.require_id(agent_id, "agent.unknown")
+        found = await self._store.wait(agent_id, wait)
         if found is None:
             raise Refused("agent.unknown")
         return self._agent(found)

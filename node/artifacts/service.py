@@ -123,12 +123,12 @@ class Artifacts:
     async def get(self, artifact_id: str, query: ArtifactQuery | None = None) -> Manifest:
         """A manifest, waiting for another status if asked to. Raises Refused `artifact.unknown`, StoreUnavailable."""
         query = query or ArtifactQuery()
-        _require_id(artifact_id)
+        ids.require_id(artifact_id, "artifact.unknown")
         return self._manifest(_known(await self._store.wait(artifact_id, query.wait, query.status)))
 
     async def complete(self, artifact_id: str) -> Manifest:
         """Have the bytes verified. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
-        _require_id(artifact_id)
+        ids.require_id(artifact_id, "artifact.unknown")
         stored = _known(await self._store.complete(artifact_id))
         if stored.status in {"rejected", "expired"}:
             raise Refused("artifact.state", status=stored.status)
@@ -136,7 +136,7 @@ class Artifacts:
 
     async def content(self, artifact_id: str) -> Download:
         """Where the bytes are. Raises Refused `artifact.unknown`, `artifact.state`, StoreUnavailable."""
-        _require_id(artifact_id)
+        ids.require_id(artifact_id, "artifact.unknown")
         stored = _known(await self._store.read(artifact_id))
         if stored.status != "available":
             raise Refused("artifact.state", status=stored.status)
@@ -261,7 +261,7 @@ class Artifacts:
         `artifact.unknown`, StoreUnavailable, and Refused `blob.unavailable` if the bytes are still there: then nobody
         can read them any more, and a later sweep deletes them.
         """
-        _require_id(artifact_id)
+        ids.require_id(artifact_id, "artifact.unknown")
         if await self._store.withdraw(artifact_id, WITHDRAWN):
             try:
                 await self._blobs.delete(artifact_id)
@@ -325,8 +325,3 @@ def _known(stored: StoredArtifact | None) -> StoredArtifact:
     if stored is None:
         raise Refused("artifact.unknown")
     return stored
-
-
-def _require_id(artifact_id: str) -> None:
-    if not ids.is_id(artifact_id):
-        raise Refused("artifact.unknown")

@@ -130,7 +130,8 @@ class Moderation:
             last_seq = page[-1].seq
 
     async def _change(self, thread_id: str, seq: int, action: Literal["hide", "show", "purge"]) -> None:
-        if not ids.is_id(thread_id) or not await self._posts.change(thread_id, seq, action):
+        ids.require_id(thread_id, "thread.unknown")
+        if not await self._posts.change(thread_id, seq, action):
             raise Refused("thread.unknown")
         await self._project(thread_id)
 
@@ -140,7 +141,8 @@ class Moderation:
             await self._store.project([thread_id])
 
     async def _read(self, thread_id: str) -> StoredThread:
-        thread = await self._store.thread(thread_id) if ids.is_id(thread_id) else None
+        ids.require_id(thread_id, "thread.unknown")
+        thread = await self._store.thread(thread_id)
         if thread is None:
             raise Refused("thread.unknown")
         return thread

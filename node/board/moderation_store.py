@@ -78,7 +78,7 @@ class ModerationStore:
         moderating = post_moderate(
             thread=keys.thread(thread_id),
             replies=keys.replies(thread_id),
-            events=_events(thread_id),
+            events=keys.events_of(thread_id),
             thread_id=thread_id,
             seq=seq,
             action=action,
@@ -92,7 +92,7 @@ class ModerationStore:
             replies=keys.replies(thread_id),
             report=keys.report(thread_id, seq),
             reports=_queue(thread_id),
-            events=_events(thread_id),
+            events=keys.events_of(thread_id),
             thread_id=thread_id,
             seq=seq,
             reporter=ids.digest(client),
@@ -110,7 +110,7 @@ class ModerationStore:
             replies=keys.replies(thread_id),
             report=keys.report(thread_id, seq),
             reports=_queue(thread_id),
-            events=_events(thread_id),
+            events=keys.events_of(thread_id),
             thread_id=thread_id,
             seq=seq,
             action=action,
@@ -156,7 +156,3 @@ def _reports(post: tuple[str, int], last_at: int, record: object) -> StoredRepor
 
 def _queue(thread_id: str) -> Key:
     return keys.reports(ids.partition_of_id(thread_id))
-
-
-def _events(thread_id: str) -> Key:
-    return keys.events(ids.partition_of_id(thread_id))

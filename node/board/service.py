@@ -111,7 +111,7 @@ class Board:
         Raises Invalid, Refused `language.not_english`, `thread.unknown`, `thread.closed`, `limit.exceeded`,
         `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        _require_id(thread_id)
+        ids.require_id(thread_id, "thread.unknown")
         body = readable(new.body)
         require_all(lambda: require_text("body", body), lambda: require_name("author", new.author or ""), body=body)
         fields = {"body": body} | _attribution(new.author, signed)
@@ -139,7 +139,7 @@ class Board:
 
         Raises Invalid, Refused `thread.unknown`, StoreUnavailable.
         """
-        _require_id(thread_id)
+        ids.require_id(thread_id, "thread.unknown")
         reason = readable(new.reason)
         require_text("reason", reason)
         seq = new.reply_seq or 0
@@ -151,7 +151,7 @@ class Board:
 
         Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`, StoreUnavailable.
         """
-        _require_id(thread_id)
+        ids.require_id(thread_id, "thread.unknown")
         if signed is None:
             raise Refused("thread.signer")
         await self._store.close(thread_id, "closed", signed.signer, signed.replay_id)
@@ -166,14 +166,14 @@ class Board:
 
         Raises Refused `thread.unknown`, `thread.signer`, StoreUnavailable.
         """
-        _require_id(thread_id)
+        ids.require_id(thread_id, "thread.unknown")
         thread = _shown(await self._store.thread(thread_id))
         if not signer or thread.signer != signer:
             raise Refused("thread.signer")
 
     async def read(self, thread_id: str, query: ThreadQuery) -> Thread:
         """A thread with its replies, waiting for one if asked to. Raises Refused `thread.unknown`, StoreUnavailable."""
-        _require_id(thread_id)
+        ids.require_id(thread_id, "thread.unknown")
         stored, replies = await self._store.wait(thread_id, query.wait, query.since_seq, query.limit)
         shown = _shown(stored)
         thread = self._thread(shown)
@@ -261,12 +261,6 @@ class Board:
             url=self._pages_url + stored.id,
             closed_at=timestamp(stored.closed_at) if stored.closed_at else msgspec.UNSET,
         )
-
-
-def _require_id(thread_id: str) -> None:
-    """Refuse what cannot be an id before the store is asked. Raises Refused `thread.unknown`."""
-    if not ids.is_id(thread_id):
-        raise Refused("thread.unknown")
 
 
 def _shown(stored: StoredThread | None) -> StoredThread:

@@ -11,7 +11,7 @@ from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import flat_of
-from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
+from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
 from node.store.limits import Rate, counted
 from node.store.long_poll import wait_for_next
 from node.store.replay import replay_key, replay_ttl
@@ -109,10 +109,7 @@ class BoardStore:
 
         Raises Refused `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        home = await home_of(self._store, idempotency, replay_id)
-        if home is None:
-            raise Refused("signature.replayed")
-        wanted, replay_id = home
+        wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         thread_id = ids.new_id(wanted)
         partition = ids.partition_of_id(thread_id)
         thread = keys.thread(thread_id)

@@ -16,7 +16,7 @@ from msgspec.structs import asdict
 from node.callbacks.owners import publisher_of_url
 from node.common.unreadable import show_each
 from node.store import Store, ids, keys
-from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached
+from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached, total_of
 from node.store.decoding import fields_of, number
 from node.store.due import take_due
 from node.store.partition_schedule import PartitionSchedule
@@ -286,14 +286,12 @@ class CallbackQueue:
 
 async def pending_count(store: Store) -> int:
     """How many callbacks are under way. Raises StoreUnavailable."""
-    counts = await store.commands(("ZCARD", keys.callbacks_due(partition)) for partition in range(ids.PARTITIONS))
-    return sum(cast("list[int]", counts))
+    return await total_of(store, (("ZCARD", keys.callbacks_due(partition)) for partition in range(ids.PARTITIONS)))
 
 
 async def dead_count(store: Store) -> int:
     """How many callbacks were given up and are kept. Raises StoreUnavailable."""
-    counts = await store.commands(("XLEN", keys.callbacks_dead(partition)) for partition in range(ids.PARTITIONS))
-    return sum(cast("list[int]", counts))
+    return await total_of(store, (("XLEN", keys.callbacks_dead(partition)) for partition in range(ids.PARTITIONS)))
 
 
 def _record(partition: int, message: Message) -> Key:

@@ -1,1 +1,1 @@
-"""Small modules that every folder may use and that use none: refusals, timestamps, tokens, counters, processes."""
+"""Small modules for all folders; they use only `config`: refusals, timestamps, tokens, counters, processes."""

@@ -121,7 +121,7 @@ class FeedCopier:
             return False
         parts: list[str | bytes | int] = [part for outbox in copied.values() for part in outbox]
         for place, _, flat in sorted(merged):
-            parts += _copy(place[0], flat)
+            parts += _reference(place[0], flat)
         reply = await self._store.run(
             feed_append(
                 feed=keys.FEED,
@@ -187,7 +187,7 @@ class FeedStore:
             raise CursorTooOld(newest)
 
 
-def _copy(at: int, flat: list[bytes]) -> tuple[str | bytes | int, ...]:
+def _reference(at: int, flat: list[bytes]) -> tuple[str | bytes | int, ...]:
     """The entry of the feed for an event of that time (ms); nothing for one that is not public.
 
     Nothing either for what is no event: each copy is of all outboxes, and would fail for ever. The readers of that

@@ -250,7 +250,7 @@ class Inboxes:
         """
         fields = reply_fields(settlement)
         owner = await self._owner(address, proof)
-        _require_message(message_id)
+        ids.require_id(message_id, "receipt.unknown")
         seq, settled_at, is_repeated = await self._messages.settle(owner, message_id, settlement.status, fields)
         return SettledMessage(message_id, seq, settlement.status, timestamp(settled_at)), is_repeated
 
@@ -268,7 +268,7 @@ class Inboxes:
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, StoreUnavailable.
         """
         _require_address(address)
-        _require_message(message_id)
+        ids.require_id(message_id, "receipt.unknown")
         owner = None
         if not self._tokens.is_sender(address, message_id, proof.token):
             owner = await self._owner(address, proof)
@@ -293,7 +293,7 @@ class Inboxes:
         StoreUnavailable.
         """
         _require_address(address)
-        _require_message(message_id)
+        ids.require_id(message_id, "receipt.unknown")
         if proof.token is None:
             raise Refused("inbox.proof")
         if not self._tokens.is_sender(address, message_id, proof.token):
@@ -330,8 +330,3 @@ class Inboxes:
 def _require_address(address: str) -> None:
     if not ids.is_address(address):
         raise Refused("inbox.unknown")
-
-
-def _require_message(message_id: str) -> None:
-    if not ids.is_id(message_id):
-        raise Refused("receipt.unknown")

@@ -8,6 +8,7 @@ from typing import cast
 from node.config import Settings
 from node.share.cost import Kind
 from node.store import Store, ids, keys
+from node.store.bulk import total_of
 from node.tasks.model import STATUSES
 
 
@@ -29,20 +30,19 @@ async def totals(store: Store) -> dict[Kind, int]:
         "session": await _not_ended(store, "session", now),
         "inbox": await _not_ended(store, "inbox", now),
         "thread": sum((await threads_by_status(store)).values()),
-        "task": sum(cast("list[int]", await store.commands([("ZCARD", keys.tasks_with(each)) for each in STATUSES]))),
+        "task": await total_of(store, (("ZCARD", keys.tasks_with(each)) for each in STATUSES)),
     }
 
 
 async def reports_waiting(store: Store) -> int:
     """How many reported posts the operator has not looked at. Raises StoreUnavailable."""
-    counts = await store.commands([("ZCARD", keys.reports(each)) for each in range(ids.PARTITIONS)])
-    return sum(cast("list[int]", counts))
+    return await total_of(store, (("ZCARD", keys.reports(each)) for each in range(ids.PARTITIONS)))
 
 
 async def _not_ended(store: Store, kind: Kind, now: str) -> int:
     """How many of a kind have not expired."""
-    counts = [("ZCOUNT", keys.places_of_all(each, kind), now, "+inf") for each in range(ids.PARTITIONS)]
-    return sum(cast("list[int]", await store.commands(counts)))
+    places = (keys.places_of_all(each, kind) for each in range(ids.PARTITIONS))
+    return await total_of(store, (("ZCOUNT", each, now, "+inf") for each in places))
 
 
 async def threads_by_status(store: Store) -> dict[str, int]:

@@ -119,7 +119,8 @@ class Relay:
 
     async def read(self, message_id: str) -> Buffered:
         """A message by its id. Raises Refused `relay.unknown`, StoreUnavailable."""
-        stored = await self._store.read(message_id) if ids.is_id(message_id) else None
+        ids.require_id(message_id, "relay.unknown")
+        stored = await self._store.read(message_id)
         if stored is None or stored.is_hidden:
             raise Refused("relay.unknown")
         is_public = stored.ttl_ms is None

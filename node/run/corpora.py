@@ -4,7 +4,7 @@ from node.agents.agent_reader import AgentReader
 from node.board.thread_reader import ThreadReader
 from node.search.corpus import EVERY, Corpus
 from node.store import Store
-from node.tasks.offer_reader import INDEXED_AFTER, OfferReader
+from node.tasks.offers.reader import INDEXED_AFTER, OfferReader
 
 
 def corpora_of(store: Store) -> list[Corpus]:

@@ -133,7 +133,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
         case "thread":
             importing = thread_import(
                 thread=keys.thread(record.id),
-                events=keys.events(ids.partition_of_id(record.id)),
+                events=keys.events_of(record.id),
                 thread_id=record.id,
                 fields=flat_of(fields),
             )

@@ -30,6 +30,7 @@ from node.run.corpora import corpora_of
 from node.run.reload import on_hangup
 from node.search.indexing.queue import Queue
 from node.store import Store, connect, ids, keys
+from node.store.bulk import total_of
 from node.store.search_keys import BOARD_KEYS
 
 logger = structlog.get_logger()
@@ -91,12 +92,9 @@ def room_figures(store: Store) -> list[Figures]:
         ]
 
     async def of_artifacts() -> list[Reading]:
-        lists = [("ZCARD", keys.artifacts(partition)) for partition in range(ids.PARTITIONS)]
-        counts, held_bytes = await asyncio.gather(store.commands(lists), manifests.total())
-        return [
-            Reading("relay_artifacts", (), sum(cast("list[int]", counts))),
-            Reading("relay_artifact_bytes", (), held_bytes),
-        ]
+        counting = total_of(store, (("ZCARD", keys.artifacts(partition)) for partition in range(ids.PARTITIONS)))
+        count, held_bytes = await asyncio.gather(counting, manifests.total())
+        return [Reading("relay_artifacts", (), count), Reading("relay_artifact_bytes", (), held_bytes)]
 
     async def of_search() -> list[Reading]:
         lengths, by_meaning = await asyncio.gather(

@@ -44,11 +44,11 @@ from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
 from node.store import Store, connect
 from node.store.limits import LimitStore
-from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.compaction import unpack
-from node.tasks.matching import Matching
-from node.tasks.offer_search import OfferSearch
-from node.tasks.offers import OfferFeed
+from node.tasks.offers.claim_next import ClaimsOfAny
+from node.tasks.offers.feed import OfferFeed
+from node.tasks.offers.matching import Matching
+from node.tasks.offers.search import OfferSearch
 from node.tasks.pages import TaskPages
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore

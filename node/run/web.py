@@ -53,7 +53,7 @@ from node.store.blocked import Blocklist
 from node.store.limits import LimitStore
 from node.store.work import WorkStore
 from node.tasks.api import TasksApi
-from node.tasks.search_api import OfferSearchApi
+from node.tasks.offers.search_api import OfferSearchApi
 from node.text import english
 from node.web.activity import ActivityReports
 from node.web.address import ClientAddress

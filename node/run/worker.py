@@ -5,7 +5,7 @@ that one dies.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 
@@ -89,18 +89,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         # What fails in any of these, on one contract for example, fails alone: nothing else waits for it.
         background = Background(stop)
         stack.push_async_callback(background.close)
-        housekeeping: dict[str, Work] = {
-            "durability": partial(durability.watch, store, settings.durability, stop),
-            "clock": partial(clock.watch, store, stop),
-            "trimmer": partial(OutboxTrimmer(store, handlers).run, stop),
-            "artifacts": partial(ArtifactExpiry(services.artifacts, services.blobs).run, stop),
-            "leases": partial(sweep, services.tasks.sweep, LEASE_SWEEP_SECONDS, stop),
-            "agents": partial(sweep, services.agents.sweep, AGENT_SWEEP_SECONDS, stop),
-            "pushes": partial(sweep, services.pushes.expire, PUSH_SWEEP_SECONDS, stop),
-            "memory": partial(MemoryAlarm(store, settings, Capacity(), logs=True).run, stop),
-            "retention": partial(retention_of(settings, store).run, stop),
-        }
-        for task, run in housekeeping.items():
+        for task, run in housekeeping(settings, store, services, handlers, stop).items():
             background.start(task, run)
         meter = Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes))
         # These end what they have begun once `stop` is set; the others are cut off then.
@@ -115,6 +104,23 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         working += [background.start(consumer.name, partial(consumer.run, stop)) for consumer in consumers]
         await asyncio.wait(working)
         await heartbeat.leave()
+
+
+def housekeeping(
+    settings: Settings, store: Store, services: Services, groups: Collection[str], stop: asyncio.Event
+) -> dict[str, Work]:
+    """What is done by the clock, until `stop` is set. `groups`: all that read the outboxes."""
+    return {
+        "durability": partial(durability.watch, store, settings.durability, stop),
+        "clock": partial(clock.watch, store, stop),
+        "trimmer": partial(OutboxTrimmer(store, groups).run, stop),
+        "artifacts": partial(ArtifactExpiry(services.artifacts, services.blobs).run, stop),
+        "leases": partial(sweep, services.tasks.sweep, LEASE_SWEEP_SECONDS, stop),
+        "agents": partial(sweep, services.agents.sweep, AGENT_SWEEP_SECONDS, stop),
+        "pushes": partial(sweep, services.pushes.expire, PUSH_SWEEP_SECONDS, stop),
+        "memory": partial(MemoryAlarm(store, settings, Capacity(), logs=True).run, stop),
+        "retention": partial(retention_of(settings, store).run, stop),
+    }
 
 
 class Outgoing:

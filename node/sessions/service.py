@@ -70,7 +70,7 @@ class Sessions:
         Raises Invalid, Refused `session.gone`, `session.full`, `limit.exceeded`, `idempotency.conflict`,
         StoreUnavailable.
         """
-        _require_id(session_id)
+        ids.require_id(session_id, "session.gone")
         body = readable(line.body)
         require_text("body", body)
         fields = ["body", body]
@@ -85,7 +85,7 @@ class Sessions:
 
         Raises Refused `session.gone`, StoreUnavailable.
         """
-        _require_id(session_id)
+        ids.require_id(session_id, "session.gone")
         page = await self._store.wait(session_id, query.wait, query.since_seq, query.limit)
         if page is None:
             raise Refused("session.gone")
@@ -98,7 +98,7 @@ class Sessions:
 
         Raises Refused `session.gone`, `callbacks.proof` if nothing is shown, `session.token`, StoreUnavailable.
         """
-        _require_id(session_id)
+        ids.require_id(session_id, "session.gone")
         if not await self._store.exists(session_id):
             raise Refused("session.gone")
         if destroy_token is None:
@@ -111,13 +111,10 @@ class Sessions:
 
         Raises Refused `session.gone`, `session.token`, StoreUnavailable.
         """
-        _require_id(session_id)
+        ids.require_id(session_id, "session.gone")
         if not self._tokens.proves(token, "destroy", session_id):
             raise Refused("session.token" if await self._store.exists(session_id) else "session.gone")
-        place = await self._store.destroy(session_id)
-        if place is None:
-            raise Refused("session.gone")
-        return DestroyedSession(session_id), place
+        return DestroyedSession(session_id), await self.end(session_id)
 
     async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:
         """Live sessions of clients, for the operator. Raises StoreUnavailable."""
@@ -128,12 +125,8 @@ class Sessions:
 
         Raises Refused `session.gone`, StoreUnavailable.
         """
-        place = await self._store.destroy(session_id) if ids.is_id(session_id) else None
+        ids.require_id(session_id, "session.gone")
+        place = await self._store.destroy(session_id)
         if place is None:
             raise Refused("session.gone")
         return place
-
-
-def _require_id(session_id: str) -> None:
-    if not ids.is_id(session_id):
-        raise Refused("session.gone")

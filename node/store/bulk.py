@@ -25,6 +25,11 @@ async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisRep
     return [reply for some in _batches(store, commands) for reply in await store.commands(some)]
 
 
+async def total_of(store: Store, commands: Iterable[Sequence[Arg]]) -> int:
+    """The sum of the numbers that commands answer. Raises StoreUnavailable, CommandFailed."""
+    return sum(cast("list[int]", await bulk(store, commands)))
+
+
 async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
     """`store.run_all` for any number of steps. Raises StoreUnavailable, CommandFailed."""
     return [reply for some in _batches(store, steps) for reply in await store.run_all(some)]

@@ -67,14 +67,14 @@ def digest_of(given: IdempotencyKey | None) -> str:
     return given.digest if given else ""
 
 
-async def home_of(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str] | None:
+async def partition_for_new(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str]:
     """The partition in which a request creates something (None: any), and the signature that its script has to record.
 
-    With an Idempotency-Key that signature is empty, because it was recorded here (`node.store.replay`). Returns None if
-    the signature was used for anything else before. Raises StoreUnavailable.
+    With an Idempotency-Key that signature is empty, because it was recorded here (`node.store.replay`). Raises Refused
+    `signature.replayed` if the signature was used for anything else before, StoreUnavailable.
     """
     if given is None:
         return ids.partition_of(replay_id) if replay_id else store.serving_partition(), replay_id
     if replay_id and not await bind(store, replay_id, given.scope):
-        return None
+        raise Refused("signature.replayed")
     return given.partition, ""

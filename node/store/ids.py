@@ -14,6 +14,7 @@ from zlib import crc32
 
 import uuid_utils
 
+from node.common.refusal import Refused
 from node.share.site import site_of
 
 PARTITIONS = 64
@@ -73,8 +74,14 @@ def unlisted_id(partition: int | None = None) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` has the form of an id. What has not is answered as not found, without asking Redis."""
+    """Whether `text` has the form of an id."""
     return _ID.fullmatch(text) is not None
+
+
+def require_id(text: str, code: str) -> None:
+    """Raise Refused with `code`, as for an id of nothing, if `text` has not the form of an id: no Redis is asked."""
+    if _ID.fullmatch(text) is None:
+        raise Refused(code)
 
 
 def post_named(name: str) -> tuple[str, int]:

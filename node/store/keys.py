@@ -229,6 +229,11 @@ def events(partition: int) -> Key:
     return Key(f"events:{_TAGS[partition]}")
 
 
+def events_of(entity_id: str) -> Key:
+    """The same of the partition of an entity."""
+    return events(partition_of_id(entity_id))
+
+
 def feedback(partition: int) -> Key:
     """Reports to the operators from clients of the partition, a stream. Kept; trimmed to a number of entries."""
     return Key(f"feedback:{_TAGS[partition]}")
@@ -237,6 +242,11 @@ def feedback(partition: int) -> Key:
 def leases(partition: int) -> Key:
     """Claimed tasks by the time their lease ends. A projection of the tasks."""
     return Key(f"leases:{_TAGS[partition]}")
+
+
+def leases_of(task_id: str) -> Key:
+    """The same of the partition of a contract."""
+    return leases(partition_of_id(task_id))
 
 
 def artifacts(partition: int) -> Key:

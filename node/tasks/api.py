@@ -8,7 +8,6 @@ from node.common.refusal import Refused
 from node.sign.signed import Signed
 from node.store.idempotency import RETRY_SECONDS, SECRET_KEY_LENGTH
 from node.tasks import examples
-from node.tasks.claim_next import ClaimsOfAny
 from node.tasks.model import (
     SHOWN_FIELDS,
     Cancellation,
@@ -28,6 +27,7 @@ from node.tasks.model import (
     TaskQuery,
     Transition,
 )
+from node.tasks.offers.claim_next import ClaimsOfAny
 from node.tasks.service import Tasks
 from node.web.http import Request, Response, created, json_response
 from node.web.idempotency import idempotency_key, mark_replayed

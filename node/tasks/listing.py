@@ -13,7 +13,7 @@ from node.common.unreadable import show_each
 from node.store.errors import StoreUnavailable
 from node.tasks.clock import Fields
 from node.tasks.model import Task, TaskPage, TaskPageQuery
-from node.tasks.offer_list import OfferList
+from node.tasks.offers.list import OfferList
 from node.tasks.pages import TaskPages
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask, task_of

@@ -12,7 +12,7 @@ from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import fields_named
 from node.store.unreadable import read_each
-from node.tasks.offers import START, OfferFeed
+from node.tasks.offers.feed import START, OfferFeed
 from node.tasks.reader import TaskReader
 from node.tasks.view import BASE, LISTED, StoredTask
 

@@ -24,7 +24,7 @@ class Proofs:
 
     async def publisher(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Actor:
         """Who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`, StoreUnavailable."""
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         return Actor(
             has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"),
             signer=signed.signer if signed else "",
@@ -36,7 +36,7 @@ class Proofs:
 
         Raises Invalid, Refused `task.unknown`, `task.proof`, `task.token`, StoreUnavailable.
         """
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         return Actor(
             name=actor_name(move),
             has_publisher_token=await self._shows(task_id, move.publisher_token, "task.proof"),
@@ -47,7 +47,7 @@ class Proofs:
 
     async def claim_of(self, task_id: str, claim_token: str) -> Claim:
         """The claim of a token. Raises Refused `task.unknown`, `task.token`, StoreUnavailable."""
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         claim = self._tokens.claim_of(task_id, claim_token)
         return claim or await self._refuse(task_id, "task.token")
 
@@ -56,7 +56,7 @@ class Proofs:
 
         Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
         """
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         row = known(await self._contracts.read(task_id, (b"kind", b"signer")))
         if publisher_token is None and not signer:
             raise Refused("callbacks.proof")
@@ -66,7 +66,7 @@ class Proofs:
 
     async def require_known(self, task_id: str) -> None:
         """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         known(await self._contracts.read(task_id, (b"kind",)))
 
     async def _shows(self, task_id: str, publisher_token: str | None, code: str) -> bool:
@@ -81,9 +81,3 @@ class Proofs:
         """Refuse a wrong token with `code`, or with `task.unknown` if there is no such contract."""
         await self.require_known(task_id)
         raise Refused(code)
-
-
-def require_id(task_id: str) -> None:
-    """Raise Refused `task.unknown` for what is no id at all, without asking Redis."""
-    if not ids.is_id(task_id):
-        raise Refused("task.unknown")

@@ -17,6 +17,7 @@ from node.common.tokens import Tokens
 from node.common.unreadable import show_each
 from node.config import Settings
 from node.sign.signed import Signed
+from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.tasks.clock import JUDGED
@@ -40,10 +41,10 @@ from node.tasks.model import (
     Transition,
 )
 from node.tasks.offer_check import ArtifactStatuses, OfferCheck
-from node.tasks.offer_list import OfferList
-from node.tasks.offers import OfferFeed
+from node.tasks.offers.feed import OfferFeed
+from node.tasks.offers.list import OfferList
 from node.tasks.pages import TaskPages
-from node.tasks.proofs import Proofs, require_id
+from node.tasks.proofs import Proofs
 from node.tasks.replies import UncheckedResult, known
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
@@ -124,7 +125,7 @@ class Tasks:
         Unless `with_result`, its result is null and not read. Raises Refused `task.unknown`, StoreUnavailable.
         """
         query = query or TaskQuery()
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         row = await self._store.wait(
             task_id,
             query.wait,
@@ -135,7 +136,7 @@ class Tasks:
 
     async def record(self, task_id: str) -> Task:
         """A contract as lists show it. Raises Refused `task.unknown`, StoreUnavailable."""
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         return self._listing.record(task_id, known(await self._store.read(task_id, LISTED)))
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
@@ -166,7 +167,7 @@ class Tasks:
         """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`,
         StoreUnavailable.
         """
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         return ChangeLog.of(known(await self._store.read(task_id, (b"kind", b"changes"))).fields)
 
     async def require_known(self, task_id: str) -> None:
@@ -183,7 +184,7 @@ class Tasks:
         Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `idempotency.short`,
         `signature.replayed`, StoreUnavailable.
         """
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
         request = idempotency.scope if idempotency else secrets.token_hex(16)
@@ -228,7 +229,7 @@ class Tasks:
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
         StoreUnavailable.
         """
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         result = bytes(completion.result_payload)
         require_result(result)
         claim = await self._proofs.claim_of(task_id, completion.claim_token)
@@ -259,7 +260,7 @@ class Tasks:
 
         Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
         """
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         require_text("code", failed.code)
         require_line("code", failed.code)
         claim = await self._proofs.claim_of(task_id, failed.claim_token)
@@ -329,7 +330,7 @@ class Tasks:
 
     async def call_off(self, task_id: str) -> Task:
         """Call a contract off as the operator. Raises Refused `task.unknown`, `task.state`, StoreUnavailable."""
-        require_id(task_id)
+        ids.require_id(task_id, "task.unknown")
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
     async def purge(self, task_id: str) -> Task:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import cast
+from typing import Any, cast
 
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
@@ -18,13 +18,13 @@ from node.store import RedisReply, Store, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
-from node.store.idempotency import IdempotencyKey, digest_of, home_of, record_key
+from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
 from node.store.replay import replay_key, replay_ttl
-from node.store.steps import Key, Step
+from node.store.steps import Step
 from node.tasks import steps
 from node.tasks.compaction import pack
 from node.tasks.model import OVER, TaskStatus
-from node.tasks.offers import announcement_of
+from node.tasks.offers.feed import announcement_of
 from node.tasks.reader import TaskReader
 from node.tasks.replies import known, row_of
 from node.tasks.rights import Actor, Claim
@@ -73,10 +73,7 @@ class TaskStore(TaskReader):
         Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one that has passed, `task.unknown`
         for a contract that was offered before and has been removed, StoreUnavailable.
         """
-        home = await home_of(self._store, idempotency, replay_id)
-        if home is None:
-            raise Refused("signature.replayed")
-        wanted, replay_id = home
+        wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         task_id = ids.new_id(wanted)
         partition, task = ids.partition_of_id(task_id), keys.task(task_id)
         asked_at = monotonic()
@@ -85,8 +82,8 @@ class TaskStore(TaskReader):
                 task=task,
                 idem=record_key(idempotency, partition, task),
                 replay=replay_key(replay_id, partition, task),
-                events=_events(task_id),
-                leases=_leases(task_id),
+                events=keys.events(partition),
+                leases=keys.leases(partition),
                 digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 replay_ttl=replay_ttl(replay_id),
@@ -110,20 +107,8 @@ class TaskStore(TaskReader):
         Raises Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `signature.replayed`,
         StoreUnavailable.
         """
-        partition = ids.partition_of_id(task_id)
-        return await self._run(
-            task_id,
-            lambda task: steps.task_claim(
-                task=task,
-                leases=_leases(task_id),
-                replay=replay_key(replay_id, partition, task),
-                events=_events(task_id),
-                id=task_id,
-                assignee=assignee,
-                request=request,
-                replay_ttl=replay_ttl(replay_id),
-            ),
-        )
+        step = partial(steps.task_claim, assignee=assignee, request=request, **_signed(replay_id, task_id))
+        return await self._run(step, task_id)
 
     async def extend(self, task_id: str, claim: Claim) -> StoredTask:
         """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`,
@@ -161,27 +146,17 @@ class TaskStore(TaskReader):
         Raises Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
         `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
         """
-        partition = ids.partition_of_id(task_id)
-        return await self._run(
-            task_id,
-            lambda task: steps.task_transition(
-                task=task,
-                leases=_leases(task_id),
-                idem=record_key(idempotency, partition, task),
-                replay=replay_key(actor.replay_id, partition, task),
-                events=_events(task_id),
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(actor.replay_id),
-                id=task_id,
-                actor=actor.name,
-                target=target,
-                proven=int(actor.has_publisher_token),
-                signer=actor.signer,
-                attempt=actor.claim.attempt if actor.claim else "",
-                request=actor.claim.request if actor.claim else "",
-            ),
+        step = partial(
+            steps.task_transition,
+            idem=record_key(idempotency, ids.partition_of_id(task_id), keys.task(task_id)),
+            digest=digest_of(idempotency),
+            idem_ttl=self._idempotency_ms,
+            actor=actor.name,
+            target=target,
+            attempt=actor.claim.attempt if actor.claim else "",
+            request=actor.claim.request if actor.claim else "",
         )
+        return await self._as_actor(step, task_id, actor)
 
     # The publisher's steps.
 
@@ -190,7 +165,8 @@ class TaskStore(TaskReader):
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
         """
-        return await self._as_publisher(partial(steps.task_review, reason=reason), task_id, actor)
+        row, _ = await self._as_actor(partial(steps.task_review, reason=reason), task_id, actor)
+        return row
 
     async def retry(self, task_id: str, actor: Actor) -> StoredTask:
         """Give a contract that failed one more attempt.
@@ -198,13 +174,15 @@ class TaskStore(TaskReader):
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`,
         StoreUnavailable.
         """
-        return await self._as_publisher(steps.task_retry, task_id, actor)
+        row, _ = await self._as_actor(steps.task_retry, task_id, actor)
+        return row
 
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
         """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`,
         StoreUnavailable.
         """
-        return await self._as_publisher(steps.task_cancel, task_id, actor)
+        row, _ = await self._as_actor(steps.task_cancel, task_id, actor)
+        return row
 
     # What time brings.
 
@@ -221,7 +199,7 @@ class TaskStore(TaskReader):
         It is empty for what is no contract. Raises StoreUnavailable.
         """
         lapsing = (
-            steps.task_lapse(task=keys.task(each), leases=_leases(each), events=_events(each), id=each)
+            steps.task_lapse(task=keys.task(each), leases=keys.leases_of(each), events=keys.events_of(each), id=each)
             for each in task_ids
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
@@ -254,8 +232,8 @@ class TaskStore(TaskReader):
             steps.task_forget(
                 task=keys.task(each),
                 packed=keys.packed(each),
-                leases=_leases(each),
-                events=_events(each),
+                leases=keys.leases_of(each),
+                events=keys.events_of(each),
                 id=each,
                 judged=status,
             )
@@ -295,45 +273,24 @@ class TaskStore(TaskReader):
         for wanted in (*commands, *told):
             self._store.send(wanted)
 
-    async def _as_publisher(self, step: Callable[..., Step], task_id: str, actor: Actor) -> StoredTask:
-        partition = ids.partition_of_id(task_id)
-        row, _ = await self._run(
-            task_id,
-            lambda task: step(
-                task=task,
-                leases=_leases(task_id),
-                replay=replay_key(actor.replay_id, partition, task),
-                events=_events(task_id),
-                id=task_id,
-                proven=int(actor.has_publisher_token),
-                signer=actor.signer,
-                replay_ttl=replay_ttl(actor.replay_id),
-            ),
-        )
-        return row
+    async def _as_actor(self, step: Callable[..., Step], task_id: str, actor: Actor) -> tuple[StoredTask, bool]:
+        proof = {"proven": int(actor.has_publisher_token), "signer": actor.signer}
+        return await self._run(partial(step, **proof, **_signed(actor.replay_id, task_id)), task_id)
 
     async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
-        row, _ = await self._run(
-            task_id,
-            lambda task: step(
-                task=task,
-                leases=_leases(task_id),
-                events=_events(task_id),
-                id=task_id,
-                attempt=claim.attempt,
-                request=claim.request,
-            ),
-        )
+        row, _ = await self._run(partial(step, attempt=claim.attempt, request=claim.request), task_id)
         return row
 
-    async def _run(self, task_id: str, step_on: Callable[[Key], Step]) -> tuple[StoredTask, bool]:
+    async def _run(self, step: Callable[..., Step], task_id: str) -> tuple[StoredTask, bool]:
         """Run a step on a contract: the contract afterwards, and whether the step was done before. Raises Refused.
 
-        A compacted contract has no hash for the step to look at, so the step is run on a copy of what it judges by.
-        That is enough, since no step changes a contract that is over.
+        `step` takes the keys and the id that all these steps share. A compacted contract has no hash for the step to
+        look at, so the step is run on a copy of what it judges by. That is enough, since no step changes a contract
+        that is over.
         """
+        step_on = partial(step, leases=keys.leases_of(task_id), events=keys.events_of(task_id), id=task_id)
         asked_at = monotonic()
-        reply = cast("list[RedisReply]", await self._store.run(step_on(keys.task(task_id))))
+        reply = cast("list[RedisReply]", await self._store.run(step_on(task=keys.task(task_id))))
         if reply[1] != b"task.unknown":
             return row_of(reply, asked_at)
         judged = (await self.compacted([task_id], COPIED)).get(task_id)
@@ -343,7 +300,7 @@ class TaskStore(TaskReader):
         copied = [*flat_of(judged), b"result_payload", b""]
         copy = keys.unpacked(task_id)
         await self._store.run(steps.task_unpack(copy=copy, ttl=COPY_MS, fields=copied))
-        _, replayed = row_of(await self._store.run(step_on(copy)))
+        _, replayed = row_of(await self._store.run(step_on(task=copy)))
         fields = (await self.compacted([task_id])).get(task_id)
         if fields is None:
             raise Refused("task.unknown")
@@ -380,9 +337,7 @@ def _place_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | N
     return row, row.status, row.created_at, announcement_of(task_id, row)
 
 
-def _leases(task_id: str) -> Key:
-    return keys.leases(ids.partition_of_id(task_id))
-
-
-def _events(task_id: str) -> Key:
-    return keys.events(ids.partition_of_id(task_id))
+def _signed(replay_id: str, task_id: str) -> dict[str, Any]:
+    """The signature of a request, as the steps take it that a request may be signed for."""
+    replay = replay_key(replay_id, ids.partition_of_id(task_id), keys.task(task_id))
+    return {"replay": replay, "replay_ttl": replay_ttl(replay_id)}

@@ -35,6 +35,10 @@ node knows how many there are."""
 
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
+KEEPING_NOTHING = (Refused, Invalid, StoreUnavailable)
+"""How a request ends of which the node keeps nothing. After OutcomeUnknown, which is a StoreUnavailable, nobody knows
+whether it does: then place and bytes stay taken."""
+
 OF_ANOTHER_LIMIT = ("limit.exceeded", "limit.work")
 """Refusals that a request which is counted in one limit gets by another: then it counts in neither."""
 
@@ -127,10 +131,9 @@ class Limiter:
         give_back = partial(self.usage.give_back, request.client, used)
         try:
             yield give_back
-        except OutcomeUnknown:
-            raise
-        except (Refused, Invalid, StoreUnavailable):
-            give_back()
+        except KEEPING_NOTHING as error:
+            if not isinstance(error, OutcomeUnknown):
+                give_back()
             raise
 
     def charge(self, request: Request, kind: Kind, size: int) -> Awaitable[int]:
@@ -259,10 +262,9 @@ class Permit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # After OutcomeUnknown nobody knows whether the thing was created, so its place stays taken.
         if error is None or isinstance(error, OutcomeUnknown):
             return
-        if isinstance(error, Refused | Invalid | StoreUnavailable):
+        if isinstance(error, KEEPING_NOTHING):
             self._give_back()
         if isinstance(error, Refused) and error.code in OF_ANOTHER_LIMIT:
             await self.refund()

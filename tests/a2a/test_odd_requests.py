@@ -7,32 +7,19 @@ import pytest
 
 from node.a2a.model import MOST_PARTS
 from node.a2a.offer import TITLE_LENGTH
+from tests.a2a.test_messages import A2A, SEND, fields, message, reason
 from tests.support.node_under_test import NodeUnderTest
 
-SEND = "/api/v1/message:send"
 OFFER = "/api/v1/a2a/tasks"
-A2A = {"a2a-version": "1.0"}
 JSON = {"content-type": "application/json"}
 EMPTY: dict[str, Any] = {}
 HUGE = "9" * 5000
-
-
-def message(text: str = "Hello from agent A.", **fields: Any) -> dict[str, Any]:
-    return {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}]} | fields}
 
 
 async def made(node: NodeUnderTest, path: str, **fields: Any) -> dict[str, Any]:
     response = await node.client.post(path, json=message(**fields), headers=A2A)
     assert response.status_code == 200, response.text
     return response.json()["task"]
-
-
-def reason(error: dict[str, Any]) -> str:
-    return error["error"]["details"][0]["reason"]
-
-
-def fields(error: dict[str, Any]) -> list[str]:
-    return [violation["field"] for violation in error["error"]["details"][1]["fieldViolations"]]
 
 
 async def test_caches_are_told_what_the_answer_depends_on_whatever_it_is(node: NodeUnderTest) -> None:

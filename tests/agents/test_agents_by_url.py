@@ -13,7 +13,7 @@ from node.agents.store import AgentStore
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, TRANSLATE
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
-from tests.agents.test_agent_probes import due_in
+from tests.agents.test_agent_probes import due_in, ids_listed
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import code
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -37,10 +37,6 @@ async def checked(node: NodeUnderTest, url: str) -> Json:
     response = await node.client.get(f"{AGENTS}/{posted['id']}", params={"wait": 30})
     assert response.json()["status"] != "checking", response.text
     return response.json()
-
-
-async def listed_ids(node: NodeUnderTest, **query: str) -> set[str]:
-    return {each["id"] for each in (await node.client.get(AGENTS, params={"limit": 100, **query})).json()["agents"]}
 
 
 async def test_the_card_of_a_url_is_fetched_and_proves_its_host(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
@@ -101,7 +97,7 @@ async def test_what_is_no_card_is_rejected_with_the_reason(node: NodeUnderTest, 
             assert (agent["status"], agent["name"], agent["listed_at"]) == ("rejected", None, None), kind
             assert reason in agent["reason"], kind
             assert (agent["proof"], agent["address"]) == ("domain", "127.0.0.1"), kind
-        assert await listed_ids(node) == set()
+        assert await ids_listed(node) == set()
     assert await node.store.command("ZCARD", keys.agents_of("127.0.0.1")) == 0
 
 
@@ -163,12 +159,12 @@ async def test_a_card_that_is_gone_ends_its_entry_when_it_is_posted_again(
         assert 21 < await due_in(node, kept) < 27
 
         async def is_listed() -> bool:
-            return await listed_ids(node) == {agent["id"]}
+            return await ids_listed(node) == {agent["id"]}
 
         await until(is_listed)
         made_up.kinds["/good"] = "gone"
         assert (await checked(node, made_up.url("good")))["status"] == "rejected"
-        assert await listed_ids(node) == set()
+        assert await ids_listed(node) == set()
         events = await all_events(node, "agents", 2)
     assert [event["type"] for event in events] == ["agent.listed", "agent.removed"]
 
@@ -208,7 +204,7 @@ async def test_what_no_worker_has_checked_stays_so_and_holds_its_place(
     async with node.worker():
 
         async def is_listed() -> bool:
-            return await listed_ids(node) == {agent["id"]}
+            return await ids_listed(node) == {agent["id"]}
 
         await until(is_listed)
     assert ids.partition_of_id(agent["id"]) == ids.partition_of("127.0.0.1")

@@ -10,7 +10,7 @@ ORIGIN = "https://examplebucket.s3.amazonaws.com"
 
 
 def test_a_presigned_url_is_the_one_of_the_documentation() -> None:
-    url = presign(KEY, SignedRequest("GET", ORIGIN, "/test.txt"), headers={}, query={}, expires=86400, now=NOW)
+    url = presign(KEY, SignedRequest("GET", ORIGIN, "/test.txt"), headers={}, query={}, seconds=86400, now=NOW)
     assert url == (
         f"{ORIGIN}/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256"
         "&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request"
@@ -31,7 +31,7 @@ def test_an_authorization_header_is_the_one_of_the_documentation() -> None:
 def test_a_session_token_is_signed_wherever_it_travels() -> None:
     key = Credentials(access_key_id="A", secret_access_key="B", session_token="temporary+token")
     target = SignedRequest("GET", ORIGIN, "/test.txt")
-    assert "&X-Amz-Security-Token=temporary%2Btoken&" in presign(key, target, headers={}, query={}, expires=1, now=NOW)
+    assert "&X-Amz-Security-Token=temporary%2Btoken&" in presign(key, target, headers={}, query={}, seconds=1, now=NOW)
     headers = authorize(key, target, {}, NOW)
     assert headers["x-amz-security-token"] == "temporary+token"
     assert "x-amz-security-token" in headers["authorization"]

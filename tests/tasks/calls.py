@@ -16,8 +16,8 @@ from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.sign.keys import PublicKey
 from node.store import Store, ids, keys
-from node.tasks.offer_search import OfferSearch
-from node.tasks.offers import OfferFeed
+from node.tasks.offers.feed import OfferFeed
+from node.tasks.offers.search import OfferSearch
 from node.tasks.pages import TaskPages
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore

@@ -10,10 +10,10 @@ from node.store import OutcomeUnknown, Store, connect
 from node.store.errors import StoreBusy
 from node.store.idempotency import bound_key
 from node.store.keys import OFFERS
-from node.tasks.claim_next import ClaimsOfAny
-from node.tasks.matching import Matching
 from node.tasks.model import Holding, NewTask, NextClaim
-from node.tasks.offers import PAGE, Offer, OfferFeed
+from node.tasks.offers.claim_next import ClaimsOfAny
+from node.tasks.offers.feed import PAGE, Offer, OfferFeed
+from node.tasks.offers.matching import Matching
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
@@ -261,7 +261,7 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
 
 
 async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     tasks, claims, matching = process(node.store)
     await tasks.create(NewTask("desk", "Count the panels"), None, None)
     for _ in range(4):
@@ -275,7 +275,7 @@ async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, 
 
 async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     """It used to be passed over in the list for seconds, as one that was handed out a moment ago."""
-    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     tasks, claims, matching = process(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key)) for _ in range(2)]
@@ -313,7 +313,7 @@ class Overtaken(OfferFeed):
 
 async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     """It used to be forgotten, unless a worker that it fits was waiting already: the list was read before it came."""
-    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 100.0)
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 100.0)
     tasks, _, _ = process(node.store)
     await tasks.create(NewTask("office", "Count the panels"), None, None)
     matching = Matching(Overtaken(node.store, tasks))
@@ -338,7 +338,7 @@ class Late(OfferFeed):
 
 async def test_the_list_is_read_once_the_feed_is_followed(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     """Also when nobody had waited for a while, and the feed is followed anew."""
-    monkeypatch.setattr("node.tasks.matching.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr("node.tasks.offers.matching.IDLE_SECONDS", 0.0)
     monkeypatch.setattr("node.store.wakeups.IDLE_ROUNDS", 0)
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.05)
     tasks, _, _ = process(node.store)

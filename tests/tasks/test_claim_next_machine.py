@@ -11,10 +11,10 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_m
 
 from node.store import Store, connect
 from node.store.idempotency import bound_key
-from node.tasks.claim_next import ClaimsOfAny
-from node.tasks.matching import Matching
 from node.tasks.model import Cancellation, Completion, FailedAttempt, Holding, NewTask, NextClaim, Rejection, TaskStatus
-from node.tasks.offers import OfferFeed
+from node.tasks.offers.claim_next import ClaimsOfAny
+from node.tasks.offers.feed import OfferFeed
+from node.tasks.offers.matching import Matching
 from node.tasks.service import Tasks
 from tests.support.servers import Cluster, RedisServer
 from tests.tasks.calls import search_on, tasks_on

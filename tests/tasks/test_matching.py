@@ -11,8 +11,8 @@ from pytest import MonkeyPatch
 from node.store import Store, StoreUnavailable, keys
 from node.store.decoding import code_of
 from node.store.steps import Step
-from node.tasks.matching import Matching
-from node.tasks.offers import PAGE, Offer, OfferFeed, Wanted, offer_announce
+from node.tasks.offers.feed import PAGE, Offer, OfferFeed, Wanted, offer_announce
+from node.tasks.offers.matching import Matching
 from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest, until
 
@@ -58,8 +58,8 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
 ) -> None:
     """All of it used to be compared with all who wait in one go, again and again: a thousand workers and four thousand
     offers kept the process from everything else for half of each second."""
-    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
-    monkeypatch.setattr("node.tasks.matching.COMPARED_AT_ONCE", AT_ONCE)
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    monkeypatch.setattr("node.tasks.offers.matching.COMPARED_AT_ONCE", AT_ONCE)
     feed, compared, turn, have_looked = MadeUpList(node.store), Counter[int](), 0, 0
     fits = Wanted.fits
 
@@ -195,8 +195,8 @@ async def test_who_goes_away_takes_the_list_from_nobody_who_waits_for_it(node: N
 async def test_what_was_handed_out_is_for_a_while_not_taken_from_the_list_again(
     node: NodeUnderTest, monkeypatch: MonkeyPatch, seconds: float
 ) -> None:
-    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
-    monkeypatch.setattr("node.tasks.matching.HANDED_SECONDS", seconds)
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
+    monkeypatch.setattr("node.tasks.offers.matching.HANDED_SECONDS", seconds)
     feed = MadeUpList(node.store)
     feed.offers = [Offer("t1", "desk", frozenset())]
     matching = Matching(feed)
@@ -228,7 +228,7 @@ async def test_an_offer_that_a_worker_has_not_taken_yet_is_not_lost_to_the_next_
 async def test_workers_that_come_one_after_the_other_share_a_view_of_the_list(
     node: NodeUnderTest, monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.tasks.matching.FRESH_SECONDS", 1000.0)
+    monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 1000.0)
     feed = MadeUpList(node.store)
     matching = Matching(feed)
     for _ in range(3):

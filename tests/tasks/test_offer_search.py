@@ -11,8 +11,8 @@ import pytest
 from node.embedding.embedder import Embedder
 from node.store import keys
 from node.store.ids import new_id
-from node.tasks.offer_search import Looks, OfferSearch
-from node.tasks.offers import Offer
+from node.tasks.offers.feed import Offer
+from node.tasks.offers.search import Looks, OfferSearch
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.tasks.calls import TASKS, act, offered, refused
 

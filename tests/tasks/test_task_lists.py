@@ -8,7 +8,7 @@ import pytest
 
 from node.store import Store, ids, keys
 from node.tasks.model import PLAIN_STATUSES, STATUSES, Holding
-from node.tasks.offers import OfferFeed
+from node.tasks.offers.feed import OfferFeed
 from node.tasks.pages import TaskPages
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask

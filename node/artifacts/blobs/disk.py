@@ -54,11 +54,11 @@ class DiskStore:
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
         return {"Content-Type": grant.media_type}
 
-    async def upload_url(self, grant: Grant, expires: int, begins: int | None = None) -> str:
-        return self._base + self.signer.upload(grant, expires, begins)
+    async def upload_url(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
+        return self._base + self.signer.upload(grant, seconds, begins)
 
-    async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:
-        return self._base + self.signer.download(grant, filename, expires)
+    async def content_url(self, grant: Grant, filename: str | None, seconds: int) -> str:
+        return self._base + self.signer.download(grant, filename, seconds)
 
     async def write(self, grant: Grant, content: bytes) -> None:
         upload = self.new_upload(grant)

@@ -18,7 +18,7 @@ import structlog
 from node.artifacts.blobs.capability import DownloadGrant, UploadGrant
 from node.artifacts.blobs.disk import PREFIX, DiskStore
 from node.artifacts.blobs.headers import content_headers, etag
-from node.artifacts.blobs.interface import CHUNK_BYTES, Grant
+from node.artifacts.blobs.interface import CHUNK_BYTES, RETRY_AFTER_SECONDS, Grant
 from node.artifacts.blobs.upload import PartialUpload
 from node.common.refusal import Refused
 from node.share.turns import Turns
@@ -107,7 +107,7 @@ class DiskApp:
             return None
         except OSError:
             log.exception("blob store cannot use its disk")
-            await _refuse(send, "blob.unavailable", [(b"retry-after", b"5")])
+            await _refuse(send, "blob.unavailable", [(b"retry-after", b"%d" % RETRY_AFTER_SECONDS)])
 
     async def _put(self, scope: Scope, receive: Receive, send: Send, grant: Grant) -> None:
         _check_headers(scope["headers"], grant)

@@ -63,14 +63,15 @@ class BlobStore(Protocol):
         """Headers that the PUT to `upload_url` has to carry, besides Content-Length."""
         ...
 
-    async def upload_url(self, grant: Grant, expires: int, begins: int | None = None) -> str:
-        """A URL that takes one PUT of exactly these bytes, for `expires` seconds from the Unix time `begins`, or from
-        now on. The same arguments make the same URL.
+    async def upload_url(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
+        """A URL that takes one PUT of exactly these bytes, for `seconds` from the Unix time `begins`, or from now on.
+
+        The same arguments make the same URL.
         """
         ...
 
-    async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:
-        """A URL that answers GET with the bytes as an attachment, for `expires` seconds."""
+    async def content_url(self, grant: Grant, filename: str | None, seconds: int) -> str:
+        """A URL that answers GET with the bytes as an attachment, for `seconds`."""
         ...
 
     async def write(self, grant: Grant, content: bytes) -> None:

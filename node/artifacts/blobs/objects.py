@@ -93,7 +93,7 @@ class Objects:
             SignedRequest(method, self._bucket.origin, path),
             headers=headers or {},
             query=query or {},
-            expires=SIGNED_SECONDS,
+            seconds=SIGNED_SECONDS,
             now=self._clock(),
         )
         try:

@@ -131,7 +131,7 @@ class S3Store:
         headers = {"Content-Type": grant.media_type, "x-amz-checksum-sha256": digest_base64(grant.digest_sha256)}
         return headers | {"If-None-Match": "*"} if self._bucket.once else headers
 
-    async def upload_url(self, grant: Grant, expires: int, begins: int | None = None) -> str:
+    async def upload_url(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
         headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
         now = self._clock()  # of this machine, whose clock may be behind that of Redis: no URL begins in the future
         return presign(
@@ -139,25 +139,25 @@ class S3Store:
             self._object("PUT", grant.id),
             headers=headers,
             query={},
-            expires=expires,
+            seconds=seconds,
             now=now if begins is None else min(now, datetime.fromtimestamp(begins, UTC)),
         )
 
-    async def content_url(self, grant: Grant, filename: str | None, expires: int) -> str:
+    async def content_url(self, grant: Grant, filename: str | None, seconds: int) -> str:
         answered = {
             "response-content-type": grant.media_type,
             "response-content-disposition": attachment(filename or grant.id),
             # An upload may have been sent with headers of its own, which the service keeps. Readers would decode the
             # bytes that were verified, to whatever size.
             "response-content-encoding": "identity",
-            "response-cache-control": f"private, max-age={expires}",
+            "response-cache-control": f"private, max-age={seconds}",
         }
         return presign(
             self._credentials,
             self._object("GET", grant.id),
             headers={},
             query=answered,
-            expires=expires,
+            seconds=seconds,
             now=self._clock(),
         )
 

@@ -49,10 +49,10 @@ def presign(
     *,
     headers: Mapping[str, str],
     query: Mapping[str, str],
-    expires: int,
+    seconds: int,
     now: datetime,
 ) -> str:
-    """A URL that may be used for `expires` seconds, with exactly these header values (and Host)."""
+    """A URL that may be used for `seconds`, with exactly these header values (and Host)."""
     stamp, scope = _when(credentials, now)
     signed = {"host": target.host} | {name.lower(): value for name, value in headers.items()}
     token = {"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}
@@ -63,7 +63,7 @@ def presign(
             "X-Amz-Algorithm": _ALGORITHM,
             "X-Amz-Credential": f"{credentials.access_key_id}/{scope}",
             "X-Amz-Date": stamp,
-            "X-Amz-Expires": str(expires),
+            "X-Amz-Expires": str(seconds),
             "X-Amz-SignedHeaders": ";".join(sorted(signed)),
         }
     )

@@ -1,8 +1,8 @@
 """POST /api/v1/tasks/search (NETWORK 4)."""
 
 from node.search.model import SearchQuery
-from node.tasks.hits import TaskHits
-from node.tasks.offer_search import OfferSearch
+from node.tasks.offers.hits import TaskHits
+from node.tasks.offers.search import OfferSearch
 from node.web.http import Request, Response, json_response
 from node.web.json import read_json
 from node.web.limits import PermitOf

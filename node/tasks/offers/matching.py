@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from node.common.pauses import paused
 from node.common.shared_reads import SharedReads
 from node.store import StoreUnavailable, keys
-from node.tasks.offers import PAGE, START, Offer, OfferFeed, Wanted
+from node.tasks.offers.feed import PAGE, START, Offer, OfferFeed, Wanted
 
 MOST_PAGES = 16
 MOST_KNOWN = MOST_PAGES * PAGE

@@ -12,10 +12,10 @@ from node.store.decoding import code_of
 from node.store.errors import OutcomeUnknown, OutOfMemory, StoreBusy, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.store.steps import Key, step
-from node.tasks.matching import Matching
 from node.tasks.model import ClaimedTask, NextClaim
-from node.tasks.offer_search import NearestOffers, OfferSearch
-from node.tasks.offers import Offer, Wanted
+from node.tasks.offers.feed import Offer, Wanted
+from node.tasks.offers.matching import Matching
+from node.tasks.offers.search import NearestOffers, OfferSearch
 from node.tasks.service import Tasks
 from node.text.lines import require_name, require_text
 

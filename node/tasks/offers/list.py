@@ -9,7 +9,7 @@ from node.common.shared_reads import SharedReads
 from node.store.keys import OFFERS
 from node.store.long_poll import wait_for_change
 from node.tasks.model import TaskPageQuery
-from node.tasks.offers import PAGE, Offer, OfferFeed
+from node.tasks.offers.feed import PAGE, Offer, OfferFeed
 from node.tasks.reader import TaskReader
 from node.tasks.view import StoredTask
 

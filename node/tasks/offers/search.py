@@ -6,10 +6,10 @@ from msgspec import UNSET
 
 from node.search.model import SearchQuery
 from node.search.service import Charge, Search
-from node.tasks.hits import TaskHits
-from node.tasks.matching import Waiter
 from node.tasks.model import NextClaim, Task
-from node.tasks.offers import Offer, OfferFeed, Wanted
+from node.tasks.offers.feed import Offer, OfferFeed, Wanted
+from node.tasks.offers.hits import TaskHits
+from node.tasks.offers.matching import Waiter
 from node.tasks.service import Tasks
 
 MOST_HITS = 50
