@@ -6,10 +6,10 @@ served alike, and all answers have the same headers and the same errors (DESIGN 
 
 import os
 import re
-from collections.abc import Coroutine, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache, partial
 from itertools import count
-from typing import Any, Protocol
+from typing import Protocol
 
 from node.common import counters
 from node.common.refusal import Refused
@@ -103,22 +103,23 @@ class Dispatcher:
         raw: bytes = scope["raw_path"]
         if refused is None and raw.startswith(self._mount_prefixes):
             mounted = next(app for prefix, app in self._mounted.items() if request.path.startswith(prefix))
-            await self._responder.mount(mounted, request, receive_all(scope, receive), send)
+            answer = partial(self._responder.mount, mounted, request, receive_all(scope, receive), send)
+            await self._in_turn(request, answer, send)
             return
         if request.method == "HEAD":
             request.is_head = True
             scope["method"] = request.method = "GET"
             send = without_body(send)
         if (refused := refused or _malformed(request, raw)) is not None:
-            answering = self._refuse(request, refused, send)
+            answer = partial(self._refuse, request, refused, send)
         elif (route := self._hot.find(request, raw)) is not None:
             response = await counted(route, request)
             if response is not None:
                 await self._responder.answer(request, response, send)
             return
         else:
-            answering = self._unless_hot(request, raw, send)
-        await self._in_turn(request, answering, send)
+            answer = partial(self._unless_hot, request, raw, send)
+        await self._in_turn(request, answer, send)
 
     async def _unless_hot(self, request: Request, raw: bytes, send: Send) -> None:
         """Answer a preflight, refuse another spelling of a path, and serve everything else as the router finds it."""
@@ -130,7 +131,7 @@ class Dispatcher:
         else:
             await self._route(request, send)
 
-    async def _in_turn(self, request: Request, answering: Coroutine[Any, Any, None], send: Send) -> None:
+    async def _in_turn(self, request: Request, answer: Callable[[], Awaitable[None]], send: Send) -> None:
         """Run what answers a request, in its client's turn. `counted` does so for hot routes.
 
         A turn is also for requests that are only refused: otherwise one client that sends hundreds of them at a time
@@ -140,11 +141,10 @@ class Dispatcher:
             if not request.turn.begin_now():
                 await request.turn.begin()
         except Refused as crowded:
-            answering.close()
             await self._refuse(request, crowded, send)
             return
         try:
-            await answering
+            await answer()
         finally:
             request.turn.end()
 

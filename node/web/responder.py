@@ -77,8 +77,10 @@ class Responder:
     async def mount(self, application: ASGIApp, request: Request, receive: Receive, send: Send) -> None:
         """Let a mounted application answer. It sets all headers except the request id and, if restricted, CORS.
 
+        Its turns are its own business, since uploads and downloads take long: that of the request ends as it begins.
         The body of a request that fails counts like an answer: nothing else bounds how often it is sent.
         """
+        request.turn.end()
         left, received, is_kept = MOUNTED_BYTES, 0, False
 
         async def receive_on() -> ASGIMessage:

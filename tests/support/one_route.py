@@ -21,10 +21,11 @@ from node.web.throughput import Throughput
 class Routes:
     """All that the front needs of a node: hot routes, and others."""
 
-    mounted: Mapping[str, ASGIApp] = {}
-
-    def __init__(self, hot: Sequence[Route], others: Sequence[Route], rate: int = 0) -> None:
+    def __init__(
+        self, hot: Sequence[Route], others: Sequence[Route], rate: int, mounted: Mapping[str, ASGIApp]
+    ) -> None:
         self.hot = hot
+        self.mounted = mounted
         self.paths = Paths([*hot, *others])
         self.origins = OriginPolicy(Settings(base_url="http://node.example"))
         self.throughput = Throughput(rate)
@@ -40,11 +41,13 @@ class Routes:
     async def close(self) -> None: ...
 
 
-async def front_of(*hot: Route, others: Sequence[Route] = (), rate: int = 0) -> Front:
+async def front_of(
+    *hot: Route, others: Sequence[Route] = (), rate: int = 0, mounted: Mapping[str, ASGIApp] | None = None
+) -> Front:
     """A front that has started; `rate`: bytes a second for one client; 0 is no limit."""
 
     async def compose() -> Routes:
-        return Routes(hot, others, rate)
+        return Routes(hot, others, rate, mounted or {})
 
     app = Front(compose, ClientAddress(Proxies()))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()

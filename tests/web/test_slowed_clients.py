@@ -1,6 +1,7 @@
 """While others use a process, a client that has moved much, or is refused again and again, is slowed down."""
 
 import asyncio
+import itertools
 import math
 from contextlib import AbstractContextManager
 
@@ -9,7 +10,7 @@ import pytest
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE
 from node.web import throughput, turn
-from node.web.http import Request, Response
+from node.web.http import Receive, Request, Response, Scope, Send
 from node.web.throughput import FREE_BYTES, REQUEST_COST, Throughput
 from node.web.turn import REQUESTS_AT_ONCE, ClientTurns
 from tests.support.one_route import client_of, front_of
@@ -144,20 +145,44 @@ async def test_who_has_moved_much_goes_on_only_as_its_rate_allows(monkeypatch: p
         assert (await eager.get("/")).status_code == 200, "those that are gone hold no place"
 
 
+async def mounted(_scope: Scope, _receive: Receive, send: Send) -> None:
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
 @pytest.mark.usefixtures("hours")
-async def test_who_sends_many_small_requests_goes_on_only_as_its_rate_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("path", "status"), [("/", 200), ("/mounted/x", 204)])
+async def test_who_sends_many_small_requests_goes_on_only_as_its_rate_allows(
+    path: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     most = 12
-    app = await front_of(HOME, rate=most * REQUEST_COST // 3600)
+    app = await front_of(HOME, rate=most * REQUEST_COST // 3600, mounted={"/mounted/": mounted})
     async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
         monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # the others are gone
         for _ in range(2 * most):
-            assert (await eager.get("/")).status_code == 200
+            assert (await eager.get(path)).status_code == status
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
         for _ in range(most - 1):  # and one that `shared_with_others` has sent
-            assert (await eager.get("/")).status_code == 200
-        waiting = [asyncio.create_task(eager.get("/")) for _ in range(MORE)]
+            assert (await eager.get(path)).status_code == status
+        waiting = [asyncio.create_task(eager.get(path)) for _ in range(MORE)]
         await served_meanwhile(modest, waiting)
         await cancelled(waiting)
+
+
+async def test_a_mounted_application_works_on_any_number_of_requests_of_a_client() -> None:
+    begun, all_have_begun = itertools.count(1), asyncio.Event()
+
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        if next(begun) == MORE:
+            all_have_begun.set()
+        await all_have_begun.wait()
+        await mounted(scope, receive, send)
+
+    app = await front_of(HOME, mounted={"/mounted/": slow})
+    async with shared_with_others(app) as eager:
+        async with asyncio.timeout(30):
+            answers = await asyncio.gather(*(eager.get("/mounted/x") for _ in range(MORE)))
+        assert {answer.status_code for answer in answers} == {204}
 
 
 async def test_each_request_counts_once_whether_it_waits_for_its_turn_or_not(monkeypatch: pytest.MonkeyPatch) -> None:

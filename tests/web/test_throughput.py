@@ -214,7 +214,7 @@ class TestNode:
         times = 0
         while (response := await node.client.get(place)).status_code == 200:
             times += 1
-        assert times * MOUNTED_BYTES > BURST_SECONDS * RATE
+        assert times * (MOUNTED_BYTES + REQUEST_COST) > BURST_SECONDS * RATE
         assert response.headers["x-error-code"] == "limit.throughput"
         assert (await node.client_at(B).get(place)).status_code == 200
 
