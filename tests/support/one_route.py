@@ -22,10 +22,14 @@ class Routes:
     """All that the front needs of a node: hot routes, and others."""
 
     def __init__(
-        self, hot: Sequence[Route], others: Sequence[Route], rate: int, mounted: Mapping[str, ASGIApp]
+        self,
+        hot: Sequence[Route],
+        others: Sequence[Route],
+        rate: int = 0,
+        mounted: Mapping[str, ASGIApp] | None = None,
     ) -> None:
         self.hot = hot
-        self.mounted = mounted
+        self.mounted = mounted or {}
         self.paths = Paths([*hot, *others])
         self.origins = OriginPolicy(Settings(base_url="http://node.example"))
         self.throughput = Throughput(rate)
@@ -47,7 +51,7 @@ async def front_of(
     """A front that has started; `rate`: bytes a second for one client; 0 is no limit."""
 
     async def compose() -> Routes:
-        return Routes(hot, others, rate, mounted or {})
+        return Routes(hot, others, rate, mounted)
 
     app = Front(compose, ClientAddress(Proxies()))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
