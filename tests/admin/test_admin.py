@@ -133,6 +133,13 @@ def test_an_invalid_redis_url_is_status_2(monkeypatch: pytest.MonkeyPatch) -> No
         ["clients", "block", "0.0.0.0/0"],
         ["clients", "block", "192.0.2.1", "--for", "0"],
         ["threads", "list", "--status", "gone"],
+        ["threads", "list", "--offset", "-1"],
+        ["threads", "list", "--offset", "99999999999999999999"],
+        ["tasks", "list", "--offset", "-1"],
+        ["agents", "list", "--offset", "-1"],
+        ["audit", "--limit", "99999999999999999999"],
+        ["feedback", "list", "--category", "complaint"],
+        ["feedback", "export", "--category", "complaint"],
     ],
 )
 def test_arguments_that_cannot_be_used_are_status_2(arguments: list[str]) -> None:

@@ -168,6 +168,9 @@ async def test_unblocking_says_what_still_blocks(node: NodeUnderTest, admin: Adm
     ran = await admin("clients", "unblock", ADDRESS)
     assert ran.status == 1
     assert "203.0.113.7/32 stays blocked by 203.0.113.0/24" in ran.out
+    await admin("clients", "block", ADDRESS)
+    ran = await admin("clients", "unblock", ADDRESS, "203.0.113.0/24")
+    assert (ran.status, "stays blocked" in ran.out) == (0, False), "neither is blocked any more"
 
 
 async def test_a_process_keeps_to_what_it_read_while_redis_says_nothing(node: NodeUnderTest) -> None:

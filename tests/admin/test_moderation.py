@@ -195,6 +195,9 @@ async def test_all_that_a_client_posted_is_removed(node: NodeUnderTest, admin: A
     dry = (await admin("clients", "purge", OTHER, "--dry-run", "--json")).data
     assert [each["id"] for each in dry] == [other, f"{thread}:2"]
     assert (await admin("clients", "purge", OTHER)).status == 0
+    for dry_run in (["--dry-run"], []):
+        again = (await admin("clients", "purge", OTHER, "--json", *dry_run)).data
+        assert [each["outcome"] for each in again] == ["gone before", "gone before"]
     assert await shown(node, thread) == ([1], 1, 1)
     assert (await node.client.get(f"{BOARD}/{other}")).status_code == 404
     assert (await admin("threads", "unhide", f"{thread}:2")).status == 1, "a removed reply stays away"
