@@ -148,6 +148,16 @@ def test_arguments_that_cannot_be_used_are_status_2(arguments: list[str]) -> Non
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize("words", [["verify"], ["--keep", "3", "place"], ["--into", "verify", "place"], ["a", "b"]])
+def test_a_backup_without_its_place_is_not_made_elsewhere(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`backup verify` made one in a directory of that name."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["admin", "backup", *words]) == 2
+    assert capsys.readouterr().err.startswith("relay-node: write `backup PLACE")
+
+
 @pytest.mark.parametrize(
     ("uid", "account", "sudo_user", "who"),
     [

@@ -33,7 +33,7 @@ def register(commands: Commands) -> None:
 
 def _run(settings: Settings, given: argparse.Namespace) -> int:
     match given.words:
-        case [place] if not given.keep or given.into:
+        case [place] if place != VERIFY and (not given.keep or given.into):
             given.targets = [place]
             return run_command(given.command, settings, given)
         case [word, place] if word == VERIFY and not given.into:
