@@ -88,6 +88,7 @@ STORIES: dict[str, Story] = {
         'relay_disk_reserve_bytes{use="redis"}': ("2.5e8x30", "0x30"),
     },
     "RelayBackupOld": {"relay_backup_age_seconds": ("90000x30", "110000+60x30")},
+    "RelayCertificateEnds": {"relay_certificate_seconds": ("1e6x30", "5e5x30")},
     "RelayDurability": {"relay_durability_kept": ("1x30", "0x30")},
     "RelayClockSkew": {"relay_clock_skew_seconds": ("0.1x30", "3x30")},
     "RelayEventsLate": {'relay_events_oldest_seconds{group="index"}': ("2x30", "0+60x30")},

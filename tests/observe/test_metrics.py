@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from node.observe.metrics.families import FAMILIES
+from tests.artifacts.test_s3_tls import TLS, broken_service
 from tests.observe.scrape import AdminPort, Scrape
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import RedisServer, free_port, until
@@ -45,11 +46,18 @@ def started(folder: Path, role: str = "serve", **settings: str) -> tuple[NodePro
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeProcess, AdminPort]]:
     """A whole node with two web processes; what each test counts comes on top of what others did."""
-    node, admin = started(tmp_path_factory.mktemp("node"), RELAY_LIMIT_RELAY="6/60", RELAY_LOG="debug")
-    with node:
-        node.ready()
-        until(lambda: admin.answers("/ready", 200), "every process has been heard of")
-        yield node, admin
+    with broken_service() as address:
+        node, admin = started(
+            tmp_path_factory.mktemp("node"),
+            RELAY_LIMIT_RELAY="6/60",
+            RELAY_LOG="debug",
+            RELAY_BASE_URL=address,
+            SSL_CERT_FILE=str(TLS / "cert.pem"),
+        )
+        with node:
+            node.ready()
+            until(lambda: admin.answers("/ready", 200), "every process has been heard of")
+            yield node, admin
 
 
 def until_counted(admin: AdminPort, count: float, name: str, **labels: str) -> Scrape:

@@ -63,6 +63,11 @@ _TABLE = (
         "Free bytes below which the node refuses: RELAY_DISK_RESERVE, RELAY_BLOB_RESERVE; 0 = never",
         ("use",),
     ),
+    Family(
+        "relay_certificate_seconds",
+        "gauge",
+        "Until the certificate of RELAY_BASE_URL ends; 0: clients do not trust it; missing: not seen from here",
+    ),
     # Of the whole node, from Redis: every instance shows the same.
     Family("relay_store_up", "gauge", "Whether Redis answered this scrape; without it the metrics below are missing"),
     Family(
