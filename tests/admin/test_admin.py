@@ -26,8 +26,10 @@ async def test_the_audit_has_who_what_and_how_it_ended(node: NodeUnderTest, admi
     await admin("clients", "block", "192.0.2.1", "--dry-run")
     await admin("threads", "close", THREAD)
     await admin("callbacks", "redrive", "--all")
+    await admin("threads", "show", THREAD)
     ran = await admin("audit", "--json")
     assert [(each["who"], each["command"], each["target"], each["outcome"]) for each in ran.data] == [
+        ("olivia", "threads show", THREAD, "refused: thread.unknown"),
         ("olivia", "callbacks redrive", "all", "redriven: 0"),
         ("olivia", "threads close", THREAD, "closed: 0 of 1"),
         ("olivia", "clients block", "192.0.2.1/32", "dry run: 1 of 1"),
