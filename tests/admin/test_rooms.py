@@ -135,6 +135,16 @@ async def test_a_callback_that_cannot_be_read_is_shown_by_its_name_and_dropped(
     assert await node.names("callback:*") == []
 
 
+async def test_the_callbacks_under_way_begin_with_the_next_one(node: NodeUnderTest, admin: Admin) -> None:
+    for name, partition, due in (("c", 1, 3000), ("b", 5, 2000), ("d", 5, 4000), ("a", 9, 1000)):
+        await node.store.command("HSET", keys.callback(partition, name), "attempt", 0, "id", name)
+        await node.store.command("ZADD", keys.callbacks_due(partition), due, name)
+    for limit in (1, 3, 4):
+        shown = (await admin("callbacks", "pending", "--limit", str(limit), "--json")).data
+        assert [each["id"] for each in shown["callbacks"]] == ["a", "b", "c", "d"][:limit]
+        assert shown["total"] == 4
+
+
 async def test_dead_callbacks_are_dropped(node: NodeUnderTest, admin: Admin) -> None:
     await given_up(node, "msg_1", 3)
     assert (await admin("callbacks", "drop", "msg_9")).status == 1
