@@ -1,9 +1,15 @@
 """What all of the operator's commands have in common."""
 
+from typing import cast
+
 import msgspec
 import pytest
 
-from node.admin.console.context import MAX_COLUMN, STORE_TIMEOUT, opened, table
+from node.admin.console import remains, status
+from node.admin.console.context import MAX_COLUMN, STORE_TIMEOUT, CommandContext, opened, table
+from node.common.refusal import Refused
+from node.share.origin import Attributed
+from node.store import Store
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -26,3 +32,29 @@ async def test_a_command_waits_longer_for_redis_than_a_client_would(
     settings = msgspec.structs.replace(node.settings, store_timeout=given)
     async with opened(settings, "olivia") as context:
         assert context.settings.store_timeout == waits
+
+
+async def test_what_a_purge_is_refused_is_not_called_gone(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(_context: CommandContext, name: str) -> None:
+        raise Refused(name)
+
+    monkeypatch.setattr(remains, "REMOVALS", dict.fromkeys(remains.KINDS, refuse))
+    async with opened(node.settings, "olivia") as context:
+        for code, outcome in (("task.unknown", remains.GONE), ("task.state", "task.state")):
+            assert await remains.remove(context, Attributed("contract", code, None, None, None)) == outcome
+
+
+async def test_a_rare_kind_of_keys_is_not_left_out() -> None:
+    class Keys:
+        """Three hundred keys; one that is drawn is of a kind of its own."""
+
+        drawn = 0
+
+        async def everywhere(self, command: str) -> list[object]:
+            if command == "DBSIZE":
+                return [300]
+            self.drawn += 1
+            return [b"audit" if self.drawn == 1 else b"thread:{00}:1"]
+
+    sizes = status._kinds  # pyright: ignore[reportPrivateUsage] - what it is told is random
+    assert await sizes(cast("Store", Keys())) == (300, {"thread": 300, "audit": 1})

@@ -91,6 +91,19 @@ async def test_each_figure_is_that_of_its_source(node: NodeUnderTest, redis: Red
     await store.close()
 
 
+@pytest.mark.parametrize("ahead", [-3.5, 3.5])
+async def test_clocks_differ_whichever_is_ahead(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    async def skew(_store: Store) -> float:
+        return ahead
+
+    monkeypatch.setattr("node.observe.metrics.gauges.skew", skew)
+    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
+    assert (await figures(store))["relay_clock_skew_seconds", ()] == 3.5
+    await store.close()
+
+
 async def test_a_callback_is_overdue_from_when_it_is_due(node: NodeUnderTest) -> None:
     now = await now_ms(node.store)
     assert await overdue_ms(node.store) == 0
