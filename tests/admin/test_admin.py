@@ -89,6 +89,7 @@ async def test_a_dry_run_of_reindex_asks_nobody(node: NodeUnderTest, admin: Admi
     ran = await admin("reindex", "--dry-run", "--json")
     assert (ran.status, ran.data["asked"]) == (0, False)
     assert ran.data["entities"] == {"board": 1, "tasks": 0, "agents": 0}
+    assert ran.data["left"] == dict.fromkeys(("board", "tasks", "agents")), "nothing is being built"
     assert await node.store.command("EXISTS", BOARD_KEYS.epoch) == 0
     assert (await admin("audit", "--json")).data[0]["outcome"] == "dry run: 1"
 
