@@ -135,6 +135,7 @@ def test_an_invalid_redis_url_is_status_2(monkeypatch: pytest.MonkeyPatch) -> No
         ["clients", "block", "example.com"],
         ["clients", "block", "0.0.0.0/0"],
         ["clients", "block", "192.0.2.1", "--for", "0"],
+        ["clients", "block", "192.0.2.1", "--for", "315360001"],
         ["threads", "list", "--status", "gone"],
         ["threads", "list", "--offset", "-1"],
         ["threads", "list", "--offset", "99999999999999999999"],

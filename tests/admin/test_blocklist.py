@@ -163,6 +163,13 @@ async def test_an_entry_that_cannot_be_read_spoils_no_other(node: NodeUnderTest,
     await until(lambda: is_refused(node, ADDRESS))
 
 
+async def test_the_list_is_in_the_order_of_addresses(node: NodeUnderTest, admin: Admin) -> None:
+    ordered = ["A" * 43, "192.0.2.0/24", "192.0.2.0/30", "203.0.113.0/24", "203.0.113.9/32", "2001:db8::/48"]
+    await admin("clients", "block", *reversed(ordered))
+    listed = (await admin("clients", "list", "--json")).data
+    assert [each["network"] for each in listed] == ordered
+
+
 async def test_unblocking_says_what_still_blocks(node: NodeUnderTest, admin: Admin) -> None:
     await admin("clients", "block", "203.0.113.0/24")
     ran = await admin("clients", "unblock", ADDRESS)

@@ -147,6 +147,8 @@ async def test_one_kind_is_removed_and_a_network_is_told_what_is_not_found(node:
     listed_kinds = {each["kind"] for each in (await admin("clients", "posts", network, "--json")).data}
     assert listed_kinds == set(KINDS) - {"inbox-message"}
     assert "single address" in (await admin("clients", "posts", network)).out
+    assert "single address" in (await admin("clients", "posts", network, "--kind", "inbox-message")).out
+    assert "single address" not in (await admin("clients", "posts", network, "--kind", "contract")).out
     assert "single address" not in (await admin("clients", "posts", MINE)).out
     ran = await admin("clients", "purge", network, "--kind", "contract", "--kind", "session", "--json")
     assert [(each["kind"], each["outcome"]) for each in ran.data] == [("contract", "purged"), ("session", "purged")]

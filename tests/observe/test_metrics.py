@@ -126,6 +126,8 @@ def test_answers_are_counted_by_operation_and_kind_of_status(page: Scrape) -> No
     assert page.value("relay_requests_total", method="POST", route=LINE_ROUTE, status="2xx") == 1
     assert page.value("relay_requests_total", method="GET", route="/api/v1/tasks/{id}", status="4xx") == 1
     assert page.value("relay_requests_total", method="(any)", route="(none)", status="4xx") == 1
+    # Shown before the first failure, so that this is an increase.
+    assert page.values["relay_requests_total", frozenset((relay | {"status": "5xx"}).items())] == 0
 
 
 def test_an_acknowledgement_is_in_the_histogram_and_a_read_or_a_refusal_is_not(page: Scrape) -> None:
