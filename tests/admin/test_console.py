@@ -8,8 +8,10 @@ import pytest
 from node.admin.console import remains, status
 from node.admin.console.context import MAX_COLUMN, STORE_TIMEOUT, CommandContext, opened, table
 from node.common.refusal import Refused
+from node.observe.memory import RedisMemory
 from node.share.origin import Attributed
 from node.store import Store
+from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -32,6 +34,16 @@ async def test_a_command_waits_longer_for_redis_than_a_client_would(
     settings = msgspec.structs.replace(node.settings, store_timeout=given)
     async with opened(settings, "olivia") as context:
         assert context.settings.store_timeout == waits
+
+
+async def test_status_shows_the_memory_of_the_fullest_primary(
+    node: NodeUnderTest, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def redis_memory(_store: Store, _limit: int) -> list[RedisMemory]:
+        return [RedisMemory(0, used, limit) for used, limit in ((10, 100), (70, 100), (50, 100), (99, 0))]
+
+    monkeypatch.setattr(status, "redis_memory", redis_memory)
+    assert (await admin("status", "--json")).data["memory_percent"] == 70
 
 
 async def test_what_a_purge_is_refused_is_not_called_gone(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
