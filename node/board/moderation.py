@@ -29,9 +29,14 @@ class Moderation:
         self._posts = posts
         self._provenance = provenance
 
-    async def find(self, thread_id: str) -> ModeratedThread:
-        """A thread. Raises Refused `thread.unknown`."""
-        return _moderated(await self._read(thread_id))
+    async def find(self, thread_id: str, seq: int = 0) -> ModeratedThread:
+        """A thread, or the one that has this reply. Raises Refused `thread.unknown` if there is no such post."""
+        thread = await self._read(thread_id)
+        if seq:
+            _, replies = await self._store.read(thread_id, seq - 1, 1)
+            if not any(each.seq == seq for each in replies):
+                raise Refused("thread.unknown")
+        return _moderated(thread)
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[Sequence[ModeratedThread], int]:
         """Threads of one status, newest activity first, with whom they came from; and how many there are."""

@@ -17,6 +17,7 @@ from node.callbacks.owners import publisher_of_url
 from node.common.unreadable import show_each
 from node.store import Store, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached, total_of
+from node.store.clock import now_ms
 from node.store.decoding import fields_of, number
 from node.store.due import take_due
 from node.store.partition_schedule import PartitionSchedule
@@ -287,6 +288,17 @@ class CallbackQueue:
 async def pending_count(store: Store) -> int:
     """How many callbacks are under way. Raises StoreUnavailable."""
     return await total_of(store, (("ZCARD", keys.callbacks_due(partition)) for partition in range(ids.PARTITIONS)))
+
+
+async def overdue_ms(store: Store) -> int:
+    """For how long the oldest callback is due that no worker has taken; 0 if all that are due were taken.
+
+    Raises StoreUnavailable.
+    """
+    schedules = [keys.callbacks_due(partition) for partition in range(ids.PARTITIONS)]
+    heads = cast("list[list[bytes]]", await store.commands(("ZRANGE", each, 0, 0, "WITHSCORES") for each in schedules))
+    due = [int(float(head[1])) for head in heads if head]
+    return max(0, await now_ms(store) - min(due)) if due else 0
 
 
 async def dead_count(store: Store) -> int:

@@ -29,10 +29,10 @@ class Calls:
         self.seconds = 0.0
         """Sum of the times of successful answers."""
 
-    def add(self, status: int, seconds: float = 0.0) -> None:
-        """Count an answer that took `seconds`."""
+    def add(self, status: int, seconds: float | None = None) -> None:
+        """Count an answer that took `seconds`; None if that is not to be known."""
         self.classes[status // 100] += 1
-        if status < 300:
+        if seconds is not None and status < 300:
             self.buckets[bisect_left(BOUNDS, seconds)] += 1
             self.seconds += seconds
 

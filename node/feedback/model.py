@@ -9,6 +9,9 @@ SHORTEST = 10
 """Characters of a report (SPEC 2.7)."""
 
 
+Category = Literal["bug", "feature", "general", "inquiry"]
+
+
 class NewFeedback(msgspec.Struct):
     """The body of POST /api/v1/feedback."""
 
@@ -17,7 +20,7 @@ class NewFeedback(msgspec.Struct):
         Meta(min_length=SHORTEST, max_length=2000, description="Plain English"),
         Meta(examples=["The search finds my threads quickly. Thank you."]),
     ]
-    category: Annotated[Literal["bug", "feature", "general", "inquiry"], Meta(examples=["general"])] | None = None
+    category: Annotated[Category, Meta(examples=["general"])] | None = None
     contact_channel: (
         Annotated[
             str,

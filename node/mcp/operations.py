@@ -73,6 +73,7 @@ class Operations:
         request = OperationRequest(of_client, route, params or {}, query, body, headers)
         response = await self._handle(route, request)
         of_client.cost += request.cost
+        of_client.has_waited |= request.has_waited
         if response is None:
             raise Disconnected
         return response

@@ -12,7 +12,6 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -22,6 +21,7 @@ from node.agents.lists import AgentLists
 from node.artifacts.store import ArtifactStore
 from node.common import process
 from node.config import Settings
+from node.observe.certificate import Certificate
 from node.observe.metrics.families import Role
 from node.observe.metrics.gauges import Figures, Gauges, disk_figures
 from node.observe.metrics.server import AdminPages, Instance, MetricsServer
@@ -125,7 +125,13 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
         documents = await connect(settings.search_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
     gauges = Gauges(settings, store, room_figures(store), documents)
     names = f"{settings.admin_names},{settings.admin_host}"
-    instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names, partial(disk_figures, settings))
+    certificate = Certificate(settings.public_url)
+
+    def here() -> list[Reading]:
+        return [*disk_figures(settings), *certificate.figures()]
+
+    instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names, here)
+    watching = asyncio.create_task(certificate.watch(stop))
     try:
         with MetricsServer((settings.admin_host, settings.admin_port), instance, pages, loop) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -133,6 +139,7 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
             await stop.wait()
             await asyncio.to_thread(server.shutdown)
     finally:
+        watching.cancel()
         await store.close()
         if documents:
             await documents.close()

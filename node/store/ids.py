@@ -89,8 +89,8 @@ def post_named(name: str) -> tuple[str, int]:
 
     Raises ValueError.
     """
-    thread_id, _, seq = name.partition(":")
-    if not is_id(thread_id) or (seq and not (seq.isascii() and seq.isdecimal())):
+    thread_id, colon, seq = name.partition(":")
+    if not is_id(thread_id) or (colon and not (seq.isascii() and seq.isdecimal())):
         raise ValueError(f"{name!r} is neither <thread id> nor <thread id>:<number of a reply>")
     return thread_id, int(seq or 0)
 

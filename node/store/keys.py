@@ -352,6 +352,9 @@ KNOWN_OFFERS = Key("offers:known:{offers}")
 IDENTITY = Key("node:{identity}")
 """Whose data this Redis holds, and in which schema. Kept."""
 
+LAST_BACKUP = Key("node:backup:{identity}")
+"""When the last whole backup began (ms). Kept."""
+
 BLOCKED = Key("blocked")
 """Networks and keys whose requests are refused, and until when; a hash. Kept until the operator takes one off."""
 

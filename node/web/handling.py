@@ -38,7 +38,8 @@ async def counted(route: Route, request: Request) -> Response | None:
         response = _answer_to(failure, route, request)
     finally:
         request.turn.end()
-    route.calls.add(counters.CLIENT_GONE if response is None else response.status, perf_counter() - began)
+    seconds = None if request.has_waited else perf_counter() - began
+    route.calls.add(counters.CLIENT_GONE if response is None else response.status, seconds)
     return response
 
 

@@ -109,6 +109,7 @@ class Request:
         "client",
         "cost",
         "deadlines",
+        "has_waited",
         "id",
         "is_head",
         "method",
@@ -144,6 +145,8 @@ class Request:
         """Bytes of the body that were read, even if only to drop them."""
         self.cost = 0
         """Cost of this request that does not show in its body or answer, in bytes of an answer."""
+        self.has_waited = False
+        """Whether it was held for news, as its client asked: how long it took says nothing about the node."""
         self._body: bytes | None = None
         self._is_read = False
         """Whether somebody has begun to read the body, which is possible only once."""
@@ -226,6 +229,7 @@ class Request:
         """
         if not seconds:
             return await work
+        self.has_waited = True
         with WaitingPlaces(self.client) as places:
             try:
                 if self.is_unread:

@@ -26,8 +26,10 @@ async def test_the_audit_has_who_what_and_how_it_ended(node: NodeUnderTest, admi
     await admin("clients", "block", "192.0.2.1", "--dry-run")
     await admin("threads", "close", THREAD)
     await admin("callbacks", "redrive", "--all")
+    await admin("threads", "show", THREAD)
     ran = await admin("audit", "--json")
     assert [(each["who"], each["command"], each["target"], each["outcome"]) for each in ran.data] == [
+        ("olivia", "threads show", THREAD, "refused: thread.unknown"),
         ("olivia", "callbacks redrive", "all", "redriven: 0"),
         ("olivia", "threads close", THREAD, "closed: 0 of 1"),
         ("olivia", "clients block", "192.0.2.1/32", "dry run: 1 of 1"),
@@ -87,6 +89,7 @@ async def test_a_dry_run_of_reindex_asks_nobody(node: NodeUnderTest, admin: Admi
     ran = await admin("reindex", "--dry-run", "--json")
     assert (ran.status, ran.data["asked"]) == (0, False)
     assert ran.data["entities"] == {"board": 1, "tasks": 0, "agents": 0}
+    assert ran.data["left"] == dict.fromkeys(("board", "tasks", "agents")), "nothing is being built"
     assert await node.store.command("EXISTS", BOARD_KEYS.epoch) == 0
     assert (await admin("audit", "--json")).data[0]["outcome"] == "dry run: 1"
 
@@ -132,13 +135,31 @@ def test_an_invalid_redis_url_is_status_2(monkeypatch: pytest.MonkeyPatch) -> No
         ["clients", "block", "example.com"],
         ["clients", "block", "0.0.0.0/0"],
         ["clients", "block", "192.0.2.1", "--for", "0"],
+        ["clients", "block", "192.0.2.1", "--for", "315360001"],
         ["threads", "list", "--status", "gone"],
+        ["threads", "list", "--offset", "-1"],
+        ["threads", "list", "--offset", "99999999999999999999"],
+        ["tasks", "list", "--offset", "-1"],
+        ["agents", "list", "--offset", "-1"],
+        ["audit", "--limit", "99999999999999999999"],
+        ["feedback", "list", "--category", "complaint"],
+        ["feedback", "export", "--category", "complaint"],
     ],
 )
 def test_arguments_that_cannot_be_used_are_status_2(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["admin", *arguments])
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize("words", [["verify"], ["--keep", "3", "place"], ["--into", "verify", "place"], ["a", "b"]])
+def test_a_backup_without_its_place_is_not_made_elsewhere(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`backup verify` made one in a directory of that name."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["admin", "backup", *words]) == 2
+    assert capsys.readouterr().err.startswith("relay-node: write `backup PLACE")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """Backups that are checked byte by byte: made, kept in a bucket, verified, and restored onto any Redis."""
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
+from node.run.embedded_redis import running
+from node.store import connect, keys
 from tests.admin.test_backup import BYTES, FREE, Agent, command
 from tests.artifacts.swift import BUCKET, Swift
 from tests.support.nodes import NodeProcess
@@ -53,13 +56,27 @@ def test_a_damaged_artifact_is_named_and_never_restored(
     assert "redis-0.rdb" in command(tmp_path / "none", "admin", "backup", "verify", str(copy)).stdout
 
 
+async def _noted(folder: Path) -> object:
+    """When the last whole backup of the node on this data directory began."""
+    store = await connect(str(running(folder)), timeout=10, max_in_flight=64)
+    try:
+        return await store.command("GET", keys.LAST_BACKUP)
+    finally:
+        await store.close()
+
+
 def test_an_artifact_that_is_damaged_already_is_named_and_not_in_the_backup(tmp_path: Path) -> None:
+    """Nor is such a backup one that the operator need not miss."""
     old = tmp_path / "old"
     with NodeProcess(old) as node, Agent(node.url) as agent:
         node.start(RELAY_WORKERS="1", **FREE).ready()
         name = agent.upload()
         (old / "blobs" / name[-2:] / name).write_bytes(b"X" + BYTES[1:])
         made = command(old, "admin", "backup", str(tmp_path / "backup"))
+        assert asyncio.run(_noted(old)) is None
+        (old / "blobs" / name[-2:] / name).write_bytes(BYTES)
+        assert command(old, "admin", "backup", str(tmp_path / "whole")).returncode == 0
+        assert asyncio.run(_noted(old))
     assert (made.returncode, name in made.stdout) == (1, True)
     assert not (tmp_path / "backup" / "blobs" / name[-2:] / name).exists()
     assert command(old, "admin", "backup", "verify", str(tmp_path / "backup")).returncode == 0

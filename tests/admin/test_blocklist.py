@@ -163,11 +163,21 @@ async def test_an_entry_that_cannot_be_read_spoils_no_other(node: NodeUnderTest,
     await until(lambda: is_refused(node, ADDRESS))
 
 
+async def test_the_list_is_in_the_order_of_addresses(node: NodeUnderTest, admin: Admin) -> None:
+    ordered = ["A" * 43, "192.0.2.0/24", "192.0.2.0/30", "203.0.113.0/24", "203.0.113.9/32", "2001:db8::/48"]
+    await admin("clients", "block", *reversed(ordered))
+    listed = (await admin("clients", "list", "--json")).data
+    assert [each["network"] for each in listed] == ordered
+
+
 async def test_unblocking_says_what_still_blocks(node: NodeUnderTest, admin: Admin) -> None:
     await admin("clients", "block", "203.0.113.0/24")
     ran = await admin("clients", "unblock", ADDRESS)
     assert ran.status == 1
     assert "203.0.113.7/32 stays blocked by 203.0.113.0/24" in ran.out
+    await admin("clients", "block", ADDRESS)
+    ran = await admin("clients", "unblock", ADDRESS, "203.0.113.0/24")
+    assert (ran.status, "stays blocked" in ran.out) == (0, False), "neither is blocked any more"
 
 
 async def test_a_process_keeps_to_what_it_read_while_redis_says_nothing(node: NodeUnderTest) -> None:

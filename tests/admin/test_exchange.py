@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from node.cli import main
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
-from node.store import ids, keys
+from node.run.exchange import ExportedRecord
+from node.store import Store, StoreUnavailable, ids, keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -184,3 +186,21 @@ async def test_nobody_is_called_because_a_file_says_so(node: NodeUnderTest, admi
     assert (await admin("import", str(file))).status == 0
     assert (await node.client.get(f"{TASKS}/{FOREIGN}")).status_code == 200
     assert await node.store.command("HMGET", keys.task(FOREIGN), "callback_url", "callback_by") == [None, None]
+
+
+async def test_an_export_that_fails_leaves_no_file(
+    admin: Admin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half an export looks like a whole one of a smaller node. A file that was there before is left alone."""
+
+    async def torn(_store: Store) -> AsyncGenerator[ExportedRecord]:
+        yield ExportedRecord("thread", FOREIGN, {})
+        raise StoreUnavailable("gone")
+
+    monkeypatch.setattr("node.admin.console.exchange.records", torn)
+    file = tmp_path / "export"
+    assert (await admin("export", str(file))).status == 1
+    assert not file.exists()
+    file.write_text("mine")
+    assert (await admin("export", str(file))).status == 1
+    assert file.read_text() == "mine"

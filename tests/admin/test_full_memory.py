@@ -14,7 +14,7 @@ from tests.agents.calls import card_of, listed
 from tests.inbox.calls import opened
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
-from tests.tasks.calls import offered
+from tests.tasks.calls import UNKNOWN_ID, offered
 
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse a table?"}
 ADDRESS = "192.0.2.1"
@@ -87,3 +87,7 @@ async def test_what_was_done_and_could_not_be_noted_says_both(
     assert (ran.status, ran.err) == (0, "")
     assert "closed" in ran.out
     assert "not in the audit" in ran.out
+    ran = await admin("threads", "show", UNKNOWN_ID)
+    assert (ran.status, ran.err) == (1, "relay-node: No thread has this id.\n"), (
+        "why it failed, not why that is not noted"
+    )

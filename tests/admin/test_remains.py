@@ -7,6 +7,7 @@ import httpx2
 import pytest
 
 from node.config import Limits
+from node.observe.totals import totals
 from tests.admin.conftest import Admin
 from tests.agents.calls import AGENTS, SUMMARISE, card_of, listed
 from tests.artifacts.calls import ARTIFACTS, registered
@@ -89,12 +90,18 @@ async def test_all_that_a_client_left_is_found_and_removed_and_nothing_of_others
     top = (await admin("clients", "top", "--by", "contracts", "--json")).data
     assert {(each["client"], each["posts"], each["contracts"]) for each in top} == {(MINE, 3, 1), (OTHER, 3, 1)}
 
+    newest = (await admin("clients", "posts", MINE, "--limit", "2", "--json")).data
+    assert newest == found[:2]
+    before = await totals(node.store)
+
     dry = await admin("clients", "purge", MINE, "--dry-run", "--json")
     assert {each["outcome"] for each in dry.data} == {"dry run"}
     assert await statuses(node, mine) == {200}
     ran = await admin("clients", "purge", MINE, "--json")
     assert (ran.status, {each["outcome"] for each in ran.data} <= {"purged", "gone before"}) == (0, True)
     assert await statuses(node, mine) == {404}
+    after = await totals(node.store)
+    assert [(before[kind], after[kind]) for kind in ("session", "inbox")] == [(2, 1), (2, 1)], "places are given back"
     assert (await node.client.get(f"{ARTIFACTS}/{mine['artifact']['id']}")).json()["status"] == "rejected"
     relayed = mine["relayed"]["reference_id"]
     assert (await node.client.get(f"{BOARD}/{relayed}")).status_code == 404
@@ -140,6 +147,8 @@ async def test_one_kind_is_removed_and_a_network_is_told_what_is_not_found(node:
     listed_kinds = {each["kind"] for each in (await admin("clients", "posts", network, "--json")).data}
     assert listed_kinds == set(KINDS) - {"inbox-message"}
     assert "single address" in (await admin("clients", "posts", network)).out
+    assert "single address" in (await admin("clients", "posts", network, "--kind", "inbox-message")).out
+    assert "single address" not in (await admin("clients", "posts", network, "--kind", "contract")).out
     assert "single address" not in (await admin("clients", "posts", MINE)).out
     ran = await admin("clients", "purge", network, "--kind", "contract", "--kind", "session", "--json")
     assert [(each["kind"], each["outcome"]) for each in ran.data] == [("contract", "purged"), ("session", "purged")]

@@ -131,8 +131,19 @@ async def test_a_callback_that_cannot_be_read_is_shown_by_its_name_and_dropped(
         1,
         {"torn": "dropped", "msg_1": "dropped", "msg_9": "unknown"},
     )
+    assert (await admin("audit", "--json")).data[0]["outcome"] == "dropped: 2"
     assert (await admin("callbacks", "pending", "--json")).data["total"] == 0
     assert await node.names("callback:*") == []
+
+
+async def test_the_callbacks_under_way_begin_with_the_next_one(node: NodeUnderTest, admin: Admin) -> None:
+    for name, partition, due in (("c", 1, 3000), ("a", 5, 1000), ("b", 5, 2000), ("d", 9, 4000)):
+        await node.store.command("HSET", keys.callback(partition, name), "attempt", 0, "id", name)
+        await node.store.command("ZADD", keys.callbacks_due(partition), due, name)
+    for limit in (1, 2, 3, 4):
+        shown = (await admin("callbacks", "pending", "--limit", str(limit), "--json")).data
+        assert [each["id"] for each in shown["callbacks"]] == ["a", "b", "c", "d"][:limit]
+        assert shown["total"] == 4
 
 
 async def test_dead_callbacks_are_dropped(node: NodeUnderTest, admin: Admin) -> None:

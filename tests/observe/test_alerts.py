@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 import yaml
 
+from node.observe.metrics.families import FAMILIES
 from tests.support.nodes import ROOT
 
 RULES = ROOT / "deploy/prometheus/alerts.yml"
 ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
+SAMPLES = {
+    f"{name}_bucket" if family.kind == "histogram" else name: set(family.labels) for name, family in FAMILIES.items()
+}
+"""The metrics as an expression names them, and their labels."""
+
 ACKS = 'relay_ack_seconds_bucket{le="%s"}'
 MINUTES = 30
 
@@ -36,7 +42,7 @@ STORIES: dict[str, Story] = {
     "RelayNoNode": {'haproxy_backend_active_servers{proxy="nodes"}': ("1x30", "0x30")},
     "RelayProcessesGone": {'relay_processes{role="web"}': ("2x30", "0x30")},
     "RelayProcessesRestart": {'relay_process_restarts_total{role="web"}': ("2x30", "0+1x30")},
-    "RelayTaskFails": {'relay_background_failures_total{role="worker",task="leases"}': ("2x90", "0+1x90")},
+    "RelayTaskFails": {'relay_background_failures_total{task="leases"}': ("2x90", "0+1x90")},
     "RelayErrors": {
         'relay_requests_total{status="2xx"}': ("0+1000x30", "0+1000x30"),
         'relay_requests_total{status="5xx"}': ("0+1x30", "0+20x30"),
@@ -46,6 +52,7 @@ STORIES: dict[str, Story] = {
         "relay_agent_check_age_seconds": ("0+1x30", "3700+60x30"),
         "relay_agent_checks_due": ("3x30", "3x30"),
     },
+    "RelayRefusing": {'relay_refusals_total{code="disk.low"}': ("3x30", "0+1x30")},
     "RelayBug": {'relay_refusals_total{code="server.bug"}': ("3x30", "0+1x30")},
     "RelayAcknowledgementsSlow": {
         ACKS % "0.02": ("0+999x30", "0+900x30"),
@@ -80,12 +87,19 @@ STORIES: dict[str, Story] = {
         'relay_disk_bytes{use="redis"}': ("5e10x30", "5e10x30"),
         'relay_disk_reserve_bytes{use="redis"}': ("2.5e8x30", "0x30"),
     },
+    "RelayBackupOld": {"relay_backup_age_seconds": ("90000x30", "110000+60x30")},
+    "RelayCertificateEnds": {"relay_certificate_seconds": ("1e6x30", "5e5x30")},
     "RelayDurability": {"relay_durability_kept": ("1x30", "0x30")},
     "RelayClockSkew": {"relay_clock_skew_seconds": ("0.1x30", "3x30")},
     "RelayEventsLate": {'relay_events_oldest_seconds{group="index"}': ("2x30", "0+60x30")},
     "RelaySearchByTextOnly": {"relay_search_by_meaning": ("1x30", "0x30")},
     "RelaySearchQueueLong": {'relay_search_queue{queue="pending"}': ("10x30", "5000x30")},
     "RelayCallbacksDead": {'relay_callbacks_total{outcome="dead"}': ("0+0.1x30", "0+2x30")},
+    "RelayCallbacksFail": {
+        'relay_callbacks_total{outcome="retry"}': ("0+5x30", "0+5x30"),
+        'relay_callbacks_total{outcome="delivered"}': ("0+0.1x30", "7x30"),
+    },
+    "RelayCallbacksLate": {"relay_callbacks_overdue_seconds": ("1x30", "130+60x30")},
     "RelayArtifactsRejected": {
         'relay_artifact_states_total{state="rejected"}': ("0+1x30", "0+5x30"),
         'relay_artifact_states_total{state="available"}': ("0+5x30", "0+1x30"),
@@ -97,6 +111,34 @@ FURTHER: list[tuple[str, dict[str, str], bool]] = [
     # The first fault of a node, once in its life. Prometheus cannot see it if the counter appears with it.
     ("RelayBug", {BUGS: "0x24 1x60"}, True),
     ("RelayBug", {BUGS: "_x24 1x60"}, False),
+    # A proxy that asks twice a second sees two nodes drain in turn, and few others ask for anything.
+    (
+        "RelayErrors",
+        {
+            'relay_requests_total{route="/ready",status="2xx"}': "0+240x60",
+            'relay_requests_total{route="/ready",status="5xx"}': "0x25 16x35",
+            'relay_requests_total{route="/api/v1/relay",status="2xx"}': "0+3x60",
+            'relay_requests_total{route="/api/v1/relay",status="5xx"}': "0x60",
+        },
+        False,
+    ),
+    # One failure where few ask.
+    (
+        "RelayErrors",
+        {'relay_requests_total{status="2xx"}': "0+3x60", 'relay_requests_total{status="5xx"}': "0x25 1x35"},
+        False,
+    ),
+    # A receiver or two that are gone, where no others are called.
+    (
+        "RelayCallbacksFail",
+        {
+            'relay_callbacks_total{outcome="retry"}': "0+1x60",
+            'relay_callbacks_total{outcome="delivered"}': "7x60",
+        },
+        False,
+    ),
+    # A backup was never made here: the operator has other ways.
+    ("RelayBackupOld", {"relay_store_up": "1x30"}, False),
     # A large reserve, and one that is not near.
     ("RelayDisk", disk(free="9e9", size="5e10", reserve="5e9"), True),
     ("RelayDisk", disk(free="1.1e10", size="5e10", reserve="5e9"), False),
@@ -148,6 +190,19 @@ def test_alertmanager_takes_its_file_and_knows_the_labels_of_the_alerts() -> Non
     named = {name for one in matchers for name in re.findall(r'alertname!?="(\w+)"', one)}
     assert named
     assert named <= set(ALERTS)
+
+
+def test_what_an_alert_says_is_in_its_labels() -> None:
+    """A label that the expression does not have is shown as nothing."""
+    for rule in yaml.safe_load(RULES.read_text())["groups"][0]["rules"]:
+        said = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        metrics = set(re.findall(r"\brelay_\w+", rule["expr"]))
+        assert metrics <= SAMPLES.keys(), rule["alert"]
+        kept = re.search(r"\bby \(([\w, ]+)\)", rule["expr"])
+        has = set(kept[1].split(", ")) if kept else {"instance"}.union(*(SAMPLES[metric] for metric in metrics))
+        assert said <= has, rule["alert"]
+        of_a_metric = has - {"instance", "le"}
+        assert all(of_a_metric <= SAMPLES[metric] for metric in metrics), rule["alert"]
 
 
 def test_every_alert_has_a_story() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -102,6 +103,14 @@ async def test_a_stage_ends_only_some_way_above_where_it_begins(
 
 async def test_a_disk_with_room_refuses_nothing(node: NodeUnderTest) -> None:
     assert (await health(node))["disk"] == "ok"
+
+
+def test_what_is_kept_for_root_is_not_free(embedded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def statvfs(_path: Path) -> SimpleNamespace:
+        return SimpleNamespace(f_bavail=2, f_bfree=3, f_blocks=10, f_frsize=4096)
+
+    monkeypatch.setattr("os.statvfs", statvfs)
+    assert space("redis", embedded) == DiskSpace("redis", embedded, 2 * 4096, 10 * 4096)
 
 
 def test_each_disk_is_reported_with_its_reserve(embedded: Path) -> None:

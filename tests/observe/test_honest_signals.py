@@ -9,11 +9,13 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
+from node.callbacks.queue import overdue_ms
 from node.cli import main
 from node.config import Settings
 from node.observe.metrics.gauges import Gauges
 from node.observe.metrics.snapshots import Reading
 from node.store import Store, connect, keys
+from node.store.clock import now_ms
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.nodes import NodeProcess
 from tests.support.servers import RedisServer, free_port
@@ -86,6 +88,38 @@ async def test_each_figure_is_that_of_its_source(node: NodeUnderTest, redis: Red
     found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
     assert (found["relay_store_up", ()], found["relay_search_store_up", ()]) == (1, 0)
     await documents.close()
+    await store.close()
+
+
+@pytest.mark.parametrize("ahead", [-3.5, 3.5])
+async def test_clocks_differ_whichever_is_ahead(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, ahead: float
+) -> None:
+    async def skew(_store: Store) -> float:
+        return ahead
+
+    monkeypatch.setattr("node.observe.metrics.gauges.skew", skew)
+    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
+    assert (await figures(store))["relay_clock_skew_seconds", ()] == 3.5
+    await store.close()
+
+
+async def test_a_callback_is_overdue_from_when_it_is_due(node: NodeUnderTest) -> None:
+    now = await now_ms(node.store)
+    assert await overdue_ms(node.store) == 0
+    await node.store.command("ZADD", keys.callbacks_due(1), now + 600_000, "callback:later")
+    assert await overdue_ms(node.store) == 0
+    await node.store.command("ZADD", keys.callbacks_due(2), now - 200_000, "callback:1", now - 100_000, "callback:2")
+    await node.store.command("ZADD", keys.callbacks_due(3), now - 90_000, "callback:3")
+    assert await overdue_ms(node.store) >= 200_000
+
+
+async def test_a_backup_has_an_age_once_it_is_whole(node: NodeUnderTest) -> None:
+    age = ("relay_backup_age_seconds", ())
+    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
+    assert age not in await figures(store)
+    await node.store.command("SET", keys.LAST_BACKUP, await now_ms(node.store) - 50_000)
+    assert (await figures(store))[age] >= 50
     await store.close()
 
 

@@ -182,6 +182,9 @@ async def test_a_client_gets_a_share_of_what_is_free_below_the_alarm_on_the_full
     settings = msgspec.structs.replace(full_node.settings, memory_alarm=80, client_share=50, client_bytes=GIB)
     await MemoryAlarm(full_node.store, settings, capacity).look()
     assert capacity.allowance == pytest.approx(GIB * 0.05, rel=0.001)
+    without_alarm = msgspec.structs.replace(settings, memory_alarm=0)
+    await MemoryAlarm(full_node.store, without_alarm, capacity).look()
+    assert capacity.allowance == pytest.approx(GIB * 0.15, rel=0.001)
 
 
 async def test_a_change_is_logged_once(full_node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,13 +204,16 @@ async def test_while_redis_tells_nothing_the_last_decision_holds(
     told(monkeypatch, full_node, 85)
     await alarm.look()
     refused = capacity.refused
-    failures = iter((StoreUnavailable("gone"), CommandFailed("NOPERM"), CommandFailed("NOPERM")))
+    gone, denied = StoreUnavailable("gone"), CommandFailed("NOPERM")
+    failures = iter((gone, denied, denied, None, denied, gone))
+    tells = full_node.store.everywhere
 
-    async def everywhere(*_command: object) -> list[bytes]:
-        failure = next(failures, None)
+    async def everywhere(*command: str) -> object:
+        failure = next(failures)
         if failure is None:
+            return await tells(*command)
+        if failure is gone and len(logs) == 2:
             stop.set()
-            raise StoreUnavailable("gone")
         raise failure
 
     monkeypatch.setattr(full_node.store, "everywhere", everywhere)
@@ -216,7 +222,8 @@ async def test_while_redis_tells_nothing_the_last_decision_holds(
         await alarm.run(stop)
     assert refused
     assert capacity.refused == refused
-    assert [line["event"] for line in logs] == ["memory is not watched: redis refuses to tell it"]
+    # Once until it tells again.
+    assert [line["event"] for line in logs] == 2 * ["memory is not watched: redis refuses to tell it"]
 
 
 async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:

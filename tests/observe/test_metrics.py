@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from node.observe.metrics.families import FAMILIES
+from tests.artifacts.test_s3_tls import TLS, broken_service
 from tests.observe.scrape import AdminPort, Scrape
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import RedisServer, free_port, until
@@ -45,11 +46,18 @@ def started(folder: Path, role: str = "serve", **settings: str) -> tuple[NodePro
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeProcess, AdminPort]]:
     """A whole node with two web processes; what each test counts comes on top of what others did."""
-    node, admin = started(tmp_path_factory.mktemp("node"), RELAY_LIMIT_RELAY="6/60", RELAY_LOG="debug")
-    with node:
-        node.ready()
-        until(lambda: admin.answers("/ready", 200), "every process has been heard of")
-        yield node, admin
+    with broken_service() as address:
+        node, admin = started(
+            tmp_path_factory.mktemp("node"),
+            RELAY_LIMIT_RELAY="6/60",
+            RELAY_LOG="debug",
+            RELAY_BASE_URL=address,
+            SSL_CERT_FILE=str(TLS / "cert.pem"),
+        )
+        with node:
+            node.ready()
+            until(lambda: admin.answers("/ready", 200), "every process has been heard of")
+            yield node, admin
 
 
 def until_counted(admin: AdminPort, count: float, name: str, **labels: str) -> Scrape:
@@ -73,6 +81,16 @@ def page(served: tuple[NodeProcess, AdminPort]) -> Scrape:
     assert call(node, "POST", f"/api/v1/sessions/{session}/messages", {"body": SECRET_WORDS})[0] == 200
     assert call(node, "GET", f"/api/v1/sessions/{session}/messages?since_seq=0")[0] == 200
     assert call(node, "GET", "/api/v1/tasks/0193")[0] == 404
+    assert call(node, "POST", "/api/v1/tasks/claim-next", {"assignee_id": "worker-1", "wait": 0.1})[0] == 204
+    assert call(node, "POST", "/api/v1/tasks/claim-next", {"assignee_id": "worker-1"})[0] == 204
+    backup = subprocess.run(
+        [sys.executable, "-m", "node", "admin", "backup", f"{node.folder}-backup"],
+        cwd=ROOT,
+        env=os.environ | {"RELAY_DATA_DIR": str(node.folder)},
+        capture_output=True,
+        check=False,
+    )
+    assert backup.returncode == 0, backup.stderr
     assert call(node, "GET", f"/not-here/{session}")[0] == 404
     while call(node, "POST", "/api/v1/relay", {"message": "Is there still a place in my limit now?"})[0] != 429:
         pass
@@ -82,7 +100,7 @@ def page(served: tuple[NodeProcess, AdminPort]) -> Scrape:
         """Whether both processes have written since; not counting /health, which others ask for at any time."""
         found.append(admin.scrape())
         counted = found[-1].total("relay_requests_total") - found[-1].total("relay_requests_total", route="/health")
-        return counted == 14 and found[-1].value("relay_threads", state="open") == 6
+        return counted == 16 and found[-1].value("relay_threads", state="open") == 6
 
     until(all_told, "all requests are counted, and the lists of threads are as they should be")
     assert session not in found[-1].text
@@ -91,8 +109,10 @@ def page(served: tuple[NodeProcess, AdminPort]) -> Scrape:
 
 def test_every_counter_that_an_alert_looks_at_is_there_before_it_counts(page: Scrape) -> None:
     """Prometheus sees no increase in a counter that appears with 1: the first fault of a node would go unnoticed."""
-    looked_at = re.findall(r'(?:increase|rate)\((relay_\w+_total)\{(\w+)="([^"]+)"\}', RULES.read_text())
+    selected = re.findall(r'(?:increase|rate)\((relay_\w+_total)\{(\w+)=~?"([^"]+)"\}', RULES.read_text())
+    looked_at = [(name, label, value) for name, label, values in selected for value in values.split("|")]
     assert ("relay_refusals_total", "code", "server.bug") in looked_at
+    assert ("relay_refusals_total", "code", "disk.low") in looked_at
     for name, label, value in looked_at:
         counts = [count for (found, has), count in page.values.items() if found == name and (label, value) in has]
         assert counts, f"{name}{{{label}={value}}}"
@@ -106,6 +126,8 @@ def test_answers_are_counted_by_operation_and_kind_of_status(page: Scrape) -> No
     assert page.value("relay_requests_total", method="POST", route=LINE_ROUTE, status="2xx") == 1
     assert page.value("relay_requests_total", method="GET", route="/api/v1/tasks/{id}", status="4xx") == 1
     assert page.value("relay_requests_total", method="(any)", route="(none)", status="4xx") == 1
+    # Shown before the first failure, so that this is an increase.
+    assert page.values["relay_requests_total", frozenset((relay | {"status": "5xx"}).items())] == 0
 
 
 def test_an_acknowledgement_is_in_the_histogram_and_a_read_or_a_refusal_is_not(page: Scrape) -> None:
@@ -114,6 +136,12 @@ def test_an_acknowledgement_is_in_the_histogram_and_a_read_or_a_refusal_is_not(p
     assert page.value("relay_ack_seconds_bucket", le="+Inf", **relay) == 5
     assert 0 < page.value("relay_ack_seconds_sum", **relay) < 5 * 10
     assert page.total("relay_ack_seconds_count", method="GET") == 0
+
+
+def test_a_write_that_waits_for_news_is_no_slow_acknowledgement(page: Scrape) -> None:
+    route = {"method": "POST", "route": "/api/v1/tasks/claim-next"}
+    assert page.value("relay_requests_total", status="2xx", **route) == 2
+    assert page.value("relay_ack_seconds_count", **route) == 1
 
 
 def test_the_gate_and_the_limits_are_counted_by_outcome(page: Scrape) -> None:

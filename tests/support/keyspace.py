@@ -43,7 +43,7 @@ LASTING = {
     "search:*generations:*": "a few names",
     "search:*epoch:*": "one number",
     "search:*changes:*": "trimmed to a number of entries",
-    "node:*": "whose data the Redis holds",
+    "node:*": "whose data the Redis holds, and when its last backup began",
     "blocked": "the operator's list",
     "audit": "trimmed to a number of entries",
 }

@@ -3,7 +3,15 @@
 import argparse
 
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, for_each_target, table_of
+from node.admin.console.context import (
+    CommandContext,
+    CommandResult,
+    add,
+    add_dry_run,
+    for_each_target,
+    natural,
+    table_of,
+)
 from node.agents.model import LIVENESS, AgentPageQuery
 
 COLUMNS = {
@@ -24,7 +32,7 @@ def register(commands: Commands) -> None:
     group = commands.group("agents", "agents that are listed in the directory")
     listed = add(group, "agents list", _list, "the newest entries", audited=False)
     listed.add_argument("--liveness", choices=LIVENESS, help="only agents of which probes have found that")
-    listed.add_argument("--offset", type=int, default=0, help="entries to pass over")
+    listed.add_argument("--offset", type=natural, default=0, help="entries to pass over")
     remove = add(group, "agents remove", _remove, "remove an entry; who has its key may list it again")
     remove.add_argument("targets", metavar="ID", nargs="+", help="id of an agent")
     add_dry_run(remove)

@@ -5,7 +5,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,8 @@ from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, positive, run_command, show
 from node.admin.remote_backup import bucket_at, fetched, is_remote, remove_all_but_remote, send
 from node.config import Settings
+from node.store import CommandFailed, StoreUnavailable, keys
+from node.store.clock import now_ms
 
 VERIFY = "verify"
 
@@ -31,7 +33,7 @@ def register(commands: Commands) -> None:
 
 def _run(settings: Settings, given: argparse.Namespace) -> int:
     match given.words:
-        case [place] if not given.keep or given.into:
+        case [place] if place != VERIFY and (not given.keep or given.into):
             given.targets = [place]
             return run_command(given.command, settings, given)
         case [word, place] if word == VERIFY and not given.into:
@@ -52,6 +54,7 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
     }
     make = partial(back_up, context.settings, context.store, digests=digests)
     gone, left = list[str](), list[str]()
+    began = await now_ms(context.store)
     try:
         if is_remote(place):
             async with bucket_at(context.settings, place) as objects, _scratch() as directory:
@@ -67,6 +70,10 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
                 gone, left = remove_all_but(Path(place), given.keep, name)
     except BackupError as error:
         return CommandResult(data={"error": str(error)}, lines=[f"no backup: {error}"], outcome="failed", ok=False)
+    if not backup.damaged:
+        # If this cannot be noted, an alert says too early that a backup is missing; the backup is none the worse.
+        with suppress(StoreUnavailable, CommandFailed):
+            await context.store.command("SET", keys.LAST_BACKUP, began)
     redis = sum(file.byte_size for file in backup.redis)
     where = f"{place.rstrip('/')}/{name}" if name else place
     lines = [f"{where}: {redis:,} bytes of Redis, {backup.blobs} artifacts ({backup.blob_bytes:,} bytes)"]

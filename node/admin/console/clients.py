@@ -10,11 +10,11 @@ import msgspec
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
-from node.admin.console.remains import KINDS, OUTCOMES, came_from, remove, removed
+from node.admin.console.remains import GONE, KINDS, OUTCOMES, came_from, remove, removed
 from node.board.model import CONTRACT
 from node.common.timestamps import timestamp
 from node.inbox.model import MESSAGE
-from node.share.origin import ClientOrigin, contains
+from node.share.origin import Attributed, ClientOrigin, contains
 from node.store.activity import DAY_SECONDS, ActivityStore
 from node.store.blocked import Block, Blocked, Blocklist, blocked_named
 
@@ -101,7 +101,7 @@ async def _unblock(context: CommandContext, given: argparse.Namespace) -> Comman
         f"{network} stays blocked by {other}"
         for network in given.targets
         for other in listed
-        if other != network and contains(other, network)
+        if other not in given.targets and contains(other, network)
     ]
     return CommandResult(data=answer.data, lines=[*answer.lines, *wider], outcome=answer.outcome, ok=answer.ok)
 
@@ -171,16 +171,20 @@ async def _posts(context: CommandContext, given: argparse.Namespace) -> CommandR
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     origin = ClientOrigin(given.targets[0])
     found = await came_from(context, origin, given.kind)
-    rows = [
-        (each.kind, each.id, "dry run" if given.dry_run else await remove(context, each))
-        # The newest first: a reply before its thread.
-        for each in found
-    ]
+    gone = await removed(context, found) if given.dry_run else set[str]()
+
+    async def outcome(each: Attributed) -> str:
+        if given.dry_run:
+            return GONE if each.id in gone else "dry run"
+        return await remove(context, each)
+
+    # The newest first: a reply before its thread.
+    rows = [(each.kind, each.id, await outcome(each)) for each in found]
     return CommandResult(
         data=[{"kind": kind, "id": name, "outcome": outcome} for kind, name, outcome in rows],
         lines=[*table(("KIND", "ID", "OUTCOME"), rows), *_left_out(origin, given.kind)],
         outcome=f"{'dry run' if given.dry_run else 'purged'}: {len(rows)}",
-        ok=all(outcome in OUTCOMES for _, _, outcome in rows),
+        ok=all(word in OUTCOMES for _, _, word in rows),
     )
 
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 STORE_TIMEOUT = 10.0
 """The least that RELAY_STORE_TIMEOUT is for commands, in seconds: no client waits for an acknowledgement here."""
 
+MAX_NUMBER = 10**9
+"""The largest number that an argument may be: more than there is of anything."""
+
 MAX_COLUMN = 60
 """Characters of a table's cell, beyond which it is cut; --json has all of it."""
 
@@ -121,8 +124,17 @@ def add_dry_run(parser: argparse.ArgumentParser) -> None:
 
 def positive(text: str) -> int:
     """Read an argument that is a number from 1 on. Raises ArgumentTypeError."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return _number(text, 1)
+
+
+def natural(text: str) -> int:
+    """Read an argument that is a number from 0 on. Raises ArgumentTypeError."""
+    return _number(text, 0)
+
+
+def _number(text: str, least: int) -> int:
+    if not text.isdecimal() or not least <= int(text) <= MAX_NUMBER:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from {least} to {MAX_NUMBER}")
     return int(text)
 
 

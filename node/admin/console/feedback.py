@@ -2,11 +2,12 @@
 
 import argparse
 import sys
+from typing import get_args
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, positive, table_of
 from node.admin.terminal import as_json
-from node.feedback.model import Report
+from node.feedback.model import Category, Report
 
 COLUMNS = {"RECEIVED": "received_at", "CATEGORY": "category", "CONTACT": "contact_channel", "TEXT": "text"}
 
@@ -16,9 +17,9 @@ def register(commands: Commands) -> None:
     group = commands.group("feedback", "reports of users to the operators")
     listing = add(group, "feedback list", _list, "the newest reports")
     listing.add_argument("--limit", type=positive, default=20, help="how many")
-    listing.add_argument("--category", help="only of this category")
+    listing.add_argument("--category", choices=get_args(Category), help="only of this category")
     export = add(group, "feedback export", _export, "all reports, newest first, one JSON object a line")
-    export.add_argument("--category", help="only of this category")
+    export.add_argument("--category", choices=get_args(Category), help="only of this category")
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -13,12 +13,14 @@ from node.admin.console.context import (
     add,
     add_dry_run,
     for_each_target,
+    natural,
     positive,
     table_of,
 )
 from node.admin.console.threads import NOT_KNOWN
 from node.admin.terminal import one_line
-from node.tasks.model import Task, TaskPageQuery, TaskStatus
+from node.common.refusal import Refused
+from node.tasks.model import CANCELABLE, Task, TaskPageQuery, TaskStatus
 
 COLUMNS = {
     "ID": "id",
@@ -45,7 +47,7 @@ def register(commands: Commands) -> None:
     listing = add(group, "tasks list", _list, "contracts of one status, the newest first")
     listing.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="default: offered")
     listing.add_argument("--limit", type=positive, default=20, help="how many")
-    listing.add_argument("--offset", type=int, default=0, help="after how many")
+    listing.add_argument("--offset", type=natural, default=0, help="after how many")
     show = add(group, "tasks show", _show, "a contract with its text, and which address offered it")
     show.add_argument("targets", metavar="ID", nargs=1, help="id of a contract")
     cancel = add(group, "tasks cancel", _cancel, "call a contract off that is not over, whoever offered it; for good")
@@ -56,7 +58,7 @@ def register(commands: Commands) -> None:
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    query = TaskPageQuery(status=given.status, limit=given.limit, offset=max(0, given.offset))
+    query = TaskPageQuery(status=given.status, limit=given.limit, offset=given.offset)
     found = await context.services.tasks.page(query)
     lines = [*table_of(COLUMNS, found.tasks), f"{len(found.tasks)} of {found.total} {given.status} contracts"]
     return CommandResult(data={"tasks": found.tasks, "total": found.total}, lines=lines)
@@ -74,8 +76,15 @@ async def _show(context: CommandContext, given: argparse.Namespace) -> CommandRe
 
 async def _cancel(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     tasks = context.services.tasks
-    act = tasks.get if given.dry_run else tasks.call_off
-    return await for_each_target(given, "canceled", "task", CHANGED, act)
+
+    async def look(task_id: str) -> Task:
+        """A contract that can be called off. Raises Refused `task.unknown`, `task.state`."""
+        task = await tasks.get(task_id)
+        if task.status not in CANCELABLE:
+            raise Refused("task.state")
+        return task
+
+    return await for_each_target(given, "canceled", "task", CHANGED, look if given.dry_run else tasks.call_off)
 
 
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:

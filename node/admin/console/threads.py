@@ -11,6 +11,7 @@ from node.admin.console.context import (
     add,
     add_dry_run,
     for_each_target,
+    natural,
     positive,
     table_of,
 )
@@ -49,7 +50,7 @@ def register(commands: Commands) -> None:
     parser = add(group, "threads list", _list, "threads by newest activity")
     parser.add_argument("--status", choices=get_args(ThreadStatus), default="open", help="open, closed or hidden")
     parser.add_argument("--limit", type=positive, default=20, help="how many")
-    parser.add_argument("--offset", type=int, default=0, help="after how many")
+    parser.add_argument("--offset", type=natural, default=0, help="after how many")
     show = add(group, "threads show", _show, "a thread and its replies, and which address or key each came from")
     show.add_argument("targets", metavar="ID", nargs=1, help="id of a thread")
     for name, action, named, meaning in (
@@ -65,7 +66,7 @@ def register(commands: Commands) -> None:
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    found, total = await context.services.board.moderation.list(given.status, given.limit, max(0, given.offset))
+    found, total = await context.services.board.moderation.list(given.status, given.limit, given.offset)
     return CommandResult(
         data={"threads": found, "total": total},
         lines=[*table_of(COLUMNS, found), f"{len(found)} of {total} {given.status} threads"],
@@ -127,7 +128,7 @@ async def _change(
     async def act(target: str) -> ModeratedThread:
         """Change a thread or reply, unless this is a dry run. Returns the thread as it was before."""
         thread_id, seq = post_named(target, "thread.unknown")
-        thread = await context.services.board.moderation.find(thread_id)
+        thread = await context.services.board.moderation.find(thread_id, seq)
         if not given.dry_run:
             await change(thread_id, seq)
         return thread

@@ -29,7 +29,8 @@ _TABLE = (
     Family(
         "relay_ack_seconds",
         "histogram",
-        "Time from a request's headers to its acknowledgement: operations by POST, PUT and DELETE that succeeded",
+        "Time from a request's headers to its acknowledgement: operations by POST, PUT and DELETE that succeeded and "
+        "did not wait for news",
         ("method", "route"),
     ),
     Family("relay_refusals_total", "counter", "Operations that were refused or failed, by X-Error-Code", ("code",)),
@@ -62,6 +63,11 @@ _TABLE = (
         "Free bytes below which the node refuses: RELAY_DISK_RESERVE, RELAY_BLOB_RESERVE; 0 = never",
         ("use",),
     ),
+    Family(
+        "relay_certificate_seconds",
+        "gauge",
+        "Until the certificate of RELAY_BASE_URL ends; 0: clients do not trust it; missing: not seen from here",
+    ),
     # Of the whole node, from Redis: every instance shows the same.
     Family("relay_store_up", "gauge", "Whether Redis answered this scrape; without it the metrics below are missing"),
     Family(
@@ -72,6 +78,7 @@ _TABLE = (
         "max",
     ),
     Family("relay_durability_kept", "gauge", "Whether that is what RELAY_DURABILITY promises, where Redis tells"),
+    Family("relay_backup_age_seconds", "gauge", "Since the last whole backup began; missing where none was made"),
     Family("relay_clock_skew_seconds", "gauge", "Between the clock of Redis and that of the machine that was asked"),
     Family("relay_events_waiting", "gauge", "Events that a group has not read yet", ("group",)),
     Family("relay_events_unacknowledged", "gauge", "Events that a reader has, or had when it died", ("group",)),
@@ -79,6 +86,7 @@ _TABLE = (
     Family("relay_search_queue", "gauge", "Posts and whole threads that are to be embedded and indexed", ("queue",)),
     Family("relay_search_by_meaning", "gauge", "Whether a worker embeds queries; if not, search is by text only"),
     Family("relay_callbacks_queued", "gauge", "Callbacks under way, those that wait for another attempt included"),
+    Family("relay_callbacks_overdue_seconds", "gauge", "Since the oldest callback that no worker has taken is due"),
     Family("relay_callbacks_dead", "gauge", "Callbacks that were given up and are kept"),
     Family("relay_reports_waiting", "gauge", "Reported posts that the operator has not looked at"),
     Family("relay_threads", "gauge", "Threads of the board", ("state",)),

@@ -10,7 +10,7 @@ from typing import cast
 import structlog
 
 from node import VERSION
-from node.callbacks.queue import dead_count, pending_count
+from node.callbacks.queue import dead_count, overdue_ms, pending_count
 from node.config import Settings
 from node.observe.consumer_lag import lags
 from node.observe.disk import disks
@@ -18,7 +18,7 @@ from node.observe.memory import redis_memory
 from node.observe.metrics.snapshots import Reading
 from node.observe.totals import limits_of, reports_waiting, threads_by_status, totals
 from node.store import CommandFailed, Store, StoreUnavailable, keys
-from node.store.clock import skew
+from node.store.clock import now_ms, skew
 from node.store.durability import read, suffices
 from node.tasks.model import STATUSES
 
@@ -65,6 +65,7 @@ class Gauges:
             self._callbacks,
             self._durability,
             self._clock,
+            self._backup,
             self._search_redis,
             *self._rooms,
         )
@@ -125,8 +126,13 @@ class Gauges:
         ]
 
     async def _callbacks(self) -> list[Reading]:
-        queued, dead = await gather(pending_count(self._store), dead_count(self._store))
-        return [Reading("relay_callbacks_queued", (), queued), Reading("relay_callbacks_dead", (), dead)]
+        store = self._store
+        queued, overdue, dead = await gather(pending_count(store), overdue_ms(store), dead_count(store))
+        return [
+            Reading("relay_callbacks_queued", (), queued),
+            Reading("relay_callbacks_overdue_seconds", (), overdue / 1000),
+            Reading("relay_callbacks_dead", (), dead),
+        ]
 
     async def _durability(self) -> list[Reading]:
         kept, settings = await read(self._store), self._settings
@@ -137,6 +143,12 @@ class Gauges:
 
     async def _clock(self) -> list[Reading]:
         return [Reading("relay_clock_skew_seconds", (), abs(await skew(self._store)))]
+
+    async def _backup(self) -> list[Reading]:
+        began = cast("bytes | None", await self._store.command("GET", keys.LAST_BACKUP))
+        if began is None:
+            return []
+        return [Reading("relay_backup_age_seconds", (), max(0, await now_ms(self._store) - int(began)) / 1000)]
 
     async def _search_redis(self) -> list[Reading]:
         try:

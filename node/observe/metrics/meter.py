@@ -39,7 +39,7 @@ CHECK_OUTCOMES = (
 )
 """How a check of an agent ends: of a URL that was posted, and of an agent that is listed."""
 
-ALERTED = ("node.overloaded", "server.bug")
+ALERTED = ("disk.low", "memory.low", "node.full", "node.overloaded", "server.bug")
 """Refusals that deploy/prometheus/alerts.yml alerts on. Each is shown from the start: Prometheus sees no increase in a
 counter that appears with 1, so nobody would be alerted to the node's first fault.
 """

@@ -1,0 +1,43 @@
+"""What a dry run announces is what happens: the same is refused for the same reason."""
+
+import pytest
+
+from node.store import keys
+from node.tasks.model import STATUSES
+from tests.admin.conftest import Admin, Ran
+from tests.admin.test_threads import BOARD, UNKNOWN, posted
+from tests.support.node_under_test import NodeUnderTest
+from tests.tasks.calls import offered
+
+
+def refused(ran: Ran, done: str) -> dict[str, str]:
+    """Why what was not done, and in a dry run would not be done."""
+    outcomes = {each["id"]: each["outcome"] for each in ran.data}
+    return {target: outcome for target, outcome in outcomes.items() if outcome not in ("dry run", done)}
+
+
+@pytest.mark.parametrize(("command", "done"), [("hide", "hidden"), ("unhide", "shown"), ("purge", "purged")])
+async def test_posts(node: NodeUnderTest, admin: Admin, command: str, done: str) -> None:
+    thread, other = await posted(node), await posted(node)
+    await admin("threads", "purge", f"{other}:1")
+    await admin("threads", "hide", f"{thread}:1")
+    await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "I can help you, too"})
+    # The number of a reply that is missing does not mean the thread, which may be purged.
+    named = [f"{thread}:1", f"{thread}:2", f"{thread}:3", f"{other}:1", f"{thread}:", UNKNOWN, f"{UNKNOWN}:1", "a"]
+    dry = await admin("threads", command, *named, "--dry-run", "--json")
+    ran = await admin("threads", command, *named, "--json")
+    assert refused(dry, done) == refused(ran, done) == dict.fromkeys(named[2:], "thread.unknown")
+    assert dry.status == ran.status == 1
+    assert (await admin("threads", "show", thread)).status == 0
+
+
+async def test_contracts_of_every_status(node: NodeUnderTest, admin: Admin) -> None:
+    named = {status: (await offered(node))["id"] for status in STATUSES}
+    for status, task in named.items():
+        await node.store.command("HSET", keys.task(task), "status", status)
+    over = dict.fromkeys([named[each] for each in ("submitted", "completed", "failed", "expired")], "task.state")
+    for command, word, why in (("cancel", "canceled", over), ("purge", "purged", {})):
+        dry = await admin("tasks", command, *named.values(), UNKNOWN, "--dry-run", "--json")
+        ran = await admin("tasks", command, *named.values(), UNKNOWN, "--json")
+        assert refused(dry, word) == refused(ran, word) == why | {UNKNOWN: "task.unknown"}
+        assert dry.status == ran.status == 1
