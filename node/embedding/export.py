@@ -6,17 +6,30 @@ An export is compared with the original before it is used; one whose vectors dif
 without quantisation.
 """
 
+import fcntl
+import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from node.embedding.exported import DESCRIPTION, FORMAT, GRAPH, TOKENIZER, Description, ExportedModel, runtime_errors
+from node.embedding.exported import (
+    DESCRIPTION,
+    FORMAT,
+    GRAPH,
+    TOKENIZER,
+    Description,
+    ExportedModel,
+    description_of,
+    is_export,
+    runtime_errors,
+)
 from node.embedding.model import Model
 from node.embedding.original import OriginalModel, load_original
 
@@ -52,6 +65,10 @@ _REFUSALS = (AssertionError, AttributeError, ImportError, LookupError, OSError, 
 """What torch, tokenizers and quantisation raise for a model that they cannot handle: any of these."""
 
 
+_UNFINISHED = ".relay-node-export-"
+"""How the names of folders begin in which exports are made."""
+
+
 class ExportFailed(Exception):
     """A model cannot be exported; the message says why."""
 
@@ -59,23 +76,52 @@ class ExportFailed(Exception):
 def export(name: str, folder: Path) -> Description:
     """Export the model of that path or name (empty: the default one) to a folder that does not exist yet.
 
-    Raises ExportFailed, ModelUnavailable.
+    If another process is faster, its export stays. Raises ExportFailed, ModelUnavailable.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)  # first: to load torch for nothing takes seconds
-    original = load_original(name)
-    with tempfile.TemporaryDirectory(prefix=".export-", dir=folder.parent) as place:
-        made = Path(place) / "model"
-        made.mkdir()
-        try:
-            described = _write(original, made)
-        except (*_REFUSALS, *runtime_errors(), *_format_errors()) as error:
-            raise ExportFailed(str(error).partition("\n")[0] or type(error).__name__) from error
-        try:
-            made.rename(folder)  # all of it or nothing
-        except OSError:
-            if not folder.is_dir():  # else another process was faster
-                raise
+    with _alone(folder.parent):
+        if is_export(folder):
+            return description_of(folder)
+        original = load_original(name)
+        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder.parent) as place:
+            made = Path(place) / "model"
+            made.mkdir()
+            try:
+                described = _write(original, made)
+            except (*_REFUSALS, *runtime_errors(), *_format_errors()) as error:
+                raise ExportFailed(str(error).partition("\n")[0] or type(error).__name__) from error
+            _sync(made)
+            try:
+                made.rename(folder)  # all of it or nothing
+            except OSError:
+                if not is_export(folder):
+                    raise
     return described
+
+
+@contextmanager
+def _alone(models: Path) -> Generator[None]:
+    """Wait until no other process exports into this folder, and remove what those that were killed have left there: 90
+    MB each time, which would fill the disk where the memory is too small for torch."""
+    descriptor = os.open(models, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some file systems have no such locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # released however this process ends
+            for left in models.glob(f"{_UNFINISHED}*"):
+                shutil.rmtree(left, ignore_errors=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sync(folder: Path) -> None:
+    """Put all files of a folder on the disk. A model that lost its end with the power would never be made again."""
+    for each in (*folder.iterdir(), folder):
+        descriptor = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def least_cosine(exported: Model, original: Model, texts: Sequence[str] = SAMPLE) -> float:

@@ -34,7 +34,7 @@ class ExportedModel:
     def __init__(self, folder: Path) -> None:
         """Takes a quarter of a second. Raises ModelUnavailable."""
         try:
-            described = msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Description)
+            described = description_of(folder)
             if described.format != FORMAT:
                 raise ModelUnavailable(f"{folder} is an export of format {described.format}, not {FORMAT}")
             tokenizers: Any = import_module("tokenizers")
@@ -75,6 +75,11 @@ class ExportedModel:
 def is_export(folder: Path) -> bool:
     """Whether a folder holds an exported model."""
     return (folder / DESCRIPTION).is_file()
+
+
+def description_of(folder: Path) -> Description:
+    """What the export in a folder says of itself. Raises OSError, ValueError."""
+    return msgspec.json.decode((folder / DESCRIPTION).read_bytes(), type=Description)
 
 
 def runtime_errors() -> list[type[Exception]]:

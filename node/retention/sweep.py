@@ -33,7 +33,12 @@ BATCH_SIZE = 100
 """Members handled together."""
 
 RESTART_SECONDS = 86_400.0
-"""After which every list is read from its beginning again: members may have been passed before they were old enough."""
+"""After which a list that was read to its end is read from its beginning again: members may have been passed before
+they were old enough. Where the time of a rule is shorter, so is this: a worker that is minutes behind then lists what
+is due already, at a place that was passed."""
+
+LEAST_RESTART_SECONDS = 60.0
+"""For which a list is not read again, however short the time of its rule is: there may be many members that stay."""
 
 TRIM_SECONDS = 3600.0
 """From one trim to the next."""
@@ -64,14 +69,37 @@ class Trim(msgspec.Struct, frozen=True):
     sorted_set: bool = False
 
 
+class _Walk:
+    """One rule's way through its list."""
+
+    def __init__(self, store: Store, rule: Rule) -> None:
+        self.rule = rule
+        self._cursor = TimeCursor(store, rule.listed)
+        self._began = time.monotonic()
+        self._lasts = min(RESTART_SECONDS, max(LEAST_RESTART_SECONDS, rule.days * DAY_MS / 1000))
+
+    async def next(self, now: int) -> Sequence[str]:
+        """The next members that are old enough at `now` (ms). Once there are none, and it has lasted long enough, it
+        begins again. Raises StoreUnavailable.
+        """
+        members = await self._cursor.next(now - round(self.rule.days * DAY_MS), BATCH_SIZE)
+        if not members and time.monotonic() - self._began >= self._lasts:
+            self.restart()
+        return members
+
+    def restart(self) -> None:
+        """Begin at the oldest member again."""
+        self._began = time.monotonic()
+        self._cursor.restart()
+
+
 class Retention:
     """All rules of a node."""
 
     def __init__(self, store: Store, rules: Sequence[Rule], trims: Sequence[Trim]) -> None:
         self._store = store
-        self._cursors = [(rule, TimeCursor(store, rule.listed)) for rule in rules]
+        self._walks = [_Walk(store, rule) for rule in rules]
         self._trims = trims
-        self._restarted = time.monotonic()
         self._trimmed = float("-inf")
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -88,28 +116,24 @@ class Retention:
         the time cannot be read.
         """
         began = time.monotonic()
-        if began - self._restarted >= RESTART_SECONDS:
-            self._restarted = began
-            for _, cursor in self._cursors:
-                cursor.restart()
         now = await now_ms(self._store, tag(self._store.serving_partition() or 0))
         if began - self._trimmed >= TRIM_SECONDS:
             await self._trim(now)
             self._trimmed = began
-        changed, left = 0, list(self._cursors)
+        changed, left = 0, list(self._walks)
         while left and time.monotonic() - began < seconds:
             # In turn, so that a long list does not hold up the others.
-            rule, cursor = left.pop(0)
+            walk = left.pop(0)
             try:
-                members = await cursor.next(now - round(rule.days * DAY_MS), BATCH_SIZE)
-                handled = await self._handle(rule, cursor, members, now)
+                members = await walk.next(now)
+                handled = await self._handle(walk, members, now)
             except StoreUnavailable:
                 continue
             if members:
                 changed += handled
-                left.append((rule, cursor))
+                left.append(walk)
                 if handled:
-                    log.debug("retention", rule=rule.name, changed=handled)
+                    log.debug("retention", rule=walk.rule.name, changed=handled)
         return changed
 
     async def _trim(self, now: int) -> None:
@@ -126,18 +150,18 @@ class Retention:
         while members := cast("list[bytes]", await self._store.command(*old)):
             await self._store.command("ZREM", key, *members)
 
-    async def _handle(self, rule: Rule, cursor: TimeCursor, members: Sequence[str], now: int) -> int:
+    async def _handle(self, walk: _Walk, members: Sequence[str], now: int) -> int:
         """Handle members: together, and if that fails, one by one, so that one that cannot be handled keeps no other.
         It is met again when the list is read from its beginning."""
         if not members:
             return 0
         try:
-            return await rule.handle(members, now)
+            return await walk.rule.handle(members, now)
         except StoreUnavailable:
-            cursor.restart()  # the members just passed have not been handled
+            walk.restart()  # the members just passed have not been handled
             raise
         except Exception:
             if len(members) == 1:
-                log.exception("retention failed", rule=rule.name, member=members[0])
+                log.exception("retention failed", rule=walk.rule.name, member=members[0])
                 return 0
-        return sum([await self._handle(rule, cursor, [member], now) for member in members])
+        return sum([await self._handle(walk, [member], now) for member in members])

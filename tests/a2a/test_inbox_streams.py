@@ -5,7 +5,7 @@ import json
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import httpx2
 import pytest
@@ -13,6 +13,7 @@ import pytest
 from node.a2a.inboxes import calls, stream
 from node.run.services import Services, Stores
 from node.store import keys
+from node.store.errors import OutcomeUnknown
 from tests.a2a.test_inbox_agents import answered, begun, message
 from tests.inbox.calls import Json, bearer, opened, path_of
 from tests.mcp.processes import two_processes
@@ -99,6 +100,19 @@ async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node:
         *_, last = (line for line in (await following).text.splitlines() if line.startswith("data: "))
     status = json.loads(last.removeprefix("data: "))["statusUpdate"]["status"]
     assert (status["state"], status["message"]["parts"][0]["text"]) == ("TASK_STATE_INPUT_REQUIRED", "Which?")
+
+
+async def test_a_stream_that_does_not_begin_since_nobody_knows_whether_its_message_was_sent_takes_no_place(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost(*_: object) -> NoReturn:
+        raise OutcomeUnknown("the connection broke")
+
+    monkeypatch.setattr(calls.InboxAgents, "send", lost)
+    inbox = await opened(node)
+    failed = await node.client.post(path_of(inbox, "/a2a/message:stream"), json={"message": message()})
+    assert failed.status_code == 503
+    assert await node.names("held:*:stream*") == []
 
 
 async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(

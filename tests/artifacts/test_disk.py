@@ -238,6 +238,25 @@ async def test_a_deleted_artifact_is_gone_and_its_url_takes_no_second_upload(nod
     await node.store.delete(ID)
 
 
+async def test_what_a_process_that_was_killed_has_deleted_half_way_is_deleted_again(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes are then given back to the quotas."""
+
+    class Killed(BaseException): ...
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    await node.put()
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr("node.artifacts.blobs.disk.os.truncate", killed)
+        await node.store.delete(ID)
+    await node.store.delete(ID)
+    (mark,) = node.store.directory.rglob("*.gone")
+    assert mark.stat().st_size == 0
+
+
 async def test_an_artifact_deleted_while_it_is_uploaded_does_not_come_back(node: Node) -> None:
     async def deleted_half_way() -> AsyncIterator[ASGIMessage]:
         yield {"type": "http.request", "body": DATA[:5], "more_body": True}

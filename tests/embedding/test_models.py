@@ -1,11 +1,15 @@
 """The embedding models: the original and its export give vectors that can be compared."""
 
+import fcntl
 import math
+import os
 import shutil
 import subprocess
 import sys
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import pytest
@@ -15,7 +19,7 @@ from node.embedding import export as exporting
 from node.embedding.choice import exported as export_of
 from node.embedding.choice import load
 from node.embedding.export import EXACT, QUANTISED, ExportFailed, export, least_cosine
-from node.embedding.exported import DESCRIPTION, GRAPH, Description, ExportedModel
+from node.embedding.exported import DESCRIPTION, GRAPH, Description, ExportedModel, description_of
 from node.embedding.model import Model, ModelUnavailable
 from node.embedding.original import OriginalModel, load_original
 from tests.support.models import exported_model
@@ -138,6 +142,7 @@ def test_an_export_that_is_damaged_or_of_another_format_says_so(tmp_path: Path) 
 
 
 def test_the_first_start_exports_and_the_next_finds_it(tmp_path: Path) -> None:
+    shutil.copytree(exported_model(), tmp_path / ".relay-node-export-killed" / "model")
     folder = export_of("", tmp_path)
     assert sorted(path.name for path in folder.iterdir()) == ["export.json", "model.onnx", "tokenizer.json"]
     (folder / DESCRIPTION).touch()
@@ -145,6 +150,25 @@ def test_the_first_start_exports_and_the_next_finds_it(tmp_path: Path) -> None:
     assert export_of("", tmp_path) == folder
     assert (folder / DESCRIPTION).stat().st_mtime_ns == made
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+
+
+def test_who_waits_for_another_process_that_exports_takes_what_it_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_loaded(_: str) -> NoReturn:
+        raise AssertionError("the original was loaded")
+
+    monkeypatch.setattr(exporting, "load_original", not_loaded)
+    folder = tmp_path / "model"
+    models = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(models, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(export, "", folder)
+        made = Path(shutil.copytree(exported_model(), tmp_path / ".relay-node-export-other"))
+        made.rename(folder)
+        os.close(models)
+        assert waiting.result() == description_of(folder)
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_where_exporting_fails_the_original_runs(tmp_path: Path) -> None:
@@ -173,7 +197,7 @@ def test_an_export_ends_with_the_worker_that_asked_for_it(tmp_path: Path) -> Non
         f"threading.Thread(target=exported, args=('', Path({str(tmp_path)!r}))).start()\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as worker:
-        until(lambda: list(tmp_path.glob(".export-*")), "it is being exported")
+        until(lambda: list(tmp_path.glob(".relay-node-export-*")), "it is being exported")
         (export_process,) = children_of(worker.pid)
         worker.kill()
     until(lambda: not Path(f"/proc/{export_process}").exists(), "the export has ended")

@@ -48,6 +48,27 @@ async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypat
     await node.store.command("DEL", keys.OPEN_THREADS)
 
 
+async def test_what_is_listed_late_is_met_soon(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is behind lists what is due already, and the walk is past its time."""
+    monkeypatch.setattr("node.retention.sweep.LEAST_RESTART_SECONDS", 0.0)
+    monkeypatch.setattr("node.retention.sweep.BATCH_SIZE", 2)
+    for number in range(5):
+        await node.store.command("ZADD", keys.OPEN_THREADS, 10 + number, f"t{number}")
+    handled: list[str] = []
+
+    async def handle(members: Sequence[str], now: int) -> int:
+        handled.extend(members)
+        return 0
+
+    retention = Retention(node.store, [Rule("test", keys.OPEN_THREADS, 0, handle)], [])
+    await retention.look(20)
+    assert handled == [f"t{number}" for number in range(5)]  # it does not begin again before its end
+    await node.store.command("ZADD", keys.OPEN_THREADS, 9, "late")
+    await retention.look(20)
+    assert handled[5:] == ["late", *(f"t{number}" for number in range(5))]
+    await node.store.command("DEL", keys.OPEN_THREADS)
+
+
 async def test_one_that_cannot_be_handled_keeps_no_other(node: NodeUnderTest) -> None:
     """Those read together with it would otherwise be passed over, at every look anew."""
     names = [f"t{number}" for number in range(5)]

@@ -12,7 +12,7 @@ from node.callbacks.policy import TargetPolicy
 from node.common.refusal import Refused
 from node.inbox.model import InboxProof, InboxTask
 from node.store import ids
-from node.store.errors import StoreUnavailable, after_write
+from node.store.errors import OutcomeUnknown, StoreUnavailable, after_write
 from node.store.limits import Quota
 from node.web.http import Request
 from node.web.idempotency import idempotency_key
@@ -64,7 +64,11 @@ class InboxCalls:
         with self._opening() as opening:
             async with self._limiter.permit(request, "stream") as permit:
                 place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"a2a {request.client} "))
-                received, task = await self._sent(request, content)
+                try:
+                    received, task = await self._sent(request, content)
+                except OutcomeUnknown:  # whether the message was sent; the stream will not begin
+                    await permit.release()
+                    raise
             counted = opening.pop_all()
         stream = TaskStream(self._agents, request.params["address"], task, form, is_whole=False)
         return self._streaming(request, stream, counted, place, received.history_length)

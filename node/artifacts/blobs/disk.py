@@ -146,6 +146,7 @@ class DiskStore:
             os.truncate(gone, 0)
         except FileNotFoundError:
             gone.touch(0o600)
+            os.truncate(gone, 0)  # a process that was killed may have renamed the file only
             final.unlink(missing_ok=True)  # of an upload that ended before the mark; a later one finds it
         partial_file(final).unlink(missing_ok=True)
 

@@ -1,0 +1,216 @@
+"""A web process dies between two of its calls to Redis, at each of them: the same request again does the rest, once.
+
+The death is simulated: from the chosen call on, nothing that the request asks for reaches Redis.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from node.config import Limit, Limits
+from node.store.connection import Call, CallResult, Connection, Unawaited
+from tests.agents.calls import card_of
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import Cluster, RedisServer
+
+LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(1000, 60)))
+NOT_COMPARED = (
+    *("rate:", "bytes:", "copies:"),  # count requests
+    "held:",  # a place in a quota that was taken for nothing ends by itself
+    *("board:", "tasks:", "offers:", "agents:", "search:", "doc:"),  # a worker makes them of the events
+)
+"""Beginnings of keys."""
+ID = re.compile(r"(?<![\w-])[\w-]{16,}(?![\w-])|\d+\.\d+\.\d+\.\d+")
+CALLBACK = "http://127.0.0.1:9/hook"
+SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
+
+Facts = dict[str, Any]
+Ask = Callable[[NodeUnderTest, Facts], Awaitable[httpx2.Response]]
+
+
+class Life:
+    """The calls to Redis that a request makes before its process dies."""
+
+    def __init__(self, most: int) -> None:
+        self.made = 0
+        self.is_over = False
+        """Whether it asked for more than those."""
+        self._most = most
+
+    def makes_one_more(self) -> bool:
+        """Whether another call is made; counts it."""
+        self.is_over = self.made == self._most
+        self.made += not self.is_over
+        return not self.is_over
+
+
+LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
+
+
+@contextmanager
+def living(calls: int) -> Generator[Life]:
+    """What is requested within the block makes so many calls at most."""
+    life = Life(calls)
+    token = LIFE.set(life)
+    try:
+        yield life
+    finally:
+        LIFE.reset(token)
+
+
+@pytest.fixture(autouse=True)
+def mortal(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit = Connection.submit
+
+    def submit_while_alive(self: Connection, call: Call) -> "asyncio.Future[CallResult]":
+        life = LIFE.get()
+        if life is None or life.makes_one_more():
+            return submit(self, call)
+        if not isinstance(call, Unawaited):  # their outcome is that of all others, too
+            call.outcome.cancel()
+        return call.outcome
+
+    monkeypatch.setattr(Connection, "submit", submit_while_alive)
+
+
+@pytest_asyncio.fixture
+async def node(empty_redis: RedisServer | Cluster) -> AsyncIterator[NodeUnderTest]:
+    settings = settings_for(empty_redis.url, limits=LIMITS, callback_allow_private=True, embedding_model="none")
+    async with running(settings) as node:
+        yield node
+
+
+def post(path: str, body: Any, *, key: bool = True, proof: str = "", a2a: str = "") -> Ask:
+    """Asks for a path in which facts are named, with facts in its body, where their names begin with a $."""
+
+    async def ask(node: NodeUnderTest, facts: Facts) -> httpx2.Response:
+        sent = {name: facts[value[1:]] if str(value).startswith("$") else value for name, value in body.items()}
+        headers = {"idempotency-key": f"once for {path}"} if key else {}
+        if proof:
+            headers["authorization"] = f"Bearer {facts[proof]}"
+        if a2a:
+            headers["a2a-version"] = a2a
+        return await node.client.post(path.format(**facts), json=sent, headers=headers)
+
+    return ask
+
+
+def delete(path: str, proof: str) -> Ask:
+    async def ask(node: NodeUnderTest, facts: Facts) -> httpx2.Response:
+        return await node.client.delete(path.format(**facts), headers={"authorization": f"Bearer {facts[proof]}"})
+
+    return ask
+
+
+OFFER = {"publisher_id": "p", "title": "Translate a memo", "callback_url": CALLBACK}
+offer, offer_reviewed = post("/api/v1/tasks", OFFER), post("/api/v1/tasks", OFFER | {"review_seconds": 60})
+claim = post("/api/v1/tasks/{id}/claim", {"assignee_id": "w"})
+complete = post("/api/v1/tasks/{id}/complete", {"claim_token": "$claim_token", "result_payload": {"a": 1}}, key=False)
+fail = post("/api/v1/tasks/{id}/fail", {"claim_token": "$claim_token", "code": "it.broke"}, key=False)
+thread = post("/api/v1/board", {"title": "A question", "body": "Who can parse a CSV file?", "callback_url": CALLBACK})
+session = post("/api/v1/sessions", {"callback_url": CALLBACK})
+inbox = post("/api/v1/inboxes", {"label": "desk", "callback_url": CALLBACK})
+letter = post("/api/v1/inboxes/{address}/messages", {"body": "Hello"})
+task = post(
+    "/api/v1/inboxes/{address}/a2a/message:send", {"message": SAID, "configuration": {"returnImmediately": True}}
+)
+settled = "/api/v1/inboxes/{address}/messages/{id}/settle"
+
+OPERATIONS: dict[str, tuple[Ask, ...]] = {
+    "relay": (post("/api/v1/relay", {"message": "Who can summarise a long report?", "callback_url": CALLBACK}),),
+    "relay, private": (post("/api/v1/relay", {"message": "Who can summarise a long report?", "public": False}),),
+    "thread": (thread,),
+    "reply": (thread, post("/api/v1/board/{id}/replies", {"body": "I can do that"})),
+    "session": (session,),
+    "line": (session, post("/api/v1/sessions/{session_id}/messages", {"body": "a line"})),
+    "end of a session": (session, post("/api/v1/sessions/{session_id}/destroy", {"destroy_token": "$destroy_token"})),
+    "offer": (offer,),
+    "claim": (offer, claim),
+    "claim of any": (offer, post("/api/v1/tasks/claim-next", {"assignee_id": "w"})),
+    "completion": (offer, claim, complete),
+    "submission": (offer_reviewed, claim, complete),
+    "acceptance": (
+        *(offer_reviewed, claim, complete),
+        post("/api/v1/tasks/{id}/accept", {"publisher_token": "$publisher_token"}, key=False),
+    ),
+    "failure": (offer, claim, fail),
+    "another try": (*(offer, claim, fail), post("/api/v1/tasks/{id}/retry", {"publisher_token": "$publisher_token"})),
+    "release": (offer, claim, post("/api/v1/tasks/{id}/release", {"claim_token": "$claim_token"})),
+    "inbox": (inbox,),
+    "message": (inbox, letter),
+    "settlement": (inbox, letter, post(settled, {"status": "done"}, key=False, proof="inbox_token")),
+    "settlement of all": (
+        *(inbox, letter),
+        post("/api/v1/inboxes/{address}/settle", {"through_seq": 9}, key=False, proof="inbox_token"),
+    ),
+    "withdrawal": (inbox, letter, delete("/api/v1/inboxes/{address}/messages/{id}", "receipt_token")),
+    "end of an inbox": (inbox, letter, delete("/api/v1/inboxes/{address}", "inbox_token")),
+    "task of an inbox": (inbox, task),
+    "agent": (inbox, post("/api/v1/agents", {"card": card_of("Report desk")}, proof="inbox_token")),
+    "A2A message": (post("/api/v1/message:send", {"message": SAID}, a2a="1.0"),),
+    "small artifact": (
+        post("/api/v1/artifacts/inline", {"publisher_id": "p", "media_type": "text/plain", "text": "Hello"}),
+    ),
+}
+"""The requests that come before, and the one that is cut off."""
+
+ENDS = {"end of a session", "end of an inbox"}
+"""Done already, they find nothing any more."""
+
+
+async def prepared(node: NodeUnderTest, before: Sequence[Ask]) -> Facts:
+    """What is known after the requests that come before, on an empty Redis."""
+    await node.store.everywhere("FLUSHALL")
+    facts: Facts = {}
+    for ask in before:
+        answer = await ask(node, facts)
+        assert answer.is_success, answer.text
+        facts |= answer.json()
+    return facts
+
+
+async def kept(node: NodeUnderTest) -> Counter[tuple[str, Any, bool]]:
+    """What Redis has: keys without ids, how much each holds, and whether it ends."""
+    found: Counter[tuple[str, Any, bool]] = Counter()
+    sizes = {
+        b"hash": "HLEN",
+        b"zset": "ZCARD",
+        b"stream": "XLEN",
+        b"list": "LLEN",
+        b"set": "SCARD",
+        b"string": "EXISTS",
+    }
+    for name in await node.names("*"):
+        if not name.startswith(NOT_COMPARED):
+            kind, ttl = await node.store.command("TYPE", name), await node.store.command("PTTL", name)
+            assert isinstance(kind, bytes) and isinstance(ttl, int)
+            size = await node.store.command(sizes[kind], name)
+            found[re.sub(r"\{[0-9a-f]{2}\}", "", ID.sub("", name)), size, ttl >= 0] += 1
+    return found
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_request_that_was_cut_off_anywhere_is_done_once(node: NodeUnderTest, name: str) -> None:
+    *before, asked = OPERATIONS[name]
+    await asked(node, await prepared(node, before))  # from now on all scripts are loaded
+    facts = await prepared(node, before)
+    with living(1000) as whole:
+        done = await asked(node, facts)
+    assert done.is_success, done.text
+    once = await kept(node)
+    for calls in range(whole.made + 1):  # after the last one, only the answer is lost
+        facts = await prepared(node, before)
+        with living(calls) as cut, suppress(asyncio.CancelledError):
+            await asked(node, facts)
+        assert cut.is_over == (calls < whole.made)
+        again = await asked(node, facts)
+        assert again.status_code == done.status_code or (name in ENDS and again.status_code == 404), again.text
+        assert await kept(node) == once, f"cut off after {calls} calls"
