@@ -4,6 +4,8 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from relay_client.client import PATIENCE
 from relay_client.command import agents, artifacts, board, inbox, node, tasks
@@ -67,8 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return TIMEOUT
     except Unreachable as away:
         error(given, away)
-        if given.node == NODE and not given.json:
-            note("relay: which node is said by --node or RELAY_NODE")
+        if not given.json:
+            _explain(given.node)
         return UNREACHABLE
     except RelayError as refused:
         error(given, refused)
@@ -84,3 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _explain(url: str) -> None:
+    """Say what may be wrong with the way to a node that was not reached."""
+    if url == NODE:
+        note("relay: which node is said by --node or RELAY_NODE")
+    parts = urlsplit(url)
+    proxies = getproxies()
+    if (proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.hostname or ""):
+        note("relay: it was called by way of the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names")
