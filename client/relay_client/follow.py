@@ -75,8 +75,8 @@ class Follower(Generic[T]):
 
 
 def until(room: Room[Any], read: Callable[..., Call[Any]], over: Container[Any], within: float | None) -> Steps[Any]:
-    """Read a record until its status is in `over`. Raises DeadlineExceeded after `within` seconds, UsageError if that is
-    no number.
+    """Read a record until its status is in `over`. Raises DeadlineExceeded after `within` seconds, UsageError if
+    that is no number.
     """
     if within is not None and math.isnan(within):
         raise UsageError("within is a number of seconds, not nan")

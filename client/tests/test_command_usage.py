@@ -1,10 +1,11 @@
-"""Wrong use of the command `relay` that needs no node: a sentence that says what to do, and no traceback."""
+"""Wrong use of the command `relay`, and answers of what is no node: a sentence that says why, and no traceback."""
 
 import asyncio
 from math import nan
 from pathlib import Path
 
 import pytest
+from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.servers import free_port
 
 from relay_client import AsyncRelay, UsageError
@@ -93,3 +94,22 @@ def test_a_node_that_is_not_reached_through_a_proxy_says_so(
 @pytest.mark.parametrize("url", ['http://node.example"', "http://<node>", "http://node\\example"])
 def test_an_address_that_breaks_what_it_is_written_into_is_none(capsys: pytest.CaptureFixture[str], url: str) -> None:
     assert "the address of a node is like" in said(capsys, "mcp", "config", "codex", "--node", url)
+
+
+@pytest.mark.parametrize(
+    ("words", "content", "date"),
+    [
+        (("task", "find", "pears"), b'{"hits":5}', ""),
+        (("agents", "find", "pears"), b'{"hits":[5]}', ""),
+        (("inbox", "watch", "address", "--keep"), b'{"messages":[5],"next_since_seq":1}', ""),
+        (("artifact", "get", "id"), b'{"filename":5}', ""),
+        (("send", "Hello there"), b'{"post_url":5}', ""),
+        (("doctor",), b'{"status":"ok","memory":"ok","disk":"ok","version":"1"}', "Date: the day before"),
+    ],
+)
+async def test_an_answer_that_is_not_like_that_of_a_node_is_no_traceback(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], content: bytes, date: str
+) -> None:
+    async with FixedAnswer(answer("200 OK", content, *([date] if date else []))) as other:
+        assert await asyncio.to_thread(main, [*words, "--node", other.url]) == 1
+    assert capsys.readouterr().err.startswith("relay: the answer is not like that of a node: ")

@@ -17,6 +17,8 @@ from relay_client.errors import DeadlineExceeded, InvalidAnswer, RelayError, Unr
 from relay_client.version import __version__
 
 OK, REFUSED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 5
+UNLIKE_A_NODE = (TypeError, AttributeError, ValueError)
+"""What a command comes upon in an answer whose members are of other types than a node's. No client can look at all."""
 INTERRUPTED = 130  # as shells report SIGINT
 
 NODE = "http://127.0.0.1:8000"
@@ -77,6 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return REFUSED
     except KeyError as missing:  # in an answer
         error(given, InvalidAnswer(f"the answer has no {missing}"))
+        return REFUSED
+    except UNLIKE_A_NODE as odd:
+        error(given, InvalidAnswer(f"the answer is not like that of a node: {odd}"))
         return REFUSED
     except BrokenPipeError:  # whoever reads our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
