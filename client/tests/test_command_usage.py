@@ -10,6 +10,7 @@ from tests.support.servers import free_port
 
 from relay_client import AsyncRelay, UsageError
 from relay_client.command import main
+from relay_client.command.tasks import result_of
 
 AWAY = "relay: it was called by way of the proxy"
 
@@ -113,3 +114,10 @@ async def test_an_answer_that_is_not_like_that_of_a_node_is_no_traceback(
     async with FixedAnswer(answer("200 OK", content, *([date] if date else []))) as other:
         assert await asyncio.to_thread(main, [*words, "--node", other.url]) == 1
     assert capsys.readouterr().err.startswith("relay: the answer is not like that of a node: ")
+
+
+@pytest.mark.parametrize("output", ["NaN", '{"mean":-Infinity}', "[" * 100_000, "9" * 5000, "three pears", ""])
+def test_what_a_program_writes_and_is_no_json_is_text(output: str) -> None:
+    """It failed the attempt, and what was nested too deep also wrote a traceback."""
+    assert result_of(output) == output
+    assert result_of('{"pears":[3,1e9]}') == {"pears": [3, 1e9]}

@@ -160,7 +160,7 @@ def _work(given: Namespace) -> None:
             raise TaskReleased
         if ended.status:
             raise TaskFailed(FAILED, f"The worker's program ended with status {ended.status}.")
-        return _written(ended.output)
+        return result_of(ended.output)
 
     worker = Worker(work, given.name, given.skill, given.publisher, given.query)
 
@@ -174,12 +174,16 @@ def _work(given: Namespace) -> None:
         raise broken
 
 
-def _written(output: str) -> Any:
-    """What a program wrote: JSON if it is some, else text."""
+def result_of(output: str) -> Any:
+    """What a program wrote: JSON if it is some that can be sent, else text. Python would take `NaN` for JSON."""
     try:
-        return json.loads(output)
-    except ValueError:
+        return json.loads(output, parse_constant=_refused)
+    except (ValueError, RecursionError):
         return output
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(constant)
 
 
 def _text(result: Any) -> str:
