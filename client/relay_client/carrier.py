@@ -201,7 +201,7 @@ def base_of(url: str) -> str:
         is_right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         is_right = False
-    if not is_right or set(url) & set("?# ") or not url.isprintable():
+    if not is_right or set(url) & set('?# "<>\\') or not url.isprintable():
         raise UsageError(f"the address of a node is like https://node.example, not {url!r}")
     return url.rstrip("/")
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from relay_client.call import Call
 from relay_client.carrier import Patience
-from relay_client.errors import DeadlineExceeded, Limited, Unavailable, Unreachable
+from relay_client.errors import DeadlineExceeded, Limited, Unavailable, Unreachable, UsageError
 from relay_client.room import Room
 from relay_client.steps import Item, Items, Sleep, Steps
 
@@ -75,7 +75,11 @@ class Follower(Generic[T]):
 
 
 def until(room: Room[Any], read: Callable[..., Call[Any]], over: Container[Any], within: float | None) -> Steps[Any]:
-    """Read a record until its status is in `over`. Raises DeadlineExceeded after `within` seconds."""
+    """Read a record until its status is in `over`. Raises DeadlineExceeded after `within` seconds, UsageError if
+    that is no number.
+    """
+    if within is not None and math.isnan(within):
+        raise UsageError("within is a number of seconds, not nan")
     clock = room.relay.carrier.clock
     ends = math.inf if within is None else clock() + within
     follower = Follower[Any](room)

@@ -21,15 +21,20 @@ SETTLED = ("done", "input_required", "refused", "expired", "withdrawn")
 """Statuses of messages that are no longer held."""
 
 
-class OpenedInbox(TypedDict):
-    """An inbox just opened or renewed; an owner who signs needs no token."""
-
+class _OpenedInbox(TypedDict):
     address: str
     inbox_token: str
     epoch: str
     url: str
     a2a_url: str
     expires_at: str
+
+
+class OpenedInbox(_OpenedInbox, total=False):
+    """An inbox just opened or renewed; an owner who signs needs no token."""
+
+    agent_id: str
+    """Its entry in the directory, if it was opened with a card."""
 
 
 class Inbox(TypedDict):

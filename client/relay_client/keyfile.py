@@ -15,6 +15,8 @@ def kept_in(path: Path | str, make: Callable[[], bytes]) -> bytes:
     ValueError if it is no such secret.
     """
     file = Path(path)
+    if file.is_dir():
+        raise ValueError(f"{file} is a directory")
     if not file.exists():
         _keep(file, make())
     if os.name == "posix" and file.stat().st_mode & FOR_OTHERS:
@@ -27,7 +29,10 @@ def kept_in(path: Path | str, make: Callable[[], bytes]) -> bytes:
 
 def _keep(file: Path, secret: bytes) -> None:
     """Create the file as a whole, so that nobody reads half of it; of several processes at once, the first wins."""
-    handle, name = mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        handle, name = mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    except OSError as wrong:  # which names a file that nobody asked for
+        raise OSError(wrong.errno, wrong.strerror, str(file)) from None
     try:
         with os.fdopen(handle, "wb") as made:
             made.write(secret)

@@ -122,7 +122,7 @@ class _Body:
 
     def add(self, piece: bytes) -> None:
         if time.monotonic() > self._ends:
-            raise NoAnswer("its body does not end", unsent=False)
+            raise NoAnswer("its body did not end in time", unsent=False)
         self.content += piece
 
 
@@ -176,13 +176,12 @@ def _asked(
 
 @contextmanager
 def _usable() -> Generator[None, None, None]:
-    """Raises UsageError for options that httpx cannot use, which may be proxies of the environment."""
+    """Raises UsageError for options that httpx cannot use, which may be of the environment."""
     try:
         yield
-    except (httpx.InvalidURL, ValueError, ImportError) as wrong:
-        raise UsageError(
-            f"no connection with these options (or HTTP_PROXY, HTTPS_PROXY, ALL_PROXY): {wrong}"
-        ) from wrong
+    except (httpx.InvalidURL, ValueError, ImportError, OSError) as wrong:  # OSError: of a file of certificates
+        names = "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE, SSL_CERT_DIR"
+        raise UsageError(f"no connection with these options (or {names}): {wrong}") from wrong
 
 
 @contextmanager

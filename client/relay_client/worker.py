@@ -85,7 +85,11 @@ class Worker:
             self._stopping.set()
 
     async def serve(self, relay: AsyncRelay) -> None:
-        """Work until `stop`, over a connection of your own. Raises Refused if the node will not have this worker."""
+        """Work until `stop`, over a connection of your own. Raises Refused if the node will not have this worker, and
+        UsageError while it serves already.
+        """
+        if self._loop:
+            raise UsageError("this worker serves already, one contract at a time; make another one for each at once")
         self._loop = asyncio.get_running_loop()
         try:
             await self._serve(relay)

@@ -1,8 +1,11 @@
 """Iterations page, wait for what is new, and end when their thing does."""
 
 import asyncio
+import json
 import time
 from pathlib import Path
+from typing import Any, cast
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from tests.support.fixed_answer import FixedAnswer
@@ -13,6 +16,7 @@ from tests.support.servers import free_port, until
 from relay_client import AsyncRelay, DeadlineExceeded, NotFound, Relay
 from relay_client.agents import card
 from relay_client.signing import KeyFile
+from relay_client.steps import Answer, Send
 
 MORE_THAN_A_PAGE = 55
 TRIES = 3
@@ -69,6 +73,37 @@ async def test_lists_are_read_page_by_page(served: NodeProcess) -> None:
         assert sorted(listed) == sorted(task["id"] for task in offered)
         for task in offered:
             await relay.tasks.cancel(task["id"], task["publisher_token"])
+
+
+class Changing:
+    """A node whose list changes while it is read: what is `gone` is left out of its page and taken off the list, and
+    something `new` comes to the front after each page.
+    """
+
+    def __init__(self, *, gone: set[str], new: bool) -> None:
+        self.rows = [str(number) for number in range(MORE_THAN_A_PAGE + len(gone))]
+        self._gone = gone
+        self._new = new
+
+    def send(self, request: Send) -> Answer:
+        query = dict(parse_qsl(urlsplit(request.url).query))
+        offset = int(query.get("offset", 0))
+        page = self.rows[offset : offset + int(query["limit"])]
+        self.rows = [row for row in self.rows if row not in page or row not in self._gone]
+        shown = {"tasks": [{"id": row} for row in page if row not in self._gone], "total": len(self.rows)}
+        if self._new:
+            self.rows.insert(0, f"new after {offset}")
+        return Answer(200, {}, json.dumps(shown).encode())
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("gone", "new"), [({"3", "40", "45"}, False), (set[str](), True)], ids=["gone", "new"])
+def test_a_list_that_changes_while_it_is_read_is_given_whole_and_once(gone: set[str], new: bool) -> None:
+    with Relay("http://node.example", transport=cast("Any", changing := Changing(gone=gone, new=new))) as relay:
+        listed = [task["id"] for task in relay.tasks.all()]
+    assert listed == [row for row in changing.rows if row.isdecimal()]
 
 
 def test_short_lists_are_one_page(served: NodeProcess, tmp_path: Path) -> None:

@@ -54,6 +54,18 @@ def test_all_tries_of_a_call_carry_one_key_and_another_call_carries_another() ->
     assert keys[0] != keys[1]
 
 
+def test_a_try_that_the_node_puts_off_does_not_count() -> None:
+    steps = carrier().carry(Messages.send.call("Hello"), Patience(tries=2))
+    assert isinstance(next(steps), Send)
+    for _ in range(5):
+        assert isinstance(steps.send(LIMITED), Sleep)
+        assert isinstance(next(steps), Send)
+    assert isinstance(steps.send(Answer(429, {}, b"{}")), Sleep), "one that names no time counts"
+    assert isinstance(next(steps), Send)
+    with pytest.raises(Limited):
+        steps.send(Answer(429, {}, b"{}"))
+
+
 def test_what_is_not_given_is_not_sent_and_a_token_stands_for_a_signature() -> None:
     assert Messages.send.call("Hello").body == b'{"message":"Hello"}'
     assert Messages.send.call("Hello", public=False).body == b'{"message":"Hello","public":false}'

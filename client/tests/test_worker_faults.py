@@ -11,7 +11,7 @@ import pytest
 from tests.support.nodes import NodeProcess
 from tests.support.servers import eventually
 
-from relay_client import AsyncRelay, InvalidAnswer
+from relay_client import AsyncRelay, InvalidAnswer, UsageError
 from relay_client.claims import renew
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.tasks import ClaimedTask
@@ -210,6 +210,24 @@ async def test_a_worker_that_was_stopped_before_it_served_does_not(served: NodeP
     async with AsyncRelay(served.url) as relay:
         count.stop()
         await asyncio.wait_for(count.serve(relay), PATIENCE)
+
+
+async def test_a_worker_that_serves_already_says_so(served: NodeProcess) -> None:
+    """Both would have been stopped by the end of one, or not at all."""
+
+    @worker(name="counter", publisher_ids=["nobody"])
+    def count(task: ClaimedTask) -> int:
+        return 3
+
+    async with AsyncRelay(served.url) as relay:
+        for _ in range(2):  # after its end it may serve again
+            work = asyncio.create_task(count.serve(relay))
+            await asyncio.sleep(0)
+            with pytest.raises(UsageError, match="serves already"):
+                await asyncio.wait_for(count.serve(relay), PATIENCE)
+            assert not work.done()
+            count.stop()
+            await asyncio.wait_for(work, PATIENCE)
 
 
 async def test_a_loop_without_signal_handlers_is_stopped_by_a_signal(

@@ -30,6 +30,9 @@ a body has room for 170,000 of them, or for 80,000 names."""
 MOST_PARTS = 1000
 """Parts of a message that is sent. Nobody needs as many for plain text, and to work on 20,000 takes 20 ms."""
 
+MOST_NAMED = 100
+"""Extensions of a message that is sent, and tasks that it refers to."""
+
 DEFAULT_PAGE = 20
 LARGEST_PAGE = 100
 """Tasks on a page of a list."""
@@ -60,8 +63,8 @@ class Message(Wire):
     context_id: str | None = None
     task_id: str | None = None
     metadata: Metadata = msgspec.UNSET
-    extensions: list[str] | None = None
-    reference_task_ids: list[str] | None = None
+    extensions: Annotated[list[str], Meta(extra_json_schema={"maxItems": MOST_NAMED})] | None = None
+    reference_task_ids: Annotated[list[str], Meta(extra_json_schema={"maxItems": MOST_NAMED})] | None = None
 
 
 class Status(Wire):

@@ -22,10 +22,12 @@ class InboxCards:
         if address:
             await self._agents.require_room(address, listed.name)
 
-    async def enter(self, client: str, card: InboxCard, proof: InboxProof) -> None:
+    async def enter(self, client: str, card: InboxCard, proof: InboxProof) -> str | None:
         # The inbox is open by now. Of two cards that got its last place at the same time, one is not listed.
         with suppress(Refused):
-            await self._agents.register(client, _listed(card), proof, None)
+            entry, _ = await self._agents.register(client, _listed(card), proof, None)
+            return entry.id
+        return None
 
 
 def _listed(card: InboxCard) -> ListedCard:

@@ -2,6 +2,7 @@
 
 from contextlib import AsyncExitStack
 
+from msgspec import UNSET
 from msgspec.json import encode
 
 from node.callbacks.model import InboxMessageCallback
@@ -259,7 +260,7 @@ class InboxApi:
         is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `proven`
         owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
         with after_write("the inbox is open"):
-            await self._listing.enter(client, card, owner)
+            opened.agent_id = await self._listing.enter(client, card, owner) or UNSET
 
     async def _proof(self, request: Request) -> InboxProof:
         return await proof_of(request, self._signatures)

@@ -15,6 +15,8 @@ class CardListing(Protocol):
         """
         ...
 
-    async def enter(self, client: str, card: InboxCard, proof: InboxProof) -> None:
-        """List the card that was judged, or renew its entry, for the owner of the inbox. Raises StoreUnavailable."""
+    async def enter(self, client: str, card: InboxCard, proof: InboxProof) -> str | None:
+        """List the card that was judged, or renew its entry, for the owner of the inbox: the id of the entry, None if
+        it found no place. Raises StoreUnavailable.
+        """
         ...

@@ -135,6 +135,8 @@ class OpenedInbox(msgspec.Struct):
     """Base of the A2A agent that the inbox is to A2A clients."""
     expires_at: str
     """When the inbox ends unless its owner reads or renews before."""
+    agent_id: Annotated[str | UnsetType, Meta(examples=["9f86d081-884c-4d65-9a2f-eaa0c55ad012"])] = UNSET
+    """Its entry in the directory, if the request had a card that is listed."""
 
 
 class Inbox(msgspec.Struct):

@@ -4,7 +4,8 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from node.web.json_cost import MAX_DEPTH, is_too_deep
+from node.common.refusal import Invalid
+from node.web.json_cost import check_cost
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -65,10 +66,13 @@ _message = msgspec.json.Decoder(RpcRequest)
 _members = msgspec.json.Decoder(list[Raw])
 
 
-def split(body: bytes) -> bytes | list[Raw]:
-    """The body itself if it is one message, or the members of a batch. Raises RpcError."""
-    if not body.lstrip(b" \t\r\n").startswith(b"["):
-        return body
+def is_batch(body: bytes) -> bool:
+    """Whether the body is a batch of messages, if it is JSON."""
+    return body.lstrip(b" \t\r\n").startswith(b"[")
+
+
+def split(body: bytes) -> list[Raw]:
+    """The members of a batch. Raises RpcError."""
     try:
         return _members.decode(_text(body))
     except ValueError:
@@ -78,7 +82,16 @@ def split(body: bytes) -> bytes | list[Raw]:
 def read(body: bytes) -> RpcRequest:
     """One message. Raises RpcError if it is not JSON, or not a JSON-RPC message."""
     try:
-        message = _message.decode(_text(body))
+        text = _text(body)
+    except UnicodeDecodeError:
+        raise RpcError(PARSE_ERROR, "Parse error") from None
+    return read_member(text)
+
+
+def read_member(text: str | Raw) -> RpcRequest:
+    """One message, whose encoding and depth were looked at before, with those of its batch. Raises RpcError."""
+    try:
+        message = _message.decode(text)
     except msgspec.ValidationError:
         raise RpcError(INVALID_REQUEST, "Invalid Request") from None
     except ValueError:
@@ -111,12 +124,13 @@ def read_params(decoder: msgspec.json.Decoder[T], params: Raw) -> T:
 
 
 def _text(body: bytes) -> str:
-    """The body as text. Raises RpcError for one that is nested too deep, and UnicodeDecodeError: typed decoding alone
-    would skip the bytes of unknown members."""
-    raw = bytes(body)  # a member of a batch is Raw
-    if is_too_deep(raw):
-        raise RpcError(PARSE_ERROR, f"Parse error: nested more than {MAX_DEPTH} levels deep")
-    return raw.decode()
+    """The body as text. Raises RpcError for one that is nested too deep or has too many parts, and UnicodeDecodeError:
+    typed decoding alone would skip the bytes of unknown members."""
+    try:
+        check_cost(body, object)
+    except Invalid as invalid:
+        raise RpcError(PARSE_ERROR, f"Parse error: {invalid}") from None
+    return body.decode()
 
 
 def reply(request_id: int | str, members: bytes) -> bytes:

@@ -21,8 +21,10 @@ from node.mcp.json_rpc import (
     RpcError,
     RpcRequest,
     error_reply,
+    is_batch,
     object_of,
     read,
+    read_member,
     read_params,
     reply,
     split,
@@ -78,8 +80,8 @@ STATELESS_STATUS = {METHOD_NOT_FOUND: 404, LIMIT_EXCEEDED: 429, INTERNAL_ERROR: 
 """HTTP status by error code in revision 2026-07-28, 400 for all others. Earlier revisions answer errors with 200."""
 
 Method = Callable[[Raw, Request], Awaitable[Result]]
-Messages = RpcRequest | list[Raw]
-"""One message, or the members of a batch, which are read one by one."""
+Messages = RpcRequest | list[RpcRequest | RpcError]
+"""One message, or the members of a batch, each of which is answered by itself if it cannot be read."""
 Methods = dict[str, Method | Result]
 """How each method is answered: by a function, or always with the same result."""
 
@@ -147,7 +149,7 @@ class McpServer:
             return await self._answer(messages, request, AnswerBudget(max_bytes)) or b""
         budget = AnswerBudget(min(max_bytes, BATCH_BYTES))
         # One after the other: a client that sends a line and a poll in one batch expects the line in the poll.
-        answers = [one for raw in messages if (one := await self._answer_member(raw, request, budget)) is not None]
+        answers = [one for each in messages if (one := await self._answer_member(each, request, budget)) is not None]
         return b"[%b]" % b",".join(answers) if answers else b""
 
     async def answer_stateless(self, body: bytes, request: Request, headers: dict[bytes, bytes]) -> RpcReply:
@@ -169,11 +171,11 @@ class McpServer:
             return RpcReply(STATELESS_STATUS.get(error.code, 400), error_reply(message_id, error))
         return RpcReply(200, reply(message_id, framed(result.members, result.ttl_ms)))
 
-    async def _answer_member(self, raw: Raw, request: Request, budget: AnswerBudget) -> bytes | None:
-        try:
-            message = read(raw)
-        except RpcError as error:
-            return error_reply(None, error)
+    async def _answer_member(
+        self, message: RpcRequest | RpcError, request: Request, budget: AnswerBudget
+    ) -> bytes | None:
+        if isinstance(message, RpcError):
+            return error_reply(None, message)
         if message.method == "initialize" and message.request_id is not None:
             return error_reply(message.request_id, RpcError(INVALID_REQUEST, "initialize must not be part of a batch"))
         return await self._answer(message, request, budget)
@@ -250,22 +252,26 @@ class McpServer:
 
 def read_messages(body: bytes) -> Messages:
     """What the body of a POST holds, in a revision with a handshake. Raises RpcError."""
-    messages = split(body)
-    if not isinstance(messages, list):
-        return read(messages)
-    if not 0 < len(messages) <= MAX_BATCH:
+    if not is_batch(body):
+        return read(body)
+    members = split(body)
+    if not 0 < len(members) <= MAX_BATCH:
         raise RpcError(INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")
-    return messages
+    return [_read_member(raw) for raw in members]
+
+
+def _read_member(raw: Raw) -> RpcRequest | RpcError:
+    try:
+        return read_member(raw)
+    except RpcError as error:
+        return error
 
 
 def _check_headers(messages: Messages, version: bytes) -> None:
     """Raise RpcError if a message names another revision than its header. Unreadable members are answered later."""
     for each in [messages] if isinstance(messages, RpcRequest) else messages:
-        try:
-            message = each if isinstance(each, RpcRequest) else read(each)
-        except RpcError:
-            continue
-        check_header(message, version)
+        if isinstance(each, RpcRequest):
+            check_header(each, version)
 
 
 def _listing(name: str, items: object) -> Result:

@@ -5,6 +5,7 @@ parameters of the path and credentials, which the operation would name in the wo
 """
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from http.client import NO_CONTENT, UNAUTHORIZED
 from typing import Any
@@ -19,7 +20,7 @@ from node.mcp.tool import ArgumentHeader, Tool
 from node.mcp.tool_result import NOTHING, SILENCED, failure, invalid, success
 from node.mcp.tool_schema import input_schema
 from node.web.http import Header, Request
-from node.web.json_schema import Schema
+from node.web.json_schema import MAX_SAFE_INTEGER, Schema
 from node.web.route import Route
 
 QUOTE = b'"'
@@ -28,7 +29,11 @@ EMPTY_VALUES = frozenset({b'""', b"[]", b"{}"})
 """Empty values as clients write them: of a text, a list, an object."""
 
 QUOTED_CHARACTERS = 60
-"""Characters of an unknown argument's name that the error repeats."""
+"""Characters of an unknown argument's name, or of a value that is no number, that the error repeats."""
+
+LONGEST_NUMBER = 40
+"""Characters of the longest number that may be an integer in another form."""
+_INTEGER = re.compile(rb"-?\d+")
 
 
 class CallParams(msgspec.Struct, gc=False):
@@ -73,8 +78,8 @@ class BoundTool:
         """Of the arguments. It stops at the first one that is unknown: 80,000 of them take 20 ms."""
         self.optional = {name for name, kind in types.items() if kind and name not in required} - clearable
         """Arguments for which null only says that they are not given."""
-        self.integers = {name for name in self.in_query if types[name] == "integer"}
-        """Integers that become part of the query string; in a body the operation takes them as they are."""
+        self.numbers = {name: types[name] for name in self.in_query if types[name] in ("integer", "number")}
+        """The types of numbers that become part of the query string; of a body, the operation says what it has got."""
 
     def listed(self) -> Schema:
         """The tool as tools/list shows it. Every hint is set: a missing destructiveHint counts as true."""
@@ -167,12 +172,25 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
             del arguments[name]
         elif text in EMPTY_VALUES and name in bound.emptied:
             arguments[name] = Raw(b"null")
-        elif name in bound.integers and text.endswith(b".0"):
-            arguments[name] = Raw(text[:-2])
+        elif name in bound.numbers and not text.startswith(QUOTE):
+            arguments[name] = Raw(_number(name, bound.numbers[name], text))
     for name, choices in bound.tool.choices.items():
         if name in arguments and bytes(arguments[name]) not in map(_encode, choices):
             raise BadArguments(f"{name}: must be one of {', '.join(choices)}")
     return arguments
+
+
+def _number(name: str, kind: str, text: bytes) -> bytes:
+    """A number as a query string takes it. JSON Schema takes `5.0` and `5e0` for integers. Raises BadArguments."""
+    is_number = text[:1] in b"-0123456789"
+    if is_number and (kind == "number" or _INTEGER.fullmatch(text)):
+        return text
+    if is_number and len(text) <= LONGEST_NUMBER:
+        number = float(text)
+        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may stand for another integer
+            return b"%d" % number
+    shown = text[:QUOTED_CHARACTERS].decode(errors="ignore")
+    raise BadArguments(f"{name}: must be {'an' if kind == 'integer' else 'a'} {kind}, not {shown}")
 
 
 def _clearable(body: Any) -> frozenset[str]:

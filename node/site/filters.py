@@ -44,9 +44,9 @@ def ago(instant: str, now: datetime | None = None) -> str:
 
 
 def span(seconds: int) -> str:
-    """`45 s`, `15 min`, `2 h`: a whole number of the largest unit that divides `seconds`."""
+    """`45 s`, `15 min`, `2 h`: a whole number of the largest unit that divides `seconds`, which are above 0."""
     for size, unit in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
-        if seconds >= size and seconds % size == 0:
+        if seconds % size == 0:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
 

@@ -11,7 +11,8 @@ import msgspec.inspect
 from node.common.refusal import Invalid
 
 MAX_DEPTH = 64
-"""Levels of nesting in any JSON body."""
+"""Levels of nesting in any JSON body. What parsers refuse by themselves depends on the interpreter: a thousand levels,
+or ten thousand."""
 
 MAX_CONTAINERS = 20_000
 """Objects and lists in any JSON body. 1 MiB of `[],` would hold 350,000, and take a quarter of a second to parse."""
@@ -48,12 +49,6 @@ def check_cost(body: bytes, kind: Any) -> None:
         exponents = _outside_strings(body, _NUMBERS).count(b"0e")
         if exponents > MAX_EXPONENTS:
             raise _invalid(f"holds more than {MAX_EXPONENTS} numbers with an exponent")
-
-
-def is_too_deep(body: bytes) -> bool:
-    """Whether JSON is nested more than MAX_DEPTH levels deep. What parsers refuse by themselves depends on the
-    interpreter: a thousand levels, or ten thousand."""
-    return _may_be_deep(body) and _is_deep(_brackets(body))
 
 
 def _may_be_deep(body: bytes) -> bool:

@@ -1,6 +1,7 @@
 """Push notifications of an inbox's tasks, from a config to a receiver, through Redis and a real worker (NETWORK 1)."""
 
 import asyncio
+import json
 from typing import Any
 
 import httpx2
@@ -134,6 +135,31 @@ async def test_a_receiver_that_was_deleted_or_wants_no_more_is_told_no_more(node
         assert [each["id"] for each in listed["configs"]] == ["kept"]
 
 
+def source_of(node: NodeUnderTest) -> PushSource:
+    services = Services(node.settings, Stores(node.store, node.store))
+    return PushSource(services.inbox_agents.view, services.pushes)
+
+
+def callback_to(url: str, inbox: Json, task: Json, status: str = "", at: int = 0) -> Callback:
+    """What a worker has to send to the config `c`."""
+    data = {"inbox": inbox["address"], "inbox_task": task["id"], "message": task["id"], "status": status, "config": "c"}
+    partition = ids.partition_of(inbox["address"])
+    return Callback(name="push", id="msg", url=url, type=PUSH, at=at, data=data, partition=partition, attempt=1)
+
+
+async def test_a_change_that_is_told_late_is_told_as_it_was(node: NodeUnderTest) -> None:
+    """The worker gets to an event when the next one has happened, and has not been read."""
+    inbox, url = await opened(node), "https://agent.example.com/a2a"
+    task = await begun(node, inbox)
+    await pushed_to(node, inbox, task, url=url, id="c")
+    await answered(node, inbox, reply="No.", status="refused")
+    prepared = await source_of(node).prepare(callback_to(url, inbox, task, "read", at=1000), "agent.example.com")
+    assert prepared
+    assert prepared.following is None
+    told = json.loads(prepared.envelope.body)["statusUpdate"]["status"]
+    assert told == {"state": "TASK_STATE_WORKING", "timestamp": "1970-01-01T00:00:01.000Z"}
+
+
 async def test_what_a_new_url_is_shown_is_not_sent_to_the_one_before(node: NodeUnderTest) -> None:
     """A push to the old URL may be under way when a config is replaced, and its next attempt reads the config anew."""
     inbox = await opened(node)
@@ -141,16 +167,8 @@ async def test_what_a_new_url_is_shown_is_not_sent_to_the_one_before(node: NodeU
     old, new = "https://old.example.com/a2a", "https://new.example.com/a2a"
     await pushed_to(node, inbox, task, url=old, id="c")
     await pushed_to(node, inbox, task, url=new, id="c", **SECRETS)
-    services = Services(node.settings, Stores(node.store, node.store))
-    source = PushSource(services.inbox_agents.view, services.pushes)
-    data = {"inbox": inbox["address"], "inbox_task": task["id"], "message": task["id"], "status": "", "config": "c"}
-
-    def to(url: str) -> Callback:
-        partition = ids.partition_of(inbox["address"])
-        return Callback(name="push", id="msg", url=url, type=PUSH, at=0, data=data, partition=partition, attempt=1)
-
-    assert await source.prepare(to(old), "old.example.com") is None
-    prepared = await source.prepare(to(new), "new.example.com")
+    assert await source_of(node).prepare(callback_to(old, inbox, task), "old.example.com") is None
+    prepared = await source_of(node).prepare(callback_to(new, inbox, task), "new.example.com")
     assert prepared
     assert (b"X-A2A-Notification-Token", b"t0ken") in prepared.envelope.shown
 

@@ -26,6 +26,7 @@ async def the_only_agent(node: NodeUnderTest) -> Json:
 async def test_an_inbox_with_a_card_is_listed_and_reached_through_itself(node: NodeUnderTest) -> None:
     inbox = await opened(node, card=CARD)
     agent = await the_only_agent(node)
+    assert inbox["agent_id"] == agent["id"]
     assert (agent["name"], agent["proof"], agent["inbox"]) == ("Report desk", "inbox", inbox["address"])
     assert (agent["url"], agent["liveness"]) == (inbox["a2a_url"], "open")
     assert (await node.client.get(agent["card_url"])).json()["skills"][0]["name"] == "Summarise reports"
@@ -44,9 +45,11 @@ async def test_renewing_with_a_card_renews_the_entry_and_without_one_leaves_it(n
     inbox = await opened(node, card=CARD)
     agent = await the_only_agent(node)
     await node.store.command("HSET", keys.agent(agent["id"]), "ends_at", 10**13)
-    await node.client.post(INBOXES, json={"label": "desk"}, headers=bearer(inbox["inbox_token"]))
+    left = await node.client.post(INBOXES, json={"label": "desk"}, headers=bearer(inbox["inbox_token"]))
+    assert "agent_id" not in left.json()
     assert (await the_only_agent(node))["expires_at"].startswith("2286")
-    await node.client.post(INBOXES, json={"card": CARD}, headers=bearer(inbox["inbox_token"]))
+    renewed = await node.client.post(INBOXES, json={"card": CARD}, headers=bearer(inbox["inbox_token"]))
+    assert renewed.json()["agent_id"] == agent["id"]
     assert not (await the_only_agent(node))["expires_at"].startswith("2286")
 
 

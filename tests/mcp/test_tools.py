@@ -393,8 +393,3 @@ async def test_a_task_is_offered_on_terms(node: NodeUnderTest) -> None:
         "description": schema["skills"]["description"],
         "default": [],
     }
-
-
-async def test_a_whole_number_may_come_as_a_float_in_body_and_query(node: NodeUnderTest) -> None:
-    session = await done(node, "create_session", ttl_seconds=900.0)
-    assert (await done(node, "session_poll", id=session["session_id"], limit=5.0))["lines"] == []

@@ -23,7 +23,8 @@ NOW = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
         (timedelta(minutes=59), "59 min"),
         (timedelta(hours=1), "1 h"),
         (timedelta(hours=23, minutes=59), "23 h"),
-        (timedelta(days=29), "29 d"),
+        (timedelta(days=29, hours=23, minutes=59, seconds=59), "29 d"),
+        (timedelta(days=30), "22 Oct 2026"),
         (timedelta(days=40), "12 Oct 2026"),
     ],
 )

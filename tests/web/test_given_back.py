@@ -1,5 +1,6 @@
 """A client is charged only for what the node keeps: what is refused or repeated costs it no bytes of its day."""
 
+import json
 from functools import partial
 from hashlib import sha256
 from time import time_ns
@@ -10,7 +11,7 @@ import pytest
 from node.share.cost import COSTS, Kind
 from node.web.usage import Usage
 from tests.agents.calls import card_of
-from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, sent
+from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, path_of, sent
 from tests.sign.signing import content_digest
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.tasks.calls import claimed
@@ -172,3 +173,19 @@ async def test_what_is_silenced_as_a_loop_costs_nothing(node: NodeUnderTest) -> 
     answers = [await node.client.post("/api/v1/relay", json=message) for _ in range(6)]
     assert [(answer.status_code, bool(answer.content)) for answer in answers] == 2 * [(200, True)] + 4 * [(200, False)]
     assert (await node.client.post("/api/v1/relay", json={"message": "Who can read?", "n": "x" * 50_000})).text
+
+
+@pytest.mark.parametrize(
+    ("path", "kept"), [("/api/v1/message:send", 1), ("/a2a/message:send", 2)], ids=["the node's agent", "an inbox"]
+)
+async def test_a_message_over_a2a_is_charged_as_often_as_it_is_kept(
+    node: NodeUnderTest, charges: Charges, path: str, kept: int
+) -> None:
+    """That to an inbox twice: for its owner, and in the history of its task."""
+    inbox = await opened(node)
+    body = json.dumps({"message": MESSAGE, "configuration": {"returnImmediately": True}}).encode()
+    charges.clear()
+    where = path if path.startswith("/api") else path_of(inbox, path)
+    sending = await node.client.post(where, content=body, headers={"content-type": "application/json"})
+    assert sending.status_code == 200, sending.text
+    assert charges == [("message", COSTS["message"].of(kept * len(body)))]

@@ -4,6 +4,8 @@ import os
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Sequence
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from relay_client.client import PATIENCE
 from relay_client.command import agents, artifacts, board, inbox, node, tasks
@@ -15,6 +17,8 @@ from relay_client.errors import DeadlineExceeded, InvalidAnswer, RelayError, Unr
 from relay_client.version import __version__
 
 OK, REFUSED, USAGE, UNREACHABLE, TIMEOUT = 0, 1, 2, 3, 5
+UNLIKE_A_NODE = (TypeError, AttributeError, ValueError)
+"""What a command comes upon in an answer whose members are of other types than a node's. No client can look at all."""
 INTERRUPTED = 130  # as shells report SIGINT
 
 NODE = "http://127.0.0.1:8000"
@@ -67,14 +71,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return TIMEOUT
     except Unreachable as away:
         error(given, away)
-        if given.node == NODE and not given.json:
-            note("relay: which node is said by --node or RELAY_NODE")
+        if not given.json:
+            _explain(given.node)
         return UNREACHABLE
     except RelayError as refused:
         error(given, refused)
         return REFUSED
     except KeyError as missing:  # in an answer
         error(given, InvalidAnswer(f"the answer has no {missing}"))
+        return REFUSED
+    except UNLIKE_A_NODE as odd:
+        error(given, InvalidAnswer(f"the answer is not like that of a node: {odd}"))
         return REFUSED
     except BrokenPipeError:  # whoever reads our output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,3 +91,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _explain(url: str) -> None:
+    """Say what may be wrong with the way to a node that was not reached."""
+    if url == NODE:
+        note("relay: which node is said by --node or RELAY_NODE")
+    parts = urlsplit(url)
+    proxies = getproxies()
+    if (proxies.get(parts.scheme) or proxies.get("all")) and not proxy_bypass(parts.hostname or ""):
+        note("relay: it was called by way of the proxy that HTTP_PROXY, HTTPS_PROXY or ALL_PROXY names")

@@ -5,7 +5,7 @@ from typing import Any
 
 from relay_client.client import Relay
 from relay_client.command.output import fields, note, show
-from relay_client.command.parser import Commands, command, connected, environment, group, signer, text_of
+from relay_client.command.parser import Commands, command, connected, environment, group, seconds, signer, text_of
 from relay_client.command.running import run, words_of
 from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused, UsageError
 from relay_client.inboxes import InboxMessage, Settled
@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     ask = command(commands, "ask", _ask, "send a message to an inbox and wait for its answer")
     ask.add_argument("to", metavar="ADDRESS", help="the inbox")
     ask.add_argument("text", help="- reads it from standard input")
-    ask.add_argument("--wait", metavar="SECONDS", type=float, default=ANSWER_SECONDS, help="for the answer")
+    ask.add_argument("--wait", metavar="SECONDS", type=seconds, default=ANSWER_SECONDS, help="for the answer")
     message_options(ask)
     inbox = group(commands, "inbox", "your inbox: an address that anybody can write to")
     opening = command(inbox, "open", _open, "open an inbox, or renew it; with --key, that of the key")

@@ -50,6 +50,14 @@ def environment(name: str) -> str | None:
     return os.environ.get(name) or None
 
 
+def seconds(given: str) -> float:
+    """How long to wait. Raises ValueError, which argparse reports, for what is no time."""
+    value = float(given)
+    if not value >= 0:  # nor NaN
+        raise ValueError
+    return value
+
+
 def group(commands: Commands, name: str, help: str) -> Commands:  # noqa: A002
     """A command that has subcommands."""
     return commands.add_parser(name, help=help).add_subparsers(required=True, metavar="COMMAND")
@@ -92,9 +100,10 @@ def standard_input() -> TextIO:
 
 def json_of(given: str) -> Any:
     """What is in a file of JSON."""
+    file = file_of(given)
     try:
-        return json.loads(file_of(given).read_text())
-    except ValueError as wrong:
+        return json.loads(file.read_text())
+    except (ValueError, RecursionError) as wrong:
         raise UsageError(f"{given} is no JSON: {wrong}") from None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from relay_client.client import AsyncRelay
 from relay_client.command.output import note, nothing_found, show
-from relay_client.command.parser import TRIES, Commands, command, connected, group, json_of, signer, text_of
+from relay_client.command.parser import TRIES, Commands, command, connected, group, json_of, seconds, signer, text_of
 from relay_client.command.running import run, words_of
 from relay_client.errors import UsageError
 from relay_client.tasks import OVER, ClaimedTask, Task, TaskStatus
@@ -38,10 +38,10 @@ def add(commands: Commands) -> None:
     offer.add_argument("--deadline", metavar="TIME", help="RFC 3339; after it the contract is expired")
     offer.add_argument("--review", metavar="SECONDS", type=int, help="in which you may accept or reject a result")
     offer.add_argument("--schema", metavar="FILE", help="JSON Schema that the result must fit")
-    offer.add_argument("--wait", metavar="SECONDS", type=float, help="for the result, and show that")
+    offer.add_argument("--wait", metavar="SECONDS", type=seconds, help="for the result, and show that")
     result = command(task, "result", _result, "show the result of a contract, also one that is to be reviewed")
     result.add_argument("id")
-    result.add_argument("--wait", metavar="SECONDS", type=float, default=0.0, help="for the result")
+    result.add_argument("--wait", metavar="SECONDS", type=seconds, default=0.0, help="for the result")
     _as_publisher(command(task, "accept", _accept, "accept the result that you reviewed"))
     reject = command(task, "reject", _reject, "send the result back to its worker")
     _as_publisher(reject).add_argument("reason", help="what the worker is to change")
@@ -160,7 +160,7 @@ def _work(given: Namespace) -> None:
             raise TaskReleased
         if ended.status:
             raise TaskFailed(FAILED, f"The worker's program ended with status {ended.status}.")
-        return _written(ended.output)
+        return result_of(ended.output)
 
     worker = Worker(work, given.name, given.skill, given.publisher, given.query)
 
@@ -174,12 +174,16 @@ def _work(given: Namespace) -> None:
         raise broken
 
 
-def _written(output: str) -> Any:
-    """What a program wrote: JSON if it is some, else text."""
+def result_of(output: str) -> Any:
+    """What a program wrote: JSON if it is some that can be sent, else text. Python would take `NaN` for JSON."""
     try:
-        return json.loads(output)
-    except ValueError:
+        return json.loads(output, parse_constant=_refused)
+    except (ValueError, RecursionError):
         return output
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(constant)
 
 
 def _text(result: Any) -> str:

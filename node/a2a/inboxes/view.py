@@ -65,7 +65,7 @@ class TaskView:
         """A task with the last messages of its history, all of them if None."""
         turns = task.turns if history_length != 0 else []
         history = [message for turn in turns for message in self._messages(task, turn)]
-        kept = history if history_length is None else history[len(history) - min(history_length, len(history)) :]
+        kept = history[-history_length:] if history_length else history
         artifact = self._artifact(task.last) if with_artifacts else None
         return A2ATask(
             id=task.id,
