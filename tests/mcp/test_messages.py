@@ -9,6 +9,7 @@ import pytest
 
 from node.config import Limit, Limits
 from node.mcp import server
+from node.web import turn
 from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH
 from tests.mcp.calls import done, error, failed, post, request, result, stateless
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
@@ -243,7 +244,10 @@ async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_mov
 
 @pytest.mark.usefixtures("no_refill")
 @pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
-async def test_what_an_operation_costs_beside_its_bytes_counts_for_its_tool(node: NodeUnderTest) -> None:
+async def test_what_an_operation_costs_beside_its_bytes_counts_for_its_tool(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn, "SHARED_SECONDS", 0.0)  # each has the process to itself: the number of requests is free
     thread = (await done(node, "post_thread", title="Replies by a tool", body="Each of them costs what it weighs."))[
         "id"
     ]
