@@ -80,7 +80,7 @@ def is_id(text: str) -> bool:
 
 def require_id(text: str, code: str) -> None:
     """Raise Refused with `code`, as for an id of nothing, if `text` has not the form of an id: no Redis is asked."""
-    if _ID.fullmatch(text) is None:
+    if not is_id(text):
         raise Refused(code)
 
 

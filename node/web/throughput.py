@@ -22,10 +22,6 @@ REQUEST_COST = 8 * 1024
 """Cost of a request that is begun while others use the process, in bytes of an answer: 0.4 ms. Most reads take less and
 writes more. At the default rate, one client has 512 a second in the long run, and 1,024 at once."""
 
-COUNTED_TOGETHER = 16
-"""Requests of a site that are counted together, for the client that sent the last one of them: an acknowledgement would
-take 1 µs longer if each were counted by itself."""
-
 BODY_WEIGHT = 2
 """Cost of a byte of a body, in bytes of an answer: JSON of many small parts, the English gate, digests, characters that
 nobody sees. The most expensive MiB takes 0.1 s if it comes in few pieces, so at the default rate a client uses a fifth
@@ -54,8 +50,6 @@ class Throughput:
         """When the bucket of each client or site is full again (monotonic seconds)."""
         self._next_at: dict[str, float] = {}
         """When the next request may begin (monotonic seconds), of clients and sites with more than UNPACED_SECONDS."""
-        self._requests: dict[str, int] = {}
-        """Requests of each site that are still to be counted."""
         self._over: set[str] = set()
         """Clients and sites that have moved more than their bucket held."""
 
@@ -64,16 +58,9 @@ class Throughput:
         if size >= FREE_BYTES:
             self._count(client, size * weight)
 
-    def add_request(self, client: str, site: str) -> None:
+    def add_request(self, client: str) -> None:
         """Count a request that is begun while others use the process, whatever its size."""
-        requests = self._requests.get(site, 0) + 1
-        if requests < COUNTED_TOGETHER:
-            if requests == 1 and len(self._requests) >= MAX_CLIENTS:
-                self._requests.clear()
-            self._requests[site] = requests
-        else:
-            self._requests.pop(site, None)
-            self._count(client, COUNTED_TOGETHER * REQUEST_COST)
+        self._count(client, REQUEST_COST)
 
     def refusal(self, client: str) -> Refused | None:
         """`limit.throughput` for a client that has moved too much, or whose site has; None for all others."""

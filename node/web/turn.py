@@ -176,7 +176,7 @@ class RequestTurn:
             return True
         if not turns.throughput.pause(self._client) and clients.enter_now(self._client):
             if not self._site or turns.sites.enter_now(self._site):
-                turns.throughput.add_request(self._client, self._site or self._client)
+                turns.throughput.add_request(self._client)
                 self._under_way = True
                 return True
             clients.leave(self._client)
@@ -187,7 +187,7 @@ class RequestTurn:
         """Begin as soon as the client and its site have fewer requests under way."""
         with self._turns.waiting(self._site or self._client), self._inactive():
             await self._enter()
-        self._turns.throughput.add_request(self._client, self._site or self._client)
+        self._turns.throughput.add_request(self._client)
 
     @asynccontextmanager
     async def pause(self) -> AsyncGenerator[None]:

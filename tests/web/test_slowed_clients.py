@@ -122,7 +122,6 @@ def no_pause(_throughput: Throughput, _client: str) -> float:
 @pytest.fixture
 def hours(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a client may move at once lasts for an hour, and pauses for longer than a test."""
-    monkeypatch.setattr(throughput, "COUNTED_TOGETHER", 1)
     monkeypatch.setattr(throughput, "UNPACED_SECONDS", 3600.0)
     monkeypatch.setattr(throughput, "MAX_PAUSE_SECONDS", 7200.0)
     monkeypatch.setattr(throughput, "BURST_SECONDS", 36_000.0)
@@ -190,7 +189,7 @@ async def test_each_request_counts_once_whether_it_waits_for_its_turn_or_not(mon
     counted, may_end, wait = list[str](), asyncio.Event(), ClientTurns.waiting
     left = MORE - REQUESTS_AT_ONCE
 
-    def count(_throughput: Throughput, client: str, _site: str) -> None:
+    def count(_throughput: Throughput, client: str) -> None:
         counted.append(client)
 
     def waiting(turns: ClientTurns, place: str) -> AbstractContextManager[None]:

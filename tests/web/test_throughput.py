@@ -18,7 +18,6 @@ from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES
 from node.web.throughput import (
     BODY_WEIGHT,
     BURST_SECONDS,
-    COUNTED_TOGETHER,
     FREE_BYTES,
     MAX_CLIENTS,
     MAX_PAUSE_SECONDS,
@@ -120,11 +119,11 @@ def test_a_site_pauses_once_its_clients_have_moved_its_share(clock: Clock) -> No
 def test_small_requests_pause_as_their_number_asks_and_are_not_refused(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
     for _ in range(int(UNPACED_SECONDS * RATE / REQUEST_COST)):
-        throughput.add_request(A, A)
+        throughput.add_request(A)
     assert throughput.pause(A) == 0
     began, more = clock.now, 10 * int(BURST_SECONDS * RATE / REQUEST_COST)
     for _ in range(more):
-        throughput.add_request(A, A)
+        throughput.add_request(A)
         clock.now += throughput.pause(A)
     assert clock.now - began == pytest.approx(more * REQUEST_COST / RATE)  # pyright: ignore[reportUnknownMemberType]
     assert throughput.refusal(A) is None
@@ -135,17 +134,10 @@ def test_requests_of_a_site_count_whichever_of_its_clients_sends_them(clock: Clo
     throughput = Throughput(RATE, clock)
     number = 0
     while not throughput.pause("2001:db8:1:ffff::/64"):
-        throughput.add_request(f"2001:db8:1:{number:x}::/64", "2001:db8:1::/48")
+        throughput.add_request(f"2001:db8:1:{number:x}::/64")
         number += 1
-    assert number == SITE_SHARE * UNPACED_SECONDS * RATE / REQUEST_COST + COUNTED_TOGETHER
+    assert number == SITE_SHARE * UNPACED_SECONDS * RATE / REQUEST_COST + 1
     assert throughput.pause("2001:db8:2::/64") == 0
-
-
-def test_of_many_sites_some_requests_are_not_counted(clock: Clock) -> None:
-    throughput = Throughput(RATE, clock)
-    for number in range(3 * MAX_CLIENTS):
-        throughput.add_request(f"client {number}", f"client {number}")
-    assert len(throughput._requests) <= MAX_CLIENTS  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
