@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from node.web.http import LONGEST_ACCEPT
 
@@ -36,6 +37,11 @@ def preferred(accept: str | None, *offered: str) -> str:
     Of equal ones it is the one that the header names first, else the one that is offered first; that is also the answer
     to a client that wants none of them.
     """
+    return _preferred((accept or "")[:LONGEST_ACCEPT], offered)
+
+
+@lru_cache(maxsize=256)  # clients send the same few headers again and again
+def _preferred(accept: str, offered: tuple[str, ...]) -> str:
     wanted = weights(accept)
     named = list(wanted)
 
