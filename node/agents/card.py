@@ -6,6 +6,7 @@ which a card would name its own judge (A2A v1.0 §8.4).
 """
 
 from typing import Annotated
+from urllib.parse import quote, unquote_to_bytes
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +18,9 @@ from node.text.lines import require_english, require_line, require_name, require
 from node.text.readable import readable
 
 WELL_KNOWN = "/.well-known/agent-card.json"
+
+PATH_CHARACTERS = "!$&'()*+,;=:@"
+"""What a segment of a path may have besides letters, digits and `-._~`, without an escape (RFC 3986 §3.3)."""
 
 MAX_INTERFACES = 20
 """Interfaces of a card that are looked at; further ones are passed over."""
@@ -62,6 +66,16 @@ def card_places(target: Target) -> list[Target]:
         return [target]
     below = msgspec.structs.replace(target, resource=path.rstrip("/") + WELL_KNOWN)
     return [below] if path == "/" else [target, below]
+
+
+def has_one_spelling(path: str) -> bool:
+    """Whether a path is spelled as servers understand it.
+
+    Most serve it under other spellings as well (RFC 3986 §6.2.2), each of which would be one more entry of its card.
+    """
+    segments = path.split("/")[1:]
+    is_resolved = all(segments[:-1]) and not {".", ".."} & set(segments)
+    return is_resolved and all(quote(unquote_to_bytes(each), safe=PATH_CHARACTERS) == each for each in segments)
 
 
 def endpoint_of(card: FetchedCard, card_target: Target, policy: Policy) -> Endpoint:

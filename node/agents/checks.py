@@ -94,7 +94,7 @@ class AgentChecks:
             log.exception("agent not checked", agent=agent_id)
 
     async def _fetch(self, agent: StoredAgent) -> str:
-        found = await self._fetcher.fetch(agent.posted_url, agent.publisher)
+        found = await self._fetcher.fetch(agent.posted_url, agent.publisher, agent.card_url)
         found = msgspec.structs.replace(found, fields={**agent.of_posting, **found.fields})
         outcome = await self._entries.settle(agent, found, _jittered(DAY_MS))
         await self._lists.project([agent.id])  # its event does so too, a moment later than whoever waits looks there

@@ -50,11 +50,18 @@ class CardFetcher:
         """The header that all requests of the directory have."""
         self._headers = [self.user_agent, (b"Accept", b"application/json"), (b"Accept-Encoding", b"identity")]
 
-    async def fetch(self, given: str, by: str) -> CheckResult:
-        """The agent at a URL, for a client (`node.callbacks.owners`). Raises StoreUnavailable."""
+    async def fetch(self, given: str, by: str, listed: str = "") -> CheckResult:
+        """The agent at a URL, for a client (`node.callbacks.owners`). Raises StoreUnavailable.
+
+        `listed`: where the card of its entry was fetched, if there is one. It is gone only if it is not there either:
+        anybody may post the entry by a place where its card never was.
+        """
         try:
+            places = card_places(parse(given, self._calls.policy))
+            if listed and (known := parse(listed, self._calls.policy)) not in places:
+                places.append(known)
             async with asyncio.timeout(FETCH_SECONDS):
-                return await self._first(card_places(parse(given, self._calls.policy)), by)
+                return await self._first(places, by)
         except TimeoutError:
             return CheckResult(f"no card within {FETCH_SECONDS:g} s")
         except TargetRefused as refused:

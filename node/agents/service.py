@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from node.agents.card import card_places, readable_card
+from node.agents.card import card_places, has_one_spelling, readable_card
 from node.agents.entry import AgentRow, Listing, StoredAgent, id_of, posting_fields, stored_agent
 from node.agents.hits import AgentHits, AgentSearchQuery
 from node.agents.lists import AgentLists
@@ -85,10 +85,13 @@ class Agents:
             raise Refused("agents.host_full")
 
     def target(self, url: str) -> Target:
-        """A URL that an agent may be posted by, without a query, so that a card has one address. Raises Invalid."""
+        """A URL that an agent may be posted by, in the one spelling that its card has here. Raises Invalid."""
         if "?" in url:
             raise Invalid.field("body", "url", msg="must have no query")
-        return self._targets.check(url, "url")
+        target = self._targets.check(url, "url")
+        if not has_one_spelling(target.resource):
+            raise Invalid.field("body", "url", msg="must have no //, no /./ or /../, and no needless or small escapes")
+        return target
 
     async def submit(
         self, client: str, target: Target, idempotency: IdempotencyKey | None

@@ -199,9 +199,13 @@ class Intake:
             self._turn_is_due = True
             self._loop.call_soon_threadsafe(self._begin_queued, context=self._context)
 
+    def client(self, scope: Scope) -> str:
+        """The client of a request; empty where clients are not known."""
+        return self.client_of(scope) if self.client_of else ""
+
     def site_of(self, scope: Scope) -> str:
         """The site of a request's client; empty where clients are not known."""
-        return site_of(self.client_of(scope)) if self.client_of else ""
+        return site_of(self.client(scope))
 
     def _share(self, limit: int, sites: int = 1) -> int:
         """The part of the limit that each site has: a site with hundreds of requests at a time is refused, and not the

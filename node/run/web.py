@@ -134,7 +134,7 @@ class WebNode:
         self.paths = Paths(self.routes, settings.public_path)
         self.router = Router(served, self.paths, Pages(settings).missing)
         self.intake = self._make_intake()
-        self.mounted = mounted_of(self._services.blobs, self.intake.site_of)
+        self.mounted = mounted_of(self._services.blobs, self.intake.client)
         self._background = Background()
         for name, work in self._works(settings, capacity).items():  # last: nobody would end them if this failed
             self._background.start(name, work)
@@ -212,9 +212,9 @@ class WebNode:
             await self._tracing.close()
 
 
-def mounted_of(blobs: BlobStore, site_of: Callable[[Scope], str]) -> Mapping[str, ASGIApp]:
+def mounted_of(blobs: BlobStore, client_of: Callable[[Scope], str]) -> Mapping[str, ASGIApp]:
     """Applications that answer all requests below a path: the embedded blob store's, if it is in use."""
-    return {PREFIX: DiskApp(blobs, site_of)} if isinstance(blobs, DiskStore) else {}
+    return {PREFIX: DiskApp(blobs, client_of)} if isinstance(blobs, DiskStore) else {}
 
 
 def refusals_of(routes: list[Route]) -> dict[str, Response]:

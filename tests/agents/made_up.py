@@ -132,7 +132,7 @@ class MadeUpAgents:
             return
         if kind == "redirect":
             self._send(writer, 302, b"", b"Location: http://127.0.0.1:1/elsewhere\r\n")
-        elif not path.endswith(WELL_KNOWN) or kind in ("gone", "none"):
+        elif kind in ("gone", "none") or path.endswith("/") or path.endswith(WELL_KNOWN) == (kind == "direct"):
             self._send(writer, 410 if kind == "gone" else 404, b"")
         elif kind == "huge":
             self._send(writer, 200, b'{"name": "' + b"x" * 400_000)

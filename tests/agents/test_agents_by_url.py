@@ -66,6 +66,20 @@ async def test_the_url_of_a_card_is_asked_for_it_first(node: NodeUnderTest, made
     assert made_up.requests[f"GET /good{WELL_KNOWN}{WELL_KNOWN}"] == 0
 
 
+async def test_nobody_removes_an_entry_by_posting_where_its_card_is_not(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    url = made_up.url("direct")  # its card is there itself, and not at the well-known place below
+    async with node.worker():
+        agent = await checked(node, url)
+        assert (agent["status"], agent["card_url"]) == ("listed", url)
+        for other in (url + WELL_KNOWN, url + "/"):
+            again = await checked(node, other)
+            assert (again["id"], again["status"], again["card_url"]) == (agent["id"], "listed", url)
+        made_up.kinds["/direct"] = "gone"
+        assert (await checked(node, url + WELL_KNOWN))["status"] == "rejected"
+
+
 REJECTED: Sequence[tuple[str, Json, str]] = (
     ("none", {}, "answered 404"),
     ("gone", {}, "answered 410"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from node.agents.card import has_one_spelling
 from node.agents.fetch import FETCH_SECONDS
 from node.agents.store import HIDDEN_MS
 from node.callbacks import call
@@ -142,3 +143,19 @@ async def test_script_in_every_field_is_text(node: NodeUnderTest, made_up: MadeU
     assert response.headers["content-type"] == "application/json"
     assert response.headers["x-content-type-options"] == "nosniff"
     assert "GET /jku" not in made_up.requests
+
+
+SPELLINGS = ("//card.json", "/./card.json", "/x/../card.json", "/%63ard.json", "/a%2db.json", "/a%2f.json")
+
+
+@pytest.mark.parametrize("path", SPELLINGS)
+async def test_one_card_is_not_listed_under_many_spellings_of_its_url(node: NodeUnderTest, path: str) -> None:
+    # A server that reads them as one path gave twenty entries, all that its host may have, to whoever posted it so.
+    refused = await node.client.post(AGENTS, json={"url": f"http://agent.example{path}"})
+    assert refused.status_code == 422
+    assert refused.json()["detail"][0]["msg"].startswith("must have no //")
+
+
+@pytest.mark.parametrize("path", ["", "/", "/a/", "/.well-known/x.json", "/a%2Fb/~c/d@e:f", "/caf%C3%A9"])
+def test_the_usual_spelling_of_a_path_is_taken(path: str) -> None:
+    assert has_one_spelling(path or "/")

@@ -96,9 +96,9 @@ async def call(
     return Answer(sent[0]["status"], answered, b"".join(message.get("body", b"") for message in sent[1:]))
 
 
-def site_of(scope: Scope) -> str:
-    """The site that a request of a test says it comes from."""
-    return dict(scope["headers"]).get(b"site", b"").decode()
+def client_of(scope: Scope) -> str:
+    """The client that a request of a test says it comes from."""
+    return dict(scope["headers"]).get(b"client", b"").decode()
 
 
 class Node:
@@ -107,7 +107,7 @@ class Node:
     def __init__(self, directory: Path, *, reserve: int = 0, stall: float = 5.0, send_stall: float = 5.0) -> None:
         self.port = free_port()
         self.store = DiskStore(directory, f"http://127.0.0.1:{self.port}", SECRET, reserve)
-        self.app = DiskApp(self.store, site_of, stall, send_stall)
+        self.app = DiskApp(self.store, client_of, stall, send_stall)
         self.client = httpx2.AsyncClient()
 
     async def put(self, content: bytes = DATA, data: bytes = DATA, **headers: str) -> httpx2.Response:

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from node.artifacts.api import COMPLETION_COST
 from node.artifacts.store import LEAST_RESERVED, ArtifactStore, ArtifactVerdict
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
+from node.web.throughput import BURST_SECONDS
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, refused, register, registered, upload
 from tests.support.node_under_test import NodeUnderTest
@@ -113,6 +115,19 @@ async def test_completing_what_was_not_uploaded_makes_no_room(empty_redis: Redis
         async with node.worker():
             assert (await read(node, artifact, wait=20, status="verifying"))["status"] == "registered"
         assert refused(await register(node)) == RESERVED
+
+
+async def test_completing_again_and_again_counts_as_bytes_that_were_moved(
+    empty_redis: RedisServer, tmp_path: Path
+) -> None:
+    # Nothing else bounds it where nothing is uploaded: an address had workers look 200 times a second.
+    async with node_on(empty_redis, data_dir=tmp_path, client_throughput=COMPLETION_COST) as node:
+        artifact = await registered(node)
+        answers = [await complete(node, artifact) for _ in range(2 * int(BURST_SECONDS))]
+        assert {answer.status_code for answer in answers[: int(BURST_SECONDS)]} == {202}
+        assert refused(answers[-1]) == (429, "limit.throughput")
+        async with node.client_at(site(1, 1)[0]) as other:
+            assert (await other.get(f"{ARTIFACTS}/{artifact['id']}")).status_code == 200
 
 
 async def test_a_network_holds_eight_times_the_bytes_of_an_address(empty_redis: RedisServer, tmp_path: Path) -> None:

@@ -21,10 +21,12 @@ from node.artifacts.blobs.headers import content_headers, etag
 from node.artifacts.blobs.interface import CHUNK_BYTES, RETRY_AFTER_SECONDS, Grant
 from node.artifacts.blobs.upload import PartialUpload
 from node.common.refusal import Refused
+from node.share.site import site_of
 from node.share.turns import Turns
 from node.web.document import is_had
-from node.web.errors import ACCEPT_PLAIN, CATALOGUE, HELP
+from node.web.errors import CLOSE, refusal
 from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
+from node.web.places import WaitingPlaces
 
 STALL_SECONDS = 5.0
 """Time without a byte of an upload before it ends with 408; Granian has no such deadline."""
@@ -73,18 +75,18 @@ log = structlog.get_logger()
 class DiskApp:
     """The ASGI app for everything under PREFIX.
 
-    `site_of` finds the site of a request's client. `stall` and `send_stall` are in seconds.
+    `client_of` finds the client of a request. `stall` and `send_stall` are in seconds.
     """
 
     def __init__(
         self,
         store: DiskStore,
-        site_of: Callable[[Scope], str],
+        client_of: Callable[[Scope], str],
         stall: float = STALL_SECONDS,
         send_stall: float = SEND_STALL_SECONDS,
     ) -> None:
         self._store = store
-        self._site_of = site_of
+        self._client_of = client_of
         self._files = Turns(FILES_AT_ONCE, each=FILES_OF_A_SITE, waiting=sys.maxsize)  # as many as connections
         self._stall = stall
         self._send_stall = send_stall
@@ -100,14 +102,14 @@ class DiskApp:
                 case "GET" | "HEAD", DownloadGrant():
                     await self._get(scope, receive, send, capability)
                 case _:
-                    await _refuse(send, "blob.method", [(b"allow", _METHODS[type(capability)])])
-        except Refused as refusal:
-            await _refuse(send, refusal.code, [ACCEPT_PLAIN] if refusal.code == "body.encoded" else ())
+                    await _refuse(send, Refused("blob.method"), [(b"allow", _METHODS[type(capability)])])
+        except Refused as refused:
+            await _refuse(send, refused)
         except Disconnected:
             return None
         except OSError:
             log.exception("blob store cannot use its disk")
-            await _refuse(send, "blob.unavailable", [(b"retry-after", b"%d" % RETRY_AFTER_SECONDS)])
+            await _refuse(send, Refused("blob.unavailable", retry_after=RETRY_AFTER_SECONDS))
 
     async def _put(self, scope: Scope, receive: Receive, send: Send, grant: Grant) -> None:
         _check_headers(scope["headers"], grant)
@@ -125,19 +127,21 @@ class DiskApp:
         ends = monotonic() + UPLOAD_SECONDS
         waiting = bytearray()
         more = True
-        while more:
-            try:
-                async with asyncio.timeout(min(self._stall, ends - monotonic())):
-                    message = await receive()
-            except TimeoutError:
-                raise Refused("blob.stalled") from None
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            waiting += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(waiting) >= CHUNK_BYTES or (waiting and not more):
-                await self._in_turn(scope, upload.write, bytes(waiting))
-                waiting.clear()
+        with WaitingPlaces(self._client_of(scope)) as places:
+            while more:
+                places.take(len(waiting))
+                try:
+                    async with asyncio.timeout(min(self._stall, ends - monotonic())):
+                        message = await receive()
+                except TimeoutError:
+                    raise Refused("blob.stalled") from None
+                if message["type"] == "http.disconnect":
+                    raise Disconnected
+                waiting += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(waiting) >= CHUNK_BYTES or (waiting and not more):
+                    await self._in_turn(scope, upload.write, bytes(waiting))
+                    waiting.clear()
 
     async def _get(self, scope: Scope, receive: Receive, send: Send, capability: DownloadGrant) -> None:
         grant, tag = capability.grant, etag(capability.grant)
@@ -159,7 +163,7 @@ class DiskApp:
             span = _span(asked.get(b"range"), size) if not is_head and asked.get(b"if-range", tag) == tag else None
             start, end = span or (0, size)
             if start >= size:
-                return await _refuse(send, "blob.range", [(b"content-range", b"bytes */%d" % size)])
+                return await _refuse(send, Refused("blob.range"), [(b"content-range", b"bytes */%d" % size)])
             headers += [*content_headers(grant, capability.filename), (b"content-length", b"%d" % (end - start))]
             if span:
                 headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
@@ -187,7 +191,7 @@ class DiskApp:
 
     async def _in_turn(self, scope: Scope, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run what blocks in a thread, as soon as the client's site has fewer threads."""
-        async with self._files.of(self._site_of(scope)):
+        async with self._files.of(site_of(self._client_of(scope))):
             return await asyncio.to_thread(work, *args, **kwargs)
 
 
@@ -228,22 +232,11 @@ def _span(asked: str | None, size: int) -> tuple[int, int] | None:
     return int(first), min(size, int(last) + 1) if last else size
 
 
-async def _refuse(send: Send, code: str, headers: Sequence[Header] = ()) -> None:
+async def _refuse(send: Send, refused: Refused, headers: Sequence[Header] = ()) -> None:
     """Send an error as the rest of the node does, and close the connection: the rest of the body is not read."""
-    entry = CATALOGUE[code]
-    await _answer(
-        send,
-        entry.status,
-        msgspec.json.encode({"error": entry.sentence}),
-        [
-            (b"content-type", b"application/json"),
-            (b"x-error-code", code.encode("ascii")),
-            HELP.header,
-            (b"cache-control", b"no-store"),
-            (b"connection", b"close"),
-            *headers,
-        ],
-    )
+    answer = refusal(refused)
+    own = [header for header in answer.headers if header != CLOSE]
+    await _answer(send, answer.status, answer.body, [*own, (b"cache-control", b"no-store"), CLOSE, *headers])
 
 
 async def _answer(send: Send, status: int, body: bytes, headers: Sequence[Header]) -> None:
