@@ -151,9 +151,28 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
         if invalid.issues[0].loc == ("body",) and invalid.issues[0].type == "type_error":  # JSON, but no object
             raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid") from None
         raise
-    sent, configuration = sending.message, sending.configuration
+    sent, configuration = sending.message, sending.configuration or SentConfiguration()
     if sent is None:
         raise _wrong("message", msg="Field is required.")
+    message, said = _message(sent)
+    pushes = (configuration.taskPushNotificationConfig, configuration.task_push_notification_config)
+    lengths = (configuration.historyLength, configuration.history_length)
+    history_length = _length(next(filter(_is_set, lengths), UNSET))
+    of_request = _metadata(sending.metadata)
+    received = ReceivedMessage(
+        message,
+        said,
+        history_length,
+        of_request,
+        bool(configuration.returnImmediately or configuration.return_immediately),
+        next(filter(_is_set, pushes), None),
+    )
+    await _check_metadata(request, *(part.metadata for part in message.parts), message.metadata, of_request)
+    return received
+
+
+def _message(sent: SentMessage) -> tuple[Message, str]:
+    """The message, and the text of all its parts. Raises A2AError, Invalid."""
     message_id = sent.messageId or sent.message_id
     if not message_id or sent.role is None or not sent.parts:
         raise _missing(messageId=message_id, role=sent.role, parts=sent.parts)
@@ -161,16 +180,7 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
         raise _wrong("message", "parts", msg=f"Must be at most {MOST_PARTS}.")
     if sent.role not in {"ROLE_USER", 1}:
         raise _wrong("message", "role", msg="Must be ROLE_USER.")
-    parts: list[Part] = []
-    for place, part in enumerate(sent.parts):
-        text = part.text
-        media = part.mediaType or part.media_type
-        unusual = part.raw is not None or part.url is not None or part.data is not UNSET
-        if text is None or unusual or (media is not None and media != PLAIN):
-            text = _plain_text(part, media, place)
-        name = readable(part.filename) if part.filename else None
-        metadata = UNSET if part.metadata is UNSET else _metadata(part.metadata, "message", "parts", place)
-        parts.append(Part(text=readable(text), media_type=media, metadata=metadata, filename=name))
+    parts = [_part(part, place) for place, part in enumerate(sent.parts)]
     said = "\n".join([part.text or "" for part in parts])
     if not said.strip():
         raise _wrong("message", "parts", 0, "text", msg="Must hold text.")
@@ -185,16 +195,22 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
         extensions=named.extensions or None,
         reference_task_ids=named.referenceTaskIds or None,
     )
-    history_length, returns_at_once, push = None, False, None
-    if configuration is not None:
-        pushes = (configuration.taskPushNotificationConfig, configuration.task_push_notification_config)
-        push = next(filter(_is_set, pushes), None)
-        given = configuration.historyLength
-        history_length = _length(given if _is_set(given) else configuration.history_length)
-        returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
-    of_request = _metadata(sending.metadata)
-    await _check_metadata(request, *(part.metadata for part in parts), message.metadata, of_request)
-    return ReceivedMessage(message, said, history_length, of_request, returns_at_once, push)
+    return message, said
+
+
+def _part(part: SentPart, place: int) -> Part:
+    """A part as it is kept. Raises A2AError, Invalid."""
+    text = part.text
+    media = part.mediaType or part.media_type
+    unusual = part.raw is not None or part.url is not None or part.data is not UNSET
+    if text is None or unusual or (media is not None and media != PLAIN):
+        text = _plain_text(part, media, place)
+    return Part(
+        text=readable(text),
+        media_type=media,
+        metadata=_metadata(part.metadata, "message", "parts", place),
+        filename=readable(part.filename) if part.filename else None,
+    )
 
 
 def _named(sent: SentMessage) -> Named:

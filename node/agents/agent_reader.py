@@ -1,23 +1,21 @@
 """Agents as the search reads them (`node.search.corpus.Source`): one post of an agent's own text, one of each skill."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Literal, cast
+from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 
 from node.agents.model import AgentSkill, ListedCard
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
-
-ENTRIES_AT_ONCE = 500
-"""Entries of a list read together."""
+from node.store.bulk import bulk, bulk_reachable
+from node.store.lists import ListedEntities
 
 
-class AgentReader:
+class AgentReader(ListedEntities):
     """Reads cards by the numbers that the search gives their parts: 0 is the agent's own text, skills count from 1."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store, keys.AGENTS, [keys.REMOVED_AGENTS])
 
     async def statuses(self, agent_ids: Sequence[str]) -> list[str]:
         """`open`; empty for an entry that is not listed, or hidden. Raises StoreUnavailable."""
@@ -41,21 +39,6 @@ class AgentReader:
         """Numbers and texts of the skills. Raises StoreUnavailable."""
         card = _card(await self._store.command(*_reading(agent_id)))
         return [(number, text_of(skill)) for number, skill in enumerate(card.skills if card else [], 1)][-most:]
-
-    async def newest_open(self, most: int | None = None) -> list[str]:
-        """Ids of entries, the newest first, of all unless `most` is given. Raises StoreUnavailable."""
-        names = await self._store.command("ZREVRANGE", keys.AGENTS, 0, most - 1 if most else -1)
-        return [name.decode() for name in cast("Sequence[bytes]", names)]
-
-    async def count_open(self) -> int:
-        """How many entries there are. Raises StoreUnavailable."""
-        return cast("int", await self._store.command("ZCARD", keys.AGENTS))
-
-    async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
-        """Ids of all entries, or of those removed of late, some at a time (ZSCAN). Raises StoreUnavailable."""
-        listed = keys.AGENTS if status == "open" else keys.REMOVED_AGENTS
-        async for found in scan_sorted_set(self._store, listed, ENTRIES_AT_ONCE):
-            yield [name for name, _ in found]
 
 
 def text_of(skill: AgentSkill) -> str:

@@ -10,6 +10,7 @@ from node.store import Store, ids, keys
 from node.store.bulk import bulk, bulk_steps_reachable, reached, total_of
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
+from node.store.lists import page_of
 
 REMOVED_KEPT_MS = 7 * DAY_MS
 """How long removed ids are listed for the index: longer than it takes to build another index."""
@@ -34,10 +35,7 @@ class AgentLists:
     async def newest(self, limit: int, offset: int, liveness: Liveness | None = None) -> tuple[list[str], int]:
         """Ids of entries, newest first, and how many there are."""
         listed = keys.agents_with(liveness) if liveness else keys.AGENTS
-        names, total = await self._store.commands(
-            [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
-        )
-        return [name.decode() for name in cast("list[bytes]", names)], cast("int", total)
+        return await page_of(self._store, listed, limit, offset)
 
     async def project(self, agent_ids: Sequence[str]) -> None:
         """Put entries into the lists, and take those that have ended or are hidden off them.

@@ -48,7 +48,7 @@ class Agents:
         self._inboxes = inboxes
         self._search = search
         self._targets = targets
-        self._rows = PreparedRows(self._encoded)
+        self._rows = PreparedRows(self._agent_in)
         self._pages = SharedReads(self._page_json)
 
     def named(self, proof: InboxProof) -> str:
@@ -122,7 +122,7 @@ class Agents:
 
         Raises StoreUnavailable.
         """
-        rows, lacking = await self._rows_of(agent_ids)
+        rows, lacking = await self._store.readable(agent_ids)
         if lacking:
             raise StoreUnavailable("a part of the directory is out of reach")
         return show_each(rows.items(), lambda name, row: self._agent_in(name, row) if row and row.is_shown else None)
@@ -151,7 +151,7 @@ class Agents:
 
     async def _find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
         wanted = SearchQuery(query.query, MOST_HITS if query.live else query.limit, query.threshold)
-        found, (rows, _) = await self._search.search_with(wanted, client, charge, self._rows_of)
+        found, (rows, _) = await self._search.search_with(wanted, client, charge, self._store.readable)
         agent_ids = [each.entity_id for each in found.entities]
         hits = {each: rows[each] for each in agent_ids if each in rows}
         agents = show_each(_shown(hits), self._agent_in)
@@ -190,7 +190,7 @@ class Agents:
 
     async def _page(self, query: AgentPageQuery, show: Callable[[str, AgentRow], Agent | msgspec.Raw]) -> AgentPage:
         agent_ids, total = await self._lists.newest(query.limit, query.offset, query.liveness)
-        found, lacking = await self._rows_of(agent_ids)
+        found, lacking = await self._store.readable(agent_ids)
         shown = _shown(found)
         if not lacking and (gone := found.keys() - dict(shown).keys()):
             with suppress(StoreUnavailable):  # the list is behind, and is put right where it is seen
@@ -199,15 +199,6 @@ class Agents:
         agents = cast("list[Agent]", list(show_each(wanted, show).values()))
         total -= len(agent_ids) - len(agents) - lacking
         return AgentPage(agents, total, query.limit, query.offset, lacking > 0 or msgspec.UNSET)
-
-    async def _rows_of(self, agent_ids: Sequence[str]) -> tuple[dict[str, AgentRow | None], int]:
-        """Entries that can be read, None for one that is gone; and how many are out of reach."""
-        found = await self._store.readable(agent_ids)
-        rows = {agent_id: row for agent_id, row in found.items() if not isinstance(row, StoreUnavailable)}
-        return rows, len(found) - len(rows)
-
-    def _encoded(self, agent_id: str, row: AgentRow) -> bytes:
-        return msgspec.json.encode(self._agent_in(agent_id, row))
 
     def _agent_in(self, agent_id: str, row: AgentRow) -> Agent:
         return self._agent(stored_agent(agent_id, row))

@@ -21,7 +21,7 @@ from node.store.idempotency import IdempotencyKey, digest_of, record_key
 from node.store.limits import DAY_MS
 from node.store.long_poll import wait_for_change
 from node.store.replay import replay_key, replay_ttl
-from node.store.unreadable import read_each
+from node.store.unreadable import read_reachable
 
 AGENT_LIFE_MS = 30 * DAY_MS
 """Life of an entry after it was last posted."""
@@ -245,9 +245,9 @@ class AgentStore:
         seen_at = dict(zip(addresses, seen, strict=True))
         return [_row(each, seen_at.get(_inbox_of(each))) for each in entries]
 
-    async def readable(self, agent_ids: Sequence[str]) -> dict[str, AgentRow | StoreUnavailable | None]:
-        """`rows`, without those that cannot be read at all."""
-        return await read_each(agent_ids, self.rows)
+    async def readable(self, agent_ids: Sequence[str]) -> tuple[dict[str, AgentRow | None], int]:
+        """Those of the `rows` that can be read; and how many are out of reach."""
+        return await read_reachable(agent_ids, self.rows)
 
     async def wait(self, agent_id: str, seconds: float) -> StoredAgent | None:
         """An entry, as soon as it is checked or the time is up."""

@@ -10,8 +10,9 @@ from typing import cast
 
 from node.board.model import AGENT, Posted
 from node.store import Store, ids, keys
-from node.store.bulk import bulk, scan_sorted_set
+from node.store.bulk import bulk
 from node.store.decoding import fields_of
+from node.store.lists import scan_sorted_set
 from node.store.outbox import Event
 
 OFFERED = "task.offered"

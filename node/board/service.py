@@ -60,7 +60,7 @@ class Board:
         self._targets = targets
         self._pages_url = f"{settings.public_url}/board/"
         self._threads_url = f"{settings.public_url}/api/v1/board/threads/"
-        self._rows = PreparedRows(self._encoded)
+        self._rows = PreparedRows(self._of_row)
         self._pages = SharedReads(self._page_json)
 
     async def post(
@@ -238,9 +238,6 @@ class Board:
         if not replies or replies[0].seq != seq or seq in _shown(stored).hidden_replies:
             raise Refused("thread.unknown")
         return replies[0]
-
-    def _encoded(self, thread_id: str, values: Values) -> bytes:
-        return msgspec.json.encode(self._of_row(thread_id, values))
 
     def _of_row(self, thread_id: str, values: Values) -> Thread:
         return self._thread(cast("StoredThread", thread_of(thread_id, values)))

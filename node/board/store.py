@@ -13,10 +13,11 @@ from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
 from node.store.limits import Rate, counted
+from node.store.lists import page_of
 from node.store.long_poll import wait_for_next
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Rest, step
-from node.store.unreadable import read_each
+from node.store.unreadable import read_each, read_reachable
 
 LISTS: dict[ThreadStatus, Key] = {
     "open": keys.OPEN_THREADS,
@@ -300,22 +301,14 @@ class BoardStore:
         A list may lag behind the threads: one that is found to have left the status is taken off and not counted.
         Raises StoreUnavailable.
         """
-        listed = LISTS[status]
-        names, total = await self._store.commands(
-            [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
-        )
-        thread_ids = [name.decode() for name in cast("list[bytes]", names)]
-        rows = await read_each(thread_ids, self._values)
-        known = [pair for pair in rows.items() if not isinstance(pair[1], StoreUnavailable)]
+        thread_ids, total = await page_of(self._store, LISTS[status], limit, offset)
+        known, lacking = await read_reachable(thread_ids, self._values)
         named = status.encode()
-        threads = [row for row in cast("list[Row]", known) if has_status(row, named)]
-        stale = len(known) - len(threads)
-        if stale:
-            listed_rightly = {thread_id for thread_id, _ in threads}
+        threads = [row for row in cast("Iterable[Row]", known.items()) if has_status(row, named)]
+        if stale := known.keys() - {thread_id for thread_id, _ in threads}:
             with suppress(StoreUnavailable):
-                await self.project([thread_id for thread_id, _ in known if thread_id not in listed_rightly])
-        unread = len(thread_ids) - len(rows)
-        return threads, cast("int", total) - stale - unread, len(known) < len(rows)
+                await self.project(list(stale))
+        return threads, total - (len(thread_ids) - lacking - len(threads)), lacking > 0
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int, bool]:
         """`rows`, as records, without those that cannot be read. Raises StoreUnavailable."""

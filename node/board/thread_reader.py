@@ -1,23 +1,20 @@
 """Threads as the search reads them (`node.search.corpus.Source`): many at once, and no more of each than it needs."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Literal, cast
+from collections.abc import Sequence
+from typing import cast
 
 from node.board.record import hidden_in
-from node.board.store import LISTS
 from node.store import RedisReply, Store, StoreUnavailable, keys
-from node.store.bulk import bulk, bulk_reachable, scan_sorted_set
+from node.store.bulk import bulk, bulk_reachable
 from node.store.decoding import fields_of
-
-THREADS_AT_ONCE = 500
-"""Threads of a list that are read together."""
+from node.store.lists import ListedEntities
 
 
-class ThreadReader:
+class ThreadReader(ListedEntities):
     """Reads posts by the numbers that the search gives them: 0 is the thread's own text, replies count from 1."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        super().__init__(store, keys.OPEN_THREADS, [keys.CLOSED_THREADS])
 
     async def statuses(self, thread_ids: Sequence[str]) -> list[str]:
         """`open`, `closed` or `hidden`; empty for a thread that there is not. Raises StoreUnavailable."""
@@ -77,23 +74,6 @@ class ThreadReader:
         )
         unseen = hidden_in(cast("bytes | None", hidden))
         return [(seq, body) for seq, body in _replies(reply)[::-1] if seq not in unseen]
-
-    async def newest_open(self, most: int | None = None) -> list[str]:
-        """Ids of open threads by newest activity, of all unless `most` is given. Raises StoreUnavailable."""
-        names = await self._store.command("ZREVRANGE", keys.OPEN_THREADS, 0, most - 1 if most else -1)
-        return [name.decode() for name in cast("Sequence[bytes]", names)]
-
-    async def count_open(self) -> int:
-        """How many threads are open. Raises StoreUnavailable."""
-        return cast("int", await self._store.command("ZCARD", keys.OPEN_THREADS))
-
-    async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
-        """Ids of all threads of a status, some at a time. A thread that changes meanwhile may come twice (ZSCAN).
-
-        Raises StoreUnavailable.
-        """
-        async for found in scan_sorted_set(self._store, LISTS[status], THREADS_AT_ONCE):
-            yield [name for name, _ in found]
 
 
 def _texts(reply: RedisReply) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, json
 
 S = TypeVar("S")
 
@@ -21,8 +21,9 @@ class PreparedRows(Generic[S]):
     the read. The least recently used rows go first.
     """
 
-    def __init__(self, encode: Callable[[str, S], bytes], most: int = KEPT_BYTES) -> None:
-        self._encode = encode
+    def __init__(self, show: Callable[[str, S], object], most: int = KEPT_BYTES) -> None:
+        """`show` makes the row of what was read of an entity."""
+        self._show = show
         self._most = most
         self._rows: dict[str, tuple[S, Raw]] = {}
         self.size = 0
@@ -34,7 +35,7 @@ class PreparedRows(Generic[S]):
         if kept is None or kept[0] != source:
             if kept is not None:
                 self.size -= _size(kept[1])
-            kept = source, Raw(self._encode(entity_id, source))
+            kept = source, Raw(json.encode(self._show(entity_id, source)))
             self.size += _size(kept[1])
         self._rows[entity_id] = kept
         while self.size > self._most:

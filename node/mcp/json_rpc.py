@@ -61,7 +61,6 @@ EMPTY = Raw(b"{}")
 BRACE, NULL = b"{n"
 """First bytes of an object and of null. One is enough: the decoder has checked the rest."""
 
-_encode = msgspec.json.Encoder().encode
 _message = msgspec.json.Decoder(RpcRequest)
 _members = msgspec.json.Decoder(list[Raw])
 
@@ -98,7 +97,7 @@ def read_member(text: str | Raw) -> RpcRequest:
         raise RpcError(PARSE_ERROR, "Parse error") from None
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
         raise RpcError(INVALID_REQUEST, "Invalid Request")
-    if not isinstance(message.id, Unset) and len(_encode(message.id)) > MAX_ID_BYTES:
+    if not isinstance(message.id, Unset) and len(msgspec.json.encode(message.id)) > MAX_ID_BYTES:
         raise RpcError(INVALID_REQUEST, f"Invalid Request: an id has at most {MAX_ID_BYTES} bytes")
     return message
 
@@ -133,9 +132,14 @@ def _text(body: bytes) -> str:
     return body.decode()
 
 
+def members_of(content: dict[str, object]) -> bytes:
+    """A JSON object without its braces, as results are kept: revision 2026-07-28 adds members of its own."""
+    return msgspec.json.encode(content)[1:-1]
+
+
 def reply(request_id: int | str, members: bytes) -> bytes:
     """The response whose result has these members."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":{%b}}' % (_encode(request_id), members)
+    return b'{"jsonrpc":"2.0","id":%b,"result":{%b}}' % (msgspec.json.encode(request_id), members)
 
 
 def error_reply(request_id: int | str | None, error: RpcError) -> bytes:
@@ -143,4 +147,4 @@ def error_reply(request_id: int | str | None, error: RpcError) -> bytes:
     content: dict[str, object] = {"code": error.code, "message": str(error)}
     if error.data is not None:
         content["data"] = error.data
-    return _encode({"jsonrpc": "2.0", "id": request_id, "error": content})
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": request_id, "error": content})

@@ -9,19 +9,18 @@ PIECE_BYTES = 256 * 1024
 """Of a longer document so much is quoted at a time, in 2 ms at most, and other requests get on in between. The longest
 document has 8 MB, and every character of it may need an escape."""
 
-_encode = msgspec.json.Encoder().encode
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
 
 
 async def with_text(before: bytes, document: bytes, *after: bytes) -> bytes:
     """`before`, then the document, which is UTF-8, as a JSON string, then what comes after."""
     if len(document) <= PIECE_BYTES:
-        return b"".join((before, _encode(document.decode()), *after))
+        return b"".join((before, msgspec.json.encode(document.decode()), *after))
     decoder = _utf8_decoder()
     pieces = [before, b'"']
     for start in range(0, len(document), PIECE_BYTES):
         text = decoder.decode(document[start : start + PIECE_BYTES])  # what is cut of a character begins the next piece
-        pieces.append(_encode(text)[1:-1])
+        pieces.append(msgspec.json.encode(text)[1:-1])
         await asyncio.sleep(0)
     whole = b"".join((*pieces, b'"', *after))
     await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from node.mcp.json_rpc import INVALID_PARAMS, Raw, RpcError, read_params
+from node.mcp.json_rpc import INVALID_PARAMS, Raw, RpcError, members_of, read_params
 from node.recipes.markdown import MarkdownFile, load
 
 ARGUMENTS: Mapping[str, tuple[str, str] | None] = {
@@ -29,7 +29,6 @@ class GetParams(msgspec.Struct):
 
 
 _params = msgspec.json.Decoder(GetParams)
-_encode = msgspec.json.Encoder().encode
 
 
 class Prompts:
@@ -68,4 +67,4 @@ class Prompts:
                 raise RpcError(INVALID_PARAMS, f"Missing argument: {name}")
             text = text.replace(f"{{{{{name}}}}}", value)
         message = {"role": "user", "content": {"type": "text", "text": text}}
-        return b'"description":%b,"messages":%b' % (_encode(file.description), _encode([message]))
+        return members_of({"description": file.description, "messages": [message]})

@@ -88,7 +88,6 @@ class ReadParams(msgspec.Struct):
 
 
 _params = msgspec.json.Decoder(ReadParams)
-_encode = msgspec.json.Encoder().encode
 
 
 class Resources:
@@ -131,5 +130,5 @@ class Resources:
 
 
 async def _contents(uri: str, media_type: str, document: bytes) -> bytes:
-    before = b'"contents":[{"uri":%b,"mimeType":%b,"text":' % (_encode(uri), _encode(media_type))
+    before = b'"contents":[%b,"text":' % msgspec.json.encode({"uri": uri, "mimeType": media_type})[:-1]
     return await with_text(before, document, b"}]")

@@ -22,6 +22,7 @@ from node.mcp.json_rpc import (
     RpcRequest,
     error_reply,
     is_batch,
+    members_of,
     object_of,
     read,
     read_member,
@@ -57,7 +58,7 @@ class Result(msgspec.Struct, frozen=True, gc=False):
     """A result object that is encoded already."""
 
     members: bytes
-    """Its members, without the braces: revision 2026-07-28 adds some of its own."""
+    """See `members_of`."""
     ttl_ms: int | None = None
     """For how long clients may keep it; None for methods whose result has no such member."""
     is_list: bool = False
@@ -85,7 +86,6 @@ Messages = RpcRequest | list[RpcRequest | RpcError]
 Methods = dict[str, Method | Result]
 """How each method is answered: by a function, or always with the same result."""
 
-_encode = msgspec.json.Encoder().encode
 _initialize_params = msgspec.json.Decoder(InitializeParams)
 _list_params = msgspec.json.Decoder(ListParams)
 
@@ -276,17 +276,12 @@ def _check_headers(messages: Messages, version: bytes) -> None:
 
 def _listing(name: str, items: object) -> Result:
     """The result of a list method, encoded once."""
-    return Result(_members({name: items}), CONSTANT_TTL_MS, is_list=True)
-
-
-def _members(content: dict[str, object]) -> bytes:
-    """A JSON object without its braces."""
-    return _encode(content)[1:-1]
+    return Result(members_of({name: items}), CONSTANT_TTL_MS, is_list=True)
 
 
 INITIALIZED = {
     version: Result(
-        _members(
+        members_of(
             {
                 "protocolVersion": version,
                 "capabilities": CAPABILITIES,
@@ -298,6 +293,6 @@ INITIALIZED = {
     for version in WITH_HANDSHAKE
 }
 DISCOVERY = Result(
-    _members({"supportedVersions": SERVED, "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}),
+    members_of({"supportedVersions": SERVED, "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}),
     CONSTANT_TTL_MS,
 )

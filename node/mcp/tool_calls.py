@@ -51,7 +51,6 @@ Arguments = dict[str, Raw]
 
 _params = msgspec.json.Decoder(CallParams)
 _string = msgspec.json.Decoder(str)
-_encode = msgspec.json.Encoder().encode
 
 
 class BoundTool:
@@ -150,7 +149,7 @@ def _request(bound: BoundTool, raw: Raw) -> tuple[dict[str, str], str, bytes, Se
     query = _query(bound.fixed_query, {name: arguments.pop(name) for name in bound.in_query & arguments.keys()})
     if bound.has_digest:
         headers.append(_content_digest(arguments))
-    return path, query, _encode(arguments), headers
+    return path, query, msgspec.json.encode(arguments), headers
 
 
 def _known(bound: BoundTool, raw: Raw) -> Arguments:
@@ -175,7 +174,7 @@ def _known(bound: BoundTool, raw: Raw) -> Arguments:
         elif name in bound.numbers and not text.startswith(QUOTE):
             arguments[name] = Raw(_number(name, bound.numbers[name], text))
     for name, choices in bound.tool.choices.items():
-        if name in arguments and bytes(arguments[name]) not in map(_encode, choices):
+        if name in arguments and bytes(arguments[name]) not in map(msgspec.json.encode, choices):
             raise BadArguments(f"{name}: must be one of {', '.join(choices)}")
     return arguments
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from node.mcp.json_rpc import members_of
 from node.mcp.json_text import with_text
 from node.web.http import Response
 
@@ -14,8 +15,6 @@ TEXT = b'"content":[{"type":"text","text":'
 STRUCTURED = b'}],"structuredContent":'
 SUCCEEDED = b',"isError":false'
 """What comes before, between and after the two forms of an answer in a result."""
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Failure(msgspec.Struct, omit_defaults=True):
@@ -46,8 +45,8 @@ async def success(body: bytes) -> bytes:
 
 
 def _constant(content: dict[str, str]) -> bytes:
-    body = _encode(content)
-    return b"".join((TEXT, _encode(body.decode()), STRUCTURED, body, SUCCEEDED))
+    text = {"type": "text", "text": msgspec.json.encode(content).decode()}
+    return members_of({"content": [text], "structuredContent": content, "isError": False})
 
 
 SILENCED = _constant(
@@ -87,7 +86,7 @@ def invalid(what: str) -> bytes:
 
 
 def _failed(what: Failure) -> bytes:
-    return b'"content":[{"type":"text","text":%b}],"isError":true' % _encode(_encode(what).decode())
+    return members_of({"content": [{"type": "text", "text": msgspec.json.encode(what).decode()}], "isError": True})
 
 
 def sentence(body: bytes) -> str:

@@ -17,8 +17,9 @@ from node import VERSION
 from node.board.record import THREAD_FIELDS, reply_of, thread_of
 from node.board.store import LISTS
 from node.store import CommandFailed, Store, ids, keys
-from node.store.bulk import bulk, scan_sorted_set
+from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of, flat_of
+from node.store.lists import scan_sorted_set
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import OVER, STATUSES

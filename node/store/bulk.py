@@ -4,11 +4,10 @@ A process may have only so many calls under way (`Store.max_in_flight`); one mor
 a whole partition, or many entities, therefore goes through here instead of `Store.commands` and `Store.run_all`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeVar, cast
 
 from node.store.errors import StoreBusy, StoreUnavailable
-from node.store.keys import Key
 from node.store.link import RedisReply
 from node.store.scripts import Arg
 from node.store.steps import Step
@@ -60,18 +59,6 @@ def reached(wanted: Iterable[T], replies: Iterable[RedisReply | StoreUnavailable
     """Each wanted thing with its reply; those whose server was out of reach are left out."""
     pairs = zip(wanted, replies, strict=True)
     return [(each, reply) for each, reply in pairs if not isinstance(reply, StoreUnavailable)]
-
-
-async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator[list[tuple[str, float]]]:
-    """All members of a sorted set with their scores, about `at_once` at a time (ZSCAN).
-
-    A member whose score changes meanwhile may come twice. Raises StoreUnavailable.
-    """
-    cursor: bytes | None = None
-    while cursor != b"0":
-        reply = await store.command("ZSCAN", key, cursor or 0, "COUNT", at_once)
-        cursor, flat = cast("tuple[bytes, list[bytes]]", reply)
-        yield [(member.decode(), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
 
 
 def _batches(store: Store, many: Iterable[T]) -> Iterator[Sequence[T]]:

@@ -30,3 +30,14 @@ async def read_each(entities: Sequence[K], read: Callable[[Sequence[K]], Awaitab
             return {}
     middle = len(entities) // 2
     return await read_each(entities[:middle], read) | await read_each(entities[middle:], read)
+
+
+async def read_reachable(
+    entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T | StoreUnavailable]]]
+) -> tuple[dict[K, T], int]:
+    """`read_each`, where `read` has an error in place of an entity whose server is out of reach: without those, and how
+    many they are. Raises StoreUnavailable.
+    """
+    found = await read_each(entities, read)
+    there = {entity: value for entity, value in found.items() if not isinstance(value, StoreUnavailable)}
+    return there, len(found) - len(there)

@@ -28,7 +28,7 @@ class TaskListing:
         self._pages = pages
         self._store = store
         self._base = base
-        self._rows = PreparedRows(self._encoded)
+        self._rows = PreparedRows(self._of_fields)
         self._shared = SharedReads(self._page_json)
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
@@ -64,8 +64,8 @@ class TaskListing:
         total -= len(found) - len(tasks)
         return TaskPage(tasks, total, query.limit, query.offset, since, is_incomplete or msgspec.UNSET)
 
-    def _encoded(self, task_id: str, fields: Fields) -> bytes:
-        return msgspec.json.encode(self.record(task_id, StoredTask(0, fields)))
+    def _of_fields(self, task_id: str, fields: Fields) -> Task:
+        return self.record(task_id, StoredTask(0, fields))
 
 
 def _require_offers(query: TaskPageQuery) -> None:

@@ -11,7 +11,8 @@ from typing import NamedTuple, cast
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import fields_named
-from node.store.unreadable import read_each
+from node.store.lists import page_of
+from node.store.unreadable import read_reachable
 from node.tasks.offers.feed import START, OfferFeed
 from node.tasks.reader import TaskReader
 from node.tasks.view import BASE, LISTED, StoredTask
@@ -39,16 +40,11 @@ class TaskPages:
 
     async def read(self, status: str, limit: int, offset: int) -> ListedTasks:
         """Contracts that are listed under a status, without those that cannot be read. Raises StoreUnavailable."""
-        listed = keys.tasks_with(status)
         # Before the list is read, so that what is offered in between is in the list or after this position.
         since = await self._feed.end() if status == "offered" else START
-        found, total = await self._store.commands(
-            [("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)]
-        )
-        names = [name.decode() for name in cast("list[bytes]", found)]
-        read = await read_each(names, self._read)
-        rows = {name: row for name, row in read.items() if not isinstance(row, StoreUnavailable)}
-        return ListedTasks(rows, cast("int", total) - (len(names) - len(read)), since, len(rows) < len(read))
+        names, total = await page_of(self._store, keys.tasks_with(status), limit, offset)
+        rows, lacking = await read_reachable(names, self._read)
+        return ListedTasks(rows, total - (len(names) - lacking - len(rows)), since, lacking > 0)
 
     async def _read(self, names: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
         """What lists show of contracts; where a server is out of reach and others are not, its error as a value."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, authorize
+from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, presign
 from tests.artifacts.blobs import Node, served
 from tests.artifacts.swift import BUCKET, Swift, running
 
@@ -23,6 +23,6 @@ def swift(tmp_path_factory: pytest.TempPathFactory) -> Generator[Swift]:
     with running(tmp_path_factory.mktemp("swift")) as service:
         key = Credentials(access_key_id=service.AWS_ACCESS_KEY_ID, secret_access_key=service.AWS_SECRET_ACCESS_KEY)
         bucket = SignedRequest("PUT", service.AWS_ENDPOINT_URL, f"/{BUCKET}")
-        made = httpx2.put(bucket.url(), headers=authorize(key, bucket, {}, datetime.now(UTC)))
+        made = httpx2.put(presign(key, bucket, headers={}, query={}, seconds=60, now=datetime.now(UTC)))
         assert made.status_code == 200, made.text
         yield service

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 import httpx2
 import pytest
 
+from node.artifacts.blobs.bucket import Bucket
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
-from node.artifacts.blobs.s3 import Bucket, S3Store
+from node.artifacts.blobs.s3 import S3Store
 from node.artifacts.blobs.sigv4 import Credentials
 from node.common.refusal import Refused
 from node.store.ids import new_id

@@ -75,9 +75,9 @@ async def test_an_object_that_comes_too_slowly_is_given_up(monkeypatch: pytest.M
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(DATA) + DATA[:1])
         await given_up.wait()
 
-    monkeypatch.setattr(s3, "READ_SECONDS", 0)
-    monkeypatch.setattr(s3, "SLOWEST_RATE", math.inf)
     async with store_that_gets(stops) as store:
+        monkeypatch.setattr(s3, "READ_SECONDS", 0)
+        monkeypatch.setattr(s3, "SLOWEST_RATE", math.inf)
         with pytest.raises(BlobUnavailable, match="too slowly"):
             await anext(store.read(grant_for()))
         given_up.set()

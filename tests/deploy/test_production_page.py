@@ -4,7 +4,7 @@ import json
 import re
 from collections import Counter
 
-from node.artifacts.blobs.s3 import Bucket
+from node.artifacts.blobs.bucket import Bucket
 from node.artifacts.store import COMPLETION_MS, VERIFICATION_MS
 from node.config import Settings
 from node.describe.settings import table

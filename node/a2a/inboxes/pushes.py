@@ -12,7 +12,7 @@ from typing import cast
 import msgspec
 
 from node.a2a.inboxes.push_config import PushConfig, PushConfigs, shown
-from node.a2a.inboxes.service import unknown
+from node.a2a.inboxes.service import of_task
 from node.a2a.inboxes.view import StreamResponse, TaskView
 from node.a2a.refusal import A2AError
 from node.callbacks.envelope import Envelope
@@ -39,11 +39,10 @@ class PushConfigService:
         Raises A2AError, Refused `store.busy`, StoreUnavailable.
         """
         named = target if target.id else msgspec.structs.replace(target, id=task_id)
-        try:
-            if not await self._pushes.add(address, task_id, named):
-                raise _too_many(task_id)
-        except Refused as refused:
-            raise unknown(refused, task_id) from None
+        with of_task(task_id):
+            has_room = await self._pushes.add(address, task_id, named)
+        if not has_room:
+            raise _too_many(task_id)
         return shown(task_id, named)
 
     async def require_room(self, address: str, task_id: str, target: PushTarget) -> None:
@@ -66,16 +65,12 @@ class PushConfigService:
 
     async def delete(self, address: str, task_id: str, config_id: str) -> None:
         """Tell a receiver no more; it is no error if it was not told before. Raises A2AError, StoreUnavailable."""
-        try:
+        with of_task(task_id):
             await self._pushes.remove(address, task_id, config_id)
-        except Refused as refused:
-            raise unknown(refused, task_id) from None
 
     async def _all(self, address: str, task_id: str) -> dict[str, PushTarget]:
-        try:
+        with of_task(task_id):
             return await self._pushes.all(address, task_id)
-        except Refused as refused:
-            raise unknown(refused, task_id) from None
 
 
 class PushSource:

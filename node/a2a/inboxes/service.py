@@ -1,7 +1,8 @@
 """An inbox as an A2A agent: what its clients send are messages to its owner, and tasks are what becomes of them."""
 
 import re
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from typing import get_args
 
 import msgspec
@@ -98,26 +99,19 @@ class InboxAgents:
         """A task once it is over or needs its sender, or after `seconds`; as it is if it cannot be read any more, since
         a client that got an error would send its message again. Raises A2AError.
         """
-        try:
+        with of_task(task.id), suppress(StoreUnavailable):
             return await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
-        except StoreUnavailable:
-            return task
-        except Refused as refused:
-            raise unknown(refused, task.id) from None
+        return task
 
     async def change(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
         """A task once it has changed, or as it is after `seconds`. Raises A2AError, StoreUnavailable."""
-        try:
+        with of_task(task.id):
             return await self._tasks.wait(address, task, seconds, lambda found: found.stands != task.stands)
-        except Refused as refused:
-            raise unknown(refused, task.id) from None
 
     async def get(self, address: str, task_id: str, history_length: int | None = None) -> InboxTask:
         """A task, with as much of it read as that length of its history needs. Raises A2AError, StoreUnavailable."""
-        try:
+        with of_task(task_id):
             return await self._tasks.get(address, task_id, history_length)
-        except Refused as refused:
-            raise unknown(refused, task_id) from None
 
     async def followed(self, address: str, task_id: str) -> InboxTask:
         """A task that is not over. Raises A2AError, StoreUnavailable."""
@@ -130,13 +124,8 @@ class InboxAgents:
     async def cancel(self, address: str, task_id: str) -> A2ATask:
         """Take back the last message of a task; repeated, it changes nothing. Raises A2AError, StoreUnavailable."""
         task = await self.get(address, task_id)
-        try:
+        with of_task(task_id):
             return self.view.task(await self._tasks.cancel(address, task))
-        except Refused as refused:
-            if refused.code != "inbox.settled":
-                raise unknown(refused, task_id) from None
-            why = f"Task {task_id} cannot be canceled: its owner has settled it, or it has expired"
-            raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id) from None
 
     async def page(self, address: str, query: ListQuery, client: str) -> tuple[TaskList, int]:
         """The tasks of a context, the last changed first, and what finding them cost, in bytes of an answer.
@@ -200,11 +189,21 @@ def _why_not(task: InboxTask, context_id: str | None) -> A2AError | None:
     return None
 
 
-def unknown(refused: Refused, task_id: str) -> Refused:
-    """The refusal of a task that is not there, as A2A has it; any other as it is."""
-    if refused.code != "receipt.unknown":
-        return refused
-    return A2AError("TASK_NOT_FOUND", f"The task {task_id} does not exist, or its time is over", taskId=task_id)
+@contextmanager
+def of_task(task_id: str) -> Generator[None]:
+    """Raise what an inbox refuses about a task as A2A has it, and anything else as it is."""
+    try:
+        yield
+    except Refused as refused:
+        match refused.code:
+            case "receipt.unknown":
+                reason, why = "TASK_NOT_FOUND", f"The task {task_id} does not exist, or its time is over"
+            case "inbox.settled":
+                why = f"Task {task_id} cannot be canceled: its owner has settled it, or it has expired"
+                reason = "TASK_NOT_CANCELABLE"
+            case _:
+                raise
+        raise A2AError(reason, why, taskId=task_id) from None
 
 
 def _in_message(invalid: Invalid) -> Invalid:

@@ -13,7 +13,7 @@ def open_store(
 ) -> BlobStore:
     """The store that RELAY_BLOB_URL names. Raises ValueError, which says what to write instead.
 
-    `aws` holds the AWS_* variables of `s3.AWS_VARIABLES` that are set. A `DiskStore` needs a `DiskApp` in front of it.
+    `aws` holds those of `bucket.AWS_VARIABLES` that are set. A `DiskStore` needs a `DiskApp` in front of it.
     """
     if blob_url.startswith("s3:"):
         from node.artifacts.blobs.s3 import S3Store  # noqa: PLC0415 - a web process without a bucket starts sooner

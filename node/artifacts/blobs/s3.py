@@ -1,45 +1,21 @@
-"""A blob store on any S3-compatible service: presigned URLs for clients, signed requests for the node.
+"""A blob store on any S3-compatible service: presigned URLs for clients, and requests of the node.
 
 Large bytes go between client and bucket; the node only asks for their size, reads them once to verify them, and deletes
 them. Small ones that are sent or asked for in JSON go through the node. A presigned PUT signs Content-Length,
 Content-Type and the SHA-256, so that the service itself refuses other bytes, and `If-None-Match: *`, so that it takes
-only the first upload. Signatures are made in `sigv4`.
+only the first upload. `bucket` asks and signs.
 """
 
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from time import monotonic
-from urllib.parse import parse_qs, unquote, urlsplit
 
-import httpcore2
-import msgspec
-
+from node.artifacts.blobs.bucket import Bucket, BucketClient, bucket_from_aws
 from node.artifacts.blobs.headers import attachment, digest_base64
-from node.artifacts.blobs.interface import (
-    PROBE,
-    BlobMissing,
-    BlobUnavailable,
-    Grant,
-    blob_id,
-    probe_grant,
-)
-from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, authorize, presign
+from node.artifacts.blobs.interface import PROBE, BlobMissing, BlobUnavailable, Grant, blob_id, probe_grant
+from node.artifacts.blobs.sigv4 import Credentials
 from node.common.refusal import Refused
 
-AWS_VARIABLES = (
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-    "AWS_REGION",
-    "AWS_DEFAULT_REGION",
-    "AWS_ENDPOINT_URL_S3",
-    "AWS_ENDPOINT_URL",
-)
-"""The standard environment of every S3 client; the first two are required."""
-
-CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
 """Longest time without a byte; an object of 100 MiB may take longer as a whole."""
 
@@ -47,68 +23,8 @@ SLOWEST_RATE = 64 * 1024
 """Bytes a second, from READ_SECONDS on, below which an object that is being read is given up: the worker verifies few
 at a time, and one that came byte by byte would keep a place among them for days."""
 
-WRITE_SECONDS = 60
-"""Life of the URL to which the node itself uploads small bytes."""
-
-STORED = (200, 201)
-"""Statuses of a PUT that has stored the bytes."""
-
 MAX_CONNECTIONS = 16
 """Connections to the bucket per process. A request that finds none free waits READ_SECONDS at most."""
-
-_TIMEOUT = {"connect": CONNECT_SECONDS, "read": READ_SECONDS, "write": READ_SECONDS, "pool": READ_SECONDS}
-_OPTIONS = [(style, once) for style in ("path", "virtual") for once in ("yes", "no")]
-UNREACHABLE = (httpcore2.NetworkError, httpcore2.TimeoutException, httpcore2.ProtocolError, ssl.SSLError)
-"""What httpcore2 raises if a service cannot be talked to. A TLS error after the handshake comes through it as it is."""
-
-
-class Bucket(msgspec.Struct, frozen=True):
-    """Where objects are: the address that serves the bucket, the bucket's path there, and what precedes an id."""
-
-    origin: str
-    path: str
-    prefix: str
-    once: bool = True
-    """Whether uploads carry `If-None-Match: *`, so that the service takes only the first."""
-
-    @classmethod
-    def parse(cls, blob_url: str, region: str, endpoint_url: str) -> "Bucket":
-        """Read RELAY_BLOB_URL: `s3://<bucket>[/<prefix>][?style=path|virtual][&once=no]`.
-
-        Without `endpoint_url` the service is AWS. Another endpoint is addressed by path (`endpoint/bucket/…`), AWS by
-        virtual host (`bucket.s3.…`), unless `style` says otherwise. `once=no` is for services that do not support
-        conditional writes. Raises ValueError.
-        """
-        url = urlsplit(blob_url)
-        options = {name: values[-1] for name, values in parse_qs(url.query).items()}
-        style = options.pop("style", "path" if endpoint_url else "virtual")
-        endpoint = urlsplit(endpoint_url or f"https://s3.{region}.amazonaws.com")
-        once = options.pop("once", "yes")
-        if url.scheme != "s3" or not url.netloc or options or (style, once) not in _OPTIONS:
-            raise ValueError(f"{blob_url!r} is not s3://<bucket>/<prefix>[?style=path|virtual][&once=no]")
-        if endpoint.scheme not in ("http", "https") or not endpoint.hostname or endpoint.path.strip("/"):
-            raise ValueError(f"AWS_ENDPOINT_URL {endpoint_url!r} is not http(s)://<host>[:<port>]")
-        inside = unquote(url.path).strip("/")
-        prefix = f"{inside}/" if inside else ""
-        if style == "path":
-            return cls(f"{endpoint.scheme}://{endpoint.netloc}", f"/{url.netloc}/", prefix, once == "yes")
-        return cls(f"{endpoint.scheme}://{url.netloc}.{endpoint.netloc}", "/", prefix, once == "yes")
-
-
-def bucket_from_aws(url: str, aws: Mapping[str, str]) -> tuple[Bucket, Credentials]:
-    """The bucket that `url` and the AWS_* variables name. Raises ValueError, which names what is wrong."""
-    for name in AWS_VARIABLES[:2]:
-        if not aws.get(name):
-            raise ValueError(f"{url!r} needs {name}")
-    region = aws.get("AWS_REGION") or aws.get("AWS_DEFAULT_REGION") or "us-east-1"
-    endpoint = aws.get("AWS_ENDPOINT_URL_S3") or aws.get("AWS_ENDPOINT_URL") or ""
-    credentials = Credentials(
-        access_key_id=aws["AWS_ACCESS_KEY_ID"],
-        secret_access_key=aws["AWS_SECRET_ACCESS_KEY"],
-        session_token=aws.get("AWS_SESSION_TOKEN", ""),
-        region=region,
-    )
-    return Bucket.parse(url, region, endpoint), credentials
 
 
 class S3Store:
@@ -117,10 +33,7 @@ class S3Store:
     def __init__(
         self, bucket: Bucket, credentials: Credentials, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     ) -> None:
-        self._bucket = bucket
-        self._credentials = credentials
-        self._clock = clock
-        self._pool = httpcore2.AsyncConnectionPool(max_connections=MAX_CONNECTIONS, keepalive_expiry=5.0)
+        self._client = BucketClient(bucket, credentials, connections=MAX_CONNECTIONS, silence=READ_SECONDS, clock=clock)
 
     @classmethod
     def from_aws(cls, blob_url: str, aws: Mapping[str, str]) -> "S3Store":
@@ -129,18 +42,11 @@ class S3Store:
 
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
         headers = {"Content-Type": grant.media_type, "x-amz-checksum-sha256": digest_base64(grant.digest_sha256)}
-        return headers | {"If-None-Match": "*"} if self._bucket.once else headers
+        return headers | {"If-None-Match": "*"} if self._client.bucket.once else headers
 
     async def upload_url(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
-        headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
-        now = self._clock()  # of this machine, whose clock may be behind that of Redis: no URL begins in the future
-        return presign(
-            self._credentials,
-            self._object("PUT", grant.id),
-            headers=headers,
-            query={},
-            seconds=seconds,
-            now=now if begins is None else min(now, datetime.fromtimestamp(begins, UTC)),
+        return self._client.url(
+            "PUT", blob_id(grant.id), headers=self._signed_headers(grant), seconds=seconds, begins=begins
         )
 
     async def content_url(self, grant: Grant, filename: str | None, seconds: int) -> str:
@@ -152,26 +58,17 @@ class S3Store:
             "response-content-encoding": "identity",
             "response-cache-control": f"private, max-age={seconds}",
         }
-        return presign(
-            self._credentials,
-            self._object("GET", grant.id),
-            headers={},
-            query=answered,
-            seconds=seconds,
-            now=self._clock(),
-        )
+        return self._client.url("GET", blob_id(grant.id), query=answered, seconds=seconds)
 
     async def write(self, grant: Grant, content: bytes) -> None:
-        status = await self._put(grant, content)
+        status = await self._put(grant, content, others=(409, 412))
         if status == 412:  # what If-None-Match asks for: there are bytes already
             raise Refused("blob.uploaded")
         if status == 409:  # another PUT of this object is under way
             raise Refused("blob.busy")
-        if status not in STORED:
-            raise BlobUnavailable(f"the bucket answered PUT with {status}")
 
     async def size(self, artifact_id: str) -> int | None:
-        async with self._request(self._object("HEAD", artifact_id)) as response:
+        async with self._client.ask("HEAD", blob_id(artifact_id)) as response:
             if response.status == 404:
                 return None
             length = next((value for name, value in response.headers if name.lower() == b"content-length"), b"")
@@ -181,7 +78,7 @@ class S3Store:
 
     async def read(self, grant: Grant) -> AsyncIterator[bytes]:
         ends, left = monotonic() + READ_SECONDS + grant.byte_size / SLOWEST_RATE, grant.byte_size
-        async with self._request(self._object("GET", grant.id)) as response:
+        async with self._client.ask("GET", blob_id(grant.id)) as response:
             if response.status == 404:
                 raise BlobMissing(grant.id)
             async for chunk in response.aiter_stream():
@@ -195,20 +92,19 @@ class S3Store:
             raise BlobUnavailable(f"the bucket answered GET with other than {grant.byte_size} bytes")
 
     async def delete(self, artifact_id: str) -> None:
-        async with self._request(self._object("DELETE", artifact_id)):
-            return
+        async with self._client.ask("DELETE", blob_id(artifact_id)) as response:
+            await response.aread()
 
     async def free_bytes(self) -> int | None:
         return None
 
     async def check(self) -> None:
-        async with self._request(SignedRequest("HEAD", self._bucket.origin, self._bucket.path)) as response:
+        async with self._client.ask("HEAD", None) as response:
             if response.status == 404:
-                raise BlobUnavailable(f"there is no bucket at {self._bucket.origin}{self._bucket.path}")
+                bucket = self._client.bucket
+                raise BlobUnavailable(f"there is no bucket at {bucket.origin}{bucket.path}")
         grant = probe_grant()
-        status = await self._put(grant, PROBE)
-        if status not in STORED:
-            raise BlobUnavailable(f"the bucket answered PUT with {status}")
+        await self._put(grant, PROBE)
         try:
             found = b"".join([chunk async for chunk in self.read(grant)])
         except BlobMissing:
@@ -222,34 +118,14 @@ class S3Store:
         return 0  # an interrupted PUT leaves nothing in a bucket
 
     async def close(self) -> None:
-        await self._pool.aclose()
+        await self._client.close()
 
-    def _object(self, method: str, artifact_id: str) -> SignedRequest:
-        return SignedRequest(
-            method, self._bucket.origin, self._bucket.path + self._bucket.prefix + blob_id(artifact_id)
-        )
+    async def _put(self, grant: Grant, content: bytes, others: tuple[int, ...] = ()) -> int:
+        """PUT as a client does, with the headers that its URL signs. Returns the status."""
+        headers = self._signed_headers(grant)
+        async with self._client.ask("PUT", blob_id(grant.id), headers=headers, content=content, others=others) as put:
+            await put.aread()
+            return put.status
 
-    async def _put(self, grant: Grant, content: bytes) -> int:
-        """PUT as a client does: to a presigned URL, with the headers that it signs. Returns the status."""
-        url = await self.upload_url(grant, WRITE_SECONDS)
-        headers = {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}
-        try:
-            response = await self._pool.request(
-                "PUT", url, headers=list(headers.items()), content=content, extensions={"timeout": _TIMEOUT}
-            )
-        except UNREACHABLE as error:
-            raise BlobUnavailable(f"the bucket cannot be reached: {error!r}") from error
-        return response.status
-
-    @asynccontextmanager
-    async def _request(self, target: SignedRequest) -> AsyncGenerator[httpcore2.Response]:
-        """The response to a request that the node itself makes: a success, or 404."""
-        headers = list(authorize(self._credentials, target, {}, self._clock()).items())
-        limits = {"timeout": _TIMEOUT}
-        try:
-            async with self._pool.stream(target.method, target.url(), headers=headers, extensions=limits) as response:
-                if response.status not in (200, 204, 404):
-                    raise BlobUnavailable(f"the bucket answered {target.method} with {response.status}")
-                yield response
-        except UNREACHABLE as error:
-            raise BlobUnavailable(f"the bucket cannot be reached: {error!r}") from error
+    def _signed_headers(self, grant: Grant) -> Mapping[str, str]:
+        return {**self.upload_headers(grant), "Content-Length": str(grant.byte_size)}

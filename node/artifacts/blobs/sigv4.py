@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 for S3: in the headers of a request, or in its URL.
+"""AWS Signature Version 4 for S3, in the URL of a request.
 
 Only what the S3 store needs: bodies are not hashed, since the signed `x-amz-checksum-sha256` says what an upload must
 be. Source: AWS "Signature Version 4 for API requests", checked against its published examples.
@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
-_EMPTY = sha256(b"").hexdigest()
+_PAYLOAD = "UNSIGNED-PAYLOAD"
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,23 +67,8 @@ def presign(
             "X-Amz-SignedHeaders": ";".join(sorted(signed)),
         }
     )
-    signature = _signature(credentials, target, now, headers=signed, query=pairs, payload="UNSIGNED-PAYLOAD")
+    signature = _signature(credentials, target, now, headers=signed, query=pairs)
     return target.url(f"{pairs}&X-Amz-Signature={signature}")
-
-
-def authorize(
-    credentials: Credentials, target: SignedRequest, headers: Mapping[str, str], now: datetime
-) -> dict[str, str]:
-    """`headers` with those that authorize a request without a body."""
-    stamp, scope = _when(credentials, now)
-    signed = {"host": target.host, "x-amz-content-sha256": _EMPTY, "x-amz-date": stamp}
-    signed |= {name.lower(): value for name, value in headers.items()}
-    if credentials.session_token:
-        signed["x-amz-security-token"] = credentials.session_token
-    signature = _signature(credentials, target, now, headers=signed, query="", payload=_EMPTY)
-    names = ";".join(sorted(signed))
-    credential = f"Credential={credentials.access_key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
-    return signed | {"authorization": f"{_ALGORITHM} {credential}"}
 
 
 def escape(text: str, safe: str = "") -> str:
@@ -106,11 +91,10 @@ def _signature(
     *,
     headers: Mapping[str, str],
     query: str,
-    payload: str,
 ) -> str:
     stamp, scope = _when(credentials, now)
     lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in sorted(headers))
-    request = "\n".join([target.method, escape(target.path, "/"), query, lines, ";".join(sorted(headers)), payload])
+    request = "\n".join([target.method, escape(target.path, "/"), query, lines, ";".join(sorted(headers)), _PAYLOAD])
     text = "\n".join([_ALGORITHM, stamp, scope, sha256(request.encode()).hexdigest()])
     secret = f"AWS4{credentials.secret_access_key}".encode()
     for part in scope.split("/"):

@@ -16,7 +16,7 @@ from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import entry_id, fields_of
 from node.store.steps import Key, Step, step
-from node.store.unreadable import read_each
+from node.store.unreadable import read_reachable
 from node.tasks.view import StoredTask
 
 FEED_LENGTH = 10_000
@@ -119,10 +119,9 @@ class OfferFeed:
         """
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
-        rows = await read_each([name.decode() for name in cast("list[bytes]", found)], self._facts)
-        there = {name: row for name, row in rows.items() if not isinstance(row, StoreUnavailable)}
-        offers = show_each(there.items(), _offer_of)
-        return [offer for offer in offers.values() if offer], len(there) < len(rows)
+        rows, lacking = await read_reachable([name.decode() for name in cast("list[bytes]", found)], self._facts)
+        offers = show_each(rows.items(), _offer_of)
+        return [offer for offer in offers.values() if offer], lacking > 0
 
     async def _facts(self, task_ids: Sequence[str]) -> list[RedisReply | StoreUnavailable]:
         return await bulk_reachable(self._store, (("HMGET", keys.task(each), *_FACTS) for each in task_ids))

@@ -1,0 +1,57 @@
+"""Lists of entities: sorted sets of ids, in which the newest have the highest scores."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal, cast
+
+from node.store.keys import Key
+from node.store.wire import Store
+
+ENTITIES_AT_ONCE = 500
+"""How many entities of a list are read together."""
+
+
+async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[list[str], int]:
+    """Up to `limit` ids, the newest first, without the first `offset`; and how many the list has. Raises
+    StoreUnavailable.
+    """
+    found, total = await store.commands([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
+    return [name.decode() for name in cast("list[bytes]", found)], cast("int", total)
+
+
+async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator[list[tuple[str, float]]]:
+    """All members of a sorted set with their scores, about `at_once` at a time (ZSCAN).
+
+    A member whose score changes meanwhile may come twice. Raises StoreUnavailable.
+    """
+    cursor: bytes | None = None
+    while cursor != b"0":
+        reply = await store.command("ZSCAN", key, cursor or 0, "COUNT", at_once)
+        cursor, flat = cast("tuple[bytes, list[bytes]]", reply)
+        yield [(member.decode(), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+
+
+class ListedEntities:
+    """The part of a `Source` (`node.search.corpus`) that is about lists: `opened` has the open entities.
+
+    Every method raises StoreUnavailable.
+    """
+
+    def __init__(self, store: Store, opened: Key, closed: Sequence[Key]) -> None:
+        self._store = store
+        self._opened = opened
+        self._closed = closed
+
+    async def newest_open(self, most: int | None = None) -> list[str]:
+        """See Source."""
+        names = await self._store.command("ZREVRANGE", self._opened, 0, most - 1 if most else -1)
+        return [name.decode() for name in cast("Sequence[bytes]", names)]
+
+    async def count_open(self) -> int:
+        """See Source."""
+        return cast("int", await self._store.command("ZCARD", self._opened))
+
+    async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
+        """See Source."""
+        for listed in [self._opened] if status == "open" else self._closed:
+            async for found in scan_sorted_set(self._store, listed, ENTITIES_AT_ONCE):
+                yield [name for name, _ in found]
