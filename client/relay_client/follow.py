@@ -107,9 +107,11 @@ def changed(room: Room[Any], record: Any, status: str, call: Call[Any]) -> Steps
 def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: int) -> Items[Any]:
     """What is listed, page by page; nothing twice, even if it moves between pages meanwhile.
 
-    Any page may be short: a node leaves out, and takes off its list, what no longer belongs there.
+    Any page may be short: a node leaves out, and takes off its list, what no longer belongs there. If that was a whole
+    page, what followed has its place now: the same offset is read again, for as long as the list gets shorter.
     """
     offset = 0
+    listed = math.inf
     given: set[str] = set()
     while True:
         answer = yield from patiently(room, page(limit=limit, offset=offset))
@@ -118,9 +120,14 @@ def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: in
             if one["id"] not in given:
                 given.add(one["id"])
                 yield Item(one)
-        if offset + len(found) >= answer["total"]:
+        total = answer["total"]
+        if offset + len(found) >= total:
             return
-        offset += len(found) or limit
+        if found or total >= listed:
+            offset += len(found) or limit
+            listed = math.inf
+        else:
+            listed = total
 
 
 def _has_left(status: str | None, record: Any) -> bool:

@@ -383,6 +383,9 @@ def test_a_shell_completes_the_command(relay: Run) -> None:
     assert "bashcompinit" in relay("completion", "zsh").stdout
 
 
-def test_the_package_installs_the_command() -> None:
+def test_the_package_installs_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     project = tomllib.loads((PACKAGE / "pyproject.toml").read_text())["project"]
-    assert EntryPoint("relay", project["scripts"]["relay"], "console_scripts").load() is main
+    installed = EntryPoint("relay", project["scripts"]["relay"], "console_scripts").load()
+    monkeypatch.setattr("sys.argv", ["relay", "completion", "fish"])
+    assert installed() == 0
+    assert "complete -c relay" in capsys.readouterr().out

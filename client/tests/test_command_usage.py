@@ -1,6 +1,10 @@
 """Wrong use of the command `relay`, and answers of what is no node: a sentence that says why, and no traceback."""
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from math import nan
 from pathlib import Path
 
@@ -57,6 +61,24 @@ async def test_a_time_that_is_no_number_is_wrong_use() -> None:
     async with AsyncRelay(f"http://127.0.0.1:{free_port()}") as relay:
         with pytest.raises(UsageError, match="not nan"):
             await asyncio.wait_for(relay.tasks.result("id", within=nan), 20)
+
+
+def test_ctrl_c_while_the_client_is_imported_is_no_traceback(tmp_path: Path) -> None:
+    (tmp_path / "httpx.py").write_text("import signal\nprint('importing', flush=True)\nsignal.pause()\n")
+    program = "import sys; from relay_command import main; sys.exit(main())"  # as pip writes it
+    search = os.pathsep.join((str(tmp_path), str(Path(__file__).parents[1])))
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=os.environ | {"PYTHONPATH": search},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGINT)
+        shown = process.communicate(timeout=60)[1]
+    assert (process.returncode, shown) == (130, "")
 
 
 def test_a_key_file_that_cannot_be_made_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -99,7 +99,11 @@ class Changing:
         pass
 
 
-@pytest.mark.parametrize(("gone", "new"), [({"3", "40", "45"}, False), (set[str](), True)], ids=["gone", "new"])
+@pytest.mark.parametrize(
+    ("gone", "new"),
+    [({"3", "40", "45"}, False), (set(map(str, range(120))), False), (set[str](), True)],
+    ids=["gone", "whole pages gone", "new"],
+)
 def test_a_list_that_changes_while_it_is_read_is_given_whole_and_once(gone: set[str], new: bool) -> None:
     with Relay("http://node.example", transport=cast("Any", changing := Changing(gone=gone, new=new))) as relay:
         listed = [task["id"] for task in relay.tasks.all()]

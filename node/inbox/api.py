@@ -45,7 +45,7 @@ RECEIPT = ("Authorization", "Bearer and the receipt_token of the message")
 EITHER = ("Authorization", "Bearer and the receipt_token of the message; the inbox's owner shows its own proof instead")
 
 OWNER = ("inbox.unknown", "inbox.proof", "inbox.token", "signature.invalid")
-REPEATED = ("idempotency.conflict", "idempotency.short", "signature.invalid", "signature.replayed")
+REPEATED = ("idempotency.conflict", "idempotency.short", "signature.replayed")
 
 
 class InboxApi:
@@ -134,7 +134,7 @@ class InboxApi:
         answers=SentInboxMessage,
         shows=examples.SENT,
         status=201,
-        errors=("inbox.unknown", "inbox.policy", "inbox.full", *REPEATED),
+        errors=("inbox.unknown", "inbox.policy", "inbox.full", "signature.invalid", *REPEATED),
         limit="inbox_send",
     )
     async def send(self, request: Request) -> Response:

@@ -166,6 +166,14 @@ def test_llms_full_names_every_operation_with_a_request() -> None:
     assert "curl -sS http://node.example/api/v1/relay -H 'Content-Type: application/json' -d '" in text
 
 
+async def test_an_operation_names_each_of_its_errors_once(node: NodeUnderTest) -> None:
+    lines = [line for line in (await text_of(node, "/llms-full.txt")).splitlines() if line.startswith("Errors: ")]
+    assert lines
+    for line in lines:
+        named = line.removeprefix("Errors: ").removesuffix(".").split(", ")
+        assert len(set(named)) == len(named), line
+
+
 def test_llms_full_lists_the_whole_catalogue_of_errors() -> None:
     errors = full_text().partition("\n## Errors\n")[2].partition("\n## ")[0]
     for code, entry in CATALOGUE.items():

@@ -7,14 +7,18 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
 from node.observe.metrics.families import FAMILIES
 from tests.support.nodes import ROOT
+from tests.support.servers import free_port, until
 
 RULES = ROOT / "deploy/prometheus/alerts.yml"
 ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
+SEVERITIES = dict(re.findall(r"- alert: (\w+).+?severity: (\w+)", RULES.read_text(), re.DOTALL))
+ALERTMANAGER = ROOT / "deploy/alertmanager/alertmanager.yml"
 SAMPLES = {
     f"{name}_bucket" if family.kind == "histogram" else name: set(family.labels) for name, family in FAMILIES.items()
 }
@@ -148,6 +152,16 @@ FURTHER: list[tuple[str, dict[str, str], bool]] = [
 ]
 
 
+def of(instance: str, story: Story, *, ill: bool) -> dict[str, str]:
+    """The series of that instance."""
+    return {
+        (f'{series[:-1]},instance="{instance}"}}' if "{" in series else f'{series}{{instance="{instance}"}}'): values[
+            ill
+        ]
+        for series, values in story.items()
+    }
+
+
 def promtool(folder: Path, tests: list[dict[str, Any]]) -> str:
     """What promtool finds wrong, if anything. The file is JSON, which is YAML, too."""
     file = folder / "rules_test.yml"
@@ -181,15 +195,54 @@ def test_prometheus_takes_the_files(file: str) -> None:
 
 
 def test_alertmanager_takes_its_file_and_knows_the_labels_of_the_alerts() -> None:
-    file = ROOT / "deploy" / "alertmanager" / "alertmanager.yml"
     assert shutil.which("amtool"), "no amtool: run `make system`, or apt-get install prometheus-alertmanager"
-    ran = subprocess.run(["amtool", "check-config", file], capture_output=True, text=True, check=False)
+    ran = subprocess.run(["amtool", "check-config", ALERTMANAGER], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    read: dict[str, Any] = yaml.safe_load(file.read_text())
+    read: dict[str, Any] = yaml.safe_load(ALERTMANAGER.read_text())
     matchers = [one for rule in read["inhibit_rules"] for one in rule["source_matchers"] + rule["target_matchers"]]
     named = {name for one in matchers for name in re.findall(r'alertname!?="(\w+)"', one)}
     assert named
     assert named <= set(ALERTS)
+
+
+def test_what_follows_from_a_lost_redis_is_not_told_but_all_else_is(tmp_path: Path) -> None:
+    """By Alertmanager itself: two instances, of which the first does not reach its Redis."""
+    address = f"127.0.0.1:{free_port()}"
+    alerts = [
+        {"labels": {"alertname": name, "severity": SEVERITIES[name], "instance": instance}}
+        for instance, names in (
+            ("first", ("RelayStoreDown", "RelayErrors", "RelayEventLoopLate", "RelayDisk")),
+            ("second", ("RelayErrors", "RelayEventLoopLate")),
+        )
+        for name in names
+    ]
+    options = (f"--config.file={ALERTMANAGER}", f"--storage.path={tmp_path}", f"--web.listen-address={address}")
+    command = ["prometheus-alertmanager", *options, "--cluster.listen-address="]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        try:
+            until(lambda: answers(address), "Alertmanager is ready")
+            httpx.post(f"http://{address}/api/v2/alerts", json=alerts).raise_for_status()
+            until(lambda: len(told(address)) == len(alerts), "it has all of them")
+            silent = {alert for alert, is_told in told(address).items() if not is_told}
+        finally:
+            process.terminate()
+    assert silent == {("first", "RelayErrors"), ("first", "RelayEventLoopLate")}
+
+
+def answers(address: str) -> bool:
+    try:
+        return httpx.get(f"http://{address}/-/ready").is_success
+    except httpx.TransportError:
+        return False
+
+
+def told(address: str) -> dict[tuple[str, str], bool]:
+    """Whether Alertmanager tells of each alert that it has, by instance and name."""
+    shown = httpx.get(f"http://{address}/api/v2/alerts").json()
+    return {
+        (alert["labels"]["instance"], alert["labels"]["alertname"]): not alert["status"]["inhibitedBy"]
+        for alert in shown
+    }
 
 
 def test_what_an_alert_says_is_in_its_labels() -> None:
@@ -217,6 +270,16 @@ def test_an_alert_fires_when_something_is_wrong_and_only_then(tmp_path: Path) ->
     ]
     further = [judged(name, series, fires=fires) for name, series, fires in FURTHER]
     assert promtool(tmp_path, stories + further) == ""
+
+
+def test_what_one_node_suffers_is_told_however_well_others_fare(tmp_path: Path) -> None:
+    """Nodes of the same Prometheus, each with a Redis of its own."""
+    well = ("second", "third", "fourth")
+    stories = [
+        judged(name, {k: v for i in ("first", *well) for k, v in of(i, story, ill=i == "first").items()}, fires=True)
+        for name, story in STORIES.items()
+    ]
+    assert promtool(tmp_path, stories) == ""
 
 
 def test_the_dashboard_is_provisioned_with_its_data_source() -> None:

@@ -63,6 +63,9 @@ async def test_what_the_node_holds_is_shown_beside_its_limit(node: NodeUnderTest
     found = await figures(store, max_sessions=7)
     await store.close()
     assert (found["relay_kept", ("session",)], found["relay_kept_limit", ("session",)]) == (1, 7)
+    assert not [family for family, _ in found if family.startswith(("relay_search_store", "relay_search_memory"))], (
+        "the index is in the same Redis, whose memory is shown already"
+    )
     assert found["relay_clock_skew_seconds", ()] < 1
 
 

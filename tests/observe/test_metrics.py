@@ -45,10 +45,13 @@ def started(folder: Path, role: str = "serve", **settings: str) -> tuple[NodePro
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeProcess, AdminPort]]:
-    """A whole node with two web processes; what each test counts comes on top of what others did."""
-    with broken_service() as address:
+    """A whole node with two web processes and a Redis for its search; what each test counts comes on top of what
+    others did.
+    """
+    with broken_service() as address, RedisServer(tmp_path_factory.mktemp("search")) as search:
         node, admin = started(
             tmp_path_factory.mktemp("node"),
+            RELAY_SEARCH_URL=search.url,
             RELAY_LIMIT_RELAY="6/60",
             RELAY_LOG="debug",
             RELAY_BASE_URL=address,

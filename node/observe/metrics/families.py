@@ -98,9 +98,9 @@ _TABLE = (
     Family("relay_kept_limit", "gauge", "How much of it the node may hold; 0 = any number", ("kind",)),
     Family("relay_artifacts", "gauge", "Artifacts that hold or reserve bytes"),
     Family("relay_artifact_bytes", "gauge", "Bytes that artifacts hold or reserve"),
-    Family("relay_search_store_up", "gauge", "Whether the Redis with the search index answered"),
-    Family("relay_search_memory_bytes", "gauge", "Memory that it uses, its fullest primary"),
-    Family("relay_search_memory_limit_bytes", "gauge", "Its maxmemory; 0 = none"),
+    Family("relay_search_store_up", "gauge", "Whether the Redis of RELAY_SEARCH_URL answered; missing without one"),
+    Family("relay_search_memory_bytes", "gauge", "Memory that it uses, its fullest primary; missing without one"),
+    Family("relay_search_memory_limit_bytes", "gauge", "Its maxmemory; 0 = none, missing without one"),
     Family("relay_redis_keys", "gauge", "Keys in Redis", ("primary",)),
     Family("relay_redis_memory_bytes", "gauge", "Memory that Redis uses", ("primary",)),
     Family(

@@ -5,6 +5,7 @@ Every instance of a node shows the same figures, so instances must not be summed
 
 from asyncio import gather
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import cast
 
 import structlog
@@ -52,7 +53,7 @@ class Gauges:
         self._settings = settings
         self._store = store
         self._rooms = rooms
-        self._documents = documents or store
+        self._documents = documents
         self._refused: set[str] = set()
 
     async def read(self) -> list[Reading]:
@@ -66,7 +67,7 @@ class Gauges:
             self._durability,
             self._clock,
             self._backup,
-            self._search_redis,
+            *([partial(self._search_redis, self._documents)] if self._documents else []),
             *self._rooms,
         )
         found = await gather(*(self._allowed(group) for group in groups))
@@ -150,9 +151,9 @@ class Gauges:
             return []
         return [Reading("relay_backup_age_seconds", (), max(0, await now_ms(self._store) - int(began)) / 1000)]
 
-    async def _search_redis(self) -> list[Reading]:
+    async def _search_redis(self, documents: Store) -> list[Reading]:
         try:
-            memory = max(await redis_memory(self._documents), key=lambda each: each.share)
+            memory = max(await redis_memory(documents), key=lambda each: each.share)
         except StoreUnavailable:
             return [Reading("relay_search_store_up", (), 0)]
         return [

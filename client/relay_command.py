@@ -1,0 +1,11 @@
+"""The program `relay`: apart from the package, so that Ctrl-C leaves no traceback while that is being imported."""
+
+
+def main() -> int:
+    """Run the command; returns its exit code."""
+    try:
+        from relay_client.command import main as command  # noqa: PLC0415  # see above
+
+        return command()
+    except KeyboardInterrupt:
+        return 130  # as shells report SIGINT
