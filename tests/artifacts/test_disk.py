@@ -6,7 +6,7 @@ import resource
 import sys
 import time
 from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -266,6 +266,29 @@ async def test_an_artifact_deleted_while_it_is_uploaded_does_not_come_back(node:
     headers = headers_for(DATA)
     assert_refused(await call(node.app, "PUT", await node.path(), headers, deleted_half_way()), "blob.gone")
     assert await node.store.size(ID) is None
+
+
+@pytest.mark.parametrize("before", [0, 1])
+async def test_an_upload_whose_process_is_killed_at_its_end_leaves_nothing_of_a_deleted_artifact(
+    node: Node, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    """The upload renames its file before either file is removed, and its process sees no mark any more."""
+    final = node.store.path(ID)
+    final.parent.mkdir(parents=True)
+    partial_file(final).write_bytes(DATA)
+    unlink, removed = Path.unlink, list[Path]()
+
+    def after_a_rename(path: Path, missing_ok: bool = False) -> None:
+        if len(removed) == before:
+            with suppress(FileNotFoundError):
+                partial_file(final).rename(final)
+        removed.append(path)
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", after_a_rename)
+    await node.store.delete(ID)
+    assert set(removed) == {final, partial_file(final)}
+    assert node.files() == [f"{ID}.gone"]
 
 
 WRITER = """

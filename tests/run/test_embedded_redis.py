@@ -1,13 +1,14 @@
 """The embedded Redis: what it promises about data, who can reach it, and that a directory has only one."""
 
 import os
+import shutil
 import signal
 import stat
 import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -212,15 +213,78 @@ def test_a_data_directory_that_cannot_be_made_is_an_error_that_names_the_setting
         Embedded(tmp_path / "file" / "data")
 
 
-def test_a_log_that_is_damaged_is_called_so(tmp_path: Path) -> None:
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-10])
+
+
+def spoil(file: Path) -> None:
+    file.write_bytes(b"X" * 20 + file.read_bytes()[20:])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a server that has rewritten its log once, with keys in both files."""
+    directory = tmp_path_factory.mktemp("whole")
+    with Embedded(directory) as server:
+        server.start()
+        store = client(server)
+        store.mset({f"early {number}": f"{number}" * 100 for number in range(50)})
+        store.bgrewriteaof()
+        names = [f"appendonly.aof.{name}" for name in ("2.base.rdb", "2.incr.aof", "manifest")]
+        log = server.directory / "appendonlydir"
+        until(lambda: sorted(file.name for file in log.iterdir()) == names, "the log was rewritten")
+        store.mset({f"late {number}": f"{number}" * 100 for number in range(50)})
+    return directory
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("*.incr.aof", spoil),
+        ("*.incr.aof", Path.unlink),
+        ("*.base.rdb", spoil),
+        ("*.base.rdb", cut_short),
+        ("*.base.rdb", empty),
+        ("*.base.rdb", Path.unlink),
+        ("*.manifest", spoil),
+        ("*.manifest", empty),
+        ("*.manifest", Path.unlink),
+    ],
+)
+def test_a_log_that_is_damaged_is_called_so(
+    whole: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    shutil.copytree(whole / "redis", tmp_path / "redis")
+    (file,) = (tmp_path / "redis" / "appendonlydir").glob(name)
+    damage(file)
+    with Embedded(tmp_path) as server, pytest.raises(EmbeddedError, match=r"its log is damaged .*operations\.md"):
+        server.start()
+
+
+def test_a_log_whose_end_is_half_written_is_read_up_to_there(tmp_path: Path) -> None:
     with Embedded(tmp_path) as server:
         server.start()
-        for number in range(10):
-            client(server).set(f"key {number}", "x" * 100)
+        client(server).set("first", "kept")
+        client(server).set("second", "cut off")
     (log,) = (server.directory / "appendonlydir").glob("*.incr.aof")
-    log.write_bytes(b"X" * 20 + log.read_bytes()[20:])
-    with Embedded(tmp_path) as server, pytest.raises(EmbeddedError, match=r"its log is damaged .*appendonly\.aof"):
+    cut_short(log)
+    with Embedded(tmp_path) as server:
         server.start()
+        assert (client(server).get("first"), client(server).get("second")) == ("kept", None)
+
+
+def test_a_server_that_was_killed_before_its_first_manifest_starts(tmp_path: Path) -> None:
+    with Embedded(tmp_path) as server:
+        server.start()
+    (manifest,) = (server.directory / "appendonlydir").glob("*.manifest")
+    manifest.unlink()
+    with Embedded(tmp_path) as server:
+        server.start()
+        assert client(server).dbsize() == 0
 
 
 def test_the_last_words_of_a_killed_server_name_the_signal_and_the_disk(tmp_path: Path) -> None:

