@@ -54,14 +54,18 @@ _LABEL_KEYS = """
     airline brand company department manufacturer organization school team university
     address airport arrival city continent country county departure destination district locality location origin place
     province region state station street town venue village
+    firstname fullname lastname nickname surname
+    bank cafe club hospital hotel museum restaurant
+    album band book film magazine movie newspaper playlist podcast song
+    compound dish drug genus ingredient medication species taxon
 """
 LABELS = frozenset(
     form
     for name in _LABEL_KEYS.split()
     for form in (name, f"{name}s", f"{name}es", f"{name[:-1]}ies" if name.endswith("y") else name)
 )
-"""Keys, singular or plural, whose values name something: an id, a person, an organization, a place. Such a value is not
-judged unless it is long enough to be prose."""
+"""Keys, singular or plural, whose values name something: an id, a person, an organization, a place, a work, a dish, a
+species, a substance. Such a value is not judged unless it is long enough to be prose."""
 MAX_LABEL_CHARACTERS = 80
 MAX_LABEL_SPACES = 2
 """Spaces in a label, unless it is written as long names and addresses are (`_is_written_as_name`)."""

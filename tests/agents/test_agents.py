@@ -14,6 +14,8 @@ from tests.events.test_events_api import all_events
 from tests.inbox.calls import ADDRESS, bearer, code, opened, path_of, send_signed, signed
 from tests.support.node_under_test import NodeUnderTest, until
 
+PORTUGUESE = "Este agente resume relatórios longos e explica o que importa neles para todos."
+
 
 async def test_an_inbox_lists_an_agent_that_is_reached_through_it(node: NodeUnderTest) -> None:
     inbox = await opened(node)
@@ -76,18 +78,17 @@ async def test_null_in_a_card_or_beside_it_stands_for_the_default(node: NodeUnde
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("place", "change"),
     [
-        {"description": "Este agente resume relatórios longos e explica o que importa neles para todos."},
-        {
-            "skills": [
-                TRANSLATE | {"description": "Übersetzt lange Verträge aus dem Deutschen ins Englische und zurück."}
-            ]
-        },
+        ("card.name or card.description", {"description": PORTUGUESE}),
+        ("card.skills[1]", {"skills": [SUMMARISE, TRANSLATE | {"description": PORTUGUESE}]}),
+        ("card.skills[1].examples[2]", {"skills": [SUMMARISE, TRANSLATE | {"examples": ["Hello", "", PORTUGUESE]}]}),
     ],
 )
-async def test_a_card_is_in_english(node: NodeUnderTest, change: dict[str, Any]) -> None:
-    assert code(await post(node, await opened(node), card_of() | change)) == (400, "language.not_english")
+async def test_a_card_is_in_english(node: NodeUnderTest, place: str, change: dict[str, Any]) -> None:
+    response = await post(node, await opened(node), card_of() | change)
+    assert code(response) == (400, "language.not_english")
+    assert f"; {place} is not." in response.json()["error"]
 
 
 async def test_posting_again_renews_the_entry_and_replaces_the_card(node: NodeUnderTest) -> None:

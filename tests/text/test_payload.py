@@ -98,9 +98,13 @@ def test_a_long_label_is_written_with_capitals(value: str) -> None:
         {"flight": "LO 3907", "origin": "Kraków", "destination": "Gdańsk", "passengers": ["Łukasz Żak"]},
         {"event": "meetup", "venue": "Żytnia 18", "organizer": "Šárka Nováková", "attendees": ["Đặng Thị Ngọc"]},
         {"customer": "Björk Guðmundsdóttir", "items": 3, "supplier": "Przędzalnia Łódź", "province": "Łódzkie"},
+        {"firstName": "Łukasz", "lastname": "Wójcik", "bank": "Société Générale", "balance": 12.5},
+        {"restaurant": "La Taquería", "dish": "Boeuf bourguignon", "ingredients": ["jalapeño", "masa harina"]},
+        {"movie": "Das Boot", "book": "Hundert Jahre Einsamkeit", "songs": ["Für Elise", "Non, je regrette"]},
+        {"species": "Quercus robur", "genus": "Drosophila", "compound": "benzyl butyl phthalate", "drug": "metformin"},
     ],
 )
-def test_names_of_people_organizations_and_places_are_not_prose(value: dict[str, object]) -> None:
+def test_names_of_people_organizations_places_works_and_species_are_not_prose(value: dict[str, object]) -> None:
     assert payload_is_english(value)
     assert not payload_is_english({f"{key}Remark": member for key, member in value.items()})
 
