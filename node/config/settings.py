@@ -209,7 +209,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, says("exported or sentence-transformers model, by path or name; empty = the bundled MiniLM")
     ] = ""
     vector_index: Annotated[
-        Literal["auto", "flat", "hnsw"], says("vector index of the search engine; auto = flat below 20,000 threads")
+        Literal["auto", "flat", "hnsw"], says("vector index of the search engine; auto = flat below 10,000 passages")
     ] = "auto"
     blob_url: Annotated[
         str, says("where artifact bytes go: file:///… or s3://bucket (with the AWS_* variables); empty = data_dir")

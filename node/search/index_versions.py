@@ -17,13 +17,16 @@ from node.store.decoding import code_of, fields_of, flat_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
-HNSW_FROM_ENTITIES, FLAT_BELOW_ENTITIES = 20_000, 10_000
-"""Where `auto` changes to HNSW (DESIGN 9) and where back; the gap keeps it from flapping."""
+HNSW_FROM_PASSAGES, FLAT_BELOW_PASSAGES = 10_000, 5_000
+"""Where `auto` changes to HNSW and where back; the gap keeps it from flapping.
+
+Among 10,000 vectors the nearest take Redis 0.9 ms, and 0.8 with HNSW; among 20,000 1.8 and 0.7 (bench/README.md).
+"""
 
 Algorithm = Literal["flat", "hnsw"]
 
 AlgorithmChoice = Literal["auto", "flat", "hnsw"]
-"""An algorithm, or `auto`: by the number of open entities."""
+"""An algorithm, or `auto`: by the number of passages."""
 
 Scalar = Literal["float32", "float16"]
 """The numbers that vectors are kept as."""
@@ -84,12 +87,12 @@ class IndexVersions:
         choice: AlgorithmChoice,
         model: Model,
         current: IndexVersion | None,
-        open_entities: int,
+        passages: int,
         scalar: Scalar,
     ) -> IndexVersion:
-        """The version that a worker with this model wants for this many entities."""
+        """The version that a worker with this model wants for this many passages."""
         epoch = int(cast("bytes | None", await self._store.command("GET", self._keys.epoch)) or 0)
-        algorithm = choice if choice != "auto" else _automatic(open_entities, current)
+        algorithm = choice if choice != "auto" else _automatic(passages, current)
         kind = kind_of(model, scalar)
         name = ids.digest(kind, str(model.dimension), algorithm, str(epoch))[:12]
         return IndexVersion(name, kind, model.dimension, algorithm, epoch, scalar)
@@ -143,6 +146,6 @@ def _version(reply: object) -> IndexVersion | None:
     return msgspec.convert(fields, IndexVersion, strict=False) if fields else None
 
 
-def _automatic(entities: int, current: IndexVersion | None) -> Algorithm:
-    threshold = FLAT_BELOW_ENTITIES if current and current.algorithm == "hnsw" else HNSW_FROM_ENTITIES
-    return "hnsw" if entities >= threshold else "flat"
+def _automatic(passages: int, current: IndexVersion | None) -> Algorithm:
+    threshold = FLAT_BELOW_PASSAGES if current and current.algorithm == "hnsw" else HNSW_FROM_PASSAGES
+    return "hnsw" if passages >= threshold else "flat"

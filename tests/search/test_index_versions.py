@@ -6,9 +6,10 @@ import pytest
 
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
-from node.search.index_versions import FLAT_BELOW_ENTITIES, HNSW_FROM_ENTITIES, IndexVersion, IndexVersions
+from node.search.index_versions import FLAT_BELOW_PASSAGES, HNSW_FROM_PASSAGES, IndexVersion, IndexVersions
 from node.search.indexing.reconcile import Reconciler
 from node.store.search_keys import BOARD_KEYS
+from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import SearchableBoard, until
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
@@ -142,16 +143,36 @@ async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(
 ) -> None:
     versions = IndexVersions(board.store, BOARD_KEYS)
 
-    async def algorithm(threads: int, now: IndexVersion | None) -> str:
-        return (await versions.wanted("auto", loaded_model, now, threads, "float16")).algorithm
+    async def algorithm(passages: int, now: IndexVersion | None) -> str:
+        return (await versions.wanted("auto", loaded_model, now, passages, "float16")).algorithm
 
     flat = IndexVersion("f", "m", 3, "flat", 0)
     hnsw = IndexVersion("h", "m", 3, "hnsw", 0)
-    assert await algorithm(HNSW_FROM_ENTITIES - 1, None) == "flat"
-    assert await algorithm(HNSW_FROM_ENTITIES - 1, flat) == "flat"
-    assert await algorithm(HNSW_FROM_ENTITIES - 1, hnsw) == "hnsw"
-    assert await algorithm(HNSW_FROM_ENTITIES, flat) == "hnsw"
-    assert await algorithm(FLAT_BELOW_ENTITIES - 1, hnsw) == "flat"
+    assert await algorithm(HNSW_FROM_PASSAGES - 1, None) == "flat"
+    assert await algorithm(HNSW_FROM_PASSAGES - 1, flat) == "flat"
+    assert await algorithm(HNSW_FROM_PASSAGES - 1, hnsw) == "hnsw"
+    assert await algorithm(HNSW_FROM_PASSAGES, flat) == "hnsw"
+    assert await algorithm(FLAT_BELOW_PASSAGES - 1, hnsw) == "flat"
+
+
+@pytest.mark.parametrize("search_redis", [WITH_ENGINE], indirect=True)
+async def test_replies_count_for_the_algorithm_as_threads_do(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both cost a query the same: a thousand threads of a hundred replies took Redis 9 ms for each search.
+    monkeypatch.setattr("node.search.index_versions.FLAT_BELOW_PASSAGES", 2)
+    monkeypatch.setattr("node.search.index_versions.HNSW_FROM_PASSAGES", 3)
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+        one = await live(board)
+        for body in ("Mix it before you go to bed.", "Mine needs longer in winter."):
+            await board.reply(thread, body)
+        await board.settled()
+        await board.store.command("SPUBLISH", BOARD_KEYS.current, "")
+        three = await switched(board, one)
+        await board.settled()
+    assert (one.algorithm, three.algorithm) == ("flat", "hnsw")
 
 
 @pytest.mark.parametrize("late", range(6))

@@ -86,8 +86,8 @@ class Reconciler:
         if model is None:
             return current, built
         scalar = await self._scalar(engine)
-        open_entities = await self._source.count_open()
-        wanted = await self._versions.wanted(self._algorithm, model, current, open_entities, scalar)
+        passages = await self._count_passages(engine, current)
+        wanted = await self._versions.wanted(self._algorithm, model, current, passages, scalar)
         if current is None:
             await self._versions.use(wanted)
             current = wanted
@@ -99,6 +99,14 @@ class Reconciler:
             built = wanted
         self._is_first_look = False
         return current, built
+
+    async def _count_passages(self, engine: QueryEngine | None, current: IndexVersion | None) -> int:
+        """How many passages there are; in an index that is being made again, at least one for each open entity."""
+        entities = await self._source.count_open()
+        if engine is None or current is None:
+            return entities
+        await engine.ensure_vectors(current)
+        return max(entities, await engine.count_vectors(current.name))
 
     async def _scalar(self, engine: QueryEngine | None) -> Scalar:
         """The smallest numbers that vectors can be kept as."""
