@@ -27,8 +27,11 @@ def is_damaged(message: str) -> bool:
 def unnoticed_damage(directory: Path) -> str | None:
     """What the log in a server's directory lacks, if the server would start without a word and without the data."""
     log = directory / "appendonlydir"
-    files = [*log.glob("*.base.rdb"), *log.glob("*.base.aof"), *log.glob("*.incr.aof")]
-    if not any(log.glob("*.manifest")) and sum(file.stat().st_size for file in files) > NEW_LOG_BYTES:
-        return f"{log} has no manifest"
-    empty = [file for file in log.glob("*.base.rdb") if not file.stat().st_size]
-    return f"{empty[0]} is empty" if empty else None
+    manifests = [manifest.read_text(errors="replace") for manifest in log.glob("*.manifest")]
+    if not manifests:
+        files = [*log.glob("*.base.rdb"), *log.glob("*.base.aof"), *log.glob("*.incr.aof")]
+        return f"{log} has no manifest" if sum(file.stat().st_size for file in files) > NEW_LOG_BYTES else None
+    for base in log.glob("*.base.rdb"):
+        if not base.stat().st_size and base.name in manifests[0]:
+            return f"{base} is empty"
+    return None
