@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from node.config import Limit, Limits, Settings
+from node.config import Settings
+from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest, settings_for, until
 from tests.support.servers import eventually
 
-NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 UNBOUNDED = dict.fromkeys(["client_sessions", "client_inboxes", "client_threads", "client_tasks", "client_bytes"], 0)
 HELLO = "Hello, is anybody there who can read this?"
 TURNS = 50  # lines of one session: they must fit in one page
