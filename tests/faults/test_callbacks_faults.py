@@ -88,12 +88,6 @@ class Worker:
 
 
 @pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
-        yield server
-
-
-@pytest.fixture
 def workers(own_redis: RedisServer, tmp_path: Path) -> Iterator[list[Worker]]:
     """The running workers; none outlives the test."""
     workers = [Worker(own_redis.url, tmp_path / "data") for _ in range(WORKERS)]

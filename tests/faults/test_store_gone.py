@@ -1,8 +1,7 @@
 """Redis goes away and comes back under a running node: 503 in time, never a lie, and no restart (DESIGN 1, 6)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import cast
 
 import httpx2
@@ -21,12 +20,6 @@ TIMEOUT = Settings().store_timeout
 HELLO = {"message": "Hello, is anybody there who can read this?"}
 CARD: Json = {"name": "Desk", "description": "Helps with long documents.", "skills": [SUMMARISE]}
 A2A_MESSAGE: Json = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
-
-
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
-        yield server
 
 
 @pytest_asyncio.fixture
