@@ -97,7 +97,7 @@ def store(settings: Settings) -> Iterator[Finding]:
                     yield from server_findings(settings, where, server)
                 except redis.RedisError as error:
                     yield Finding("missing", "Redis", f"{where or 'the server'}: {error}")
-            yield search(_search_client(settings.search_url or url))
+            yield search(next(_primaries(settings.search_url or url))[1])
         except (ConfigError, ValueError, redis.RedisError, RedisClusterException) as error:
             yield Finding("missing", "Redis", str(error))
 
@@ -271,10 +271,6 @@ def _primaries(url: str) -> Iterator[tuple[str, Any]]:
     cluster: Any = RedisCluster.from_url(first, startup_nodes=members, **timeouts)
     for node in cluster.get_primaries():
         yield node.name, cluster.get_redis_connection(node)
-
-
-def _search_client(url: str) -> Any:
-    return next(_primaries(url))[1]
 
 
 def _try(server: Any, subject: str, suffix: str, *command: str) -> Finding:
