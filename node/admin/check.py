@@ -6,7 +6,6 @@ the blob store with a few bytes that are deleted again.
 
 import asyncio
 import importlib.util
-import ipaddress
 import os
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ from node.run.validation import existing, is_writable
 from node.store import StoreUnavailable
 from node.store.address import locate
 from node.store.durability import SETTINGS, kept, suffices
+from node.web.origin import is_loopback
 
 CALL_TIMEOUT = 2.0
 """How long a Redis call may take, in seconds."""
@@ -97,7 +97,7 @@ def store(settings: Settings) -> Iterator[Finding]:
                     yield from server_findings(settings, where, server)
                 except redis.RedisError as error:
                     yield Finding("missing", "Redis", f"{where or 'the server'}: {error}")
-            yield search(_search_client(settings.search_url or url))
+            yield search(next(_primaries(settings.search_url or url))[1])
         except (ConfigError, ValueError, redis.RedisError, RedisClusterException) as error:
             yield Finding("missing", "Redis", str(error))
 
@@ -237,7 +237,7 @@ def base_url(settings: Settings) -> Finding:
     host = parts.hostname or ""
     if host in ("0.0.0.0", "::"):  # noqa: S104 - compared, not bound
         return Finding("missing", "base URL", f"nobody can call {url}: set RELAY_BASE_URL to the public address")
-    if _loopback(host):
+    if is_loopback(host):
         return Finding("note", "base URL", f"{url} is for this machine only: set RELAY_BASE_URL for a public node")
     if parts.scheme == "http":
         return Finding("note", "base URL", f"{url} is not https: tokens travel in the clear")
@@ -273,10 +273,6 @@ def _primaries(url: str) -> Iterator[tuple[str, Any]]:
         yield node.name, cluster.get_redis_connection(node)
 
 
-def _search_client(url: str) -> Any:
-    return next(_primaries(url))[1]
-
-
 def _try(server: Any, subject: str, suffix: str, *command: str) -> Finding:
     try:
         server.execute_command(*command)
@@ -285,10 +281,3 @@ def _try(server: Any, subject: str, suffix: str, *command: str) -> Finding:
     except redis.RedisError as error:
         return Finding("missing", subject, f"{command[0]} fails{suffix}: {error}")
     return Finding("ok", subject, f"{command[0]} works{suffix}")
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

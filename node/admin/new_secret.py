@@ -46,8 +46,5 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
 
 
 async def _forget(settings: Settings, url: str) -> None:
-    store = await connect(url, timeout=settings.store_timeout, max_in_flight=16, required=True)
-    try:
+    async with await connect(url, timeout=settings.store_timeout, max_in_flight=16, required=True) as store:
         await forget_secret(store)
-    finally:
-        await store.close()

@@ -72,7 +72,7 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
         raise BackupError("the backup holds the bytes of artifacts: leave RELAY_BLOB_URL empty to have them again")
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     for key in backup.keys:
-        if (data / key.name).exists() and copy_differs(data / key.name, directory / key.name):
+        if (data / key.name).exists() and (data / key.name).read_bytes() != (directory / key.name).read_bytes():
             raise BackupError(f"{data / key.name} is that of another node: set RELAY_DATA_DIR to a new directory")
         new = data / f"{key.name}.new"  # half a key would be taken for another node's when the restore is repeated
         copy_private(directory / key.name, new)
@@ -105,11 +105,6 @@ def put_log(copy: Path, log: Path) -> None:
     new.rename(log)
     sync(log.parent)
     sync(log.parent.parent)
-
-
-def copy_differs(one: Path, other: Path) -> bool:
-    """Whether two small files differ."""
-    return one.read_bytes() != other.read_bytes()
 
 
 def _put(source: Path, target: Path, blob: Copied) -> None:

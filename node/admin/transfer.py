@@ -5,6 +5,7 @@ or a cluster of another size.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -38,9 +39,8 @@ async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: b
             embedded.start()
         except EmbeddedError as error:
             raise BackupError(f"the Redis of this machine cannot read the backup: {error}") from error
-        source = await connect(embedded.url, timeout=TIMEOUT, max_in_flight=MAX_IN_FLIGHT, required=True)
-        try:
-            target = await connect(settings.redis_url, timeout=TIMEOUT, max_in_flight=MAX_IN_FLIGHT, required=True)
+        connected = partial(connect, timeout=TIMEOUT, max_in_flight=MAX_IN_FLIGHT, required=True)
+        async with await connected(embedded.url) as source, await connected(settings.redis_url) as target:
             try:
                 if is_first:
                     await _begin(target)
@@ -49,10 +49,6 @@ async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: b
                     await target.command("DEL", RESTORING)
             except (CommandFailed, OutOfMemory) as error:
                 raise BackupError(f"the Redis at RELAY_REDIS_URL does not take the backup: {error}") from error
-            finally:
-                await target.close()
-        finally:
-            await source.close()
 
 
 async def _begin(target: Store) -> None:

@@ -10,6 +10,7 @@ import os
 import resource
 import signal
 import site
+import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -42,6 +43,18 @@ def leave() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
+
+
+def end(child: "subprocess.Popen[bytes]", seconds: float) -> bool:
+    """Ask a child to end, and kill it if it has not after `seconds`. Returns whether it ended by itself."""
+    child.terminate()
+    try:
+        child.wait(max(0.0, seconds))
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        return False
+    return True
 
 
 def stop_writing() -> None:

@@ -127,10 +127,9 @@ class Networks(msgspec.Struct, frozen=True):
         return ",".join(map(_short, self.networks))
 
 
-class Proxies(msgspec.Struct, frozen=True):
+class Proxies(Networks, frozen=True):
     """Peers that are trusted to say who their client is."""
 
-    networks: tuple[Network, ...] = ()
     unix: bool = False
     """Whether peers on a unix socket are trusted, too."""
 
@@ -142,9 +141,6 @@ class Proxies(msgspec.Struct, frozen=True):
 
     def __bool__(self) -> bool:
         return self.unix or bool(self.networks)
-
-    def __contains__(self, address: Address) -> bool:
-        return any(address in network for network in self.networks)
 
     def __str__(self) -> str:
         return ",".join([*map(_short, self.networks), *([UNIX_PEER] if self.unix else [])])

@@ -159,13 +159,8 @@ class Embedded:
 
         Killing it loses nothing acknowledged either: replies are sent after the log is written.
         """
-        if self._process and self._process.poll() is None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        if self._process:
+            process.end(self._process, timeout)
 
     def close(self) -> None:
         """Stop the server and release the directory."""

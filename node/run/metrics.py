@@ -70,12 +70,7 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
         try:
             yield str(folder)
         finally:
-            reporter.terminate()
-            try:
-                reporter.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                reporter.kill()
-                reporter.wait()
+            process.end(reporter, STOP_SECONDS)
 
 
 def room_figures(store: Store) -> list[Figures]:

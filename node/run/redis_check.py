@@ -28,28 +28,23 @@ finds, so no node may write there before."""
 
 async def check_redis(settings: Settings) -> bool:
     """Check now. Returns False if Redis cannot be reached. Raises ConfigError if this process may not work on it."""
-    store = await _connect(settings)
-    try:
-        await identify(store, settings.secret)
-        await _refuse_unfinished_restore(store)
-    except StoreUnavailable as unavailable:
-        reason = await diagnose(settings.redis_url, settings.store_timeout, str(unavailable))
-        log.warning("redis is not there yet", reason=reason)
-        return False
-    finally:
-        await store.close()
+    async with await _connect(settings) as store:
+        try:
+            await identify(store, settings.secret)
+            await _refuse_unfinished_restore(store)
+        except StoreUnavailable as unavailable:
+            reason = await diagnose(settings.redis_url, settings.store_timeout, str(unavailable))
+            log.warning("redis is not there yet", reason=reason)
+            return False
     return True
 
 
 async def check_redis_when_there(settings: Settings) -> None:
     """Check as soon as Redis can be reached. Raises ConfigError as `check_redis`."""
-    store = await _connect(settings)
-    try:
+    async with await _connect(settings) as store:
         await identify_when_there(store, settings.secret)
         with suppress(StoreUnavailable):  # it has gone again within a millisecond
             await _refuse_unfinished_restore(store)
-    finally:
-        await store.close()
 
 
 async def schema_in_redis(settings: Settings) -> str:
@@ -57,12 +52,9 @@ async def schema_in_redis(settings: Settings) -> str:
 
     Raises ConfigError, StoreUnavailable.
     """
-    store = await _connect(settings)
-    try:
+    async with await _connect(settings) as store:
         schema = await compare(store, settings.secret)
         await _refuse_unfinished_restore(store)
-    finally:
-        await store.close()
     return schema
 
 

@@ -118,23 +118,17 @@ class Child:
 
     def reload(self) -> None:
         """Have the process read the settings anew. Not Redis: it has none of them, and SIGHUP would end it."""
-        if self.name != "redis" and self._process.poll() is None:
+        if self.name != "redis":
             self._process.send_signal(signal.SIGHUP)
 
     def terminate(self) -> None:
         """Ask the process to end."""
-        if self._process.poll() is None:
-            self._process.terminate()
+        self._process.terminate()
 
     def stop(self, deadline: float) -> None:
         """Ask the process to end, and kill it at `deadline`, in seconds of the monotonic clock."""
-        self.terminate()
-        try:
-            self._process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
+        if not process.end(self._process, deadline - time.monotonic()):
             log.warning("child killed", child=self.name, child_pid=self._process.pid)
-            self._process.kill()
-            self._process.wait()
 
 
 class Signals:

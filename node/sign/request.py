@@ -114,7 +114,7 @@ def _verified(message: SignedMessage, body: bytes, now: float, candidate: _Candi
     sent, key = candidate.sent, candidate.key
     names = sent.components()
     _check_coverage(names, by_header=candidate.by_header, has_body=bool(body))
-    created, expires = _check_times(sent, now)
+    _check_times(sent, now)
     nonce = _check_strings(sent)
     _check_host(message)
     components = tuple((name, message.component(name)) for name in names)
@@ -123,7 +123,7 @@ def _verified(message: SignedMessage, body: bytes, now: float, candidate: _Candi
     _check_digest(dict(components).get("content-digest"), body)
     if not key.verifies(base, signature):
         raise InvalidSignature("invalid_signature", "the signature is not that of this key over this request")
-    return Verified(key, signature, components, params, created, expires, _replay_id(key, nonce, base))
+    return Verified(key, signature, components, params, _replay_id(key, nonce, base))
 
 
 def _check_coverage(names: Sequence[str], *, by_header: bool, has_body: bool) -> None:
@@ -142,7 +142,7 @@ def _check_coverage(names: Sequence[str], *, by_header: bool, has_body: bool) ->
         raise InvalidSignature("invalid_input", f"the signature has to cover {', '.join(missing)} too", required)
 
 
-def _check_times(sent: SignatureInput, now: float) -> tuple[int, int | None]:
+def _check_times(sent: SignatureInput, now: float) -> None:
     created, expires = sent.integer("created"), sent.integer("expires")
     if created is None:
         raise Malformed("the signature parameter created is missing")
@@ -152,7 +152,6 @@ def _check_times(sent: SignatureInput, now: float) -> tuple[int, int | None]:
         raise InvalidSignature("invalid_signature", "the signature is from the future; set the clock")
     if expires is not None and expires < now:
         raise InvalidSignature("invalid_signature", "the signature has expired; sign again")
-    return created, expires
 
 
 def _check_strings(sent: SignatureInput) -> str | None:

@@ -19,9 +19,6 @@ class Verified(msgspec.Struct, frozen=True):
     """Name and value of each covered component, in the order they were signed."""
     params: str
     """The value of `@signature-params`."""
-    created: int
-    """Seconds since 1970, as is `expires`."""
-    expires: int | None
     replay_id: str
     """The same for every request with this signature, or with another one of the same key and nonce."""
 

@@ -17,7 +17,6 @@ the message itself. What holds:
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import TypeAlias, cast
 
 from hiredis import ReplyError
@@ -60,9 +59,7 @@ class Listener:
     def __enter__(self) -> "Listener":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._channel.listeners.discard(self)
 
     async def next(self, timeout: float) -> bytes | None:

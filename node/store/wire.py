@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from typing import TypeAlias, cast
+from typing import Self, TypeAlias, cast
 
 import msgspec
 import structlog
@@ -50,6 +50,12 @@ class Store(ABC):
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
         """The outcome that all calls of `send` share; never settled."""
         self._retrying: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     async def run(self, step: Step) -> RedisReply:
         """Run one step, on the server of its first key. Calls of one script may share a trip (group commit)."""

@@ -9,7 +9,6 @@ import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from types import TracebackType
 from typing import cast
 
 import msgspec
@@ -259,9 +258,7 @@ class Permit:
         self._limiter.precheck(self._request, self._kind, self._scope)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, OutcomeUnknown):
             return
         if isinstance(error, KEEPING_NOTHING):

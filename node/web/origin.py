@@ -86,10 +86,11 @@ def host_of(url: str) -> str:
 
 def _is_for_this_machine(settings: Settings) -> bool:
     """Whether only programs on this machine can reach the node, and none of them is a proxy for others."""
-    return all(map(_is_loopback, (settings.host, host_of(settings.public_url)))) and not settings.trusted_proxies
+    return all(map(is_loopback, (settings.host, host_of(settings.public_url)))) and not settings.trusted_proxies
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by name or address."""
     return host in LOOPBACK or (is_address(host) and ip_address(host).is_loopback)
 
 

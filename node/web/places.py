@@ -5,7 +5,6 @@ a client can have a process hold is bounded, however many connections it has.
 """
 
 from collections import Counter
-from types import TracebackType
 
 from node.common.refusal import Refused
 from node.share.site import site_of
@@ -62,7 +61,5 @@ class WaitingPlaces:
     def __enter__(self) -> "WaitingPlaces":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._add(-self._taken)

@@ -17,15 +17,15 @@ import pytest
 
 from node.admin.backup import Backup, BackupError, Copied, back_up
 from node.admin.restore import restore
-from node.config import Limits, Settings
+from node.config import Settings
 from node.store import StoreUnavailable, connect
 from node.store.address import locate
 from node.store.snapshot import primaries, snapshot
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import Cluster, RedisServer, until
 from tests.support.users import shut
 
-FREE = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
 BYTES = b"id,name\n1,Ada\n2,Grace\n"
 WRITTEN = 100
 """Messages acknowledged before the backup begins, and at least so many while it is made."""
@@ -145,7 +145,7 @@ class Agent:
 def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
     old, new, backup = tmp_path / "old", tmp_path / "new", tmp_path / "backup"
     with NodeProcess(old) as node, Agent(node.url) as agent:
-        node.start(RELAY_WORKERS="1", **FREE).ready()
+        node.start(RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
         written = agent.write()
         before = [agent.relay(number) for number in range(WRITTEN)]
         stop = threading.Event()
@@ -172,7 +172,7 @@ def test_what_was_acknowledged_before_a_backup_is_in_it(tmp_path: Path) -> None:
     assert restored.returncode == 0, restored.stderr
     assert command(new, "restore", str(backup)).returncode == 2
     with NodeProcess(new) as node, Agent(node.url) as agent:
-        node.start(RELAY_WORKERS="1", **FREE).ready()
+        node.start(RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
         assert {agent.get(f"/api/v1/board/{each}")["id"] for each in before} == set(before)
         agent.finds(written)
         assert len(agent.get("/api/v1/board?limit=1")["threads"]) == 1
@@ -203,13 +203,12 @@ async def test_a_copy_of_a_server_is_what_it_had(tmp_path: Path) -> None:
 async def test_every_primary_of_a_cluster_is_copied(tmp_path: Path) -> None:
     with Cluster(tmp_path / "cluster", 3, "--repl-diskless-sync-delay", "0") as cluster:
         settings = Settings(redis_url=cluster.url, data_dir=tmp_path / "data")
-        store = await connect(cluster.url, timeout=5, max_in_flight=64)
-        found = await primaries(store, locate(cluster.url))
-        assert len(found) == 3
-        cluster.do("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
-        assert await primaries(store, locate(cluster.url)) == found, "whose host is not told is where it was asked"
-        backup = await back_up(settings, store, tmp_path / "backup", {})
-        await store.close()
+        async with await connect(cluster.url, timeout=5, max_in_flight=64) as store:
+            found = await primaries(store, locate(cluster.url))
+            assert len(found) == 3
+            cluster.do("CONFIG", "SET", "cluster-preferred-endpoint-type", "unknown-endpoint")
+            assert await primaries(store, locate(cluster.url)) == found, "whose host is not told is where it was asked"
+            backup = await back_up(settings, store, tmp_path / "backup", {})
     assert [len(file.slots) for file in backup.redis] == [1, 1, 1]
     heads = [(tmp_path / "backup" / file.name).read_bytes()[:5] for file in backup.redis]
     assert set(heads) <= {b"REDIS", b"VALKE"}
@@ -246,9 +245,8 @@ async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
     try:
         modes = watched(backup, monkeypatch)
         with RedisServer(tmp_path / "redis") as server:
-            store = await connect(server.url, timeout=5, max_in_flight=64)
-            await back_up(Settings(redis_url=server.url, data_dir=data), store, backup, {})
-            await store.close()
+            async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+                await back_up(Settings(redis_url=server.url, data_dir=data), store, backup, {})
         monkeypatch.undo()
         restore(Settings(data_dir=tmp_path / "new"), backup)
     finally:
@@ -314,9 +312,8 @@ async def test_what_expires_does_so_on_another_redis_too(tmp_path: Path) -> None
     with RedisServer(tmp_path / "old") as old, RedisServer(tmp_path / "new") as new:
         old.do("SET", "for a while", "x", "PX", "600000")
         old.do("SET", "for good", "x")
-        store = await connect(old.url, timeout=5, max_in_flight=64)
-        await back_up(Settings(redis_url=old.url, data_dir=tmp_path), store, tmp_path / "backup", {})
-        await store.close()
+        async with await connect(old.url, timeout=5, max_in_flight=64) as store:
+            await back_up(Settings(redis_url=old.url, data_dir=tmp_path), store, tmp_path / "backup", {})
         settings = Settings(redis_url=new.url, data_dir=tmp_path / "node")
         await asyncio.to_thread(restore, settings, tmp_path / "backup")
         assert sorted(new.do("KEYS", "*")) == [b"for a while", b"for good"]
@@ -343,10 +340,9 @@ def test_a_node_is_never_overwritten(tmp_path: Path, whole: Path) -> None:
 
 async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: Path) -> None:
     with RedisServer(tmp_path / "a") as server:
-        store = await connect(server.url, timeout=5, max_in_flight=64)
-        with pytest.raises(BackupError, match="not empty"):
-            await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole, {})
-        await store.close()
+        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+            with pytest.raises(BackupError, match="not empty"):
+                await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole, {})
 
 
 def test_artifacts_of_a_directory_are_not_restored_to_a_node_that_keeps_them_in_s3(tmp_path: Path, whole: Path) -> None:

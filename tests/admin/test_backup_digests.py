@@ -8,8 +8,9 @@ import pytest
 
 from node.run.embedded_redis import running
 from node.store import connect, keys
-from tests.admin.test_backup import BYTES, FREE, Agent, command
+from tests.admin.test_backup import BYTES, Agent, command
 from tests.artifacts.swift import BUCKET, Swift
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import NodeProcess
 from tests.support.servers import Cluster, RedisServer
 
@@ -23,7 +24,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str
     """A data directory, a backup of it, and what was written."""
     old, backup = tmp_path_factory.mktemp("old"), tmp_path_factory.mktemp("kept") / "backup"
     with NodeProcess(old) as node, Agent(node.url) as agent:
-        node.start(RELAY_WORKERS="1", **FREE).ready()
+        node.start(RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
         found = agent.write()
         made = command(old, "admin", "backup", str(backup))
         assert made.returncode == 0, made.stderr
@@ -58,18 +59,15 @@ def test_a_damaged_artifact_is_named_and_never_restored(
 
 async def _noted(folder: Path) -> object:
     """When the last whole backup of the node on this data directory began."""
-    store = await connect(str(running(folder)), timeout=10, max_in_flight=64)
-    try:
+    async with await connect(str(running(folder)), timeout=10, max_in_flight=64) as store:
         return await store.command("GET", keys.LAST_BACKUP)
-    finally:
-        await store.close()
 
 
 def test_an_artifact_that_is_damaged_already_is_named_and_not_in_the_backup(tmp_path: Path) -> None:
     """Nor is such a backup one that the operator need not miss."""
     old = tmp_path / "old"
     with NodeProcess(old) as node, Agent(node.url) as agent:
-        node.start(RELAY_WORKERS="1", **FREE).ready()
+        node.start(RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
         name = agent.upload()
         (old / "blobs" / name[-2:] / name).write_bytes(b"X" + BYTES[1:])
         made = command(old, "admin", "backup", str(tmp_path / "backup"))
@@ -93,7 +91,7 @@ def test_a_backup_of_one_server_becomes_a_node_on_a_cluster(
         again = command(new, "restore", str(backup), RELAY_REDIS_URL=cluster.url)
         assert (again.returncode, "not empty" in again.stderr) == (2, True)
         with NodeProcess(new) as node, Agent(node.url) as agent:
-            node.start(RELAY_WORKERS="1", RELAY_REDIS_URL=cluster.url, RELAY_SECRET="", **FREE).ready()
+            node.start(RELAY_WORKERS="1", RELAY_REDIS_URL=cluster.url, RELAY_SECRET="", **NO_LIMITS_GIVEN).ready()
             agent.finds(found)
         back = tmp_path / "back"
         made = command(new, "admin", "backup", str(back), RELAY_REDIS_URL=cluster.url)
@@ -111,7 +109,7 @@ def test_a_backup_is_kept_in_a_bucket_and_restored_from_it(
     old, _, found = kept
     place = f"s3://{BUCKET}/backups"
     with NodeProcess(old) as node:
-        node.start(RELAY_WORKERS="1", **FREE).ready()
+        node.start(RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
         made = [command(old, "admin", "backup", f"{place}/one", **swift._asdict())]
         made += [command(old, "admin", "backup", "--into", "--keep", "1", f"{place}/many", **swift._asdict())]
     assert [each.returncode for each in made] == [0, 0], made
@@ -121,7 +119,7 @@ def test_a_backup_is_kept_in_a_bucket_and_restored_from_it(
     restored = command(new, "restore", f"{place}/one", **swift._asdict())
     assert restored.returncode == 0, restored.stderr
     with NodeProcess(new) as node, Agent(node.url) as agent:
-        node.start(RELAY_WORKERS="1", **FREE).ready()
+        node.start(RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
         assert agent.get(f"/api/v1/artifacts/{found['artifact']}/content") == BYTES
         assert agent.get(f"/api/v1/relay/{found['private']}")["payload"]["public"] is False
     nothing = command(tmp_path / "none", "admin", "backup", "verify", f"{place}/nothing", **swift._asdict())

@@ -58,9 +58,8 @@ async def test_a_backup_and_a_node_made_of_it_are_on_the_disk_before_they_count(
     tmp_path: Path, data: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, backup, new = Disk(monkeypatch), tmp_path / "backups" / "one", tmp_path / "new"
-    store = await connect(server.url, timeout=5, max_in_flight=64)
-    await back_up(Settings(redis_url=server.url, data_dir=data), store, backup, {})
-    await store.close()
+    async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+        await back_up(Settings(redis_url=server.url, data_dir=data), store, backup, {})
     assert disk.lacked(backup, backup / "backup.json") == []
     assert {backup.stat().st_ino, backup.parent.stat().st_ino} <= disk.since_rename
 

@@ -70,11 +70,10 @@ def test_a_backup_that_is_being_made_is_not_removed(tmp_path: Path) -> None:
 async def test_a_backup_that_fails_gives_its_room_back(tmp_path: Path) -> None:
     (tmp_path / "data" / "secret").mkdir(parents=True)  # which cannot be copied
     with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
-        store = await connect(server.url, timeout=5, max_in_flight=64)
-        settings = Settings(redis_url=server.url, data_dir=tmp_path / "data")
-        with pytest.raises(BackupError, match="secret"):
-            await back_up(settings, store, tmp_path / "backup", {})
-        await store.close()
+        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+            settings = Settings(redis_url=server.url, data_dir=tmp_path / "data")
+            with pytest.raises(BackupError, match="secret"):
+                await back_up(settings, store, tmp_path / "backup", {})
     assert not (tmp_path / "backup").exists()
 
 
@@ -82,8 +81,7 @@ async def test_no_directory_of_a_backup_is_open_to_others(tmp_path: Path) -> Non
     (tmp_path / "data" / "blobs" / "ab").mkdir(parents=True)
     (tmp_path / "data" / "blobs" / "ab" / "an-artifact").write_text("bytes")
     with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
-        store = await connect(server.url, timeout=5, max_in_flight=64)
-        await back_up(Settings(redis_url=server.url, data_dir=tmp_path / "data"), store, tmp_path / "backup", {})
-        await store.close()
+        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+            await back_up(Settings(redis_url=server.url, data_dir=tmp_path / "data"), store, tmp_path / "backup", {})
     folders = [path for path in (tmp_path / "backup").rglob("*") if path.is_dir()]
     assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 2

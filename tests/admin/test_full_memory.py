@@ -9,8 +9,8 @@ from node.admin.console.context import NO_MEMORY
 from node.artifacts.store import ArtifactStore
 from node.store import ids, keys
 from tests.admin.conftest import Admin
-from tests.admin.test_rooms import registered
 from tests.agents.calls import card_of, listed
+from tests.artifacts.calls import registered
 from tests.inbox.calls import opened
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer

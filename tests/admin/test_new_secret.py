@@ -16,11 +16,8 @@ OTHER_SECRET = "Zx9Qw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiR="
 
 
 async def begin(url: str, secret: str) -> None:
-    store = await connect(url, timeout=5, max_in_flight=16, required=True)
-    try:
+    async with await connect(url, timeout=5, max_in_flight=16, required=True) as store:
         await identify(store, secret)
-    finally:
-        await store.close()
 
 
 async def test_with_the_embedded_redis(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """`relay-node admin feedback`, `callbacks` and `artifacts`, on a real node."""
 
 import json
-from hashlib import sha256
-from typing import Any
 
 import msgspec
 
@@ -11,10 +9,8 @@ from node.callbacks.queue import Callback, CallbackQueue, Message
 from node.store import keys
 from node.tasks.compaction import unpack
 from tests.admin.conftest import Admin
-from tests.artifacts.calls import content_digest
+from tests.artifacts.calls import registered
 from tests.support.node_under_test import NodeUnderTest
-
-DATA = b"name,size\nrelay,1\n"
 
 
 async def reported(node: NodeUnderTest, count: int) -> list[str]:
@@ -33,20 +29,6 @@ async def given_up(node: NodeUnderTest, message_id: str, partition: int) -> None
     await queue.enqueue(partition, [Message(*told, data={"thread_id": "t", "seq": 1})])
     callback = Callback(*told, data={"thread_id": "t", "seq": 1}, partition=partition, attempt=6)
     await queue.settle(callback, "dead", 0, "answered 500")
-
-
-async def registered(node: NodeUnderTest) -> dict[str, Any]:
-    manifest = {
-        "publisher_id": "csv-agent",
-        "media_type": "text/csv",
-        "byte_size": len(DATA),
-        "digest_sha256": sha256(DATA).hexdigest(),
-    }
-    response = await node.client.post(
-        "/api/v1/artifacts", json=manifest, headers={"content-digest": content_digest(DATA)}
-    )
-    assert response.status_code == 201, response.text
-    return response.json()
 
 
 async def test_feedback_of_all_partitions_is_listed_newest_first(node: NodeUnderTest, admin: Admin) -> None:

@@ -11,7 +11,8 @@ from node.config import Limit, Limits
 from node.config.values import USAGE_ERROR
 from node.run.embedded_redis import find_search
 from node.store import CommandFailed, connect
-from tests.admin.test_backup import FREE, Agent, command
+from tests.admin.test_backup import Agent, command
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.node_under_test import running, settings_for, until
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import RedisServer, free_port
@@ -57,7 +58,7 @@ def test_a_node_and_its_operator_have_all_they_need(tmp_path: Path) -> None:
     with WithUsers(tmp_path / "redis", USERS, "--repl-diskless-sync-delay", "0", "--appendonly", "yes") as server:
         node_url, operator = server.urls["relay"], {"RELAY_REDIS_URL": server.urls["relay-operator"]}
         with NodeProcess(tmp_path / "data") as node, Agent(node.url) as agent:
-            node.start(RELAY_WORKERS="1", RELAY_REDIS_URL=node_url, **FREE).ready()
+            node.start(RELAY_WORKERS="1", RELAY_REDIS_URL=node_url, **NO_LIMITS_GIVEN).ready()
             written = agent.write()
             agent.finds(written)
         status = command(tmp_path / "data", "admin", "status", **operator)
@@ -95,11 +96,10 @@ def test_a_user_without_the_rights_of_a_node_is_refused_in_one_sentence(role: st
 async def test_the_users_can_do_nothing_else(tmp_path: Path) -> None:
     with WithUsers(tmp_path / "redis", USERS) as server:
         for user in ("relay", "relay-operator"):
-            store = await connect(server.urls[user], timeout=5, max_in_flight=64)
-            for words in FORBIDDEN:
-                with pytest.raises(CommandFailed):
-                    await store.command(*words)
-            await store.close()
+            async with await connect(server.urls[user], timeout=5, max_in_flight=64) as store:
+                for words in FORBIDDEN:
+                    with pytest.raises(CommandFailed):
+                        await store.command(*words)
 
 
 async def test_search_has_a_user_of_its_own(tmp_path: Path, empty_redis: Any) -> None:

@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import re
 import shutil
 import signal
 import threading
@@ -62,8 +61,7 @@ def test_a_web_process_that_starts_during_a_drain_drains_too(tmp_path: Path, emp
     with web_node(tmp_path, empty_redis.url, RELAY_DRAIN_SECONDS="300") as node:
         node.signal(signal.SIGTERM)
         until(lambda: status(node.port, "/ready") == 503, "it drains")
-        spawned = re.compile(r"Spawning worker-1 with PID: (\d+)")
-        (pid,) = [int(found[1]) for line in node.lines if (found := spawned.fullmatch(line["event"]))]
+        pid = node.web_process(1)
         os.kill(pid, signal.SIGKILL)
         until(lambda: gone(pid), "the process has ended")
         told: set[bytes] = set()

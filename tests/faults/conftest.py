@@ -7,6 +7,7 @@ import pytest
 
 from tests.faults.losing_disk import LosingDisk
 from tests.faults.report import ROWS, table
+from tests.support.servers import RedisServer
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -15,6 +16,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for line in table(ROWS):
             terminalreporter.line(line)
         terminalreporter.line(f"{sum(row.acknowledged for row in ROWS)} writes were acknowledged.")
+
+
+@pytest.fixture
+def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that a test stops, kills or freezes."""
+    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
+        yield server
 
 
 @pytest.fixture

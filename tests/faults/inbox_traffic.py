@@ -7,12 +7,12 @@ acknowledged message must have been read, in order, and settled once.
 import asyncio
 from collections import Counter
 from itertools import count
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
 import httpx2
 
+from tests.faults.writers import Clients
 from tests.inbox.calls import INBOXES, Json, bearer
 from tests.support.node_under_test import until
 
@@ -22,10 +22,11 @@ READERS = 16  # receipts read at a time
 PATIENCE = 120.0  # s until as many messages as asked for have been settled
 
 
-class InboxTraffic:
+class InboxTraffic(Clients):
     """A number of senders and one owner, for as long as the context lasts."""
 
     def __init__(self, client: httpx2.AsyncClient, senders: int = 8) -> None:
+        super().__init__()
         self.answers: Counter[int] = Counter()
         """Answers to everybody, by status; 0 is no answer."""
         self.sent: list[list[Json]] = [[] for _ in range(senders)]
@@ -36,8 +37,6 @@ class InboxTraffic:
         """How many times the owner was told that a message is settled, by id."""
         self.inbox: Json = {}
         self._client = client
-        self._stopped = False
-        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         self.inbox = (await self._client.post(INBOXES)).json()
@@ -46,16 +45,6 @@ class InboxTraffic:
         self._tasks = [asyncio.create_task(self._send(number)) for number in range(len(self.sent))]
         self._tasks.append(asyncio.create_task(self._settle_all()))
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopped = True
-        outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
-        if error is None:
-            for outcome in outcomes:
-                if outcome:
-                    raise outcome
 
     @property
     def acknowledged(self) -> int:

@@ -20,16 +20,15 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from node.config import Limit, Limits
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from tests.callbacks.receiver import Receiver
+from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import SECRET, SIGNING_KEY, NodeUnderTest, running, settings_for
 from tests.support.nodes import ROOT
 from tests.support.servers import PATIENCE, RedisServer, eventually
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
-NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 HOSTS = [f"127.0.0.{n}" for n in range(1, 17)]  # enough receivers for the caps per host not to matter
 PUBLISHERS = 8  # at a time
 WORKERS = 2
@@ -86,12 +85,6 @@ class Worker:
         """Its exit status after SIGTERM. Raises TimeoutExpired."""
         self._process.send_signal(signal.SIGTERM)
         return self._process.wait(PATIENCE)
-
-
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
-        yield server
 
 
 @pytest.fixture

@@ -15,13 +15,12 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from node.config import Limit, Limits
 from node.store.connection import Call, CallResult, Connection, Unawaited
 from tests.agents.calls import card_of
+from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import Cluster, RedisServer
 
-LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(1000, 60)))
 NOT_COMPARED = (
     *("rate:", "bytes:", "copies:"),  # count requests
     "held:",  # a place in a quota that was taken for nothing ends by itself
@@ -83,7 +82,9 @@ def mortal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest_asyncio.fixture
 async def node(empty_redis: RedisServer | Cluster) -> AsyncIterator[NodeUnderTest]:
-    settings = settings_for(empty_redis.url, limits=LIMITS, callback_allow_private=True, embedding_model="none")
+    settings = settings_for(
+        empty_redis.url, limits=every_limit(1000, 60), callback_allow_private=True, embedding_model="none"
+    )
     async with running(settings) as node:
         yield node
 

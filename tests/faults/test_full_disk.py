@@ -81,9 +81,8 @@ async def test_a_restore_without_room_names_the_full_disk_and_can_be_repeated(di
         server.start()
         old = Settings(redis_url=server.url, data_dir=tmp_path / "old")
         environment(old)
-        store = await connect(server.url, timeout=1.0, max_in_flight=16, required=True)
-        await back_up(old, store, tmp_path / "backup", {})
-        await store.close()
+        async with await connect(server.url, timeout=1.0, max_in_flight=16, required=True) as store:
+            await back_up(old, store, tmp_path / "backup", {})
     settings = Settings(data_dir=disk.mount / "data")
     disk.fill()
     with pytest.raises(BackupError, match=f"{disk.mount}/data/secret.new: No space left on device"):

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import httpx2
 
-from node.config import Limits
 from node.store import ids, keys
 from node.store.slots import slot_of
 from tests.faults.inbox_traffic import SETTLED_AT_ONCE, InboxTraffic
 from tests.faults.report import ROWS, Row
-from tests.faults.test_processes import kill_and_replace, web_process
+from tests.faults.test_processes import kill_and_replace
 from tests.faults.test_redis_faults import ALWAYS
 from tests.faults.writers import unlimited
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.node_under_test import running
 from tests.support.nodes import PATIENCE, NodeProcess
 from tests.support.servers import Cluster
@@ -30,7 +30,7 @@ MESSAGES = 1_600 if FULL else 60
 SENDERS = 8
 
 OFF = {
-    **{f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__},
+    **NO_LIMITS_GIVEN,
     "RELAY_CLIENT_INBOXES": "0",
     "RELAY_CLIENT_BYTES": "0",
 }
@@ -53,7 +53,7 @@ async def test_no_death_of_a_process_loses_a_message_or_settles_it_twice(tmp_pat
             async with InboxTraffic(client) as traffic:
                 await traffic.further(MESSAGES)
                 for _ in range(TIMES):
-                    os.kill(web_process(node), signal.SIGKILL)
+                    os.kill(node.web_process(2), signal.SIGKILL)
                     await traffic.further(MESSAGES)
                     for child in ("worker", "redis"):
                         await asyncio.to_thread(kill_and_replace, node, child)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from node.config import Limits
 from node.overload.admission import MAX_NORMAL_REQUESTS
 from tests.faults.sockets import PATIENCE, request
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import NodeProcess
 from tests.support.servers import eventually
 
@@ -66,9 +66,8 @@ class Client:
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[NodeProcess]:
-    off = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
     with NodeProcess(tmp_path / "data") as node:
-        yield node.start(**off, RELAY_WORKERS="1").ready()
+        yield node.start(**NO_LIMITS_GIVEN, RELAY_WORKERS="1").ready()
 
 
 @asynccontextmanager

@@ -6,7 +6,6 @@ Every address of 127.0.0.0/8 is a client of its own here.
 import http.client
 import json
 import os
-import re
 import signal
 import threading
 import uuid
@@ -19,8 +18,8 @@ from typing import Any, cast
 import pytest
 import redis
 
-from node.config import Limits
 from tests.faults.report import ROWS, Row
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import PATIENCE, NodeProcess
 from tests.support.servers import until
 
@@ -187,13 +186,12 @@ class Load:
 
 
 def test_no_death_of_a_process_loses_what_was_acknowledged(tmp_path: Path) -> None:
-    off = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
     with NodeProcess(tmp_path / "data") as node:
-        node.start(**off).ready()
+        node.start(**NO_LIMITS_GIVEN).ready()
         with Load(node) as load:
             load.goes_on()
             for _ in range(TIMES):
-                os.kill(web_process(node), signal.SIGKILL)
+                os.kill(node.web_process(2), signal.SIGKILL)
                 load.goes_on()
                 kill_and_replace(node, "worker")
                 load.goes_on()
@@ -243,12 +241,6 @@ def listed(node: NodeProcess) -> set[str]:
         found |= {thread["id"] for thread in page}
         offset += 100
     return found
-
-
-def web_process(node: NodeProcess) -> int:
-    """The process id of the youngest of Granian's workers."""
-    spawned = [re.fullmatch(r"Spawning worker-\d+ with PID: (\d+)", line["event"]) for line in node.lines]
-    return int([match[1] for match in spawned if match][-1])
 
 
 def test_a_node_that_is_told_to_stop_answers_the_reads_it_holds(tmp_path: Path) -> None:

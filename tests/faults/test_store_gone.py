@@ -1,32 +1,25 @@
 """Redis goes away and comes back under a running node: 503 in time, never a lie, and no restart (DESIGN 1, 6)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import cast
 
 import httpx2
 import pytest
 import pytest_asyncio
 
-from node.config import Limit, Limits, Settings
+from node.config import Settings
 from node.store import StoreUnavailable, keys
 from tests.agents.calls import SUMMARISE
 from tests.inbox.calls import INBOXES, Json, opened, path_of
+from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer, eventually
 
-NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 TIMEOUT = Settings().store_timeout
 HELLO = {"message": "Hello, is anybody there who can read this?"}
 CARD: Json = {"name": "Desk", "description": "Helps with long documents.", "skills": [SUMMARISE]}
 A2A_MESSAGE: Json = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}}
-
-
-@pytest.fixture
-def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
-        yield server
 
 
 @pytest_asyncio.fixture

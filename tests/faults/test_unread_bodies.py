@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from node.config import Limits
 from tests.artifacts.calls import content_digest, named
 from tests.faults.sockets import chunked, exchange, request
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import PATIENCE, NodeProcess
 
 TIMES = 80
@@ -50,10 +50,9 @@ CASES = {
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
     """A node at which this address is over the artifact limit, and over no other."""
-    limits = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
     with NodeProcess(tmp_path_factory.mktemp("node") / "data") as node:
         node.start(
-            **limits | {"RELAY_LIMIT_ARTIFACT": "1/3600", "RELAY_WORKERS": "1", "RELAY_CLIENT_THROUGHPUT": "0"}
+            **NO_LIMITS_GIVEN | {"RELAY_LIMIT_ARTIFACT": "1/3600", "RELAY_WORKERS": "1", "RELAY_CLIENT_THROUGHPUT": "0"}
         ).ready()
         with httpx2.Client(base_url=node.url, timeout=PATIENCE) as client:
             headers = {"content-digest": content_digest()}

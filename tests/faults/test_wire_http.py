@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from node.config import Limits
 from tests.faults.sockets import PATIENCE, Exchange, chunked, exchange, request
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import NodeProcess
 
 MESSAGE = b'{"message": "Hello, is anybody there who can read this?"}'
@@ -25,9 +25,8 @@ LAST = request("GET", b"/health", b"Connection: close")
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
-    off = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
     with NodeProcess(tmp_path_factory.mktemp("node") / "data") as node:
-        yield node.start(**off).ready()
+        yield node.start(**NO_LIMITS_GIVEN).ready()
 
 
 @pytest.fixture(autouse=True)

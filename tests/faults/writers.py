@@ -8,15 +8,14 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
-from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
-from node.config import Limit, Limits, Settings
+from node.config import Settings
+from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest, settings_for, until
 from tests.support.servers import eventually
 
-NO_LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))
 UNBOUNDED = dict.fromkeys(["client_sessions", "client_inboxes", "client_threads", "client_tasks", "client_bytes"], 0)
 HELLO = "Hello, is anybody there who can read this?"
 TURNS = 50  # lines of one session: they must fit in one page
@@ -34,10 +33,27 @@ def unlimited(redis_url: str, **given: Any) -> Settings:
     return settings_for(redis_url, limits=NO_LIMITS, **UNBOUNDED, **given)
 
 
-class Writers:
+class Clients:
+    """Tasks that go on until the context is left; what one of them failed with is raised then."""
+
+    def __init__(self) -> None:
+        self._stopped = False
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._stopped = True
+        outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
+        if error is None:
+            for outcome in outcomes:
+                if outcome:
+                    raise outcome
+
+
+class Writers(Clients):
     """A number of clients of one node, for as long as the context lasts."""
 
     def __init__(self, node: NodeUnderTest, clients: int = 16) -> None:
+        super().__init__()
         self.answers: Counter[int] = Counter()
         self.at: dict[str, float] = {}
         """The loop time at which each write was acknowledged."""
@@ -51,23 +67,11 @@ class Writers:
         """By session and sequence number."""
         self.node = node
         self._turns = [0] * clients
-        self._stopped = False
-        self._tasks: list[asyncio.Task[None]] = []
         self._loop = asyncio.get_running_loop()
 
     async def __aenter__(self) -> Self:
         self._tasks = [asyncio.create_task(self._write(number)) for number in range(len(self._turns))]
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stopped = True
-        outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
-        if error is None:
-            for outcome in outcomes:
-                if outcome:
-                    raise outcome
 
     @property
     def acknowledged(self) -> int:

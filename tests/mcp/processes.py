@@ -6,12 +6,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from node.config import Limits
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.node_under_test import SECRET
 from tests.support.nodes import NodeProcess
 from tests.support.servers import RedisServer, until
 
-NO_LIMITS = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
 """All clients of a test have one address."""
 
 
@@ -20,7 +19,7 @@ def two_processes(folder: Path, **settings: str) -> Generator[NodeProcess]:
     """A node that serves, without limits."""
     command = (sys.executable, "-m", "node", "web")
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
-        node.start(RELAY_REDIS_URL=redis.url, RELAY_SECRET=SECRET, **NO_LIMITS, **settings)
+        node.start(RELAY_REDIS_URL=redis.url, RELAY_SECRET=SECRET, **NO_LIMITS_GIVEN, **settings)
         until(lambda: _answers(node), f"{node.url} answers")
         yield node
 

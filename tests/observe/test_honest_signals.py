@@ -34,34 +34,31 @@ async def figures(store: Store, **settings: object) -> dict[tuple[str, tuple[str
 
 
 async def test_durability_is_that_of_the_redis_in_use(redis: RedisServer) -> None:
-    store = await connect(redis.url, timeout=2, max_in_flight=4096)
-    found = await figures(store, durability="always")
-    assert [labels[2] for family, labels in found if family == "relay_build_info"] == ["everysec"]
-    assert found["relay_durability_kept", ()] == 0
-    assert (await figures(store, durability="everysec"))["relay_durability_kept", ()] == 1
-    await store.close()
+    async with await connect(redis.url, timeout=2, max_in_flight=4096) as store:
+        found = await figures(store, durability="always")
+        assert [labels[2] for family, labels in found if family == "relay_build_info"] == ["everysec"]
+        assert found["relay_durability_kept", ()] == 0
+        assert (await figures(store, durability="everysec"))["relay_durability_kept", ()] == 1
 
 
 async def test_a_user_who_may_not_call_info_does_not_look_like_a_lost_redis(redis: RedisServer) -> None:
     redis.do("ACL", "SETUSER", "node", "on", ">word", "~*", "&*", "+@all", "-@dangerous", "-@admin")
-    store = await connect(redis.url.replace("unix://", "unix://node:word@"), timeout=2, max_in_flight=4096)
-    gauges = Gauges(Settings(), store)
-    with capture_logs() as logs:
-        _, readings = [await gauges.read() for _ in range(2)]
-    found = {(reading.family, reading.labels): reading.value for reading in readings}
-    assert len(logs) == len({line["reason"] for line in logs}) > 0, "each refusal is logged once"
-    assert found["relay_store_up", ()] == 1
-    assert found["relay_tasks", ("offered",)] == 0
-    assert not [family for family, _ in found if family.startswith("relay_redis_")]
-    assert "relay_durability_kept" not in {family for family, _ in found}
-    await store.close()
+    async with await connect(redis.url.replace("unix://", "unix://node:word@"), timeout=2, max_in_flight=4096) as store:
+        gauges = Gauges(Settings(), store)
+        with capture_logs() as logs:
+            _, readings = [await gauges.read() for _ in range(2)]
+        found = {(reading.family, reading.labels): reading.value for reading in readings}
+        assert len(logs) == len({line["reason"] for line in logs}) > 0, "each refusal is logged once"
+        assert found["relay_store_up", ()] == 1
+        assert found["relay_tasks", ("offered",)] == 0
+        assert not [family for family, _ in found if family.startswith("relay_redis_")]
+        assert "relay_durability_kept" not in {family for family, _ in found}
 
 
 async def test_what_the_node_holds_is_shown_beside_its_limit(node: NodeUnderTest) -> None:
     assert (await node.client.post("/api/v1/sessions", json={"ttl_seconds": 600})).status_code == 201
-    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
-    found = await figures(store, max_sessions=7)
-    await store.close()
+    async with await connect(node.settings.redis_url, timeout=2, max_in_flight=4096) as store:
+        found = await figures(store, max_sessions=7)
     assert (found["relay_kept", ("session",)], found["relay_kept_limit", ("session",)]) == (1, 7)
     assert not [family for family, _ in found if family.startswith(("relay_search_store", "relay_search_memory"))], (
         "the index is in the same Redis, whose memory is shown already"
@@ -77,21 +74,21 @@ async def test_each_figure_is_that_of_its_source(node: NodeUnderTest, redis: Red
         await node.store.command("ZADD", keys.reports(partition), 1, f"thread:{partition}")
         await node.store.command("ZADD", keys.callbacks_due(partition), 1, f"callback:{partition}")
     redis.do("CONFIG", "SET", "maxmemory", str(2**28))
-    documents = await connect(redis.url, timeout=2, max_in_flight=64)
-    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
-    settings = Settings(redis_maxmemory=2**30)
-    gauges = Gauges(settings, store, [of_a_room], documents)
-    found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
-    assert found["relay_agents", ("open",)] == 2
-    assert (found["relay_callbacks_queued", ()], found["relay_callbacks_dead", ()]) == (2, 0)
-    assert found["relay_reports_waiting", ()] == 2
-    assert found["relay_redis_memory_limit_bytes", ("0",)] == 2**30
-    assert (found["relay_search_store_up", ()], found["relay_search_memory_limit_bytes", ()]) == (1, 2**28)
-    redis.kill()
-    found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
-    assert (found["relay_store_up", ()], found["relay_search_store_up", ()]) == (1, 0)
-    await documents.close()
-    await store.close()
+    async with (
+        await connect(redis.url, timeout=2, max_in_flight=64) as documents,
+        await connect(node.settings.redis_url, timeout=2, max_in_flight=4096) as store,
+    ):
+        settings = Settings(redis_maxmemory=2**30)
+        gauges = Gauges(settings, store, [of_a_room], documents)
+        found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
+        assert found["relay_agents", ("open",)] == 2
+        assert (found["relay_callbacks_queued", ()], found["relay_callbacks_dead", ()]) == (2, 0)
+        assert found["relay_reports_waiting", ()] == 2
+        assert found["relay_redis_memory_limit_bytes", ("0",)] == 2**30
+        assert (found["relay_search_store_up", ()], found["relay_search_memory_limit_bytes", ()]) == (1, 2**28)
+        redis.kill()
+        found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
+        assert (found["relay_store_up", ()], found["relay_search_store_up", ()]) == (1, 0)
 
 
 @pytest.mark.parametrize("ahead", [-3.5, 3.5])
@@ -102,9 +99,8 @@ async def test_clocks_differ_whichever_is_ahead(
         return ahead
 
     monkeypatch.setattr("node.observe.metrics.gauges.skew", skew)
-    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
-    assert (await figures(store))["relay_clock_skew_seconds", ()] == 3.5
-    await store.close()
+    async with await connect(node.settings.redis_url, timeout=2, max_in_flight=4096) as store:
+        assert (await figures(store))["relay_clock_skew_seconds", ()] == 3.5
 
 
 async def test_a_callback_is_overdue_from_when_it_is_due(node: NodeUnderTest) -> None:
@@ -119,11 +115,10 @@ async def test_a_callback_is_overdue_from_when_it_is_due(node: NodeUnderTest) ->
 
 async def test_a_backup_has_an_age_once_it_is_whole(node: NodeUnderTest) -> None:
     age = ("relay_backup_age_seconds", ())
-    store = await connect(node.settings.redis_url, timeout=2, max_in_flight=4096)
-    assert age not in await figures(store)
-    await node.store.command("SET", keys.LAST_BACKUP, await now_ms(node.store) - 50_000)
-    assert (await figures(store))[age] >= 50
-    await store.close()
+    async with await connect(node.settings.redis_url, timeout=2, max_in_flight=4096) as store:
+        assert age not in await figures(store)
+        await node.store.command("SET", keys.LAST_BACKUP, await now_ms(node.store) - 50_000)
+        assert (await figures(store))[age] >= 50
 
 
 async def test_a_worker_that_stops_by_itself_is_not_missed(node: NodeUnderTest) -> None:

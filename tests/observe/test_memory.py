@@ -10,16 +10,16 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from node.config import Limit, Limits
 from node.observe.memory import MemoryAlarm, memory_of
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, refused_from
 from node.store import CommandFailed, StoreUnavailable, keys
+from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.tasks.calls import act, offered
 
-FREE = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(100_000, 1)))
+FREE = every_limit(100_000, 1)
 MAXMEMORY = 96 * 2**20
 GIB = 2**30
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}

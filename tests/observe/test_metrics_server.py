@@ -41,10 +41,9 @@ async def test_disks_are_reported_while_redis_is_away(tmp_path: Path) -> None:
         raise StoreUnavailable("gone")
 
     settings = Settings(data_dir=tmp_path)
-    store = await connect("redis://127.0.0.1:1", timeout=1, max_in_flight=1)
-    instance = Instance(tmp_path, store, gone, [], here=partial(disk_figures, settings))
-    told = (await instance.respond("/metrics", ""))[2].decode()
-    await store.close()
+    async with await connect("redis://127.0.0.1:1", timeout=1, max_in_flight=1) as store:
+        instance = Instance(tmp_path, store, gone, [], here=partial(disk_figures, settings))
+        told = (await instance.respond("/metrics", ""))[2].decode()
     assert "relay_store_up 0" in told
     assert 'relay_disk_free_bytes{use="blobs"}' in told
 

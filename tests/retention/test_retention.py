@@ -11,7 +11,6 @@ import pytest
 from node.board.model import ThreadStatus
 from node.board.retention import ThreadRetention
 from node.board.store import LISTS, BoardStore
-from node.config import Limit, Limits
 from node.retention.rules import retention_of
 from node.store import ids, keys
 from node.store.clock import now_ms
@@ -20,6 +19,7 @@ from node.store.search_keys import BOARD_KEYS
 from node.tasks.steps import task_compact
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
+from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered
@@ -37,7 +37,7 @@ TIMES = (
 
 @pytest.fixture
 def overrides() -> dict[str, Any]:
-    return {"limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))}
+    return {"limits": NO_LIMITS}
 
 
 async def look(node: NodeUnderTest, **changed: Any) -> int:

@@ -117,9 +117,8 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 async def test_the_wire_reaches_a_server_whose_path_has_odd_letters(tmp_path: Path) -> None:
     with Embedded(tmp_path / "a b%20c" / "dé") as server:
         server.start()
-        store = await connect(server.url, timeout=1.0, max_in_flight=16, required=True)
-        assert await store.everywhere("PING") == [b"PONG"]
-        await store.close()
+        async with await connect(server.url, timeout=1.0, max_in_flight=16, required=True) as store:
+            assert await store.everywhere("PING") == [b"PONG"]
         assert unquote(server.url) == f"unix://{server.socket}"
 
 

@@ -5,10 +5,9 @@ import json
 import logging
 import os
 import pty
-import re
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -21,17 +20,6 @@ from node.observe.log import configure
 from node.run.reload import InForce, Reloading
 from tests.support.nodes import NodeProcess
 from tests.support.servers import RedisServer, free_port, until
-
-
-def works(ask: Callable[[], object]) -> Callable[[], bool]:
-    def asked() -> bool:
-        try:
-            ask()
-        except OSError:
-            return False
-        return True
-
-    return asked
 
 
 @pytest.fixture
@@ -107,18 +95,14 @@ def test_what_is_started_again_is_as_the_others_are(node: NodeProcess, written: 
     node.line("settings reloaded", pid=node.pid, after_a_restart=["RELAY_NODE_ID"])
 
     def is_as_before() -> bool:
-        try:
-            about = json.loads(node.get("/.well-known/agent.json"))
-        except OSError:  # nobody answers yet
-            return False
+        about = json.loads(node.get("/.well-known/agent.json"))
         return (about["node_id"], about["limits"]["relay"]["count"]) == ("first", 50)
 
     until(is_as_before, "the new limit")
     for name in ("web", "worker"):
         node.line("settings reloaded", pid=node.child(name))
     written.write_text("prot = 1")  # nobody has told the node to read that
-    one = re.compile(r"Spawning worker-1 with PID: (\d+)")
-    os.kill(int([found[1] for line in node.lines if (found := one.fullmatch(line["event"]))][-1]), signal.SIGKILL)
+    os.kill(node.web_process(1), signal.SIGKILL)
     node.line("Respawning worker-1")
     until(is_as_before, "another process that answers")
     for name in ("web", "worker", "metrics"):
@@ -134,7 +118,7 @@ def test_a_web_process_by_itself_reloads_too(written: Path) -> None:
     written.write_text('[limit]\nrelay = "100/3600"\n')
     with NodeProcess(written.parent, (sys.executable, "-m", "node", "web")) as web:
         web.start(RELAY_REDIS_URL="redis://127.0.0.1:1", RELAY_WORKERS="1")
-        until(works(lambda: web.get("/.well-known/agent.json")), "an answer")
+        until(lambda: web.get("/.well-known/agent.json"), "an answer")
         with connected(web) as connection:
             assert relay_limit(connection) == 100
             written.write_text('[limit]\nrelay = "50/3600"\n')

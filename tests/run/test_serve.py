@@ -4,12 +4,11 @@ import base64
 import http.client
 import json
 import os
-import re
 import signal
 import socket
 import sys
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -61,7 +60,7 @@ def test_what_a_node_acknowledged_is_there_after_its_redis_was_killed(tmp_path: 
         before = node.get(kept)
         os.kill(node.child("redis"), signal.SIGKILL)
         node.line("child ended", child="redis", status=-signal.SIGKILL)
-        until(_works(lambda: node.get(kept) == before), "the message can be read again")
+        until(lambda: node.get(kept) == before, "the message can be read again")
 
 
 def test_the_worker_runs_behind_redis_and_web(tmp_path: Path) -> None:
@@ -80,8 +79,8 @@ def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: Node
     small.start().ready()
     victim = int(small.get("/worker"))
     os.kill(victim, signal.SIGKILL)
-    small.line("Respawning worker-1" if _nth(small, 1) == victim else "Respawning worker-2")
-    until(_works(lambda: int(small.get("/worker")) != victim), "another process answers")
+    small.line("Respawning worker-1" if small.web_process(1, 0) == victim else "Respawning worker-2")
+    until(lambda: int(small.get("/worker")) != victim, "another process answers")
     assert gone(victim)
 
 
@@ -93,11 +92,11 @@ def test_a_web_process_that_dies_again_and_again_takes_no_other_with_it(small: N
     connection.request("GET", "/held")
     held = connection.getresponse()
     assert held.readline() == b"held\n"
-    number = 1 if holder == _nth(small, 2) else 2
+    number = 1 if holder == small.web_process(2) else 2
     for death in range(3):
-        victim = _nth(small, number, death)
+        victim = small.web_process(number, death)
         os.kill(victim, signal.SIGKILL)
-        until(lambda: _nth(small, number, -1) != victim, "it is replaced")  # noqa: B023
+        until(lambda: small.web_process(number) != victim, "it is replaced")  # noqa: B023
     small.signal(signal.SIGTERM)
     assert held.read() == b"released"
     assert small.wait() == 0
@@ -106,13 +105,13 @@ def test_a_web_process_that_dies_again_and_again_takes_no_other_with_it(small: N
 
 def test_while_web_processes_are_replaced_new_connections_wait_and_are_answered(small: NodeProcess) -> None:
     small.start().ready()
-    workers = [_nth(small, 1), _nth(small, 2)]
+    workers = [small.web_process(1), small.web_process(2)]
     os.kill(workers[0], signal.SIGKILL)
     until(lambda: gone(workers[0]), "one web process is dead")
     assert _answers_to_new_connections(small) == [b"HTTP/1.1 200 OK"] * NEW_CONNECTIONS
 
-    until(lambda: _nth(small, 1, -1) != workers[0], "the next one is named in the log, where it may already answer")
-    workers = [_nth(small, 1, -1), _nth(small, 2, -1)]
+    until(lambda: small.web_process(1) != workers[0], "the next one is named in the log, where it may already answer")
+    workers = [small.web_process(1), small.web_process(2)]
     os.kill(small.child("web"), signal.SIGKILL)
     until(lambda: all(map(gone, workers)), "all of them are dead")
     assert _answers_to_new_connections(small) == [b"HTTP/1.1 200 OK"] * NEW_CONNECTIONS
@@ -125,7 +124,7 @@ def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> No
     os.kill(victim, signal.SIGKILL)
     small.line("child ended", child=name, status=-signal.SIGKILL)
     until(lambda: small.child(name) != victim, f"another {name}")
-    until(_works(lambda: small.get("/worker")), "the node answers")
+    until(lambda: small.get("/worker"), "the node answers")
 
 
 def test_a_child_that_cannot_be_started_again_is_tried_until_it_can(small: NodeProcess) -> None:
@@ -135,7 +134,7 @@ def test_a_child_that_cannot_be_started_again_is_tried_until_it_can(small: NodeP
     os.kill(small.child("redis"), signal.SIGKILL)
     small.line("child not started", child="redis")
     away.rename(data)
-    until(_works(lambda: small.get("/worker")), "the node answers")
+    until(lambda: small.get("/worker"), "the node answers")
 
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
@@ -208,7 +207,7 @@ def test_a_node_that_is_told_to_stop_is_gone_in_time_whatever_its_processes_do()
 
 def test_no_child_outlives_a_supervisor_that_was_killed(small: NodeProcess) -> None:
     small.start().ready()
-    family = [small.child(name) for name in ("redis", "web", "worker")] + [_nth(small, 1), _nth(small, 2)]
+    family = [small.child(name) for name in ("redis", "web", "worker")] + [small.web_process(1), small.web_process(2)]
     small.kill()
     until(lambda: all(gone(member) for member in family), "all are gone")
 
@@ -292,26 +291,3 @@ def _answers_to_new_connections(node: NodeProcess) -> list[bytes]:
         with connection:
             answers.append(connection.recv(1024).partition(b"\r\n")[0])
     return answers
-
-
-def _nth(node: NodeProcess, number: int, start: int = 0) -> int:
-    """The process id of Granian's worker of that number: the first one, or that of another start."""
-    spawning = re.compile(rf"Spawning worker-{number} with PID: (\d+)")
-
-    def found() -> list[str]:
-        return [match[1] for line in node.lines if (match := spawning.fullmatch(line["event"]))]
-
-    until(found, f"worker {number} of Granian")
-    return int(found()[start])
-
-
-def _works(attempt: Callable[[], object]) -> Callable[[], object]:
-    """The same question, with False while the node does not answer."""
-
-    def tried() -> object:
-        try:
-            return attempt()
-        except OSError:
-            return False
-
-    return tried

@@ -90,13 +90,13 @@ def tls_server() -> ssl.SSLContext:
 
 async def test_tls_is_spoken_and_the_certificate_checked(redis_server: RedisServer, open_store: Opener) -> None:
     async with Proxy(redis_server, tls_server()) as network:
-        store = await open_store(f"rediss://localhost:{network.port}?ssl_ca_certs={quote(str(TLS / 'cert.pem'))}")
-        assert await store.command("ECHO", "x" * 100_000) == b"x" * 100_000
-        await store.close()
-        store = await open_store(f"rediss://localhost:{network.port}", required=False)
-        with pytest.raises(StoreUnavailable, match="certificate"):
-            await store.command("PING")
-        await store.close()
+        async with await open_store(
+            f"rediss://localhost:{network.port}?ssl_ca_certs={quote(str(TLS / 'cert.pem'))}"
+        ) as store:
+            assert await store.command("ECHO", "x" * 100_000) == b"x" * 100_000
+        async with await open_store(f"rediss://localhost:{network.port}", required=False) as store:
+            with pytest.raises(StoreUnavailable, match="certificate"):
+                await store.command("PING")
 
 
 async def test_a_client_certificate_is_shown_where_one_is_asked_for(
@@ -108,10 +108,11 @@ async def test_a_client_certificate_is_shown_where_one_is_asked_for(
     options = urlencode(
         {"ssl_ca_certs": TLS / "cert.pem", "ssl_certfile": TLS / "cert.pem", "ssl_keyfile": TLS / "key.pem"}
     )
-    async with Proxy(redis_server, context) as network:
-        store = await open_store(f"rediss://localhost:{network.port}?{options}")
+    async with (
+        Proxy(redis_server, context) as network,
+        await open_store(f"rediss://localhost:{network.port}?{options}") as store,
+    ):
         assert await store.command("PING") == b"PONG"
-        await store.close()
 
 
 @pytest.mark.parametrize(

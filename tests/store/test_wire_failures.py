@@ -54,9 +54,8 @@ async def patient(redis_server: RedisServer, open_store: Opener) -> Store:
 async def early(tmp_path: Path, open_store: Opener) -> AsyncIterator[tuple[RedisServer, Store]]:
     """A store opened before its server was started."""
     server = RedisServer(tmp_path / "redis")
-    store = await open_store(server.url, required=False)
-    yield server, store
-    await store.close()
+    async with await open_store(server.url, required=False) as store:
+        yield server, store
     server.__exit__(None, None, None)
 
 
@@ -375,12 +374,11 @@ async def test_a_reply_that_nobody_asked_for_ends_the_connection(redis_server: R
 
 
 async def test_closing_ends_calls_under_way(redis_server: RedisServer, open_store: Opener) -> None:
-    store = await open_store(redis_server.url)
-    redis_server.pause()
-    task = asyncio.create_task(store.command("PING"))
-    await eventually(lambda: store.stats.in_flight)
-    await asyncio.sleep(TURN)
-    await store.close()
+    async with await open_store(redis_server.url) as store:
+        redis_server.pause()
+        task = asyncio.create_task(store.command("PING"))
+        await eventually(lambda: store.stats.in_flight)
+        await asyncio.sleep(TURN)
     with pytest.raises(OutcomeUnknown):
         await task
     with pytest.raises(StoreUnavailable):

@@ -1,10 +1,10 @@
 """How the node of the client's tests is started."""
 
-from tests.mcp.processes import NO_LIMITS
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import NodeProcess
 
 SETTINGS = {
-    **NO_LIMITS,
+    **NO_LIMITS_GIVEN,
     "RELAY_LIMIT_FEEDBACK": "10/1",  # the one limit that a test is to reach
     "RELAY_WORKERS": "1",
     "RELAY_CALLBACK_ALLOW_PRIVATE": "true",

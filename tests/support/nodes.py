@@ -65,6 +65,17 @@ class NodeProcess:
         """The process id of the last child started under that name."""
         return self.line("child started", child=name)["child_pid"]
 
+    def web_process(self, number: int, start: int = -1) -> int:
+        """The process id of Granian's worker of that number: of its last start, or of another one, from 0."""
+        spawning = f"Spawning worker-{number} with PID: "
+
+        def found() -> list[str]:
+            events = [line["event"] for line in self.lines]
+            return [event.removeprefix(spawning) for event in events if event.startswith(spawning)]
+
+        until(found, f"worker {number} of Granian")
+        return int(found()[start])
+
     def get(self, path: str) -> bytes:
         """The body of a successful answer. Raises OSError."""
         with urllib.request.urlopen(f"{self.url}{path}", timeout=PATIENCE) as answer:

@@ -14,7 +14,6 @@ from functools import partial
 from importlib import resources
 from pathlib import Path
 from random import random, randrange
-from types import TracebackType
 from typing import Any, Protocol, Self, cast
 from urllib.parse import quote
 
@@ -38,16 +37,17 @@ def server_binary() -> str:
 
 
 def until(condition: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
-    """Return as soon as `condition` holds; the longest wait is `patience` seconds."""
+    """Return as soon as `condition` holds; the longest wait is `patience` seconds. A server need not answer yet."""
     deadline = time.monotonic() + patience
     while True:
+        failure = None
         try:
             if condition():
                 return
-        except (redis.RedisError, LookupError):
-            pass
+        except (redis.RedisError, LookupError, OSError) as error:
+            failure = error
         if time.monotonic() > deadline:
-            raise TimeoutError(f"not within {patience} s: {what}")
+            raise TimeoutError(f"not within {patience} s: {what}") from failure
         time.sleep(0.01)
 
 
@@ -148,9 +148,7 @@ class RedisServer:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process:
             self.kill()
 
@@ -260,11 +258,9 @@ class Cluster:
             started.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for server in self.servers:
-            server.__exit__(kind, error, trace)
+            server.__exit__()
 
     def info(self, section: str) -> dict[str, Any]:
         """The sums over all primaries of the numbers, and tables of numbers, in their INFO."""

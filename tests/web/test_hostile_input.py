@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from node.config import Limit, Limits
+from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest
 
 JSON = {"content-type": "application/json"}
@@ -54,7 +54,7 @@ NOT_JSON = {
 
 @pytest.fixture
 def overrides() -> dict[str, Any]:
-    return {"limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))}
+    return {"limits": NO_LIMITS}
 
 
 @pytest.mark.parametrize("path", POSTS)

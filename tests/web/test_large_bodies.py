@@ -89,10 +89,10 @@ async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_proc
         slow.cancel()
 
 
+@pytest.mark.usefixtures("other_clients")
 async def test_large_bodies_that_would_wait_for_long_are_refused_and_small_ones_are_not(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
     monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)
     large = {"message": TEXT, "public": False, **NUMBERS}
     async with shared(node) as (sender, other):
@@ -105,10 +105,10 @@ async def test_large_bodies_that_would_wait_for_long_are_refused_and_small_ones_
         assert ";r=9;" in small.headers["ratelimit"], "what was refused for lack of room is not counted"
 
 
+@pytest.mark.usefixtures("other_clients")
 async def test_a_tool_call_that_would_wait_for_long_gets_a_result_that_says_so(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
     monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)
     async with shared(node) as (sender, _):
         response = await sender.post("/api/v1/mcp", json=TOOL_CALL)

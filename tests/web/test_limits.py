@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 from httpx2 import Response
 
-from node.config import Limit, Limits
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, card_of
 from tests.artifacts.calls import content_digest
 from tests.inbox.calls import bearer
+from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest
 from tests.web.paths import THREAD, begun
 
@@ -75,7 +75,7 @@ class TestBeyondTheLimit:
 
     @pytest.fixture
     def overrides(self) -> dict[str, Any]:
-        return {"limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(1, 60)))}
+        return {"limits": every_limit(1, 60)}
 
     @pytest.mark.parametrize(
         ("path", "body"),
@@ -142,7 +142,7 @@ class TestLastBytes:
 
     @pytest.fixture
     def overrides(self) -> dict[str, Any]:
-        return {"client_bytes": TOTAL, "limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(1000, 60)))}
+        return {"client_bytes": TOTAL, "limits": every_limit(1000, 60)}
 
     @pytest.mark.parametrize(
         ("path", "body"),

@@ -83,9 +83,8 @@ class Desk:
 
 @pytest_asyncio.fixture
 async def desk(empty_redis: RedisServer) -> AsyncIterator[Desk]:
-    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=64)
-    yield Desk(store)
-    await store.close()
+    async with await connect(empty_redis.url, timeout=5.0, max_in_flight=64) as store:
+        yield Desk(store)
 
 
 REFUSALS = [Refused("language.not_english"), Invalid.field("body", "title", msg="is empty")]
@@ -302,14 +301,13 @@ async def test_a_request_that_repeats_an_earlier_one_needs_no_room(desk: Desk) -
 
 
 async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> None:
-    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=64)
-    limiter = Limiter(Limits(board=Limit(0, 60)), LimitStore(store), Quotas(board=1), Capacity())
-    for _ in range(3):
-        sent = request()
-        async with limiter.permit(sent, "board") as permit:
-            assert await permit.hold() == ""
-            await permit.count()
-            permit.settle(Taken(False, 0, 60.0))
-        assert sent.notes == []
-    assert await store.command("DBSIZE", key="any") == 0
-    await store.close()
+    async with await connect(empty_redis.url, timeout=5.0, max_in_flight=64) as store:
+        limiter = Limiter(Limits(board=Limit(0, 60)), LimitStore(store), Quotas(board=1), Capacity())
+        for _ in range(3):
+            sent = request()
+            async with limiter.permit(sent, "board") as permit:
+                assert await permit.hold() == ""
+                await permit.count()
+                permit.settle(Taken(False, 0, 60.0))
+            assert sent.notes == []
+        assert await store.command("DBSIZE", key="any") == 0

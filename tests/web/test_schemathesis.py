@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from node.config import Limits
+from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import ROOT, NodeProcess
 
 FULL = os.environ.get("FAULTS") == "full"
@@ -26,7 +26,6 @@ CONFIG = Path(__file__).with_name("schemathesis.toml")
 NOT_TRIED = 2
 """The event stream of MCP, which has no end, and the document itself."""
 
-NO_LIMITS = {f"RELAY_LIMIT_{name.upper()}": "0" for name in Limits.__struct_fields__}
 DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
 
 
@@ -34,7 +33,7 @@ DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
 def running_node(tmp_path: Path) -> Iterator[NodeProcess]:
     with NodeProcess(tmp_path / "data") as node:
         # That a Redis call was too slow on a busy machine is no finding; and requests come one after the other.
-        yield node.start(RELAY_STORE_TIMEOUT="30", RELAY_WORKERS="1", **NO_LIMITS).ready()
+        yield node.start(RELAY_STORE_TIMEOUT="30", RELAY_WORKERS="1", **NO_LIMITS_GIVEN).ready()
 
 
 def test_no_request_breaks_the_node_or_its_description(running_node: NodeProcess, tmp_path: Path) -> None:

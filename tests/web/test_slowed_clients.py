@@ -25,14 +25,10 @@ from tests.support.shared_process import (
     shared_with_others,
 )
 
+pytestmark = pytest.mark.usefixtures("other_clients")
+
 MORE = 6
 """More requests than a process works on of one client, and more than `few_refusals`."""
-
-
-@pytest.fixture(autouse=True)
-def other_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others of a test have just been here, however slow the machine is."""
-    monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
 
 
 async def limited(_request: Request) -> Response:

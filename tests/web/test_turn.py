@@ -21,6 +21,8 @@ from tests.support.node_under_test import until
 from tests.support.one_route import client_of, front_of
 from tests.support.shared_process import EAGER, HOME, MODEST, route, served_meanwhile, shared_with_others
 
+pytestmark = pytest.mark.usefixtures("other_clients")
+
 MORE = 3 * REQUESTS_AT_ONCE
 
 
@@ -72,12 +74,6 @@ class Work:
         await asyncio.sleep(0)
         self.under_way[request.client] -= 1
         return Response(200, b"{}")
-
-
-@pytest.fixture(autouse=True)
-def other_clients(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others of a test have just been here, however slow the machine is."""
-    monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
 
 
 @pytest.mark.parametrize("is_hot", [True, False])

@@ -20,12 +20,13 @@ from node.store.limits import LimitStore, Use
 from node.web import places
 from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, MAX_UNREPORTED_SHARE, Usage
 from tests.support.fake_store import FakeStore
+from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.tasks.calls import act, offered
 from tests.web.paths import OTHER, THREAD, begun
 
-FREE = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(100_000, 1)))
+FREE = every_limit(100_000, 1)
 TOTAL = 200_000
 CLIENT = "203.0.113.7"
 REPLY = {"body": "I can do that for you. Send me the artifact."}
@@ -96,8 +97,7 @@ async def test_a_large_body_that_does_not_fit_leaves_room_for_small_ones(node: N
     large = {"message": "Please read this long report about solar panels. " * 3900, "public": False}
     for number, status in ((1, 200), (2, 429)):
         assert (await node.client.post("/api/v1/relay", json=large | {"n": number})).status_code == status
-    small = {"message": "Hello there", "public": False}
-    assert (await node.client.post("/api/v1/relay", json=small)).status_code == 200
+    assert (await node.client.post("/api/v1/relay", json=large | {"message": "Hello there"})).status_code == 200
 
 
 async def test_clients_of_one_site_share_a_total_of_their_own(node: NodeUnderTest) -> None:

@@ -96,9 +96,8 @@ async def test_sixty_searches_never_use_it_up(empty_redis: RedisServer, limit: L
 
 async def test_work_that_was_done_while_redis_is_away_is_let_go(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "redis") as server:
-        store = await connect(server.url, timeout=5, max_in_flight=64, required=True)
-        server.kill()
-        work = WorkLimit("search_characters", ALLOWED, "characters", WorkStore(store))
-        work.charge("203.0.113.7", 100)
-        await work.settled()
-        await store.close()
+        async with await connect(server.url, timeout=5, max_in_flight=64, required=True) as store:
+            server.kill()
+            work = WorkLimit("search_characters", ALLOWED, "characters", WorkStore(store))
+            work.charge("203.0.113.7", 100)
+            await work.settled()

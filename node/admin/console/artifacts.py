@@ -10,7 +10,6 @@ from node.admin.console.context import (
     add_dry_run,
     for_each_target,
     positive,
-    table_of,
 )
 from node.artifacts.model import Manifest
 
@@ -41,7 +40,7 @@ async def _list(context: CommandContext, given: argparse.Namespace) -> CommandRe
         found.append(manifest)
         if len(found) == given.limit:
             break
-    return CommandResult(data=found, lines=table_of(COLUMNS, found), outcome=f"{len(found)} read")
+    return CommandResult.listing(COLUMNS, found)
 
 
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:

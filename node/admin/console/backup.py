@@ -4,8 +4,7 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -57,9 +56,10 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
     began = await now_ms(context.store)
     try:
         if is_remote(place):
-            async with bucket_at(context.settings, place) as objects, _scratch() as directory:
-                backup = await make(directory)
-                await send(objects, directory, f"{name}/" if name else "")
+            async with bucket_at(context.settings, place) as objects:
+                with tempfile.TemporaryDirectory(prefix="relay-backup-") as folder:
+                    backup = await make(Path(folder))
+                    await send(objects, Path(folder), f"{name}/" if name else "")
                 if given.keep:
                     gone, left = await remove_all_but_remote(objects, given.keep, name)
         else:
@@ -69,7 +69,7 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
             if given.keep:
                 gone, left = remove_all_but(Path(place), given.keep, name)
     except BackupError as error:
-        return CommandResult(data={"error": str(error)}, lines=[f"no backup: {error}"], outcome="failed", ok=False)
+        return CommandResult.failed(str(error), f"no backup: {error}")
     if not backup.damaged:
         # If this cannot be noted, an alert says too early that a backup is missing; the backup is none the worse.
         with suppress(StoreUnavailable, CommandFailed):
@@ -92,7 +92,7 @@ async def _verify(settings: Settings, place: str) -> CommandResult:
         async with fetched(settings, place) as directory:
             backup, sound, damaged = check(directory)
     except BackupError as error:
-        return CommandResult(data={"error": str(error)}, lines=[str(error)], ok=False)
+        return CommandResult.failed(str(error))
     lines = [f"missing or damaged: the bytes of artifact {name}" for name in damaged]
     lines.append(_summary(backup, place, len(sound)))
     data = {"backup": backup, "sound": len(sound), "damaged": damaged}
@@ -102,10 +102,3 @@ async def _verify(settings: Settings, place: str) -> CommandResult:
 def _summary(backup: Backup, place: str, sound: int) -> str:
     files = f"{len(backup.redis)} of Redis, {len(backup.keys)} keys, {sound} of {backup.blobs} artifacts"
     return f"{place}: {backup.node_id} as it was at {backup.created_at}; as they were written: {files}"
-
-
-@asynccontextmanager
-async def _scratch() -> AsyncGenerator[Path]:
-    """A temporary directory, for as long as the block runs."""
-    with tempfile.TemporaryDirectory(prefix="relay-backup-") as folder:
-        yield Path(folder)

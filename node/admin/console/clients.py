@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
+from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
 from node.admin.console.remains import GONE, KINDS, OUTCOMES, came_from, remove, removed
 from node.board.model import CONTRACT
 from node.common.timestamps import timestamp
@@ -103,7 +103,7 @@ async def _unblock(context: CommandContext, given: argparse.Namespace) -> Comman
         for other in listed
         if other not in given.targets and contains(other, network)
     ]
-    return CommandResult(data=answer.data, lines=[*answer.lines, *wider], outcome=answer.outcome, ok=answer.ok)
+    return msgspec.structs.replace(answer, lines=[*answer.lines, *wider])
 
 
 async def _list(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
@@ -148,7 +148,7 @@ async def _top(context: CommandContext, given: argparse.Namespace) -> CommandRes
         TopClient(client, **{name: counts[client] for name, counts in sums.items()})
         for client, _ in sums[given.by].most_common(given.limit)
     ]
-    return CommandResult(data=found, lines=table_of(TOP_COLUMNS, found), outcome=f"{len(found)} read")
+    return CommandResult.listing(TOP_COLUMNS, found)
 
 
 async def _posts(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -71,6 +71,16 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool = True
     """Whether everything asked for was done; decides the exit status."""
 
+    @classmethod
+    def failed(cls, error: str, line: str = "") -> "CommandResult":
+        """Nothing was done because of `error`, shown as `line` if that is given."""
+        return cls(data={"error": error}, lines=[line or error], outcome="failed", ok=False)
+
+    @classmethod
+    def listing(cls, columns: Columns, records: Sequence[object]) -> "CommandResult":
+        """Records that were read, as a table."""
+        return cls(data=records, lines=table_of(columns, records), outcome=f"{len(records)} read")
+
 
 Action = Callable[[CommandContext, argparse.Namespace], Awaitable[CommandResult]]
 

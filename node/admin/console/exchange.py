@@ -44,8 +44,7 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
     except BrokenPipeError:
         raise
     except OSError as error:
-        line = f"{given.file}: {error.strerror}"
-        return CommandResult(data={"error": line}, lines=[line], outcome="failed", ok=False)
+        return CommandResult.failed(f"{given.file}: {error.strerror}")
     if given.file == STANDARD:
         return CommandResult(data=None, lines=(), outcome=_summary(counts))
     return CommandResult(data=dict(counts), lines=[_summary(counts)], outcome=_summary(counts))

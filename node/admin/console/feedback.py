@@ -5,7 +5,7 @@ import sys
 from typing import get_args
 
 from node.admin.commands import Commands
-from node.admin.console.context import CommandContext, CommandResult, add, positive, table_of
+from node.admin.console.context import CommandContext, CommandResult, add, positive
 from node.admin.terminal import as_json
 from node.feedback.model import Category, Report
 
@@ -29,7 +29,7 @@ async def _list(context: CommandContext, given: argparse.Namespace) -> CommandRe
             found.append(report)
         if len(found) == given.limit:
             break
-    return CommandResult(data=found, lines=table_of(COLUMNS, found), outcome=f"{len(found)} read")
+    return CommandResult.listing(COLUMNS, found)
 
 
 async def _export(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -11,7 +11,6 @@ from node.admin.console.context import (
     add_dry_run,
     for_each_target,
     positive,
-    table_of,
 )
 from node.admin.console.threads import NAMED, post_named
 from node.admin.terminal import one_line
@@ -46,7 +45,7 @@ def register(commands: Commands) -> None:
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     found = await context.services.board.moderation.reported(given.limit)
-    return CommandResult(data=found, lines=table_of(COLUMNS, found), outcome=f"{len(found)} read")
+    return CommandResult.listing(COLUMNS, found)
 
 
 async def _show(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -158,7 +158,7 @@ def _fullest(percent: float | None) -> str:
 
 async def _audit(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     found = await audit.entries(context.store, given.limit)
-    return CommandResult(data=found, lines=table_of(AUDIT_COLUMNS, found))
+    return CommandResult.listing(AUDIT_COLUMNS, found)
 
 
 async def _reindex(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -112,7 +112,7 @@ class OperatorPages:
             return self._failure(HTTPStatus.METHOD_NOT_ALLOWED, "This page only shows.")
         found = {
             name: msgspec.to_builtins((await self._run(request, line)).data)
-            for name, line in view.commands(fields).items()
+            for name, line in view.lines(fields).items()
         }
         if not path:
             found["instance"] = await request.ready()

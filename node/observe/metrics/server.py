@@ -160,7 +160,8 @@ class Instance:
 
     async def _some_primary_answers(self) -> bool:
         """Ask the primaries of all partitions; one answer is enough."""
-        asking = [asyncio.create_task(self._ping(partition)) for partition in range(ids.PARTITIONS)]
+        pings = [self._store.command("PING", key=keys.tag(partition)) for partition in range(ids.PARTITIONS)]
+        asking = list(map(asyncio.create_task, pings))
         try:
             for answer in asyncio.as_completed(asking, timeout=STORE_DEADLINE):
                 with suppress(*OUT_OF_REACH):
@@ -171,9 +172,6 @@ class Instance:
             for ask in asking:
                 ask.cancel()
             await asyncio.gather(*asking, return_exceptions=True)
-
-    async def _ping(self, partition: int) -> None:
-        await self._store.command("PING", key=keys.tag(partition))
 
     async def _read_store(self) -> list[Reading]:
         async with self._lock:

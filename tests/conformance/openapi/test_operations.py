@@ -18,7 +18,7 @@ from openapi_schema_validator import OAS30ReadValidator  # pyright: ignore[repor
 from referencing import Registry
 from referencing.jsonschema import DRAFT4
 
-from node.config import Limit, Limits
+from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest
 
 Schema = dict[str, Any]
@@ -39,7 +39,7 @@ OTHER_LANGUAGE = "language.not_english"
 
 @pytest.fixture
 def overrides() -> dict[str, Any]:
-    return {"limits": Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(0, 1)))}
+    return {"limits": NO_LIMITS}
 
 
 class Document:
