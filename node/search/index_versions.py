@@ -20,7 +20,7 @@ from node.store.steps import Key, step
 HNSW_FROM_PASSAGES, FLAT_BELOW_PASSAGES = 10_000, 5_000
 """Where `auto` changes to HNSW and where back; the gap keeps it from flapping.
 
-Among 10,000 vectors the nearest take Redis 0.9 ms, and 0.8 with HNSW; among 20,000 1.8 and 0.7 (bench/README.md).
+Among 10,000 vectors the nearest take Redis 0.9 ms, and 0.8 with HNSW; among 20,000 1.9 and 0.7 (bench/README.md).
 """
 
 Algorithm = Literal["flat", "hnsw"]

@@ -17,16 +17,16 @@ from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.service import Artifacts
 from node.artifacts.store import ArtifactStore
 from node.artifacts.verify import Verifier
-from node.config import Limit, Limits
 from node.run.blobs import blobs_of
 from node.store import ids, keys
 from node.store.connection import Call, CallResult, Connection
 from node.store.outbox import Event
 from tests.artifacts.calls import complete, node_on, read, registered, upload
+from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
 
-LIMITS = Limits(**dict.fromkeys(Limits.__struct_fields__, Limit(1000, 60)))
+LIMITS = every_limit(1000, 60)
 
 Work = Callable[["Worker", str], Awaitable[object]]
 

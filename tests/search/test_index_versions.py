@@ -159,7 +159,7 @@ async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(
 async def test_replies_count_for_the_algorithm_as_threads_do(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Both cost a query the same: a thousand threads of a hundred replies took Redis 9 ms for each search.
+    # Each has a vector that a query is compared with: few threads of many replies cost as much as many threads.
     monkeypatch.setattr("node.search.index_versions.FLAT_BELOW_PASSAGES", 2)
     monkeypatch.setattr("node.search.index_versions.HNSW_FROM_PASSAGES", 3)
     thread = await board.post(*BREAD)
