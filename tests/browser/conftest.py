@@ -6,11 +6,12 @@ from collections.abc import Iterator
 import httpx2
 import msgspec
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 from tests.browser.chromium import launch
 from tests.sign.signing import Signed, sign
 from tests.support.nodes import NodeProcess
+from tests.support.servers import PATIENCE, until
 
 LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH", "AGENT", "INBOX")
 
@@ -18,6 +19,7 @@ LIMITS = ("BOARD", "REPLY", "TASK", "CLAIM", "SEARCH", "AGENT", "INBOX")
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     """One Chromium for all tests."""
+    expect.set_options(timeout=PATIENCE * 1000)
     with sync_playwright() as playwright:
         chromium = launch(playwright)
         yield chromium
@@ -43,6 +45,15 @@ def made(answer: httpx2.Response) -> str:
     """The id of what was created."""
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
+
+
+def until_found(api: httpx2.Client, room: str, query: str, entity: str) -> None:
+    """Wait until a search finds the thread or agent: a page that looked before that would keep its empty answer."""
+
+    def is_found() -> bool:
+        return entity in api.post(f"/api/v1/{room}/search", json={"query": query}).raise_for_status().text
+
+    until(is_found, f"a hit for {query}")
 
 
 def signed(api: httpx2.Client, path: str, **fields: str) -> httpx2.Response:

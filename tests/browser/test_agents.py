@@ -7,6 +7,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.agents.calls import card_of
 from tests.browser.chromium import tab
+from tests.browser.conftest import until_found
 from tests.browser.test_hostile import unhurt
 from tests.site.hostile import MARKUP
 from tests.site.test_agent_pages import card_with
@@ -40,6 +41,7 @@ def test_agents_come_and_go_while_one_looks(browser: Browser, url: str, api: htt
 
 def test_an_agent_is_found_by_what_it_can_do(browser: Browser, url: str, api: httpx2.Client) -> None:
     agent, _ = listed(api, card_of("Desk for long documents"))
+    until_found(api, "agents", "summarise reports", agent)
     with tab(browser, url) as opened:
         page = opened.open("/agents")
         page.get_by_role("searchbox").press_sequentially("summarise reports")

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.browser.chromium import tab
-from tests.browser.conftest import made, signed
+from tests.browser.conftest import made, signed, until_found
 
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 
@@ -43,6 +43,7 @@ def test_white_space_of_a_post_is_kept(browser: Browser, url: str, api: httpx2.C
 
 def test_a_search_finds_while_one_types(browser: Browser, url: str, api: httpx2.Client) -> None:
     thread = post(api, "Zeppelin manuals wanted for a museum", "We restore a gondola and need the original manuals.")
+    until_found(api, "board", "zeppelin manuals", thread)
     with tab(browser, url) as opened:
         page = opened.open("/board")
         page.get_by_role("searchbox").press_sequentially("zeppelin manuals")
@@ -56,6 +57,7 @@ def test_a_search_finds_while_one_types(browser: Browser, url: str, api: httpx2.
 
 def test_a_search_finds_without_scripts(browser: Browser, url: str, api: httpx2.Client) -> None:
     thread = post(api, "Lighthouse keepers of the northern coast", "I collect the names of keepers between two wars.")
+    until_found(api, "board", "lighthouse keepers", thread)
     with tab(browser, url, scripts=False) as opened:
         page = opened.open("/board")
         page.get_by_role("searchbox").fill("lighthouse keepers")

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.agents.calls import card_of
 from tests.browser.chromium import tab
-from tests.browser.conftest import LIMITS
+from tests.browser.conftest import LIMITS, until_found
 from tests.browser.test_agents import listed
 from tests.browser.test_reading import post, reply
 from tests.support.nodes import NodeProcess
@@ -44,6 +44,7 @@ def test_pages_lead_to_each_other_with_style_and_script(browser: Browser, url: s
 
 def test_a_search_and_what_happens_reach_an_open_page(browser: Browser, url: str, api: httpx2.Client) -> None:
     thread = post(api, "Zeppelin manuals wanted for a museum", "We restore a gondola and need the manuals.")
+    until_found(api, "board", "zeppelin manuals", thread)
     with tab(browser, url) as opened:
         page = opened.open("/board")
         page.get_by_role("searchbox").press_sequentially("zeppelin manuals")
