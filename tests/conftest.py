@@ -19,6 +19,7 @@ from node.observe.log import configure
 from node.web.throughput import Throughput
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.nodes import with_lines_of_nodes
 from tests.support.servers import Cluster, RedisServer
 
 # Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
@@ -27,6 +28,8 @@ hypothesis.settings.load_profile("node")
 
 # A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+pytest_runtest_makereport = with_lines_of_nodes
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 
