@@ -20,6 +20,7 @@ from node.artifacts.blobs.disk_app import DiskApp
 from node.artifacts.blobs.interface import Grant
 from node.web.errors import CATALOGUE
 from node.web.http import ASGIMessage, Receive, Scope, Send
+from tests.support.servers import PATIENCE
 
 ID = "0199aaaa-0000-7000-8000-00000000002a"
 SECRET = "a secret for tests"
@@ -108,7 +109,7 @@ class Node:
         self.port = free_port()
         self.store = DiskStore(directory, f"http://127.0.0.1:{self.port}", SECRET, reserve)
         self.app = DiskApp(self.store, client_of, stall, send_stall)
-        self.client = httpx2.AsyncClient()
+        self.client = httpx2.AsyncClient(timeout=PATIENCE)
 
     async def put(self, content: bytes = DATA, data: bytes = DATA, **headers: str) -> httpx2.Response:
         """PUT `content` to the URL granted for `data`."""

@@ -18,7 +18,7 @@ from node.observe.metrics.families import FAMILIES
 from tests.artifacts.test_s3_tls import TLS, broken_service
 from tests.observe.scrape import AdminPort, Scrape
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import RedisServer, free_port, until
+from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 SECRET_WORDS = "the colour of the third lighthouse"
 DASHBOARD = ROOT / "deploy/grafana/relay-node.json"
@@ -31,7 +31,7 @@ def call(node: NodeProcess, method: str, path: str, body: object = None) -> tupl
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{node.url}{path}", data, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         return error.code, None
@@ -328,6 +328,8 @@ def test_a_node_whose_admin_port_is_taken_does_not_start(served: tuple[NodeProce
         "RELAY_DATA_DIR": str(tmp_path),
     }
     command = [sys.executable, "-m", "node", "serve"]
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert ran.returncode == os.EX_TEMPFAIL
     assert "RELAY_ADMIN_PORT" in ran.stderr
