@@ -51,10 +51,9 @@ async def serving(app: Any, port: int) -> AsyncGenerator[None]:
     server = Server(http_only, port=port, interface=Interfaces.ASGI, log_enabled=False, websockets=False)
     task = asyncio.create_task(server.serve())
     try:
-        for _ in range(500):
-            if await _answers(port):
-                break
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(PATIENCE):
+            while not await _answers(port):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         yield
     finally:
         server.stop()
@@ -145,7 +144,7 @@ def assert_refused(answer: httpx2.Response | Answer | None, code: str) -> None:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for what another task or thread is about to do; TimeoutError if it does not."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         for _ in iter(condition, True):
             await asyncio.sleep(0.01)
 

@@ -18,10 +18,9 @@ import pytest
 from node.recipes.markdown import RECIPES
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 from tests.support.stripping_proxy import StrippingProxy
 
-PATIENCE = 60.0  # s
 MARKDOWN = {"accept": "text/markdown"}
 
 

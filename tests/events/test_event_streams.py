@@ -13,13 +13,13 @@ import pytest
 
 from node.events.source import cursor_of
 from tests.support.nodes import NodeProcess
+from tests.support.servers import PATIENCE
 
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 OFFER = {"publisher_id": "desk", "title": "Count the apples in this picture"}
 NO_LIMITS = {f"RELAY_LIMIT_{name}": "0" for name in ("BOARD", "TASK", "REPLY", "SESSION", "LINE")}
 OTHER = "127.0.0.2"
 SSE, LINES = "text/event-stream", "application/x-ndjson"
-PATIENCE = 120.0
 """Seconds within which an event must have come: the worker that copies it runs at low priority."""
 PROCESS_PREFIX = 10
 """Characters of X-Request-Id that name the process."""
