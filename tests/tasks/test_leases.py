@@ -218,15 +218,14 @@ async def test_the_sweep_ends_what_is_due_and_tells_of_it_once(node: NodeUnderTe
 
 async def test_the_sweep_ends_more_leases_than_there_may_be_calls_to_redis(empty_redis: RedisServer) -> None:
     """All of them used to be ended at once, which was refused, again and again."""
-    store = await connect(empty_redis.url, timeout=10, max_in_flight=64)
-    tasks = tasks_on(store)
-    for _ in range(70):
-        task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), None, None)
-        await tasks.claim(task.id, NewClaim("agent"), None, None)
-        await end_lease(store, task.id)
-    assert await tasks.sweep() == 70
-    assert (await tasks.page(TaskPageQuery("offered"))).total == 70
-    await store.close()
+    async with await connect(empty_redis.url, timeout=10, max_in_flight=64) as store:
+        tasks = tasks_on(store)
+        for _ in range(70):
+            task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), None, None)
+            await tasks.claim(task.id, NewClaim("agent"), None, None)
+            await end_lease(store, task.id)
+        assert await tasks.sweep() == 70
+        assert (await tasks.page(TaskPageQuery("offered"))).total == 70
 
 
 async def test_the_sweep_forgets_a_lease_that_nobody_has(node: NodeUnderTest) -> None:
