@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from httpx2 import AsyncClient, Response
 
-from node.common.background import report_every
 from node.common.refusal import Refused
 from node.config import Limit, Limits
 from node.share.capacity import Capacity
@@ -188,16 +187,6 @@ async def test_small_writes_are_told_to_redis_together(counts: Counts) -> None:
         await usage.settle()
     assert await counts.told() == 3 * COSTS["line"].of(100)
     assert COSTS["line"].of(100) == COSTS["line"].keeps + 100
-
-
-async def test_a_process_that_ends_tells_what_it_has_counted(counts: Counts) -> None:
-    one, _ = counts.processes
-    running = asyncio.create_task(report_every(60, one.settle))
-    await asyncio.sleep(0)
-    await one.add(CLIENT, "line", 100)
-    running.cancel()
-    await asyncio.wait([running])
-    assert await counts.told() == COSTS["line"].of(100)
 
 
 @pytest.mark.parametrize("client", [CLIENT, "2001:db8:1:2::/64"])
