@@ -42,8 +42,8 @@ def lab() -> Lab:
     return Lab("neighbours", Options(), Results(taken="today", arguments=[], machine={}))
 
 
-def ground(receiver: Receiver | None = None, threads: tuple[str, ...] = ("thread",)) -> Ground:
-    return Ground(7, list(threads), receiver or Receiver("127.0.0.1", "shared", named=True))
+def ground(*threads: str) -> Ground:
+    return Ground(7, list(threads or ("thread",)), Receiver("127.0.0.1", "shared", named=True))
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -133,7 +133,7 @@ def test_a_riddled_text_is_english_where_a_gate_of_evenly_spaced_windows_looks()
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_no_two_requests_of_an_attack_are_alike_and_none_is_larger_than_a_body_may_be(attack: object) -> None:
     assert attack in ATTACKS
-    calls = next(each for each in ATTACKS if each is attack).calls(ground(threads=("one", "two")))
+    calls = next(each for each in ATTACKS if each is attack).calls(ground("one", "two"))
     wires = [calls(number).wire for number in range(8)]
     assert len(set(wires)) == 8
     assert all(b"\r\nX-Forwarded-For: " in wire for wire in wires)
