@@ -87,14 +87,6 @@ async def test_a_worker_that_falls_silent_costs_its_lease_and_nothing_else(node:
     assert accepted["assignee_id"] == "other-agent"
 
 
-async def test_a_worker_that_falls_silent_after_it_submitted_costs_nothing(node: NodeUnderTest) -> None:
-    task = await claimed(node, lease_seconds=30, review_seconds=60)
-    await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
-    assert (await read(node, task))["lease_expires_at"] is None
-    accepted = (await act(node, task, "accept", publisher_token=task["publisher_token"])).json()
-    assert (accepted["status"], accepted["result_payload"]) == ("completed", 1)
-
-
 async def test_the_assignee_of_a_void_claim_is_nobody(node: NodeUnderTest) -> None:
     task = await lapsed(node)
     assert refused(await act(node, task, "transition", actor_id="summary-agent")) == (403, "task.actor")
