@@ -1,6 +1,7 @@
 """The program `relay`, also as `python -m relay_command`.
 
-It is apart from the package, so that Ctrl-C leaves no traceback while that is being imported.
+It is apart from the package, so that Ctrl-C leaves no traceback while that is being imported, as it does with
+`python -m relay_client`.
 """
 
 import sys

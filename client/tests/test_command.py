@@ -28,7 +28,7 @@ from relay_client.command.output import plain
 from relay_client.signing import KeyFile
 
 PACKAGE = Path(__file__).parents[1]
-COMMAND = (os.environ.get("CLIENT_PYTHON", sys.executable), "-m", "relay_command")
+COMMAND = (os.environ.get("CLIENT_PYTHON", sys.executable), "-m", "relay_client")
 """CLIENT_PYTHON: a Python of another version that has the client's dependencies."""
 PATIENCE = 60.0  # s anything here may take on a busy machine
 UPPER = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin)["body"].upper())'"""
