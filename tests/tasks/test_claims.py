@@ -146,6 +146,13 @@ async def test_a_claim_needs_a_name(node: NodeUnderTest, body: dict[str, str]) -
     assert response.status_code == 422
 
 
+async def test_no_contract_took_less_than_no_time_if_the_clock_was_set_back_meanwhile(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await node.store.command("HINCRBY", keys.task(task["id"]), "claimed_at", 60_000)
+    done = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    assert (done.status_code, done.json()["elapsed_ms"]) == (200, 0)
+
+
 async def test_a_contract_moves_to_in_progress_and_completed(node: NodeUnderTest) -> None:
     task = await claimed(node)
     first = await act(node, task, "transition", actor_id="summary-agent")
