@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from node.observe.log import configure
 from node.web.throughput import Throughput
+from tests.support.fake_store import Clock
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import Cluster, RedisServer
@@ -78,6 +79,13 @@ def no_refill(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr("node.run.web.Throughput", partial(Throughput, clock=lambda: 1000.0))
     monkeypatch.setattr("node.web.throughput.UNPACED_SECONDS", math.inf)
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """The time of a FakeStore: it moves only when it is told to."""
+    with Clock.installed() as clock:
+        yield clock
 
 
 @pytest_asyncio.fixture

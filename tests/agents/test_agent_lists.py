@@ -56,12 +56,11 @@ async def test_a_worker_that_starts_is_no_check(node: NodeUnderTest) -> None:
 
 async def test_what_has_ended_is_swept_where_few_calls_may_be_under_way(empty_redis: RedisServer | Cluster) -> None:
     ended = sorted(ids.new_id() for _ in range(40))
-    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=32)
-    for each in ended:
-        await store.command("ZADD", keys.AGENT_ENDS, 1, each)
-    assert sorted(await AgentLists(store).sweep()) == ended
-    assert (await AgentLists(store).figures())[1] == 0
-    await store.close()
+    async with await connect(empty_redis.url, timeout=5.0, max_in_flight=32) as store:
+        for each in ended:
+            await store.command("ZADD", keys.AGENT_ENDS, 1, each)
+        assert sorted(await AgentLists(store).sweep()) == ended
+        assert (await AgentLists(store).figures())[1] == 0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """The clock of Redis is set back, as that of a machine may be: nobody has to wait until it is as late again."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from node.callbacks.breaker import Breaker, NotNow
@@ -16,13 +14,6 @@ from tests.support.rates import Unlimited
 CLIENT = "203.0.113.7"
 HOUR = 3600
 LIMIT = Limit(2, 60)
-
-
-@pytest.fixture
-def clock() -> Iterator[Clock]:
-    clock = Clock()
-    with clock.installed():
-        yield clock
 
 
 async def test_a_limit_begins_anew(clock: Clock) -> None:

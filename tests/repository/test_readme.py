@@ -16,7 +16,7 @@ from node.describe.settings import table
 from tests.support.nodes import ROOT, NodeProcess
 
 README = (ROOT / "README.md").read_text()
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("bench/*.md"))]
 TOUR = re.findall(r"```console\n\$ (?P<command>.+?)\n(?P<answer>\{.+?\})\n```", README, re.DOTALL)
 ADDRESS = "http://127.0.0.1:8000"
 HITS = "hits"

@@ -43,21 +43,20 @@ async def test_a_later_claimer_is_refused(node: NodeUnderTest) -> None:
 
 
 async def test_of_a_thousand_claimers_one_wins(empty_redis: RedisServer) -> None:
-    store = await connect(empty_redis.url, timeout=10, max_in_flight=10_000)
-    tasks = tasks_on(store)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    async with await connect(empty_redis.url, timeout=10, max_in_flight=10_000) as store:
+        tasks = tasks_on(store)
+        task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
 
-    async def claim(number: int) -> str | None:
-        try:
-            return (await tasks.claim(task.id, NewClaim(f"agent-{number}"), None, None))[0].assignee_id
-        except Refused as refusal:
-            assert refusal.code == "task.claimed"
-            return None
+        async def claim(number: int) -> str | None:
+            try:
+                return (await tasks.claim(task.id, NewClaim(f"agent-{number}"), None, None))[0].assignee_id
+            except Refused as refusal:
+                assert refusal.code == "task.claimed"
+                return None
 
-    winners = [name for name in await asyncio.gather(*map(claim, range(1000))) if name is not None]
-    assert winners == [(await tasks.get(task.id)).assignee_id]
-    assert [event["type"] for event in await told(store, task.id)] == ["task.offered", "task.claimed"]
-    await store.close()
+        winners = [name for name in await asyncio.gather(*map(claim, range(1000))) if name is not None]
+        assert winners == [(await tasks.get(task.id)).assignee_id]
+        assert [event["type"] for event in await told(store, task.id)] == ["task.offered", "task.claimed"]
 
 
 async def test_a_repeated_claim_gets_the_same_answer(node: NodeUnderTest) -> None:
