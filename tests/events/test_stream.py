@@ -202,10 +202,7 @@ async def test_a_stream_that_follows_keeps_nothing_of_the_events_that_it_began_w
     del content, event
     running = asyncio.create_task(begun.run(cast("BodySender", client)))
 
-    async def follows() -> bool:
-        return events.followers()["thread"] == 1
-
-    await until(follows)
+    await eventually(lambda: events.followers()["thread"] == 1)
     assert b"x" * PIECE_BYTES in b"".join(client.pieces)
     assert kept() is None
     running.cancel()

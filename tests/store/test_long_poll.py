@@ -1,4 +1,4 @@
-"""Reads that wait: what they keep meanwhile, and what they say when their time is up."""
+"""Reads that wait: what they keep meanwhile."""
 
 import asyncio
 import weakref
@@ -33,12 +33,3 @@ async def test_a_read_that_waits_keeps_nothing_of_what_it_has_read(store: Store)
     assert [each() for each in read] == [None]
     await store.command("SPUBLISH", CHANNEL, "reply")
     assert await waiting is read[1]()
-
-
-async def test_when_the_time_is_up_the_answer_is_how_things_stand_then(store: Store) -> None:
-    values = iter(range(10))
-
-    async def look() -> int:
-        return next(values)
-
-    assert await wait_for_change(store.wakeups, CHANNEL, 0.01, look, is_new=lambda _: False) == 1
