@@ -2,16 +2,18 @@
 
 import asyncio
 import json
+import weakref
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from node.events import stream
 from node.events.model import EventQuery
 from node.events.service import Events
-from node.events.source import Batch, Position
+from node.events.source import Batch, Position, SourceEvent
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
@@ -177,5 +179,31 @@ async def test_a_stream_that_catches_up_reads_a_few_large_events_at_a_time(
 
     await eventually(lambda: events.followers()["session"] == 1)
     assert asked[:2] == [READ_FIRST, 4]
+    running.cancel()
+    await asyncio.wait({running})
+
+
+class Content(msgspec.Struct, weakref=True):
+    """What is told of an event."""
+
+    body: str
+
+
+async def test_a_stream_that_follows_keeps_nothing_of_the_events_that_it_began_with(
+    node: NodeUnderTest, events: Events
+) -> None:
+    thread, client = await post(node, "/api/v1/board", ENGLISH), Client()
+    following = events.topic(EventQuery(f"thread:{thread['id']}"), InboxProof())
+    now = await following.begin("now", 1)
+    content = Content("x" * PIECE_BYTES)
+    kept = weakref.ref(content)
+    event = SourceEvent(now.position, "thread.closed", "2026-11-21T08:00:00.123Z", content)
+    begun = EventStream(following, "ndjson", Batch([event], now.position, now.position, has_more=False))
+    del content, event
+    running = asyncio.create_task(begun.run(cast("BodySender", client)))
+
+    await eventually(lambda: events.followers()["thread"] == 1)
+    assert b"x" * PIECE_BYTES in b"".join(client.pieces)
+    assert kept() is None
     running.cancel()
     await asyncio.wait({running})
