@@ -82,7 +82,8 @@ class Policy(msgspec.Struct, frozen=True):
 
     def allows(self, address: Address) -> bool:
         """Whether an address may be connected to."""
-        return (self.allow_private or is_public(address)) and not any(address in network for network in self.refused)
+        plain = address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+        return (self.allow_private or is_public(address)) and not any(plain in network for network in self.refused)
 
 
 class Target(msgspec.Struct, frozen=True):
