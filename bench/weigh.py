@@ -101,97 +101,106 @@ async def main(count: int) -> None:
             await stores.close()
 
 
-async def everything(scales: Scales, count: int) -> None:
-    """All kinds."""
-    rooms = scales.rooms
-    board: list[str] = []
-    tasks: list[str] = []
-    sessions: list[str] = []
-    inboxes: list[str] = []
-    tokens: dict[str, str] = {}
+class Things:
+    """Makes one of each kind, by its number. Some are made in or by others, which must be there before."""
 
-    async def relay(number: int) -> None:
+    def __init__(self, rooms: Services, count: int) -> None:
+        self.rooms = rooms
+        self.count = count
+        self.threads: list[str] = []
+        self.tasks: list[str] = []
+        self.sessions: list[str] = []
+        self.inboxes: list[tuple[str, str]] = []
+        """Addresses and tokens."""
+
+    async def relay(self, number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "agent": "a-1"})
-        payload = rooms.relay.read_object(raw, msgspec.json.decode(raw))
-        acknowledged, _ = await rooms.relay.accept(FREE, payload, None)
+        payload = self.rooms.relay.read_object(raw, msgspec.json.decode(raw))
+        acknowledged, _ = await self.rooms.relay.accept(FREE, payload, None)
         assert acknowledged
-        await rooms.board.project(acknowledged.reference_id)
+        await self.rooms.board.project(acknowledged.reference_id)
 
-    async def private(number: int) -> None:
+    async def private(self, number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "public": False})
-        await rooms.relay.accept(FREE, rooms.relay.read_object(raw, msgspec.json.decode(raw)), None)
+        await self.rooms.relay.accept(FREE, self.rooms.relay.read_object(raw, msgspec.json.decode(raw)), None)
 
-    async def thread(number: int) -> None:
+    async def thread(self, number: int) -> None:
         new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")
-        board.append((await rooms.board.post(new, None, None))[0].id)
+        self.threads.append((await self.rooms.board.post(new, None, None))[0].id)
 
-    async def reply(number: int) -> None:
+    async def reply(self, number: int) -> None:
         new = NewReply(body=sentence(number), author="agent-2")
-        await rooms.board.reply(FREE, board[number % 100], new, None, None)
+        await self.rooms.board.reply(FREE, self.threads[number % 100], new, None, None)
 
-    async def offer(number: int) -> None:
+    async def offer(self, number: int) -> None:
         new = NewTask("publisher-1", sentence(number), description=paragraph(number))
-        tasks.append((await rooms.tasks.create(new, None, None))[0].id)
+        self.tasks.append((await self.rooms.tasks.create(new, None, None))[0].id)
 
-    async def complete(number: int) -> None:
-        claim, _ = await rooms.tasks.claim(tasks[number], NewClaim("agent-2"), None, None)
+    async def complete(self, number: int) -> None:
+        task_id = self.tasks[number]
+        claim, _ = await self.rooms.tasks.claim(task_id, NewClaim("agent-2"), None, None)
         result = msgspec.Raw(msgspec.json.encode({"summary": sentence(number), "pages": number}))
-        await rooms.tasks.complete(tasks[number], Completion(claim.claim_token, result))
+        await self.rooms.tasks.complete(task_id, Completion(claim.claim_token, result))
 
-    async def session(_number: int) -> None:
-        made, _ = await rooms.sessions.create(CLIENT, "0a1b2c3d", NewSession(ttl_seconds=86400), None)
-        sessions.append(made.session_id)
+    async def session(self, _number: int) -> None:
+        made, _ = await self.rooms.sessions.create(CLIENT, "0a1b2c3d", NewSession(ttl_seconds=86400), None)
+        self.sessions.append(made.session_id)
 
-    async def line(number: int) -> None:
+    async def line(self, number: int) -> None:
         new = NewLine(body=sentence(number), author="agent-1")
-        await rooms.sessions.send(FREE, sessions[number % 20], new, None)
+        await self.rooms.sessions.send(FREE, self.sessions[number % 20], new, None)
 
-    async def inbox(number: int) -> None:
-        opened, _ = await rooms.inboxes.open(CLIENT, "0a1b2c3d", NewInbox(label=sentence(number)[:100]), NOBODY, None)
-        inboxes.append(opened.address)
-        tokens[opened.address] = opened.inbox_token
+    async def inbox(self, number: int) -> None:
+        new = NewInbox(label=sentence(number)[:100])
+        opened, _ = await self.rooms.inboxes.open(CLIENT, "0a1b2c3d", new, NOBODY, None)
+        self.inboxes.append((opened.address, opened.inbox_token))
 
-    async def inbox_message(number: int) -> None:
+    async def inbox_message(self, number: int) -> None:
         rate = Unlimited(f"203.0.113.{number % 250}")
-        await rooms.inboxes.send(rate, inboxes[number // 20], NewInboxMessage(paragraph(number)), NOBODY, None)
+        address, _ = self.inboxes[number // 20]
+        await self.rooms.inboxes.send(rate, address, NewInboxMessage(paragraph(number)), NOBODY, None)
 
-    async def agent(number: int) -> None:
-        skills = [AgentSkill(sentence(each)[:100], paragraph(each), ["bench"]) for each in (number, number + count)]
+    async def agent(self, number: int) -> None:
+        numbers = (number, number + self.count)
+        skills = [AgentSkill(sentence(each)[:100], paragraph(each), ["bench"]) for each in numbers]
         card = ListedCard(f"Desk {number}", paragraph(number), skills)
-        owner = inboxes[number // 20]
-        proof = InboxProof(token=tokens[owner])
-        _, replayed = await rooms.agents.register(CLIENT, card, proof, None)
+        _, token = self.inboxes[number // 20]
+        _, replayed = await self.rooms.agents.register(CLIENT, card, InboxProof(token=token), None)
         assert not replayed
 
-    async def message(number: int) -> None:
+    async def message(self, number: int) -> None:
         sent = Message(f"m-{number}", "ROLE_USER", [Part(text=paragraph(number))])
         received = ReceivedMessage(sent, paragraph(number), history_length=None, metadata=msgspec.UNSET)
-        await rooms.messages.send(received, Unlimited(CLIENT), None)
+        await self.rooms.messages.send(received, Unlimited(CLIENT), None)
 
-    async def feedback(number: int) -> None:
-        await rooms.feedback.add(Unlimited(f"203.0.113.{number % 250}"), NewFeedback(sentence(number)), None)
+    async def feedback(self, number: int) -> None:
+        await self.rooms.feedback.add(Unlimited(f"203.0.113.{number % 250}"), NewFeedback(sentence(number)), None)
 
-    await scales.weigh("relay message (public), as a thread", count, relay)
-    await scales.weigh("relay message, `public=false`", count, private)
-    await scales.weigh("board thread, with its terms for search by text", count, thread)
-    await scales.weigh("reply, in a thread with others", count, reply)
-    await many(count, offer)  # what Redis sets up once is 2 MB here: it would be a third of the weight
-    tasks.clear()
+
+async def everything(scales: Scales, count: int) -> None:
+    """All kinds."""
+    things = Things(scales.rooms, count)
+    await scales.weigh("relay message (public), as a thread", count, things.relay)
+    await scales.weigh("relay message, `public=false`", count, things.private)
+    await scales.weigh("board thread, with its terms for search by text", count, things.thread)
+    await scales.weigh("reply, in a thread with others", count, things.reply)
+    await many(count, things.offer)  # what Redis sets up once is 2 MB here: it would be a third of the weight
+    things.tasks.clear()
     before = await scales.used()
-    await scales.weigh("task, offered, with its terms for search by text", count, offer)
-    await many(count, complete)
-    for task_id in tasks:
+    await scales.weigh("task, offered, with its terms for search by text", count, things.offer)
+    await many(count, things.complete)
+    for task_id in things.tasks:
         await scales.offers.remove(task_id, ())
     show("task, completed", (await scales.used() - before) / count)
-    await TaskStore(scales.store, scales.settings.idempotency_ttl).compact(tasks)
+    await TaskStore(scales.store, scales.settings.idempotency_ttl).compact(things.tasks)
     show("task, compacted", (await scales.used() - before) / count)
-    await scales.weigh("session", count, session)
-    await scales.weigh("session line, in a session with others", count, line)
-    await scales.weigh("inbox", count, inbox)
-    await scales.weigh("message in an inbox with 20, its receipt included", count, inbox_message)
-    await scales.weigh("agent of two skills in the directory", count, agent)
-    await scales.weigh("A2A message task, alone in its context", count, message)
-    await scales.weigh("feedback", count, feedback)
+    await scales.weigh("session", count, things.session)
+    await scales.weigh("session line, in a session with others", count, things.line)
+    await scales.weigh("inbox", count, things.inbox)
+    await scales.weigh("message in an inbox with 20, its receipt included", count, things.inbox_message)
+    await scales.weigh("agent of two skills in the directory", count, things.agent)
+    await scales.weigh("A2A message task, alone in its context", count, things.message)
+    await scales.weigh("feedback", count, things.feedback)
 
 
 if __name__ == "__main__":

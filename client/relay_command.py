@@ -1,4 +1,10 @@
-"""The program `relay`: apart from the package, so that Ctrl-C leaves no traceback while that is being imported."""
+"""The program `relay`, also as `python -m relay_command`.
+
+It is apart from the package, so that Ctrl-C leaves no traceback while that is being imported, as it does with
+`python -m relay_client`.
+"""
+
+import sys
 
 
 def main() -> int:
@@ -9,3 +15,7 @@ def main() -> int:
         return command()
     except KeyboardInterrupt:
         return 130  # as shells report SIGINT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -17,22 +17,25 @@
 -- ARGV[7] again   milliseconds until another try, if it could not be probed now
 -- ARGV[8] hides   milliseconds of being unreachable after which it is hidden
 -- ARGV[9] posted  the time of the posting that was probed
--- ARGV[10] reason  why its card, as it is now, is not taken; empty if it is; * = not known
--- ARGV[11...] fields  name, value, ... of the entry, if its card has changed
+-- ARGV[10] checked  the time of the check before, as far as whoever probed it knows; 0 = there was none
+-- ARGV[11] reason  why its card, as it is now, is not taken; empty if it is; * = not known
+-- ARGV[12...] fields  name, value, ... of the entry, if its card has changed
 -- Returns {'probed', liveness, milliseconds until the next probe} | {'later'} | {'removed'} | {'unknown'}: not listed
 --       | {'asked'}: somebody has posted it meanwhile, and its check is due
+--       | {'stale'}: another worker has probed it meanwhile, and what this one found is older
 -- Slot    partition of the address or host
 -- include now
 -- include announce
 -- include unlist
-local ends_at, status, liveness, doubt, doubts, same, since, shown, by, posting, url, binding = unpack(redis.call(
+local ends_at, status, liveness, doubt, doubts, same, since, shown, by, posting, url, binding, known = unpack(redis.call(
   'HMGET', agent, 'ends_at', 'status', 'liveness', 'doubt', 'doubts', 'same', 'since', 'shown', 'by', 'posted', 'url',
-  'binding'))
+  'binding', 'checked_at'))
 if status == 'checking' then return {'asked'} end
 if not ends_at then
   redis.call('ZREM', due, agent_id)
   return {'unknown'}
 end
+if tonumber(known or 0) ~= tonumber(checked) then return {'stale'} end
 local at = now()
 if found == '' or (found == 'gone' and posting ~= posted) then
   redis.call('ZADD', due, at + again, agent_id)
@@ -46,8 +49,8 @@ end
 local has_changed, is_elsewhere = false, false
 if posting == posted then
   if reason ~= '*' then redis.call('HSET', agent, 'reason', reason) end
-  if ARGV[11] then
-    redis.call('HSET', agent, unpack(ARGV, 11))
+  if ARGV[12] then
+    redis.call('HSET', agent, unpack(ARGV, 12))
     local now_at, now_by = unpack(redis.call('HMGET', agent, 'url', 'binding'))
     has_changed, is_elsewhere = true, now_at ~= url or now_by ~= binding
   end

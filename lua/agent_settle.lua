@@ -34,6 +34,7 @@ end
 
 if ends and verdict == 'rejected' then
   redis.call('HSET', agent, 'status', 'listed', 'reason', reason, 'checked_at', at)
+  redis.call('ZADD', listed, ends, agent_id)
   redis.call('ZADD', due, at + again, agent_id)
   redis.call('SPUBLISH', agent, 'stays')
   return {'stays'}

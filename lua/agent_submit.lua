@@ -1,6 +1,6 @@
 #!lua
 -- Schedules a check of the agent at a URL, listed or not, once for each Idempotency-Key. A check under way goes on. A
--- listed entry does not end before it is checked.
+-- listed entry does not end before it is checked (`agent_expire`).
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<host>: ids of all entries of the host, by the time (ms) at which they end
 -- KEYS[3] due     agents-due:{p}
@@ -10,10 +10,12 @@
 -- ARGV[2] idem_ttl  milliseconds
 -- ARGV[3] agent_id
 -- ARGV[4] most    entries of one host, those that are being checked included
--- ARGV[5] kept    milliseconds for which an entry that is not listed stays to be read
--- ARGV[6] holds   milliseconds for which it has its place among those of the host
--- ARGV[7] client  for the operator; not noted if the entry is there already
--- ARGV[8...] fields  name, value, ...
+-- ARGV[5] kept    milliseconds for which an entry that is not listed stays to be read, and a listed one waits for its
+--                 check
+-- ARGV[6] holds   milliseconds for which one that is not listed has its place among those of the host
+-- ARGV[7] spare   milliseconds after the end of a listed entry at which Redis drops it, should no worker have done so
+-- ARGV[8] client  for the operator; not noted if the entry is there already
+-- ARGV[9...] fields  name, value, ...
 -- Returns {'checking'} | {'replayed'} | {'conflict'} | {'full'}
 -- Slot    partition of the host
 -- include now
@@ -28,11 +30,14 @@ redis.call('ZREMRANGEBYSCORE', listed, '-inf', at)
 if not redis.call('ZSCORE', listed, agent_id) and redis.call('ZCARD', listed) >= tonumber(most) then return {'full'} end
 
 if redis.call('HGET', agent, 'status') ~= 'checking' then
-  redis.call('HSET', agent, 'status', 'checking', 'reason', '', 'posted', at, unpack(ARGV, 8))
+  redis.call('HSET', agent, 'status', 'checking', 'reason', '', 'posted', at, unpack(ARGV, 9))
   local ends = redis.call('HGET', agent, 'ends_at')
   if not ends then redis.call('PEXPIRE', agent, kept) end
-  if ends and tonumber(ends) < at + holds then redis.call('HSET', agent, 'ends_at', at + holds) end
-  redis.call('ZADD', listed, math.max(tonumber(ends or 0), at + holds), agent_id)
+  if ends and tonumber(ends) < at + holds then
+    redis.call('HSET', agent, 'ends_at', at + holds)
+    redis.call('PEXPIREAT', agent, at + holds + spare)
+  end
+  redis.call('ZADD', listed, math.max(tonumber(ends or 0), at + (ends and kept or holds)), agent_id)
   redis.call('PEXPIREAT', listed, redis.call('ZRANGE', listed, -1, -1, 'WITHSCORES')[2])
   redis.call('ZADD', due, at, agent_id)
   announce(events, 'check.asked', agent_id, 'client', ends and '' or client)

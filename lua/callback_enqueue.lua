@@ -33,7 +33,7 @@ if when then -- the older message may be with the receiver at this moment: if it
   return {'merged', tonumber(when)}
 end
 when = at
-if sent then when = math.max(at, sent + pause) end
+if sent and tonumber(sent) <= at then when = math.max(at, sent + pause) end -- otherwise the clock was set back
 redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'since', at)
 redis.call('PERSIST', callback)
 redis.call('ZADD', due, when, name)

@@ -5,10 +5,11 @@
 -- ARGV[1] life     milliseconds without its owner after which it ends
 -- ARGV[2] kept     milliseconds for which the counter of its messages outlives it
 -- ARGV[3] step     milliseconds by which its place in the quota may outlive it, so that it is not prolonged each time
--- Returns {'stays', client, place, until}: that place must last until then; empty = nothing to do | {'gone'}
+-- ARGV[4] lasts    when that place ends (ms), if it has just been prolonged; 0 = it was not
+-- Returns {'stays', ends_at, client, place, until}: it ends with that place unless that is made to last until then, and
+--         this step is run again; empty = nothing to do | {'gone'}
 -- Slot    partition of the address
 -- include now
 -- include stay
 if redis.call('EXISTS', inbox) == 0 then return {'gone'} end
-local _, client, place, held_until = stay(inbox, last_seq, life, kept, step, now())
-return {'stays', client, place, held_until}
+return {'stays', stay(inbox, last_seq, life, kept, step, now(), lasts)}

@@ -17,6 +17,7 @@ import pytest_asyncio
 
 from node.observe.log import configure
 from node.web.throughput import Throughput
+from tests.support.fake_store import Clock
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.nodes import with_lines_of_nodes
@@ -87,6 +88,13 @@ def no_refill(monkeypatch: pytest.MonkeyPatch) -> None:
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers of workers to a search are waited for however busy the machine is."""
     monkeypatch.setattr("node.search.rpc.client.ANSWER_SECONDS", PATIENCE)
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """The time of a FakeStore: it moves only when it is told to."""
+    with Clock.installed() as clock:
+        yield clock
 
 
 @pytest_asyncio.fixture

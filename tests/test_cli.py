@@ -118,7 +118,7 @@ def test_a_setting_that_cannot_be_used_is_one_sentence_and_status_2(
     assert main([command]) == CONFIG_ERROR
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err == "relay-node: RELAY_PORT='eighty': Expected `int`, got `str`\n"
+    assert printed.err == "relay-node: RELAY_PORT='eighty': write an integer from 1 to 65535\n"
 
 
 BAD_SETTINGS = [

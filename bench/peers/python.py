@@ -36,9 +36,7 @@ async def uvicorn(
 
 
 @contextlib.asynccontextmanager
-async def granian(
-    name: str, app: str, home: Path, interface: str = "asgi", ready: bytes = READY
-) -> AsyncGenerator[Server]:
+async def granian(name: str, app: str, home: Path, interface: str = "asgi") -> AsyncGenerator[Server]:
     """An app in apps/, `module:name`, under the node's own Granian with the node's settings. Raises Unfit."""
     port = free_port()
     options = (
@@ -48,5 +46,5 @@ async def granian(
     words = [sys.executable, "-m", "granian", *options.split(), "--working-dir", APPS, app]
     async with started(words, home) as pid:
         server = Server(name=name, port=port, settings=GRANIAN | {"interface": interface}, root=pid)
-        await until_it_answers(server, ready, home)
+        await until_it_answers(server, READY, home)
         yield server

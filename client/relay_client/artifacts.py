@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Literal, TypedDict
 
 from relay_client.call import JSON, Call
@@ -178,13 +179,13 @@ class Artifacts(Room[M_co]):
 
     @Procedure
     def download(self, artifact_id: str, target: Path | str, *, progress: Progress | None = None) -> Steps[Manifest]:
-        """Save an artifact. The file appears once its digest is right; until then it is
-        `<name>.part`. Raises DigestMismatch.
+        """Save an artifact. The file appears once its digest is right; until then its bytes are in the same folder, in
+        a new file `relay-<random>.part`. Raises DigestMismatch.
         """
         target = Path(target)
-        part = target.with_name(target.name + ".part")
+        part = target.with_name(f"relay-{token_hex(8)}.part")
         try:
-            with part.open("wb") as file:
+            with part.open("xb") as file:
                 manifest = yield from _fetch(self, artifact_id, file, progress)
             part.replace(target)
         finally:

@@ -65,10 +65,9 @@ async def test_a_time_that_is_no_number_is_wrong_use() -> None:
 
 def test_ctrl_c_while_the_client_is_imported_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "httpx.py").write_text("import signal\nprint('importing', flush=True)\nsignal.pause()\n")
-    program = "import sys; from relay_command import main; sys.exit(main())"  # as pip writes it
     search = os.pathsep.join((str(tmp_path), str(Path(__file__).parents[1])))
     with subprocess.Popen(
-        [sys.executable, "-c", program],
+        [sys.executable, "-m", "relay_command"],
         env=os.environ | {"PYTHONPATH": search},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -195,6 +195,15 @@ def test_nothing_is_left_of_a_download_that_broke_off(clock: Clock) -> None:
         assert relay.artifacts.download_bytes("1") == DATA
 
 
+def test_a_download_leaves_other_files_alone(tmp_path: Path) -> None:
+    """It used to write to `<name>.part`, whosever that was, and then to remove it."""
+    (tmp_path / "people.csv.part").write_text("kept")
+    with Relay(NODE, transport=Prepared(manifest("available"), LED, BYTES)) as relay:
+        relay.artifacts.download("1", tmp_path / "people.csv")
+    kept = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert kept == {"people.csv": DATA, "people.csv.part": b"kept"}
+
+
 def test_other_bytes_than_those_of_the_manifest_are_refused(tmp_path: Path) -> None:
     other = Answer(200, {}, DATA + b"Eve\n")
     with Relay(NODE, transport=Prepared(manifest("available"), LED, other)) as relay, pytest.raises(DigestMismatch):

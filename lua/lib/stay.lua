@@ -1,15 +1,21 @@
--- stay(inbox, last_seq, life, kept, step, at) -> ends_at, client, place, until
--- Lets an inbox live for `life` ms from the time `at`, when its owner was here. The counter of its messages stays `kept`
--- ms longer, so that an inbox opened anew at the same address goes on counting. Its place in the client's quota, if it
--- has one that would end before the inbox, must last `step` ms longer than the inbox: so it never ends first, and need
--- not be prolonged each time. An empty place: nothing to do.
-local function stay(inbox, last_seq, life, kept, step, at)
-  local ends_at = at + life
+-- stay(inbox, last_seq, life, kept, step, at, lasts) -> ends_at, client, place, until
+-- Lets an inbox live for `life` ms from the time `at`, when its owner was here, but no longer than its place in the
+-- client's quota, if it has one: that is known to last until `lasts` (ms; 0 = as long as it was known to before). If it
+-- ends first, it must last until `until`, `step` ms longer than the inbox would, so that it need not be prolonged each
+-- time; an empty place: nothing to do. The counter of its messages stays `kept` ms longer, so that an inbox opened anew
+-- at the same address goes on counting.
+local function stay(inbox, last_seq, life, kept, step, at, lasts)
+  local client, place, known = unpack(redis.call('HMGET', inbox, 'client', 'held', 'held_until'))
+  local wanted = at + life
+  local ends_at = wanted
+  if place then
+    local held_until = math.max(tonumber(known), tonumber(lasts))
+    redis.call('HSET', inbox, 'held_until', held_until)
+    ends_at = math.min(wanted, held_until)
+  end
   redis.call('HSET', inbox, 'seen', at, 'ends_at', ends_at)
   redis.call('PEXPIREAT', inbox, ends_at)
   redis.call('PEXPIREAT', last_seq, ends_at + kept)
-  local client, place, until_now = unpack(redis.call('HMGET', inbox, 'client', 'held', 'held_until'))
-  if not place or ends_at <= tonumber(until_now) then return ends_at, '', '', 0 end
-  redis.call('HSET', inbox, 'held_until', ends_at + step)
-  return ends_at, client, place, ends_at + step
+  if ends_at == wanted then return ends_at, '', '', 0 end
+  return ends_at, client, place, wanted + step
 end

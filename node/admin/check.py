@@ -71,10 +71,15 @@ def data_dir(settings: Settings) -> Finding:
 
 def room(settings: Settings) -> Iterator[Finding]:
     """How much is free on the disks that the node writes to here."""
+    reserves = {
+        "redis": (settings.disk_reserve, "RELAY_DISK_RESERVE, so writes are refused"),
+        "blobs": (settings.blob_reserve, "RELAY_BLOB_RESERVE, so artifacts are refused"),
+    }
     for disk in disks(settings):
         facts = f"{disk.free // 2**20} of {disk.size // 2**20} MiB free for {disk.use}"
-        if disk.use == "redis" and disk.free < settings.disk_reserve:
-            yield Finding("missing", "disk", f"{facts}: less than RELAY_DISK_RESERVE, so writes are refused")
+        reserve, consequence = reserves[disk.use]
+        if disk.free < reserve:
+            yield Finding("missing", "disk", f"{facts}: less than {consequence}")
         else:
             yield Finding("ok", "disk", facts)
 

@@ -6,6 +6,7 @@ one dies meanwhile (`AgentStore.take`). The lists follow from the events of the 
 
 import asyncio
 import random
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from node.agents.lists import AgentLists
 from node.agents.probe import Prober
 from node.agents.store import INBOX_CLOSED, AgentStore
 from node.callbacks.fair import FairCaller
+from node.common.presence import Presence
 from node.common.refusal import Refused
 from node.store import Store, StoreUnavailable, keys
 from node.store.limits import DAY_MS
@@ -55,6 +57,7 @@ class AgentChecks:
         self._fetcher = CardFetcher(calls, public_url)
         self._prober = Prober(calls, self._fetcher)
         self._schedule = PartitionSchedule(POLL_SECONDS)
+        self._presence = Presence()
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Checks by how they ended, for the metrics."""
 
@@ -68,7 +71,9 @@ class AgentChecks:
         """Check until `stop` is set. Checks under way then have `partition_schedule.STOP_SECONDS` to end."""
         with suppress(StoreUnavailable):
             await self._note_check(only_first=True)
-        await run_due(self._schedule, self._take, self._check, most=MAX_UNDER_WAY, stop=stop)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._presence.watch(stop))
+            await run_due(self._schedule, self._take, self._check, most=MAX_UNDER_WAY, stop=stop)
 
     async def _take(self, partitions: Sequence[int]) -> list[str]:
         """The ids of entries that are due. Raises StoreUnavailable."""
@@ -94,7 +99,10 @@ class AgentChecks:
             log.exception("agent not checked", agent=agent_id)
 
     async def _fetch(self, agent: StoredAgent) -> str:
+        began = time.monotonic()
         found = await self._fetcher.fetch(agent.posted_url, agent.publisher, agent.card_url)
+        if found.reason and self._presence.was_held_up(began):
+            return "later"  # it becomes due again by itself
         found = msgspec.structs.replace(found, fields={**agent.of_posting, **found.fields})
         outcome = await self._entries.settle(agent, found, _jittered(DAY_MS))
         await self._lists.project([agent.id])  # its event does so too, a moment later than whoever waits looks there
@@ -105,7 +113,10 @@ class AgentChecks:
             with suppress(Refused):  # its inbox was opened again by its key, or the entry was removed
                 await self._entries.remove(agent.id, agent.address, INBOX_CLOSED, "")
             return "gone"
+        began = time.monotonic()
         probe = await self._prober.probe(agent) if agent.is_remote else Probe(agent.liveness)
+        if probe.found == "unreachable" and self._presence.was_held_up(began):
+            probe = Probe(None)
         await self._entries.probed(agent, probe, _jittered(DAY_MS if agent.is_remote else INBOX_PAUSE_MS))
         return probe.found or "later"
 

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
-from node.agents.store import HIDDEN_MS
+from node.agents.store import HIDDEN_MS, SPARE_MS, UNLISTED_KEPT_MS
 from node.store import Store, ids, keys
 from node.store.bulk import bulk, bulk_steps_reachable, reached, total_of
 from node.store.clock import now_ms
@@ -84,11 +84,22 @@ class AgentLists:
         Those that are out of reach are left for later. Raises StoreUnavailable if all are.
         """
         due = await self._store.command(
-            "ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE
+            *("ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE, "WITHSCORES")
         )
-        names = [name.decode() for name in cast("list[bytes]", due)]
-        expiring = [agent_expire(agent=keys.agent(each), events=keys.events_of(each), agent_id=each) for each in names]
-        return [name for name, _ in reached(names, await bulk_steps_reachable(self._store, expiring))]
+        flat = iter(cast("list[bytes]", due))
+        ends = {name.decode(): int(float(score)) for name, score in zip(flat, flat, strict=True)}
+        expiring = [
+            agent_expire(
+                agent=keys.agent(each),
+                events=keys.events_of(each),
+                agent_id=each,
+                dropped=ends_at + SPARE_MS,
+                spare=SPARE_MS,
+                kept=UNLISTED_KEPT_MS,
+            )
+            for each, ends_at in ends.items()
+        ]
+        return [name for name, _ in reached(ends, await bulk_steps_reachable(self._store, expiring))]
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
         """Listed entries by liveness; how many checks are due; how many seconds ago the last one ended."""

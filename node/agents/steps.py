@@ -42,6 +42,7 @@ def agent_submit(
     most: int,
     kept: int,
     holds: int,
+    spare: int,
     client: str,
     fields: Rest,
 ) -> None:
@@ -84,6 +85,7 @@ def agent_probed(
     again: int,
     hides: int,
     posted: int,
+    checked: int,
     reason: str,
     fields: Rest,
 ) -> None:
@@ -112,5 +114,5 @@ def agent_remove(
 
 
 @step
-def agent_expire(*, agent: Key, events: Key, agent_id: str) -> None:
+def agent_expire(*, agent: Key, events: Key, agent_id: str, dropped: int, spare: int, kept: int) -> None:
     """Remove an entry if its time is over."""

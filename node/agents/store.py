@@ -144,6 +144,7 @@ class AgentStore:
                 most=MAX_ENTRIES,
                 kept=UNLISTED_KEPT_MS,
                 holds=HOLDS_MS,
+                spare=SPARE_MS,
                 client=client,
                 fields=flat_of(fields),
             )
@@ -195,7 +196,8 @@ class AgentStore:
     async def probed(self, agent: StoredAgent, probe: Probe, day: int) -> str:
         """Record what a probe found, and plan the next one in a `day` (ms) or more.
 
-        Returns the liveness of the agent, or `later`, `removed`, `unknown` or `asked` as in `lua/agent_probed.lua`.
+        Returns the liveness of the agent, or `later`, `removed`, `unknown`, `asked` or `stale` as in
+        `lua/agent_probed.lua`.
         """
         partition = ids.partition_of(agent.address)
         card = probe.card
@@ -214,6 +216,7 @@ class AgentStore:
                 again=AGAIN_MS,
                 hides=HIDES_MS,
                 posted=agent.posted_at,
+                checked=agent.checked_at or 0,
                 reason=card.reason if card else "*",
                 fields=flat_of(card.fields) if card else [],
             )

@@ -3,7 +3,8 @@
 import asyncio
 import re
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
+from contextlib import contextmanager
 from hashlib import sha256
 
 import msgspec
@@ -86,19 +87,8 @@ class Artifacts:
         `artifact.reserved`, `artifact.quota`, `artifact.unknown`, `blob.unavailable`, `idempotency.conflict`,
         `idempotency.short`, StoreUnavailable.
         """
-        try:
+        with _within_reach():
             free = await self._blobs.free_bytes()
-        except BlobUnavailable as unavailable:
-            raise _out_of_reach(unavailable) from unavailable
-        settings = self._settings
-        quotas = ArtifactQuotas(
-            client=settings.artifact_client_bytes,
-            number=settings.client_artifacts,
-            share=settings.artifact_reserved_percent,
-            always=max(settings.artifact_max_bytes, ALWAYS_RESERVED),
-            total=settings.artifact_total_bytes,
-            free=free,
-        )
         fields = {
             "publisher_id": new.publisher_id,
             "media_type": new.media_type,
@@ -106,7 +96,7 @@ class Artifacts:
         }
         if new.filename:
             fields["filename"] = new.filename
-        stored, replayed = await self._store.register(rate, idempotency, new.byte_size, quotas, fields)
+        stored, replayed = await self._store.register(rate, idempotency, new.byte_size, self._quotas(free), fields)
         if replayed and idempotency:
             idempotency.check_token(stored.created_at, stored.read_at)
         began = stored.created_at // 1000
@@ -183,9 +173,8 @@ class Artifacts:
         """
         for left in reversed(range(BUSY_TRIES)):
             try:
-                return await self._blobs.write(grant, content)
-            except BlobUnavailable as unavailable:
-                raise _out_of_reach(unavailable) from unavailable
+                with _within_reach():
+                    return await self._blobs.write(grant, content)
             except Refused as refused:
                 if refused.code == "blob.uploaded":
                     return None
@@ -202,11 +191,10 @@ class Artifacts:
         if grant.byte_size > INLINE_BYTES:
             raise Refused("artifact.large", most=INLINE_BYTES)
         try:
-            content = b"".join([chunk async for chunk in self._blobs.read(grant)])
+            with _within_reach():
+                content = b"".join([chunk async for chunk in self._blobs.read(grant)])
         except BlobMissing:
             raise Refused("blob.missing") from None
-        except BlobUnavailable as unavailable:
-            raise _out_of_reach(unavailable) from unavailable
         text = _text(content)
         return InlineContent(
             id=artifact_id,
@@ -263,11 +251,21 @@ class Artifacts:
         """
         ids.require_id(artifact_id, "artifact.unknown")
         if await self._store.withdraw(artifact_id, WITHDRAWN):
-            try:
+            with _within_reach():
                 await self._blobs.delete(artifact_id)
-            except BlobUnavailable as unavailable:
-                raise _out_of_reach(unavailable) from unavailable
         return await self.get(artifact_id)
+
+    def _quotas(self, free: int | None) -> ArtifactQuotas:
+        """What clients may hold while the blob store has so many bytes left."""
+        settings = self._settings
+        return ArtifactQuotas(
+            client=settings.artifact_client_bytes,
+            number=settings.client_artifacts,
+            share=settings.artifact_reserved_percent,
+            always=max(settings.artifact_max_bytes, ALWAYS_RESERVED),
+            total=settings.artifact_total_bytes,
+            free=free,
+        )
 
     def _require_manifest(self, new: NewArtifact) -> None:
         """Raise Invalid for a registration whose manifest cannot be kept, whatever its digest is."""
@@ -316,9 +314,14 @@ def _is_filename(name: str) -> bool:
     return bool(name.strip(" .")) and is_one_line(name) and "/" not in name and "\\" not in name
 
 
-def _out_of_reach(unavailable: BlobUnavailable) -> Refused:
-    OUTAGE.report(unavailable)
-    return Refused("blob.unavailable", retry_after=RETRY_AFTER_SECONDS)
+@contextmanager
+def _within_reach() -> Generator[None]:
+    """Raise Refused `blob.unavailable` where the block needs a blob store that is out of reach."""
+    try:
+        yield
+    except BlobUnavailable as unavailable:
+        OUTAGE.report(unavailable)
+        raise Refused("blob.unavailable", retry_after=RETRY_AFTER_SECONDS) from unavailable
 
 
 def _known(stored: StoredArtifact | None) -> StoredArtifact:

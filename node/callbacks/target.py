@@ -67,9 +67,9 @@ class Policy(msgspec.Struct, frozen=True):
     own: tuple[str, int] | None = None
     """Host and port of this node, which it does not call: that could become a loop."""
     refused: tuple[Network, ...] = ()
-    """Networks that are not called although they are public: those of the operator, or a NAT64 prefix."""
+    """Networks that are never called: public ones of the operator, or a NAT64 prefix."""
     allow_private: bool = False
-    """For tests: any port, any name, any address."""
+    """For tests: any port, any name, any address that is not refused."""
 
     @classmethod
     def of(cls, public_url: str, *, refused: Sequence[Network] = (), allow_private: bool = False) -> "Policy":
@@ -82,9 +82,8 @@ class Policy(msgspec.Struct, frozen=True):
 
     def allows(self, address: Address) -> bool:
         """Whether an address may be connected to."""
-        if self.allow_private:
-            return True
-        return is_public(address) and not any(address in network for network in self.refused)
+        plain = address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
+        return (self.allow_private or is_public(address)) and not any(plain in network for network in self.refused)
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -22,6 +22,16 @@ LONGEST_PAUSE = 30.0
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
+async def report_every(seconds: float, report: Work) -> None:
+    """Call `report` every `seconds` until cancelled, and once more then, for what it has not reported yet."""
+    try:
+        while True:
+            await asyncio.sleep(seconds)
+            await report()
+    finally:
+        await report()
+
+
 class Background:
     """Background tasks of one process."""
 

@@ -19,6 +19,7 @@ from node.config.values import (
     host_names,
     http_url,
     label,
+    numbers,
 )
 
 AWS_PREFIX = "AWS_"
@@ -110,20 +111,25 @@ def _value(name: str, hint: Any, given: Given, parse: Callable[[str], Any] | Non
         return parse(given.text) if parse else _plain(hint, given.text)
     except UnicodeEncodeError as error:  # bytes of the environment, which Python keeps as lone surrogates
         raise ConfigError(f"{name} is not UTF-8") from error
-    except (ValueError, msgspec.ValidationError) as error:
+    except ValueError as error:
         shown = name if name in SECRETS else f"{name}={given.text!r}"
         raise ConfigError(f"{given.where}{shown}: {error}") from error
 
 
 def _plain(hint: Any, text: str) -> Any:
-    """A word or a number. Raises ValueError, msgspec.ValidationError."""
+    """A word or a number. Raises ValueError."""
     try:
         value = msgspec.convert(text, hint, strict=False)
     except msgspec.ValidationError as error:
-        kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        words = ("1", "0") if kind is bool else get_args(kind)
-        raise ValueError(f"write {' or '.join(map(str, words))}" if words else str(error)) from error
+        raise ValueError(f"write {_accepted(*get_args(hint))}") from error
     most = MAX_FLOAT if isinstance(value, float) else MAX_INTEGER
     if isinstance(value, int | float) and not abs(value) <= most:
-        raise ValueError(f"Expected at most {most:g}")
+        raise ValueError(f"write at most {most:g}")
     return value
+
+
+def _accepted(kind: Any, meta: msgspec.Meta) -> str:
+    words = ("1", "0") if kind is bool else get_args(kind)
+    if words:
+        return " or ".join(map(str, words))
+    return f"an integer{numbers(meta)}" if kind is int else f"a number{numbers(meta)}"

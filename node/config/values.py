@@ -60,7 +60,9 @@ class Limit(msgspec.Struct, frozen=True):
         numbers = re.fullmatch(r"\s*(\d{1,12})\s*/\s*(\d{1,12})\s*", text)
         limit = cls(int(numbers[1]), int(numbers[2])) if numbers else cls(0, 0)
         if not (1 <= limit.count <= MAX_COUNT and 1 <= limit.seconds <= MAX_WINDOW):
-            raise ValueError(f"{text!r} is not <count>/<seconds>, such as 10/60, or 0 for none")
+            raise ValueError(
+                f"{text!r} is not <count>/<seconds> of at most {MAX_COUNT}/{MAX_WINDOW}, such as 10/60, or 0 for none"
+            )
         return limit
 
     def __str__(self) -> str:
@@ -80,7 +82,9 @@ class Schedule(msgspec.Struct, frozen=True):
         except ValueError:
             schedule = cls((0.0,))
         if len(schedule.seconds) > MAX_PAUSES or not all(0 < pause <= MAX_PAUSE for pause in schedule.seconds):
-            raise ValueError(f"{text!r} are not pauses of at most {MAX_PAUSE:g} seconds each, such as 5,60,300")
+            raise ValueError(
+                f"{text!r} are not up to {MAX_PAUSES} pauses of over 0 to {MAX_PAUSE:g} seconds each, such as 5,60,300"
+            )
         return schedule
 
     def __str__(self) -> str:
@@ -144,6 +148,11 @@ class Proxies(Networks, frozen=True):
 
     def __str__(self) -> str:
         return ",".join([*map(_short, self.networks), *([UNIX_PEER] if self.unix else [])])
+
+
+def numbers(meta: msgspec.Meta) -> str:
+    """Which numbers a setting may have: ` from 1 to 65535`, or nothing."""
+    return "".join(f" {word} {bound:g}" for word, bound in (("from", meta.ge), ("to", meta.le)) if bound is not None)
 
 
 def _names(text: str) -> list[str]:

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -124,14 +124,14 @@ def _sync(folder: Path) -> None:
             os.close(descriptor)
 
 
-def least_cosine(exported: Model, original: Model, texts: Sequence[str] = SAMPLE) -> float:
-    """The cosine of the two models' vectors of a text, for the text where they differ most."""
+def least_cosine(exported: Model, original: Model) -> float:
+    """The cosine of the two models' vectors of a text, for the text of SAMPLE where they differ most."""
     numpy: Any = import_module("numpy")
     least = 1.0
     for ours, theirs in ((exported.queries, original.queries), (exported.passages, original.passages)):
         # Queries one by one, as they come; passages together, since padding must not matter.
-        made = ours(texts) if ours == exported.passages else [ours([text])[0] for text in texts]
-        for one, other in zip(made, theirs(texts), strict=True):
+        made = ours(SAMPLE) if ours == exported.passages else [ours([text])[0] for text in SAMPLE]
+        for one, other in zip(made, theirs(SAMPLE), strict=True):
             least = min(least, float(numpy.frombuffer(one, "float32") @ numpy.frombuffer(other, "float32")))
     return least
 

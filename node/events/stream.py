@@ -28,8 +28,9 @@ MIN_RETRY_MS, MAX_RETRY_MS = 500, 3000
 """Bounds of the random time after which a client reconnects, so that those of a stopping process do not all come back
 at once."""
 
-READ_FIRST, READ_AT_ONCE = 10, 100
-"""Events read together: those that a stream begins with, and then until it has caught up."""
+READ_FIRST, READ_AT_ONCE = 2, 100
+"""Events read together: those that a stream begins with, while nobody knows how large they are, and then until it has
+caught up."""
 
 READ_BYTES = 256 * 1024
 """About how many bytes these have at most, as large as the last ones were: a stream whose client does not read keeps
@@ -54,7 +55,7 @@ class EventStream:
         """`first`: the events that it begins with. `is_reset`: the client asked for older ones, which are gone."""
         self._topic = topic
         self._form: Form = form
-        self._batch = first
+        self._first = first
         self._is_reset = is_reset
         self._loop = asyncio.get_running_loop()
         self._unsent: asyncio.Future[None] | None = None
@@ -84,17 +85,18 @@ class EventStream:
 
     async def _catch_up(self) -> Follower:
         """Send what is stored, up to the present, and follow from there."""
-        topic = self._topic
-        await self._tell("reset" if self._is_reset else "heartbeat", topic.cursor(self._batch.start))
+        topic, batch = self._topic, self._first
+        del self._first  # a stream that follows keeps nothing of what it began with
+        await self._tell("reset" if self._is_reset else "heartbeat", topic.cursor(batch.start))
         while True:
             size = 0
-            for frames in topic.frames(self._batch):
+            for frames in topic.frames(batch):
                 await self._write(piece := frames.written(self._form))
                 size += len(piece)
-            if not self._batch.has_more and (follower := topic.join(self._batch.position)):
+            if not batch.has_more and (follower := topic.join(batch.position)):
                 return follower
-            at_once = count_within(READ_BYTES, len(self._batch.events), size) if size else READ_AT_ONCE
-            self._batch = await topic.read(self._batch.position, min(READ_AT_ONCE, at_once))
+            at_once = count_within(READ_BYTES, len(batch.events), size) if size else READ_AT_ONCE
+            batch = await topic.read(batch.position, min(READ_AT_ONCE, at_once))
 
     async def _follow(self, follower: Follower, ends: float) -> None:
         """Pass on what comes. Most of it goes from the broadcast to `_hear`, and this only waits meanwhile."""

@@ -7,7 +7,7 @@ of its last message if a key can open it anew, and the receipts that senders sti
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
@@ -136,10 +136,11 @@ class InboxStore:
                 kind, address, began, at = original.decode().split("@")
                 stored = await self.show(address)
                 ends_at = int(stored.fields["ends_at"])
+                if ends_at < int(at) + INBOX_LIFE_MS:  # the first time, it was not prolonged as far as it was to be
+                    ends_at = await self.stay(address)
                 return Opening(address, began, ends_at, kind == "opened", (int(at), now))
-            case [bytes(kind), bytes(current), int(ends_at), bytes(holder), bytes(held), int(until)]:
-                with suppress(StoreUnavailable):  # it is open; its place is prolonged when its owner is there again
-                    await self._hold(holder, held, until)
+            case [bytes(kind), bytes(current), *stay]:
+                ends_at = await self._held(address, _Stay.of(stay))
                 return Opening(address, current.decode(), ends_at, kind == b"opened")
             case _:
                 raise refused(reply)
@@ -160,22 +161,12 @@ class InboxStore:
             case _:
                 raise refused(reply)
 
-    async def stay(self, address: str) -> None:
-        """Let an inbox live on, because its owner is there. Raises Refused `inbox.unknown`, StoreUnavailable."""
-        reply = await self._store.run(
-            steps.inbox_stay(
-                inbox=keys.inbox(address),
-                last_seq=keys.inbox_last_seq(address),
-                life=INBOX_LIFE_MS,
-                kept=last_seq_kept(address),
-                step=DAY_MS,
-            )
-        )
-        match reply:
-            case [b"stays", bytes(client), bytes(place), int(until)]:
-                await self._hold(client, place, until)
-            case _:
-                raise refused(reply)
+    async def stay(self, address: str) -> int:
+        """Let an inbox live on, because its owner is there: when it ends (ms).
+
+        Raises Refused `inbox.unknown`, StoreUnavailable.
+        """
+        return await self._held(address, await self._stay(address, 0))
 
     async def close(self, owner: Owner) -> None:
         """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.
@@ -211,10 +202,49 @@ class InboxStore:
             case _:
                 raise refused(reply)
 
-    async def _hold(self, client: bytes, place: bytes, until: int) -> None:
-        """Let the place of an inbox last until `until` (ms), if the script named one. Raises StoreUnavailable."""
-        if place:
-            await self._limits.extend(Quota(QUOTA, client.decode(), place.decode()), until)
+    async def _stay(self, address: str, lasts: int) -> "_Stay":
+        """`stay`, as far as the place of the inbox in a quota lasts; `lasts`: until when (ms), if it was prolonged."""
+        reply = await self._store.run(
+            steps.inbox_stay(
+                inbox=keys.inbox(address),
+                last_seq=keys.inbox_last_seq(address),
+                life=INBOX_LIFE_MS,
+                kept=last_seq_kept(address),
+                step=DAY_MS,
+                lasts=lasts,
+            )
+        )
+        match reply:
+            case [b"stays", *stay]:
+                return _Stay.of(stay)
+            case _:
+                raise refused(reply)
+
+    async def _held(self, address: str, stay: "_Stay") -> int:
+        """When an inbox ends (ms), once its place in a quota has been prolonged as far as it must be.
+
+        The place first, which is in another partition: an inbox that outlived its place would count for nobody.
+        """
+        ends_at = stay.ends_at
+        if stay.place.name:
+            with suppress(StoreUnavailable):  # it lives as long as its place does, or until its owner is there again
+                await self._limits.extend(stay.place, stay.until)
+                ends_at = (await self._stay(address, stay.until)).ends_at
+        return ends_at
+
+
+class _Stay(NamedTuple):
+    """How long an inbox lives, as `lua/lib/stay.lua` has found it; times in milliseconds."""
+
+    ends_at: int
+    place: Quota
+    """What would have to last until `until`, so that the inbox could live longer; without a name, nothing."""
+    until: int
+
+    @classmethod
+    def of(cls, reply: Sequence[Any]) -> "_Stay":
+        ends_at, client, place, until = reply
+        return cls(ends_at, Quota(QUOTA, client.decode(), place.decode()), until)
 
 
 def last_seq_kept(address: str) -> int:

@@ -77,7 +77,7 @@ class InboxTaskStore:
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask | None], bool]
     ) -> InboxTask | None:
-        """`read`, once the task is new, or after `seconds`. Raises StoreUnavailable.
+        """The task with its last message, once it is new, or after `seconds`. Raises StoreUnavailable.
 
         The next message of a task is told on the channel of the one before, so that one channel tells of both.
         """
@@ -85,7 +85,7 @@ class InboxTaskStore:
             self._store.wakeups,
             keys.inbox_receipt(address, task.last.id),
             seconds,
-            lambda: self.read(address, task.id),
+            lambda: self.read(address, task.id, 1),
             is_new,
             lasts=lambda found: found.lasts if found else math.inf,
         )

@@ -76,7 +76,10 @@ class InboxTasks:
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask], bool]
     ) -> InboxTask:
-        """A task, once it is new, or after `seconds`. Raises Refused `receipt.unknown`, StoreUnavailable."""
+        """A task with its last message, once it is new, or after `seconds`.
+
+        Raises Refused `receipt.unknown`, StoreUnavailable.
+        """
         found = await self._store.wait(address, task, seconds, lambda found: found is None or is_new(found))
         return _there(found)
 

@@ -1,7 +1,5 @@
 """How many bytes the answers to one POST may have: a batch of short requests can ask for very long answers."""
 
-import sys
-
 from node.mcp.json_rpc import TOO_LARGE, RpcError, error_reply
 
 BATCH_BYTES = 1024 * 1024
@@ -19,7 +17,7 @@ class AnswerBudget:
     A request is run only while half of the budget is left, so an answer of up to half of it always fits.
     """
 
-    def __init__(self, size: int = sys.maxsize) -> None:
+    def __init__(self, size: int) -> None:
         self._left = size
         self._reserve = size // 2
 

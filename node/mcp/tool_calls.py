@@ -20,7 +20,8 @@ from node.mcp.tool import ArgumentHeader, Tool
 from node.mcp.tool_result import NOTHING, SILENCED, failure, invalid, success
 from node.mcp.tool_schema import input_schema
 from node.web.http import Header, Request
-from node.web.json_schema import MAX_SAFE_INTEGER, Schema
+from node.web.issues import digits_of
+from node.web.json_schema import Schema
 from node.web.route import Route
 
 QUOTE = b'"'
@@ -31,8 +32,6 @@ EMPTY_VALUES = frozenset({b'""', b"[]", b"{}"})
 QUOTED_CHARACTERS = 60
 """Characters of an unknown argument's name, or of a value that is no number, that the error repeats."""
 
-LONGEST_NUMBER = 40
-"""Characters of the longest number that may be an integer in another form."""
 _INTEGER = re.compile(rb"-?\d+")
 
 
@@ -184,10 +183,8 @@ def _number(name: str, kind: str, text: bytes) -> bytes:
     is_number = text[:1] in b"-0123456789"
     if is_number and (kind == "number" or _INTEGER.fullmatch(text)):
         return text
-    if is_number and len(text) <= LONGEST_NUMBER:
-        number = float(text)
-        if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may stand for another integer
-            return b"%d" % number
+    if digits := digits_of(text):
+        return digits
     shown = text[:QUOTED_CHARACTERS].decode(errors="ignore")
     raise BadArguments(f"{name}: must be {'an' if kind == 'integer' else 'a'} {kind}, not {shown}")
 

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -114,27 +115,23 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
     # The process inherits the signal mask of a parent that blocks these.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM, signal.SIGINT))
     on_hangup(settings, lambda _: None, logs=False)
-    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
-    documents = None
-    if settings.search_url:
-        documents = await connect(settings.search_url, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
-    gauges = Gauges(settings, store, room_figures(store), documents)
+    connected = partial(connect, timeout=settings.store_timeout, max_in_flight=MAX_IN_FLIGHT)
     names = f"{settings.admin_names},{settings.admin_host}"
     certificate = Certificate(settings.public_url)
 
     def here() -> list[Reading]:
         return [*disk_figures(settings), *certificate.figures()]
 
-    instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names, here)
-    watching = asyncio.create_task(certificate.watch(stop))
-    try:
+    async with AsyncExitStack() as stack:
+        store = await stack.enter_async_context(await connected(settings.redis_url))
+        documents = None
+        if settings.search_url:
+            documents = await stack.enter_async_context(await connected(settings.search_url))
+        gauges = Gauges(settings, store, room_figures(store), documents)
+        instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names, here)
+        stack.callback(asyncio.create_task(certificate.watch(stop)).cancel)
         with MetricsServer((settings.admin_host, settings.admin_port), instance, pages, loop) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             logger.info("metrics served", host=settings.admin_host, port=settings.admin_port)
             await stop.wait()
             await asyncio.to_thread(server.shutdown)
-    finally:
-        watching.cancel()
-        await store.close()
-        if documents:
-            await documents.close()

@@ -25,7 +25,7 @@ from node.artifacts.blobs.interface import BlobStore
 from node.board.api import BoardApi
 from node.callbacks import owners
 from node.common import process
-from node.common.background import Background, Work
+from node.common.background import Background, Work, report_every
 from node.config import CurrentSettings, Settings
 from node.describe.discovery import discovery_routes
 from node.describe.identity import IdentityApi, card_extensions
@@ -55,7 +55,7 @@ from node.store.work import WorkStore
 from node.tasks.api import TasksApi
 from node.tasks.offers.search_api import OfferSearchApi
 from node.text import english
-from node.web.activity import ActivityReports
+from node.web import activity
 from node.web.address import ClientAddress
 from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
@@ -71,6 +71,7 @@ from node.web.router import Router
 from node.web.signature import Signatures
 from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
+from node.web.usage import REPORT_SECONDS
 from node.web.work import WorkLimit
 
 if TYPE_CHECKING:
@@ -155,13 +156,14 @@ class WebNode:
         figures = of_web(self.routes, store, self._services.events.followers)
         works: dict[str, Work] = {
             "memory": MemoryAlarm(store, settings, capacity).run,
-            "usage": usage.run,
+            "usage": partial(report_every, REPORT_SECONDS, usage.settle),
             "blocklist": self._blocked.run,
             "suffixes": owners.preload,
             "metrics": Meter(settings, "web", store, figures).run,
         }
         if settings.provenance_days:
-            works["activity"] = ActivityReports(ActivityStore(store, settings.provenance_days), usage).run
+            report = partial(activity.report, ActivityStore(store, settings.provenance_days), usage)
+            works["activity"] = partial(report_every, activity.REPORT_SECONDS, report)
         return works
 
     @classmethod

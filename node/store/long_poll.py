@@ -33,17 +33,14 @@ async def wait_for_change(
     deadline = loop.time() + seconds
     # Listening begins before the first read, so that no change between the two goes unnoticed.
     with await wakeups.listen(channel) as listener, wakeups.waiters.place(listener) as may_wait:
-        value = await read()
-        while may_wait and not is_new(value) and not wakeups.waiters.released:
-            left, life = deadline - loop.time(), lasts(value)
-            if left <= 0:
-                break
-            async with paused():
-                heard = await listener.next(min(left, life))
-            if heard is None and left <= life:
-                break
+        while True:
             value = await read()
-        return value
+            left, life = deadline - loop.time(), lasts(value)
+            if not may_wait or is_new(value) or wakeups.waiters.released or left <= 0:
+                return value
+            del value  # thousands may wait, each for a thing of 80 kB: it is read again when the time is up, too
+            async with paused():
+                await listener.next(min(left, life))
 
 
 async def wait_for_next(

@@ -50,7 +50,7 @@ from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
 from node.tasks.rights import Actor, Claim, ContractTokens
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, ChangeLog, StoredTask, task_of
+from node.tasks.view import LISTED, ChangeLog, StoredTask, elapsed, task_of
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
@@ -249,8 +249,8 @@ class Tasks:
         await self._list(task_id, row)
         claimed, handed_in = int(row.fields[b"claimed_at"]), row.changed_at
         if row.status == "submitted":
-            return CompletedTask(True, task_id, "submitted", handed_in - claimed, None), handed_in < row.now
-        completed = CompletedTask(True, task_id, "completed", handed_in - claimed, timestamp(handed_in))
+            return CompletedTask(True, task_id, "submitted", elapsed(claimed, handed_in), None), handed_in < row.now
+        completed = CompletedTask(True, task_id, "completed", elapsed(claimed, handed_in), timestamp(handed_in))
         return completed, handed_in < row.now
 
     async def fail(self, task_id: str, failed: FailedAttempt) -> tuple[Task, bool]:

@@ -150,7 +150,7 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         updated_at=timestamp(row.changed_at),
         claimed_at=_shown(claimed),
         completed_at=_shown(completed),
-        elapsed_ms=completed - claimed if completed is not None and claimed is not None else None,
+        elapsed_ms=elapsed(claimed, completed) if completed is not None and claimed is not None else None,
         lease_seconds=lease // 1000 if lease is not None else None,
         lease_expires_at=_shown(number(fields.get(b"lease_expires_at"))),
         attempt=int(fields[b"attempt"]),
@@ -189,6 +189,11 @@ def attempts_of(fields: Fields) -> list[EndedAttempt]:
 
 def _result(fields: Fields) -> msgspec.Raw:
     return msgspec.Raw(fields[b"result_payload"]) if b"result_payload" in fields else NO_RESULT
+
+
+def elapsed(claimed: int, ended: int) -> int:
+    """Milliseconds from a claim to its result; none if the clock was set back so far meanwhile."""
+    return max(0, ended - claimed)
 
 
 def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:

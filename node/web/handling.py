@@ -8,7 +8,6 @@ from node.web.errors import code_of, response_to
 from node.web.http import Disconnected, Request, Response
 from node.web.json import name_parameters
 from node.web.route import Route
-from node.web.throughput import FREE_BYTES
 
 Handle = Callable[[Route, Request], Awaitable[Response | None]]
 """Runs the handler of a route, as `handle` does."""
@@ -17,9 +16,9 @@ LONGEST_NAMED = 2048
 """Bytes of the longest query whose parameters are named if the operation takes none. A longer one is not parsed:
 /health, for instance, answers every client, even a blocked one, so its cost must not depend on the query."""
 
-QUERY_WEIGHT = 4
-"""Cost of a byte of a query, in bytes of an answer. Escapes are slow to decode: 30 kB of them, the longest query that
-Granian accepts, take 2 ms."""
+ESCAPE_COST = 10
+"""Cost of an escape in a query, in bytes of an answer (0.5 µs). 10,000 of them, in the longest query that Granian
+accepts, take 3 ms to decode; 30,000 percent signs that escape nothing take 15 ms, since each is found out by itself."""
 
 
 async def counted(route: Route, request: Request) -> Response | None:
@@ -54,11 +53,10 @@ async def handle(route: Route, request: Request) -> Response | None:
 
 
 def _look_at_query(route: Route, request: Request) -> None:
-    """Charge the client for a long query; name the parameters of one that the operation does not take."""
-    size = len(request.scope["query_string"])
-    if size >= FREE_BYTES:
-        request.cost += QUERY_WEIGHT * size
-    if route.query is None and size <= LONGEST_NAMED:
+    """Charge the client for the escapes of a query; name the parameters of one that the operation does not take."""
+    query: bytes = request.scope["query_string"]
+    request.cost += ESCAPE_COST * query.count(b"%")
+    if route.query is None and len(query) <= LONGEST_NAMED:
         name_parameters(request)
 
 

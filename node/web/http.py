@@ -211,6 +211,12 @@ class Request:
             return False
         return True
 
+    def forget_body(self) -> None:
+        """Keep the body no longer: a stream answers the request, and may last for a quarter of an hour."""
+        self._body = b""
+        if self._is_read:
+            self.scope.pop(FIRST_MESSAGE, None)
+
     def noting_end(self, receive: Receive) -> Receive:
         """`receive` for an application that reads the body by itself: records here when the body has ended."""
 

@@ -94,7 +94,8 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
             for each in kind.types:
                 raw = _inside(raw, each)
         case msgspec.inspect.IntType():
-            return _integer(raw)
+            if digits := digits_of(bytes(raw)):
+                return msgspec.Raw(digits)
         case msgspec.inspect.ListType(item_type=msgspec.inspect.StructType() as each):
             with suppress(msgspec.ValidationError):
                 objects = _objects.decode(raw)
@@ -108,14 +109,13 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
     return raw
 
 
-def _integer(raw: msgspec.Raw) -> msgspec.Raw:
-    """A whole number as digits; anything else as it is."""
-    text = bytes(raw)
+def digits_of(text: bytes) -> bytes | None:
+    """The digits of an integer that is written with a fraction or an exponent; None for anything else."""
     if len(text) <= LONGEST_NUMBER and _FLOAT.fullmatch(text):
         number = float(text)
         if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may stand for another integer
-            return msgspec.Raw(b"%d" % number)
-    return raw
+            return b"%d" % number
+    return None
 
 
 def issues_of_body(members: Members, kind: type[msgspec.Struct]) -> list[Issue]:

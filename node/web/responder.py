@@ -68,6 +68,7 @@ class Responder:
         try:
             if request.is_unread:
                 await self._end_body(request, headers)
+            request.forget_body()
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
             await response.send_body(send_counted, wanted=not request.is_head)
         finally:

@@ -6,7 +6,6 @@ before it is carried out. So a client can exceed its total by at most MAX_UNREPO
 SITE_SHARE times as many, and a process that is killed loses no more of the count.
 """
 
-import asyncio
 import time
 from contextlib import suppress
 from typing import NamedTuple
@@ -25,6 +24,7 @@ MAX_UNREPORTED_SHARE = 64
 """They are also at most this part of the client's total."""
 
 REPORT_SECONDS = 1.0
+"""Time between two reports to Redis."""
 
 MAX_REFUSAL_SECONDS = 10.0
 """How long a process refuses a client by itself; then it asks Redis again, since the allowance may have grown."""
@@ -108,15 +108,6 @@ class Usage:
             site = site_of(client)
             self._unreported[client] = self._unreported.get(client, 0) - used
             self._unreported_of_site[site] = self._unreported_of_site.get(site, 0) - used
-
-    async def run(self) -> None:
-        """Report every REPORT_SECONDS until cancelled, and once more then."""
-        try:
-            while True:
-                await asyncio.sleep(REPORT_SECONDS)
-                await self.settle()
-        finally:
-            await self.settle()
 
     async def settle(self) -> None:
         """Report what is not reported yet. If Redis cannot be reached, it is dropped: nothing is kept then either."""

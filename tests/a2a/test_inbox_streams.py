@@ -1,6 +1,7 @@
 """Streams of an inbox's tasks: on whichever process, silent, read slowly, and when the process stops (NETWORK 1)."""
 
 import asyncio
+import gc
 import json
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -11,6 +12,8 @@ import httpx2
 import pytest
 
 from node.a2a.inboxes import calls, stream
+from node.inbox.model import InboxTask, InboxTurn
+from node.inbox.tasks import InboxTasks
 from node.run.services import Services, Stores
 from node.store import keys
 from node.store.errors import OutcomeUnknown
@@ -238,3 +241,60 @@ async def test_a_client_that_does_not_read_loses_its_stream(
 
     async with asyncio.timeout(PATIENCE):
         await (await stream_of(node)).run(send)
+
+
+async def gone_on(node: NodeUnderTest, inbox: Json) -> Json:
+    """A task of two messages, the first of which its owner has answered."""
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    return await begun(node, inbox, message(messageId="second", taskId=task["id"]))
+
+
+def kept_of(task: Json) -> list[InboxTurn]:
+    """What the process keeps of the first message of a task."""
+    return [each for each in gc.get_objects() if isinstance(each, InboxTurn) and each.id == task["id"]]
+
+
+async def test_of_the_messages_of_a_task_a_stream_keeps_only_the_last(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await gone_on(node, inbox)
+    agents = Services(node.settings, Stores(node.store, node.store)).inbox_agents
+    pieces: list[bytes] = []
+    has_begun = asyncio.Event()
+
+    async def send(piece: bytes) -> None:
+        pieces.append(piece)
+        has_begun.set()
+
+    follows = stream.TaskStream(
+        agents, inbox["address"], await agents.get(inbox["address"], task["id"]), bytes, is_whole=True
+    )
+    running = asyncio.create_task(follows.run(send))
+    async with asyncio.timeout(PATIENCE):
+        await has_begun.wait()
+    assert len(json.loads(pieces[0].removeprefix(b"data: "))["task"]["history"]) == 3
+    assert kept_of(task) == []
+    running.cancel()
+
+
+async def test_of_the_messages_of_a_task_a_request_that_waits_keeps_only_the_last(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    waits = asyncio.Event()
+    wait = InboxTasks.wait
+
+    async def noted(*args: Any) -> InboxTask:
+        waits.set()
+        return await wait(*args)
+
+    monkeypatch.setattr(InboxTasks, "wait", noted)
+    said = {"message": message(messageId="second", taskId=task["id"])}
+    blocking = asyncio.create_task(node.client.post(path_of(inbox, "/a2a/message:send"), json=said))
+    async with asyncio.timeout(PATIENCE):
+        await waits.wait()
+        assert kept_of(task) == []
+        await answered(node, inbox, status="done", reply="Yes.")
+        assert len((await blocking).json()["task"]["history"]) == 3

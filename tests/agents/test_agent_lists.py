@@ -54,14 +54,24 @@ async def test_a_worker_that_starts_is_no_check(node: NodeUnderTest) -> None:
     assert (await lists.figures())[2] >= 7200
 
 
+async def test_two_workers_that_find_the_same_entry_over_tell_of_that_once(node: NodeUnderTest) -> None:
+    agent = await listed(node, await opened(node), card_of())
+    one, other = AgentLists(node.store), AgentLists(node.store)
+    over = await one.now() - 1000
+    await node.store.command("HSET", keys.agent(agent["id"]), "ends_at", over)
+    await node.store.command("ZADD", keys.AGENT_ENDS, over, agent["id"])
+    assert [await each.sweep() for each in (one, other)] == [[agent["id"]]] * 2
+    told: Any = await node.store.command("XRANGE", keys.events_of(agent["id"]), "-", "+")
+    assert [fields[1] for _, fields in told] == [b"agent.listed", b"agent.removed"]
+
+
 async def test_what_has_ended_is_swept_where_few_calls_may_be_under_way(empty_redis: RedisServer | Cluster) -> None:
     ended = sorted(ids.new_id() for _ in range(40))
-    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=32)
-    for each in ended:
-        await store.command("ZADD", keys.AGENT_ENDS, 1, each)
-    assert sorted(await AgentLists(store).sweep()) == ended
-    assert (await AgentLists(store).figures())[1] == 0
-    await store.close()
+    async with await connect(empty_redis.url, timeout=5.0, max_in_flight=32) as store:
+        for each in ended:
+            await store.command("ZADD", keys.AGENT_ENDS, 1, each)
+        assert sorted(await AgentLists(store).sweep()) == ended
+        assert (await AgentLists(store).figures())[1] == 0
 
 
 @pytest.mark.parametrize(

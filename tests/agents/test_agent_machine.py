@@ -48,6 +48,8 @@ class EntryMachine(StoreMachine):
         """Until when an entry that is being checked holds a place among those of its host."""
         self._ends = 0
         """When a listed entry ends; 0 for any other."""
+        self._waits_until = 0
+        """Until when a listed entry that was posted again waits for its check."""
         self._events = 0
         """Events about whether it is listed."""
         self._changes = 0
@@ -96,7 +98,11 @@ class EntryMachine(StoreMachine):
             self._id, AgentRow.of({b"address": HOST.encode(), b"proof": b"domain"}, None)
         )
         probed = msgspec.structs.replace(entry, posted_at=entry.posted_at - before)
-        return self.run_step(self._entries.probed(probed, Probe(found, card), DAY_MS))
+        outcome = self.run_step(self._entries.probed(probed, Probe(found, card), DAY_MS))
+        after = self._entry()
+        if after and after.status == "listed" and after.checked_at != entry.checked_at:
+            assert self.run_step(self._entries.probed(probed, Probe("unreachable", GONE), DAY_MS)) == "stale"
+        return outcome
 
     def _note(self, found: Liveness, *, has_changed: bool = False, is_elsewhere: bool = False) -> None:
         """What a probe has found."""
@@ -120,7 +126,7 @@ class EntryMachine(StoreMachine):
         self.run_step(self._entries.submit(HOST, FIELDS, agent_id=self._id, client="", idempotency=None))
         if self.status != "checking":
             self._placed_until = self.now + 10 * MINUTE
-            self._kept_until = self.now + DAY
+            self._kept_until = self._waits_until = self.now + DAY
         if self._ends and self._status != "checking":
             self._ends = max(self._ends, self.now + 10 * MINUTE)
         if not self.status:
@@ -228,7 +234,9 @@ class EntryMachine(StoreMachine):
         looked_at = self.run_step(self._lists.sweep())
         assert looked_at == ([self._id] if due else [])
         self.run_step(self._lists.project(looked_at))
-        if due:
+        if due and self._status == "checking" and self.now < self._waits_until:
+            self._ends = self._waits_until
+        elif due:
             self._events += 1
             self._kept_until = 0
             self._unlist()
@@ -287,6 +295,36 @@ def test_a_hidden_entry_stays_hidden_however_its_card_changes() -> None:
         machine.a_probe_finds_another_card("unreachable", ELSEWHERE)
         machine.all_of_it_was_told()
         machine.it_is_in_the_lists_that_say_so()
+    finally:
+        machine.teardown()
+
+
+def test_an_entry_that_is_posted_again_shortly_before_its_end_is_checked_though_no_worker_does_so_at_once() -> None:
+    machine = EntryMachine()
+    try:
+        machine.post()
+        machine.the_card_is_good()
+        machine.it_is_in_the_lists_that_say_so()
+        machine.wait(LIFE - MINUTE)
+        machine.post()
+        machine.it_is_in_the_lists_that_say_so()
+        machine.wait(60 * MINUTE)
+        machine.the_entry_is_what_it_must_be()
+        machine.the_card_is_good()
+        machine.it_is_in_the_lists_that_say_so()
+    finally:
+        machine.teardown()
+
+
+def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_found_since() -> None:
+    machine = EntryMachine()
+    try:
+        machine.post()
+        machine.the_card_is_good()
+        machine.probe("open", 1)
+        machine.wait(DAY)
+        machine.a_probe_finds_another_card("open", ELSEWHERE)  # and then one of before (`_probed`)
+        machine.the_entry_is_what_it_must_be()
     finally:
         machine.teardown()
 

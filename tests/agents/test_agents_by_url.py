@@ -10,6 +10,7 @@ from node.agents.fetch import CARD_BYTES
 from node.agents.lists import AgentLists
 from node.agents.service import BY_OPERATOR
 from node.agents.store import AgentStore
+from node.common.presence import Presence
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, TRANSLATE
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
@@ -113,6 +114,49 @@ async def test_what_is_no_card_is_rejected_with_the_reason(node: NodeUnderTest, 
             assert (agent["proof"], agent["address"]) == ("domain", "127.0.0.1"), kind
         assert await ids_listed(node) == set()
     assert await node.store.command("ZCARD", keys.agents_of("127.0.0.1")) == 0
+
+
+async def test_what_a_worker_that_was_held_up_has_not_heard_is_asked_again(
+    node: NodeUnderTest, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    was_held_up = True
+
+    def says(_: Presence, since: float) -> bool:
+        return was_held_up and since > 0
+
+    monkeypatch.setattr(Presence, "was_held_up", says)
+    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)
+    posted = await submitted(node, made_up.url("cut"))
+    made_up.kinds["/cut"] = "failing"
+    key, due = keys.agent(posted["id"]), keys.agents_due(ids.partition_of_id(posted["id"]))
+
+    async def looked_at() -> bool:
+        return await node.store.command("GET", keys.LAST_CHECK) != b"1"
+
+    async def has_status(wanted: bytes) -> bool:
+        return await node.store.command("HGET", key, "status") == wanted
+
+    async def has_liveness() -> bool:
+        return await node.store.command("HGET", key, "liveness") == b"unreachable"
+
+    async def check() -> None:
+        """Have a worker look at it once."""
+        await node.store.command("SET", keys.LAST_CHECK, 1)
+        await node.store.command("ZADD", due, 0, posted["id"])
+        await until(looked_at)
+
+    await node.store.command("SET", keys.LAST_CHECK, 1)
+    async with node.worker():
+        await until(looked_at)
+        assert await has_status(b"checking")
+        made_up.kinds["/cut"] = "cut"  # its card can be read, and it breaks off what is asked of it
+        await check()
+        assert await has_status(b"listed")
+        await check()
+        assert not await has_liveness()
+        was_held_up = False
+        await check()
+        await until(has_liveness)
 
 
 NO_AGENT: Sequence[Json] = (

@@ -4,7 +4,7 @@ that can misbehave."""
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -101,7 +101,7 @@ def client_of(scope: Scope) -> str:
     return dict(scope["headers"]).get(b"client", b"").decode()
 
 
-class Node:
+class BlobServer:
     """A store, its app, and a client to the server in front of them."""
 
     def __init__(self, directory: Path, *, reserve: int = 0, stall: float = 5.0, send_stall: float = 5.0) -> None:
@@ -128,9 +128,9 @@ class Node:
 
 
 @asynccontextmanager
-async def served(node: Node) -> AsyncGenerator[Node]:
-    async with serving(node.app, node.port), node.client:
-        yield node
+async def served(server: BlobServer) -> AsyncGenerator[BlobServer]:
+    async with serving(server.app, server.port), server.client:
+        yield server
 
 
 def assert_refused(answer: httpx2.Response | Answer | None, code: str) -> None:
@@ -140,13 +140,6 @@ def assert_refused(answer: httpx2.Response | Answer | None, code: str) -> None:
     assert (status, answer.headers["x-error-code"]) == (CATALOGUE[code].status, code)
     assert json.loads(body) == {"error": CATALOGUE[code].sentence}
     assert answer.headers["link"] == '</llms-full.txt#errors>; rel="help"'
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what another task or thread is about to do; TimeoutError if it does not."""
-    async with asyncio.timeout(PATIENCE):
-        for _ in iter(condition, True):
-            await asyncio.sleep(0.01)
 
 
 def holds_open(name: str) -> bool:

@@ -3,18 +3,25 @@
 from collections.abc import AsyncGenerator, Generator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
 from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, presign
-from tests.artifacts.blobs import Node, served
+from tests.artifacts.blobs import BlobServer, served
 from tests.artifacts.swift import BUCKET, Swift, running
 
 
 @pytest.fixture
-async def node(tmp_path: Path) -> AsyncGenerator[Node]:
-    async with served(Node(tmp_path / "blobs")) as running:
+def overrides(tmp_path: Path) -> dict[str, Any]:
+    """The node under test keeps its blobs where no other test does."""
+    return {"blob_reserve": 0, "data_dir": tmp_path}
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncGenerator[BlobServer]:
+    async with served(BlobServer(tmp_path / "blobs")) as running:
         yield running
 
 

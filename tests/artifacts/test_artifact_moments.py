@@ -1,6 +1,5 @@
 """The very milliseconds in which the times of an artifact are over, and the very bounds of what a client may hold."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -24,12 +23,6 @@ HALF_A_MILLISECOND = 0.0005
 AVAILABLE = ArtifactVerdict("available")
 FIELDS = {"publisher_id": "desk", "media_type": "text/plain", "digest_sha256": "00" * 32}
 MANY = ArtifactQuotas(client=1000, number=0, share=100, always=2**30, total=2**40, free=None)
-
-
-@pytest.fixture
-def clock() -> Iterator[Clock]:
-    with Clock.at_a_whole_second() as clock:
-        yield clock
 
 
 @pytest_asyncio.fixture

@@ -2,10 +2,8 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncGenerator
 from datetime import datetime
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from tests.artifacts.calls import (
     complete,
     content_digest,
     named,
-    node_on,
     refused,
     register,
     registered,
@@ -27,13 +24,6 @@ from tests.artifacts.calls import (
     verified,
 )
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import RedisServer
-
-
-@pytest.fixture
-async def node(empty_redis: RedisServer, tmp_path: Path) -> AsyncGenerator[NodeUnderTest]:
-    async with node_on(empty_redis, data_dir=tmp_path) as node:
-        yield node
 
 
 async def test_bytes_go_from_one_agent_to_another_and_never_through_the_relay(node: NodeUnderTest) -> None:

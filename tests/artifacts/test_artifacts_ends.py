@@ -1,7 +1,6 @@
 """How artifacts end: verified or not, expired, removed; and that their bytes are given back once."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +33,8 @@ SIZE = len(DATA)
 
 
 @pytest.fixture
-async def node(empty_redis: RedisServer, tmp_path: Path) -> AsyncGenerator[NodeUnderTest]:
-    quotas = {"artifact_client_bytes": 3 * SIZE, "artifact_total_bytes": 4 * SIZE}
-    async with node_on(empty_redis, data_dir=tmp_path, **quotas) as node:
-        yield node
+def overrides(overrides: dict[str, Any]) -> dict[str, Any]:
+    return overrides | {"artifact_client_bytes": 3 * SIZE, "artifact_total_bytes": 4 * SIZE}
 
 
 class Room:
@@ -58,8 +55,9 @@ async def completions(node: NodeUnderTest, artifact: dict[str, Any]) -> list[Eve
     return [Event(name, partition, each.pop("type"), each.pop("id"), each) for name, each in found]
 
 
-async def bytes_held(node: NodeUnderTest, client: str = "203.0.113.7") -> tuple[int, int]:
+async def bytes_held(node: NodeUnderTest) -> tuple[int, int]:
     """What the client holds, and its partition."""
+    client = "203.0.113.7"
     counts: Any = await node.store.command("HMGET", keys.artifact_bytes(ids.partition_of(client)), client, "all")
     return int(counts[0] or 0), int(counts[1] or 0)
 

@@ -2,9 +2,7 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import AsyncGenerator
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,18 +13,11 @@ from node.artifacts.blobs.interface import Grant
 from node.artifacts.model import INLINE_BYTES
 from node.common.refusal import Refused
 from tests.artifacts.blobs import DATA
-from tests.artifacts.calls import ARTIFACTS, available, node_on, register, verified
+from tests.artifacts.calls import ARTIFACTS, available, register, verified
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import RedisServer
 
 CSV = {"publisher_id": "desk", "media_type": "text/csv", "text": "name,size\nrelay,1\n"}
 KEY = {"Idempotency-Key": "an-idempotency-key-of-32-characters"}
-
-
-@pytest.fixture
-async def node(empty_redis: RedisServer, tmp_path: Path) -> AsyncGenerator[NodeUnderTest]:
-    async with node_on(empty_redis, data_dir=tmp_path) as node:
-        yield node
 
 
 async def store(node: NodeUnderTest, body: dict[str, Any], **headers: str) -> httpx2.Response:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import httpx2
 import pytest
@@ -9,16 +10,14 @@ import pytest
 from node.run.blobs import blobs_of
 from node.store import ids, keys
 from tests.artifacts.blobs import DATA
-from tests.artifacts.calls import ARTIFACTS, complete, node_on, read, refused, registered, verified
+from tests.artifacts.calls import ARTIFACTS, complete, read, refused, registered, verified
 from tests.artifacts.swift import BUCKET, Swift
 from tests.support.node_under_test import PATIENCE, NodeUnderTest
-from tests.support.servers import RedisServer
 
 
 @pytest.fixture
-async def node(empty_redis: RedisServer, swift: Swift) -> AsyncGenerator[NodeUnderTest]:
-    async with node_on(empty_redis, blob_url=f"s3://{BUCKET}/node", aws=swift._asdict()) as node:
-        yield node
+def overrides(overrides: dict[str, Any], swift: Swift) -> dict[str, Any]:
+    return overrides | {"blob_url": f"s3://{BUCKET}/node", "aws": swift._asdict()}
 
 
 @pytest.fixture

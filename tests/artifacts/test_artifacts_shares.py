@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,6 @@ MINUTE = 10
 """Registrations that the limit of one address lets through in a minute."""
 
 RESERVED, QUOTA, FULL = (409, "artifact.reserved"), (409, "artifact.quota"), (507, "store.full")
-
-
-@pytest.fixture
-async def node(empty_redis: RedisServer, tmp_path: Path) -> AsyncGenerator[NodeUnderTest]:
-    """A node of the default settings."""
-    async with node_on(empty_redis, data_dir=tmp_path) as node:
-        yield node
 
 
 def site(number: int, hosts: int) -> list[str]:

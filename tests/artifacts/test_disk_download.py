@@ -7,12 +7,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.artifacts.blobs import BIG, DATA, ID, Node, assert_refused, grant_for, holds_open, served, until
+from tests.artifacts.blobs import BIG, DATA, ID, BlobServer, assert_refused, grant_for, holds_open, served
+from tests.support.servers import eventually
 
 
-async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(node: Node) -> None:
-    assert (await node.put(BIG, BIG)).status_code == 200
-    got = await node.get(BIG, "números.csv")
+async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(server: BlobServer) -> None:
+    assert (await server.put(BIG, BIG)).status_code == 200
+    got = await server.get(BIG, "números.csv")
     assert (got.status_code, got.content) == (200, BIG)
     digest = grant_for(BIG).digest_sha256
     assert got.headers["etag"] == f'"{digest}"'
@@ -23,8 +24,8 @@ async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(node
     assert got.headers["x-content-type-options"] == "nosniff"
     assert "sandbox" in got.headers["content-security-policy"]
     assert got.headers["repr-digest"].startswith("sha-256=:")
-    assert await node.store.size(ID) == len(BIG)
-    assert b"".join([chunk async for chunk in node.store.read(grant_for(BIG))]) == BIG
+    assert await server.store.size(ID) == len(BIG)
+    assert b"".join([chunk async for chunk in server.store.read(grant_for(BIG))]) == BIG
 
 
 @pytest.mark.parametrize(
@@ -45,10 +46,10 @@ async def test_what_was_uploaded_is_served_as_an_attachment_with_its_digest(node
     ],
 )
 async def test_a_range_is_answered_as_rfc_9110_says(
-    node: Node, asked: str, status: int, span: tuple[int, int] | None
+    server: BlobServer, asked: str, status: int, span: tuple[int, int] | None
 ) -> None:
-    await node.put()
-    got = await node.get(range=asked)
+    await server.put()
+    got = await server.get(range=asked)
     assert got.status_code == status
     if span is None:
         assert_refused(got, "blob.range")
@@ -58,49 +59,49 @@ async def test_a_range_is_answered_as_rfc_9110_says(
     assert got.headers.get("content-range") == (f"bytes {span[0]}-{span[1] - 1}/22" if status == 206 else None)
 
 
-async def test_a_download_is_resumed_only_if_it_is_still_the_same_content(node: Node) -> None:
-    await node.put()
-    etag = (await node.get()).headers["etag"]
-    assert (await node.get(range="bytes=5-", if_range=etag)).status_code == 206
-    assert (await node.get(range="bytes=5-", if_range='"another"')).status_code == 200
-    assert (await node.get(if_none_match=etag)).status_code == 304
-    assert (await node.get(if_none_match='"another"')).status_code == 200
-    assert (await node.get(range="bytes=5-", if_match=etag)).status_code == 206
+async def test_a_download_is_resumed_only_if_it_is_still_the_same_content(server: BlobServer) -> None:
+    await server.put()
+    etag = (await server.get()).headers["etag"]
+    assert (await server.get(range="bytes=5-", if_range=etag)).status_code == 206
+    assert (await server.get(range="bytes=5-", if_range='"another"')).status_code == 200
+    assert (await server.get(if_none_match=etag)).status_code == 304
+    assert (await server.get(if_none_match='"another"')).status_code == 200
+    assert (await server.get(range="bytes=5-", if_match=etag)).status_code == 206
     for other in ('"another"', f"W/{etag}"):
-        assert_refused(await node.get(range="bytes=5-", if_match=other), "content.other")
+        assert_refused(await server.get(range="bytes=5-", if_match=other), "content.other")
 
 
-async def test_conditions_mean_nothing_where_the_content_is_gone(node: Node) -> None:
-    await node.put()
-    await node.store.delete(ID)
-    assert_refused(await node.get(if_none_match="*"), "blob.missing")
-    assert_refused(await node.get(if_match='"another"'), "blob.missing")
+async def test_conditions_mean_nothing_where_the_content_is_gone(server: BlobServer) -> None:
+    await server.put()
+    await server.store.delete(ID)
+    assert_refused(await server.get(if_none_match="*"), "blob.missing")
+    assert_refused(await server.get(if_match='"another"'), "blob.missing")
 
 
-async def test_head_answers_as_get_without_the_content(node: Node) -> None:
-    await node.put()
-    url = await node.store.content_url(grant_for(), None, 300)
-    head, got = await node.client.head(url), await node.client.get(url)
+async def test_head_answers_as_get_without_the_content(server: BlobServer) -> None:
+    await server.put()
+    url = await server.store.content_url(grant_for(), None, 300)
+    head, got = await server.client.head(url), await server.client.get(url)
     assert head.content == b""
     assert {**head.headers, "date": ""} == {**got.headers, "date": ""}
 
 
 @pytest.mark.parametrize("asked", ["bytes=0-4", "bytes=22-"])
-async def test_head_knows_no_ranges(node: Node, asked: str) -> None:
-    await node.put()
-    head = await node.client.head(await node.store.content_url(grant_for(), None, 300), headers={"range": asked})
+async def test_head_knows_no_ranges(server: BlobServer, asked: str) -> None:
+    await server.put()
+    head = await server.client.head(await server.store.content_url(grant_for(), None, 300), headers={"range": asked})
     assert head.status_code == 200
     assert head.headers["content-length"] == "22"
 
 
 async def test_a_reader_that_takes_nothing_is_given_up(tmp_path: Path) -> None:
-    async with served(Node(tmp_path, send_stall=0.2)) as node:
+    async with served(BlobServer(tmp_path, send_stall=0.2)) as server:
         big = BIG * 16  # more than the socket buffers between us and Granian hold
-        await node.put(big, big)
-        path = urlsplit(await node.store.content_url(grant_for(big), None, 300)).path
-        with socket.create_connection(("127.0.0.1", node.port)) as reader:
+        await server.put(big, big)
+        path = urlsplit(await server.store.content_url(grant_for(big), None, 300)).path
+        with socket.create_connection(("127.0.0.1", server.port)) as reader:
             reader.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
-            await until(lambda: holds_open(ID))
-            await until(lambda: not holds_open(ID))
+            await eventually(lambda: holds_open(ID))
+            await eventually(lambda: not holds_open(ID))
             with reader.makefile("rb") as stream:
                 assert len(await asyncio.to_thread(stream.read)) < len(big)

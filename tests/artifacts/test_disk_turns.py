@@ -10,33 +10,34 @@ from node.artifacts.blobs.disk_app import FILES_OF_A_SITE
 from node.common.folder_lock import locked
 from node.web import places
 from node.web.http import ASGIMessage
-from tests.artifacts.blobs import BIG, DATA, Answer, Node, call, grant_for, until
+from tests.artifacts.blobs import BIG, DATA, Answer, BlobServer, call, grant_for
+from tests.support.servers import eventually
 
 UPLOADS = 64
 """More than asyncio has threads."""
 
 
-async def test_many_uploads_of_a_site_leave_others_their_turn(node: Node) -> None:
-    await node.put()
+async def test_many_uploads_of_a_site_leave_others_their_turn(server: BlobServer) -> None:
+    await server.put()
 
     async def upload(number: int) -> int:
         grant = grant_for(artifact_id=f"0199aaaa-0000-7000-8000-1{number:011x}")
-        url = await node.store.upload_url(grant, 900)
+        url = await server.store.upload_url(grant, 900)
         return (
-            await node.client.put(url, content=DATA, headers={"content-type": "text/csv", "client": "a"})
+            await server.client.put(url, content=DATA, headers={"content-type": "text/csv", "client": "a"})
         ).status_code
 
-    with locked(node.store.directory, wait=True):  # as long as this is held, no upload gets any further
+    with locked(server.store.directory, wait=True):  # as long as this is held, no upload gets any further
         uploads = [asyncio.create_task(upload(number)) for number in range(UPLOADS)]
-        await until(lambda: len(node.files()) == 1 + FILES_OF_A_SITE)
+        await eventually(lambda: len(server.files()) == 1 + FILES_OF_A_SITE)
         for _ in range(UPLOADS):
-            assert (await node.get(client="b")).content == DATA
-        assert len(node.files()) == 1 + FILES_OF_A_SITE
+            assert (await server.get(client="b")).content == DATA
+        assert len(server.files()) == 1 + FILES_OF_A_SITE
     assert await asyncio.gather(*uploads) == [200] * UPLOADS
 
 
 async def test_uploads_of_a_client_that_go_on_slowly_count_by_what_is_there_of_them(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    server: BlobServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # From one /48, 800 uploads of 256 KiB that went on a byte at a time held 245 MB of two processes.
     monkeypatch.setattr(places, "MAX_WAITING_PER_CLIENT", 10)
@@ -50,16 +51,16 @@ async def test_uploads_of_a_client_that_go_on_slowly_count_by_what_is_there_of_t
 
     async def upload(number: int, client: str) -> Answer | None:
         grant = grant_for(BIG, artifact_id=f"0199aaaa-0000-7000-8000-2{number:011x}")
-        path = urlsplit(await node.store.upload_url(grant, 900)).path
+        path = urlsplit(await server.store.upload_url(grant, 900)).path
         headers = {"content-type": "text/csv", "content-length": str(len(BIG)), "client": client}
-        return await call(node.app, "PUT", path, headers, slow())
+        return await call(server.app, "PUT", path, headers, slow())
 
     first = asyncio.create_task(upload(1, "a"))
-    await until(lambda: places.WAITING_BY_CLIENT["a"] == 10)
+    await eventually(lambda: places.WAITING_BY_CLIENT["a"] == 10)
     refused = await upload(2, "a")
     assert refused is not None and (refused.status, refused.headers["x-error-code"]) == (429, "limit.waiting")
     other = asyncio.create_task(upload(3, "b"))
-    await until(lambda: places.WAITING_BY_CLIENT["b"] == 10)
+    await eventually(lambda: places.WAITING_BY_CLIENT["b"] == 10)
     goes_on.set()
     for answer in await asyncio.gather(first, other):
         assert answer is not None and answer.status == 200

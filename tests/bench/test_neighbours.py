@@ -7,7 +7,7 @@ import itertools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,7 @@ from bench.scenarios.neighbours import SETTINGS, Outcome
 from bench.server import Server, Unfit
 from tests.bench.stand_in import stand_in
 from tests.support.node_under_test import PATIENCE
+from tests.support.servers import eventually
 
 MIB = 1024 * 1024
 
@@ -42,14 +43,8 @@ def lab() -> Lab:
     return Lab("neighbours", Options(), Results(taken="today", arguments=[], machine={}))
 
 
-def ground(receiver: Receiver | None = None, threads: tuple[str, ...] = ("thread",)) -> Ground:
-    return Ground(7, list(threads), receiver or Receiver("127.0.0.1", "shared", named=True))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what happens in another's callbacks sets no event
-            await asyncio.sleep(0.01)
+def ground(*threads: str) -> Ground:
+    return Ground(7, list(threads or ("thread",)), Receiver("127.0.0.1", "shared", named=True))
 
 
 def question(name: str, kind: int) -> bytes:
@@ -87,7 +82,7 @@ async def test_a_process_that_is_led_to_a_name_server_asks_it_and_no_other(tmp_p
         silent = await asyncio.create_subprocess_exec(
             *led_to(names, tmp_path), sys.executable, "-c", code.replace("hooks", "www")
         )
-        await until(lambda: names.unanswered > 0)
+        await eventually(lambda: names.unanswered > 0)
         silent.kill()
         await silent.wait()
 
@@ -133,7 +128,7 @@ def test_a_riddled_text_is_english_where_a_gate_of_evenly_spaced_windows_looks()
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_no_two_requests_of_an_attack_are_alike_and_none_is_larger_than_a_body_may_be(attack: object) -> None:
     assert attack in ATTACKS
-    calls = next(each for each in ATTACKS if each is attack).calls(ground(threads=("one", "two")))
+    calls = next(each for each in ATTACKS if each is attack).calls(ground("one", "two"))
     wires = [calls(number).wire for number in range(8)]
     assert len(set(wires)) == 8
     assert all(b"\r\nX-Forwarded-For: " in wire for wire in wires)
@@ -156,8 +151,8 @@ async def test_an_attack_goes_on_until_the_end_of_the_block_and_no_further() -> 
     async with stand_in() as server:
         node = Server(name="stand-in", port=server.port)
         async with under_attack(lab(), node, ATTACKS[0].calls(ground()), 2) as statuses:
-            await until(lambda: statuses.total() >= 20)
-        await until(lambda: not server.connections)
+            await eventually(lambda: statuses.total() >= 20)
+        await eventually(lambda: not server.connections)
         assert set(statuses) == {200}
 
 
@@ -179,7 +174,7 @@ async def test_a_real_node_serves_each_kind_of_request_and_survives_each_attack(
 
         probe = Probe(node, receiver, client, "test")
         async with probing(probe):
-            await until(lambda: probe.events > 0)
+            await eventually(lambda: probe.events > 0)
         await probe.finish()
         assert probe.missing == 0
 

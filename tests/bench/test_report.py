@@ -10,7 +10,7 @@ from bench.result import Point, Results, Row, Spread, Table, merged
 from bench.scenarios import claim, relay
 
 
-def results_with(node_us: float, peer_us: float, winners: int = 14) -> Results:
+def results_with(node_us: float, winners: int = 14) -> Results:
     rows = [
         Row(
             scenario="relay",
@@ -24,24 +24,24 @@ def results_with(node_us: float, peer_us: float, winners: int = 14) -> Results:
             statuses={"200": 9, "503": 1},
             settings={"part": "web"},
         )
-        for subject, cpu in (("relay-node", node_us), ("bare granian", peer_us))
+        for subject, cpu in (("relay-node", node_us), ("bare granian", 35))
     ]
     points = [Point("claim", "relay-node", claim.WON, winners, "races")]
     return Results(taken="today", arguments=["relay"], machine={"memory": "1 GiB"}, rows=rows, points=points)
 
 
 def test_a_ratio_is_taken_within_the_run_and_held_against_its_bound() -> None:
-    met, missed = verdicts(results_with(60, 35)), verdicts(results_with(90, 35))
+    met, missed = verdicts(results_with(60)), verdicts(results_with(90))
     assert [(round(v.value, 2), v.met) for v in met if v.goal.against == "bare Granian"] == [(1.71, True), (0.58, True)]
     assert [v.met for v in missed if v.goal.against == "bare Granian"] == [False, True]
 
 
 def test_a_goal_without_its_figures_has_no_verdict() -> None:
-    assert not any(v.goal.against == "Webdis" for v in verdicts(results_with(60, 35)))
+    assert not any(v.goal.against == "Webdis" for v in verdicts(results_with(60)))
 
 
 def test_one_race_with_two_winners_is_a_miss() -> None:
-    assert [v.met for v in verdicts(results_with(60, 35, winners=13)) if "winner" in v.goal.what] == [False]
+    assert [v.met for v in verdicts(results_with(60, winners=13)) if "winner" in v.goal.what] == [False]
 
 
 def test_a_spread_is_the_median_and_the_span_of_its_runs() -> None:
@@ -53,7 +53,7 @@ def test_answers_that_never_came_are_told_in_words() -> None:
 
 
 def test_the_report_names_targets_misses_other_answers_and_a_late_generator() -> None:
-    text = report.markdown(results_with(90, 35))
+    text = report.markdown(results_with(90))
     assert "per request, at the ceiling | bare Granian | at most 2.5 times |" in text
     assert "**missed**" in text
     assert "503: 1" in text
@@ -61,7 +61,7 @@ def test_the_report_names_targets_misses_other_answers_and_a_late_generator() ->
 
 
 def test_a_table_stands_for_the_rows_that_it_sums_up() -> None:
-    results = results_with(60, 35)
+    results = results_with(60)
     results.rows[1].shown = False
     results.tables.append(Table("relay", "Both side by side", ["server", "µs"], [["a peer", 1234.5], ["us", 12.3]]))
     text = report.markdown(results)
@@ -71,7 +71,7 @@ def test_a_table_stands_for_the_rows_that_it_sums_up() -> None:
 
 
 def test_a_run_is_written_as_json_that_reads_back(tmp_path: Path) -> None:
-    results = results_with(60, 35)
+    results = results_with(60)
     report.write(results, tmp_path)
     assert msgspec.json.decode((tmp_path / "results.json").read_bytes(), type=Results) == results
     assert (tmp_path / "report.md").read_text().startswith("# Benchmark of today")
@@ -83,7 +83,7 @@ def test_publishing_replaces_the_last_report_and_nothing_else(tmp_path: Path) ->
     front = tmp_path / "front.md"
     front.write_text("# Node\n<!-- results -->\n<!-- end of results -->\n")
     for _ in range(2):
-        report.publish(results_with(60, 35), readme, front)
+        report.publish(results_with(60), readme, front)
     assert front.read_text().startswith("# Node\n<!-- results -->\n| What | Against | Target | Measured |")
     text = readme.read_text()
     assert text.startswith("# Method\n<!-- results -->\nTaken today.")

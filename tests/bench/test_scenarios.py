@@ -1,8 +1,6 @@
 """What scenarios compute beside latencies: winners, recall, crowds."""
 
-import asyncio
 from array import array
-from collections.abc import Callable
 
 from bench.client import Answer, Pool
 from bench.scenarios.claim import Races
@@ -11,6 +9,7 @@ from bench.scenarios.overload import Witness
 from bench.scenarios.search import Hit, recall
 from bench.server import Server
 from tests.bench.stand_in import stand_in
+from tests.support.servers import eventually
 
 
 def hits(*scores: float) -> list[Hit]:
@@ -48,18 +47,13 @@ def test_every_refusal_is_searched_for_its_retry_after() -> None:
     assert (len(Witness.took), Witness.with_retry_after) == (2, 1)
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - what happens in another's callbacks sets no event
-        await asyncio.sleep(0.01)
-
-
 async def test_a_crowd_notes_when_it_was_shown_out() -> None:
     async with stand_in() as server:
         node = Server(name="stand-in", port=server.port)
         async with gathered(node, Crowd("drip", b"POST / HTTP/1.1\r\n", b"x"), 5) as idlers:
-            await until(lambda: len(server.connections) == 5)
+            await eventually(lambda: len(server.connections) == 5)
             assert [idler.seconds for idler in idlers] == [None] * 5
             for transport in list(server.connections):
                 transport.abort()
-            await until(lambda: all(idler.seconds is not None for idler in idlers))
+            await eventually(lambda: all(idler.seconds is not None for idler in idlers))
         assert all(idler.seconds is not None and idler.seconds > 0 for idler in idlers)

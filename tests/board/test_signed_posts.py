@@ -13,7 +13,8 @@ from node.store import keys
 from node.web.places import WAITING_BY_CLIENT
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import KEY, PUBLIC
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import eventually
 
 
 def proven(record: dict[str, Any], *names: str) -> None:
@@ -187,10 +188,7 @@ async def test_a_reader_who_waits_is_told_that_a_thread_was_closed(node: NodeUnd
     path = f"{BOARD}/threads/{thread['id']}"
     waiting = asyncio.create_task(node.client.get(path, params={"wait": 30}, timeout=40))
 
-    async def waits() -> bool:
-        return bool(WAITING_BY_CLIENT)
-
-    await until(waits)
+    await eventually(lambda: bool(WAITING_BY_CLIENT))
     await send(node, signed(f"{BOARD}/{thread['id']}/close", {}))
     assert (await asyncio.wait_for(waiting, 20)).json()["status"] == "closed"
     # No reply will come any more, so nobody is kept waiting for one.

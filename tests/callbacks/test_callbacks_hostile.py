@@ -91,19 +91,19 @@ def overrides() -> dict[str, Any]:
 async def delivering(settings: Settings, seconds: float = PATIENCE) -> AsyncGenerator[Deliverer]:
     """The worker's part in callbacks: as it is, but for the times. An attempt takes `seconds` at most."""
     stop = asyncio.Event()
-    store = await connect(settings.redis_url, timeout=settings.store_timeout, max_in_flight=settings.max_in_flight)
-    queue = CallbackQueue(store, unpack)
     caller = Caller(policy_of(settings), SystemResolver(), timeouts=AttemptTimeouts(total=seconds))
     sender = Sender(webhook_key(settings), caller, settings.public_url)
-    deliverer = Deliverer(queue, sender, Breaker(store, settings.limits.callback), Schedule((0.1, 0.1)), Places(), {})
-    consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url, {}).handle)
-    running = asyncio.gather(deliverer.run(stop), consumer.run(stop))
-    try:
-        yield deliverer
-    finally:
-        stop.set()
-        await running
-        await store.close()
+    url, most = settings.redis_url, settings.max_in_flight
+    async with await connect(url, timeout=settings.store_timeout, max_in_flight=most) as store:
+        queue, breaker = CallbackQueue(store, unpack), Breaker(store, settings.limits.callback)
+        deliverer = Deliverer(queue, sender, breaker, Schedule((0.1, 0.1)), Places(), {})
+        consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url, {}).handle)
+        running = asyncio.gather(deliverer.run(stop), consumer.run(stop))
+        try:
+            yield deliverer
+        finally:
+            stop.set()
+            await running
 
 
 @pytest_asyncio.fixture

@@ -10,7 +10,8 @@ from node.callbacks.model import CallbackBody
 from node.callbacks.target import WEB_PORTS
 from node.sign.node_key import NodeKey
 from tests.callbacks.receiver import Receiver
-from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
+from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
+from tests.support.servers import eventually
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 NEEDS_TIME = {"task.expired"}
@@ -65,10 +66,10 @@ async def test_what_is_sent_fits_the_published_schema(node: NodeUnderTest) -> No
     async with Receiver(PUBLIC) as receiver, node.worker():
         await cause_all(node, receiver.url)
 
-        async def told() -> bool:
+        def told() -> bool:
             return {message["type"] for _, message in receiver.messages} >= CALLBACKS.keys() - NEEDS_TIME
 
-        await until(told)
+        await eventually(told)
     for _, message in receiver.messages:
         name = CALLBACKS[message["type"]].__name__
         validator: Any = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]})

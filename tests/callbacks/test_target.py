@@ -147,6 +147,14 @@ def test_for_tests_private_targets_can_be_allowed(url: str):
     assert parse(url, ANYTHING)
 
 
+def test_what_an_operator_refuses_is_not_called_even_then():
+    policy = Policy.of("https://node.example", refused=[ip_network("10.0.0.0/8")], allow_private=True)
+    assert parse("http://127.0.0.1:39999/", policy)
+    for url in ("http://10.1.2.3:39999/", "http://[::ffff:10.1.2.3]:39999/"):
+        with pytest.raises(TargetRefused):
+            parse(url, policy)
+
+
 @pytest.mark.parametrize(
     "url", ["http://127.0.0.1:8000/", "http://127.1:9000/", "http://me@127.0.0.1/", "file:///etc/passwd"]
 )

@@ -20,7 +20,7 @@ from tests.callbacks.receiver import Receiver
 from tests.faults.writers import unlimited
 from tests.store.conftest import Opener
 from tests.support.node_under_test import SIGNING_KEY, running, until
-from tests.support.servers import Cluster
+from tests.support.servers import Cluster, eventually
 
 CONTRACTS = 48  # none of them at home with one of three primaries: once in 280 million times
 TASKS = "/api/v1/tasks"
@@ -49,10 +49,7 @@ async def test_contracts_expire_and_callbacks_tell_of_them(lenient_cluster: Clus
         def told() -> set[str]:
             return {message["data"]["task_id"] for _, message in receiver.messages if message["type"] == "task.expired"}
 
-        async def all_told() -> bool:
-            return told() >= offered - lost
-
-        await until(all_told)
+        await eventually(lambda: told() >= offered - lost)
         assert told() == offered - lost
 
 

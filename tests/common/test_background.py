@@ -1,12 +1,13 @@
 """Background tasks that fail are reported and started again."""
 
 import asyncio
+from functools import partial
 
 import pytest
 import structlog.testing
 
 from node.common import background, counters
-from node.common.background import Background
+from node.common.background import Background, report_every
 
 
 @pytest.fixture(autouse=True)
@@ -87,3 +88,17 @@ async def test_closing_ends_a_task_that_is_about_to_be_started_again() -> None:
     tasks.start("failing", work)
     await failed.wait()
     await asyncio.wait_for(tasks.close(), 20)
+
+
+async def test_what_is_reported_now_and_then_is_reported_once_more_at_the_end() -> None:
+    reported, counted = list[int](), 0
+
+    async def report() -> None:
+        reported.append(counted)
+
+    tasks = Background()
+    tasks.start("report", partial(report_every, 60, report))
+    await asyncio.sleep(0)
+    counted = 1
+    await tasks.close()
+    assert reported == [1]

@@ -11,6 +11,7 @@ from node.events.frames import Frames
 from node.events.source import START, Batch, Position, SourceEvent
 from node.store import Store, StoreUnavailable
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import eventually
 
 LONG = 20.0
 BOTH = frozenset({"even", "odd"})
@@ -107,10 +108,7 @@ async def test_followers_who_wait_get_the_same_piece_and_those_of_other_types_an
     await node.listened_to(numbers.channel)
     await numbers.grow(5)
 
-    async def all_have_heard() -> bool:
-        return all(reader.heard for reader in readers)
-
-    await until(all_have_heard)
+    await eventually(lambda: all(reader.heard for reader in readers))
     assert readers[0].heard == readers[1].heard == [1, 2, 3, 4, 5]
     assert readers[2].heard == [1, 3, 5]
     assert readers[0].pieces[0] is readers[1].pieces[0]

@@ -20,7 +20,7 @@ from node.store.ids import new_id
 from node.web.http import LONGEST_ACCEPT
 from tests.inbox.calls import ADDRESS, INBOXES, send_signed, signed
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, eventually
 
 ENGLISH = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 
@@ -158,10 +158,7 @@ async def test_who_follows_an_inbox_is_cut_off_with_its_token(node: NodeUnderTes
     rotation = signed("POST", INBOXES, {"rotate": True})
     assert (await send_signed(node, rotation, content_type="application/json")).status_code == 200
 
-    async def is_over() -> bool:
-        return thief.has_ended
-
-    await until(is_over)
+    await eventually(lambda: thief.has_ended)
     await post(node, f"{INBOXES}/{ADDRESS}/messages", {"body": "for the owner alone"})
     [frame] = await owner.next(PATIENCE)
     assert b"for the owner alone" in frame.json
@@ -277,13 +274,9 @@ async def test_who_follows_from_where_nothing_is_yet_keeps_no_event_from_others(
             assert refused.headers["oldest-cursor"] == newest
         query = EventQuery(topic, wait=20)
         waiting = asyncio.create_task(services.events.page(services.events.topic(query, InboxProof()), query))
-        await until(lambda: _is_followed(services, kind))
+        await eventually(lambda: services.events.followers()[kind] == 1)
         await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
         assert [event.type for event in (await waiting).events] == ["reply.added"]
-
-
-async def _is_followed(services: Services, kind: str) -> bool:
-    return services.events.followers()[kind] == 1
 
 
 async def test_replies_that_nobody_asked_for_are_not_read(node: NodeUnderTest, empty_redis: RedisServer) -> None:

@@ -12,7 +12,8 @@ from node.events.frames import ENCODED_BYTES, encoded
 from node.events.source import START, Batch, Position, SourceEvent
 from node.web.streams import PIECE_BYTES
 from tests.events.test_broadcast import LONG, Reader, joined
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import eventually
 
 
 class Large:
@@ -55,11 +56,8 @@ async def test_large_events_that_come_together_go_a_piece_at_a_time_to_all_who_t
         while not follower.has_ended:
             reader.hear(await follower.next(LONG, reader.hear))
 
-    async def have_heard_all() -> bool:
-        return len(has_room.heard) == len(has_none.heard) == 300
-
     running = [asyncio.create_task(follow(reader)) for reader in (has_room, has_none)]
-    await until(have_heard_all, LONG)
+    await eventually(lambda: len(has_room.heard) == len(has_none.heard) == 300, LONG)
     told.end()
     await asyncio.gather(*running)
     assert max(map(len, has_room.pieces + has_none.pieces)) <= PIECE_BYTES

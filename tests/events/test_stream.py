@@ -2,22 +2,25 @@
 
 import asyncio
 import json
+import weakref
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from node.events import stream
 from node.events.model import EventQuery
 from node.events.service import Events
-from node.events.source import Batch, Position
+from node.events.source import Batch, Position, SourceEvent
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
 from node.web.streams import PIECE_BYTES, BodySender
 from tests.events.test_events_api import ENGLISH, page, post
-from tests.support.node_under_test import PATIENCE, NodeUnderTest, until
+from tests.support.node_under_test import PATIENCE, NodeUnderTest
+from tests.support.servers import eventually
 
 STREAM: dict[str, Any] = {"params": {"topic": "board"}, "headers": {"accept": "text/event-stream"}}
 """What asks for a stream."""
@@ -50,10 +53,7 @@ async def followed(events: Events, client: Any, topic: str, types: str = "") -> 
     following = events.topic(EventQuery(topic, types), InboxProof())
     running = asyncio.create_task(EventStream(following, "ndjson", await following.begin("now", 1)).run(client))
 
-    async def has_begun() -> bool:
-        return running.done() or events.followers()["thread"] == 1
-
-    await until(has_begun)
+    await eventually(lambda: running.done() or events.followers()["thread"] == 1)
     try:
         async with asyncio.timeout(PATIENCE):
             yield running
@@ -91,10 +91,7 @@ async def test_a_silent_stream_says_how_far_it_has_got(
         await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": "I can do it, says the agent."})
         after = (await page(node, topic))["cursor"]
 
-        async def has_passed_the_reply() -> bool:
-            return client.notices[-1]["id"] == after
-
-        await until(has_passed_the_reply)
+        await eventually(lambda: client.notices[-1]["id"] == after)
     assert {notice["type"] for notice in client.notices} == {"heartbeat"}
     assert (client.notices[0]["id"], began != after) == (began, True)
 
@@ -153,18 +150,12 @@ async def test_what_is_larger_than_a_piece_is_sent_in_several_whether_it_was_the
     first = await following.begin("earliest", 1)
     running = asyncio.create_task(EventStream(following, "ndjson", first).run(cast("BodySender", client)))
 
-    async def follows() -> bool:
-        return events.followers()["session"] == 1
-
     def lines() -> list[dict[str, Any]]:
         return [json.loads(line) for line in b"".join(client.pieces).splitlines()]
 
-    async def all_came() -> bool:
-        return b"".join(client.pieces).endswith(b"}\n") and len(lines()) == 7
-
-    await until(follows)
+    await eventually(lambda: events.followers()["session"] == 1)
     await add_lines(node, session, 3)
-    await until(all_came)
+    await eventually(lambda: b"".join(client.pieces).endswith(b"}\n") and len(lines()) == 7)
     assert [line["data"]["seq"] for line in lines() if line["type"] == "session.line"] == [1, 2, 3, 4, 5, 6]
     assert max(map(len, client.pieces)) == PIECE_BYTES
     running.cancel()
@@ -186,10 +177,33 @@ async def test_a_stream_that_catches_up_reads_a_few_large_events_at_a_time(
     first = await following.begin("earliest", READ_FIRST)
     running = asyncio.create_task(EventStream(following, "ndjson", first).run(cast("BodySender", client)))
 
-    async def follows() -> bool:
-        return events.followers()["session"] == 1
-
-    await until(follows)
+    await eventually(lambda: events.followers()["session"] == 1)
     assert asked[:2] == [READ_FIRST, 4]
+    running.cancel()
+    await asyncio.wait({running})
+
+
+class Content(msgspec.Struct, weakref=True):
+    """What is told of an event."""
+
+    body: str
+
+
+async def test_a_stream_that_follows_keeps_nothing_of_the_events_that_it_began_with(
+    node: NodeUnderTest, events: Events
+) -> None:
+    thread, client = await post(node, "/api/v1/board", ENGLISH), Client()
+    following = events.topic(EventQuery(f"thread:{thread['id']}"), InboxProof())
+    now = await following.begin("now", 1)
+    content = Content("x" * PIECE_BYTES)
+    kept = weakref.ref(content)
+    event = SourceEvent(now.position, "thread.closed", "2026-11-21T08:00:00.123Z", content)
+    begun = EventStream(following, "ndjson", Batch([event], now.position, now.position, has_more=False))
+    del content, event
+    running = asyncio.create_task(begun.run(cast("BodySender", client)))
+
+    await eventually(lambda: events.followers()["thread"] == 1)
+    assert b"x" * PIECE_BYTES in b"".join(client.pieces)
+    assert kept() is None
     running.cancel()
     await asyncio.wait({running})

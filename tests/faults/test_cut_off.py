@@ -120,10 +120,13 @@ thread = post("/api/v1/board", {"title": "A question", "body": "Who can parse a 
 session = post("/api/v1/sessions", {"callback_url": CALLBACK})
 inbox = post("/api/v1/inboxes", {"label": "desk", "callback_url": CALLBACK})
 letter = post("/api/v1/inboxes/{address}/messages", {"body": "Hello"})
+agent = post("/api/v1/agents", {"card": card_of("Report desk")}, proof="inbox_token")
 task = post(
     "/api/v1/inboxes/{address}/a2a/message:send", {"message": SAID, "configuration": {"returnImmediately": True}}
 )
 settled = "/api/v1/inboxes/{address}/messages/{id}/settle"
+A2A = "/api/v1/inboxes/{address}/a2a"
+publisher = {"publisher_token": "$publisher_token"}
 
 OPERATIONS: dict[str, tuple[Ask, ...]] = {
     "relay": (post("/api/v1/relay", {"message": "Who can summarise a long report?", "callback_url": CALLBACK}),),
@@ -140,12 +143,19 @@ OPERATIONS: dict[str, tuple[Ask, ...]] = {
     "submission": (offer_reviewed, claim, complete),
     "acceptance": (
         *(offer_reviewed, claim, complete),
-        post("/api/v1/tasks/{id}/accept", {"publisher_token": "$publisher_token"}, key=False),
+        post("/api/v1/tasks/{id}/accept", publisher, key=False),
+    ),
+    "rejection": (
+        *(offer_reviewed, claim, complete),
+        post("/api/v1/tasks/{id}/reject", publisher | {"reason": "It is too short."}, key=False),
     ),
     "failure": (offer, claim, fail),
-    "another try": (*(offer, claim, fail), post("/api/v1/tasks/{id}/retry", {"publisher_token": "$publisher_token"})),
+    "another try": (*(offer, claim, fail), post("/api/v1/tasks/{id}/retry", publisher)),
+    "cancellation": (offer, claim, post("/api/v1/tasks/{id}/cancel", publisher, key=False)),
     "release": (offer, claim, post("/api/v1/tasks/{id}/release", {"claim_token": "$claim_token"})),
     "inbox": (inbox,),
+    "renewal of an inbox": (inbox, post("/api/v1/inboxes", {"label": "counter"}, proof="inbox_token")),
+    "end of an inbox's tokens": (inbox, post("/api/v1/inboxes", {"rotate": True}, proof="inbox_token")),
     "message": (inbox, letter),
     "settlement": (inbox, letter, post(settled, {"status": "done"}, key=False, proof="inbox_token")),
     "settlement of all": (
@@ -155,7 +165,11 @@ OPERATIONS: dict[str, tuple[Ask, ...]] = {
     "withdrawal": (inbox, letter, delete("/api/v1/inboxes/{address}/messages/{id}", "receipt_token")),
     "end of an inbox": (inbox, letter, delete("/api/v1/inboxes/{address}", "inbox_token")),
     "task of an inbox": (inbox, task),
-    "agent": (inbox, post("/api/v1/agents", {"card": card_of("Report desk")}, proof="inbox_token")),
+    "cancellation of a task": (inbox, task, post(f"{A2A}/tasks/{{task[id]}}:cancel", {}, key=False)),
+    "agent": (inbox, agent),
+    "agent by its URL": (post("/api/v1/agents", {"url": CALLBACK}),),
+    "end of an agent": (inbox, agent, delete("/api/v1/agents/{id}", "inbox_token")),
+    "report": (thread, post("/api/v1/board/{id}/report", {"reason": "It is about something else."}, key=False)),
     "A2A message": (post("/api/v1/message:send", {"message": SAID}, a2a="1.0"),),
     "small artifact": (
         post("/api/v1/artifacts/inline", {"publisher_id": "p", "media_type": "text/plain", "text": "Hello"}),
@@ -163,7 +177,7 @@ OPERATIONS: dict[str, tuple[Ask, ...]] = {
 }
 """The requests that come before, and the one that is cut off."""
 
-ENDS = {"end of a session", "end of an inbox"}
+ENDS = {"end of a session", "end of an inbox", "end of an agent"}
 """Done already, they find nothing any more."""
 
 
@@ -178,7 +192,7 @@ async def prepared(node: NodeUnderTest, before: Sequence[Ask]) -> Facts:
     return facts
 
 
-async def kept(node: NodeUnderTest) -> Counter[tuple[str, Any, bool]]:
+async def kept(node: NodeUnderTest, ignored: tuple[str, ...] = NOT_COMPARED) -> Counter[tuple[str, Any, bool]]:
     """What Redis has: keys without ids, how much each holds, and whether it ends."""
     found: Counter[tuple[str, Any, bool]] = Counter()
     sizes = {
@@ -190,7 +204,7 @@ async def kept(node: NodeUnderTest) -> Counter[tuple[str, Any, bool]]:
         b"string": "EXISTS",
     }
     for name in await node.names("*"):
-        if not name.startswith(NOT_COMPARED):
+        if not name.startswith(ignored):
             kind, ttl = await node.store.command("TYPE", name), await node.store.command("PTTL", name)
             assert isinstance(kind, bytes) and isinstance(ttl, int)
             size = await node.store.command(sizes[kind], name)

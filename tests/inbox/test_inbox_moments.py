@@ -1,7 +1,5 @@
 """The very millisecond in which a message expires: from it on everybody is told that it has, and its place is free."""
 
-from collections.abc import Iterator
-
 import pytest
 import pytest_asyncio
 
@@ -35,12 +33,6 @@ OWNER = InboxProof(signer=ADDRESS)
 CLIENT = "203.0.113.1"
 ONE_MILLISECOND = 0.001
 HALF_A_MILLISECOND = 0.0005
-
-
-@pytest.fixture
-def clock() -> Iterator[Clock]:
-    with Clock.at_a_whole_second() as clock:
-        yield clock
 
 
 @pytest_asyncio.fixture

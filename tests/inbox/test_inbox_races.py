@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Iterable
+from typing import cast
 
 import pytest
 
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
 from node.inbox.steps import inbox_mark
+from node.inbox.store import INBOX_LIFE_MS
 from node.store import RedisReply, Store, ids, keys
 from node.store.bulk import bulk_steps
 from node.store.steps import Step
@@ -97,3 +99,42 @@ async def test_a_message_that_two_reads_give_at_once_is_marked_by_one(node: Node
     message = await sent(node, inbox)
     first, second = await asyncio.gather(*(marked(node, inbox, message) for _ in range(2)))
     assert (first, second) == ([b"marked"], [b"known"])
+
+
+@pytest.mark.parametrize("asks", ["reads", "renews", "renews with a key"])
+async def test_an_inbox_never_outlives_its_place_in_the_quota_whoever_dies_while_prolonging_both(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, asks: str
+) -> None:
+    inbox = await opened(node)
+    key, owner = keys.inbox(inbox["address"]), bearer(inbox["inbox_token"])
+    (place,) = await node.names("held:*:inbox:203.0.113.7")
+    [(name, opened_until)] = await members(node, place)
+    half_over = opened_until - INBOX_LIFE_MS // 2
+    await node.store.command("ZADD", place, half_over, name)
+    await node.store.command("HSET", key, "held_until", half_over, "ends_at", half_over, "seen", 1)
+
+    async def ask() -> None:
+        if asks == "reads":
+            await node.store.command("HSET", key, "seen", 1)
+            await read(node, inbox)
+        else:
+            headers = {"idempotency-key": "the same request"} if asks == "renews with a key" else {}
+            renewed = await node.client.post(INBOXES, json={"label": "desk"}, headers=owner | headers)
+            assert renewed.status_code == 200, renewed.text
+
+    async def ends() -> tuple[int, int]:
+        [(_, place_ends)] = await members(node, place)
+        return int(cast("bytes", await node.store.command("HGET", key, "ends_at"))), place_ends
+
+    async def dies(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    with monkeypatch.context() as dying:
+        dying.setattr("node.store.limits.LimitStore.extend", dies)
+        with pytest.raises(asyncio.CancelledError):
+            await ask()
+    inbox_ends, place_ends = await ends()
+    assert inbox_ends == place_ends == half_over
+    await ask()
+    inbox_ends, place_ends = await ends()
+    assert opened_until <= inbox_ends <= place_ends

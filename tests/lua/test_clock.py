@@ -1,11 +1,10 @@
 """The clock of Redis is set back, as that of a machine may be: nobody has to wait until it is as late again."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from node.callbacks.breaker import Breaker, NotNow
 from node.callbacks.owners import publisher_of
+from node.callbacks.queue import Callback, CallbackQueue, Message
 from node.config import Limit
 from node.relay.store import RelayStore
 from node.store.limits import LimitStore
@@ -16,13 +15,6 @@ from tests.support.rates import Unlimited
 CLIENT = "203.0.113.7"
 HOUR = 3600
 LIMIT = Limit(2, 60)
-
-
-@pytest.fixture
-def clock() -> Iterator[Clock]:
-    clock = Clock()
-    with clock.installed():
-        yield clock
 
 
 async def test_a_limit_begins_anew(clock: Clock) -> None:
@@ -59,3 +51,18 @@ async def test_callbacks_go_on(clock: Clock) -> None:
         await breaker.allow(publisher_of(CLIENT))
     clock.advance(-HOUR)
     await breaker.allow(publisher_of(CLIENT))
+
+
+async def test_the_next_callback_of_a_thread_is_sent(clock: Clock) -> None:
+    queue = CallbackQueue(FakeStore(), lambda _: {})
+
+    async def due(number: int) -> list[Callback]:
+        data = {"thread_id": "a thread", "seq": number}
+        message = Message("a thread", f"msg_{number}", "http://127.0.0.1/hook", "board.reply", number, data)
+        await queue.enqueue(7, [message])
+        return await queue.take([7])
+
+    [first] = await due(1)
+    await queue.settle(first, "delivered", 0)
+    clock.advance(-HOUR)
+    assert [each.id for each in await due(2)] == ["msg_2"]

@@ -23,7 +23,7 @@ from node.web.turn import AGE_GROUP, ClientTurns, RequestTurn
 from tests.mcp.calls import done, post, request
 from tests.mcp.streams import EventStream
 from tests.support.node_under_test import NodeUnderTest, running, until
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, eventually
 
 
 def tool(name: str, request_id: Any = 1, **arguments: Any) -> dict[str, Any]:
@@ -34,10 +34,7 @@ def tool(name: str, request_id: Any = 1, **arguments: Any) -> dict[str, Any]:
 async def waiting(count: int) -> None:
     """Return once so many requests wait for a change, in all processes of the test, which are one."""
 
-    async def are_waiting() -> bool:
-        return WAITING_BY_CLIENT.total() == count
-
-    await until(are_waiting)
+    await eventually(lambda: WAITING_BY_CLIENT.total() == count)
 
 
 async def answer(stream: EventStream) -> dict[str, Any]:

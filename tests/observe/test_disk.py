@@ -9,6 +9,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
+from node.admin.check import room
 from node.config import Settings
 from node.observe.disk import DiskSpace, disks, space
 from node.observe.memory import MemoryAlarm
@@ -118,6 +119,15 @@ def test_each_disk_is_reported_with_its_reserve(embedded: Path) -> None:
     told = disk_figures(Settings(data_dir=embedded, disk_reserve=3 * 2**30, blob_reserve=2**30))
     kept = {figure.labels: figure.value for figure in told if figure.family == "relay_disk_reserve_bytes"}
     assert kept == {("redis",): 3 * 2**30, ("blobs",): 2**30}
+
+
+@pytest.mark.parametrize(("use", "setting"), [("redis", "disk_reserve"), ("blobs", "blob_reserve")])
+def test_check_names_each_disk_with_less_than_its_reserve(embedded: Path, use: str, setting: str) -> None:
+    """It called a disk fine on which every artifact was refused for want of room."""
+    settings = Settings(data_dir=embedded, disk_reserve=0, blob_reserve=0)
+    assert [finding.mark for finding in room(settings)] == ["ok", "ok"]
+    (short,) = [f for f in room(msgspec.structs.replace(settings, **{setting: 2**50})) if f.mark == "missing"]
+    assert f"MiB free for {use}: less than RELAY_{setting.upper()}, so" in short.sentence
 
 
 def test_only_disks_of_this_machine_are_looked_at(embedded: Path) -> None:

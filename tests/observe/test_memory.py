@@ -260,14 +260,6 @@ async def test_a_client_may_hold_so_many_sessions(empty_redis: RedisServer) -> N
         assert (await post(node, "/api/v1/sessions", {}))[0] == 201
 
 
-async def test_a_session_that_is_asked_for_again_counts_once(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=3)) as node:
-        key = {"idempotency-key": "k"}
-        ids = [(await node.client.post("/api/v1/sessions", json={}, headers=key)).json()["session_id"] for _ in "1234"]
-        assert len(set(ids)) == 1
-        assert (await post(node, "/api/v1/sessions", {}))[0] == 201
-
-
 async def test_a_session_that_is_not_opened_does_not_count(empty_redis: RedisServer) -> None:
     async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=1)) as node:
         for _ in range(2):
@@ -307,9 +299,14 @@ async def test_a_thread_that_is_not_posted_does_not_count(
         assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
 
 
-async def test_a_thread_that_is_asked_for_again_counts_once(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_threads=2)) as node:
+@pytest.mark.parametrize(
+    ("path", "body", "name"), [("/api/v1/sessions", {}, "session_id"), ("/api/v1/board", THREAD, "id")]
+)
+async def test_what_is_asked_for_again_counts_once(
+    empty_redis: RedisServer, path: str, body: dict[str, str], name: str
+) -> None:
+    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=2, client_threads=2)) as node:
         key = {"idempotency-key": "k"}
-        ids = [(await node.client.post("/api/v1/board", json=THREAD, headers=key)).json()["id"] for _ in "123"]
+        ids = [(await node.client.post(path, json=body, headers=key)).json()[name] for _ in "123"]
         assert len(set(ids)) == 1
-        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+        assert (await post(node, path, body))[0] == 201

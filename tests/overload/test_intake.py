@@ -255,24 +255,24 @@ async def test_a_store_that_does_not_answer_counts_as_delay(door: Door) -> None:
     assert door.come()[0].refused
 
 
-async def seen_later(door: Door, seconds: float) -> float:
-    """The delay that is observed when so much time has passed since the last observation."""
+async def seen_later(door: Door) -> float:
+    """The delay that is observed a second after it was due to be."""
     looked, known = door.asked, len(door.admission.delays)
     await eventually(lambda: door.asked > looked)
-    door.now += OBSERVE_SECONDS + seconds
+    door.now += OBSERVE_SECONDS + 1.0
     await eventually(lambda: len(door.admission.delays) > known)
     return door.admission.delays[known]
 
 
 async def test_delay_is_that_of_the_loop_three_times_over(door: Door) -> None:
-    assert await seen_later(door, 1.0) == pytest.approx(LOOP_PASSES)
+    assert await seen_later(door) == pytest.approx(LOOP_PASSES)
 
 
 async def test_time_in_the_queue_is_delay(door: Door) -> None:
     door.store = (MAX_STORE_CALLS, 0)
     door.come()
     in_queue = without_reply = OBSERVE_SECONDS + 1.0
-    assert await seen_later(door, 1.0) == pytest.approx(LOOP_PASSES + in_queue + without_reply)
+    assert await seen_later(door) == pytest.approx(LOOP_PASSES + in_queue + without_reply)
 
 
 async def test_calls_under_way_and_those_that_end_tell_how_long_a_call_takes(door: Door) -> None:

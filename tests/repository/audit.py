@@ -22,11 +22,11 @@ Findings = tuple[list[str], list[str]]
 """What is vulnerable, and what could not be looked up."""
 
 
-def python_packages(pins: Path = PINS, options: Sequence[str] = ()) -> Findings:
+def python_packages() -> Findings:
     """The pinned Python packages by pip-audit."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--progress-spinner", "off"]
     run = subprocess.run(
-        [*command, "--format", "json", "--requirement", str(pins), *options],
+        [*command, "--format", "json", "--requirement", str(PINS)],
         capture_output=True,
         text=True,
         check=False,

@@ -17,7 +17,7 @@ from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import PATIENCE
 
 README = (ROOT / "README.md").read_text()
-PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("bench/*.md"))]
 TOUR = re.findall(r"```console\n\$ (?P<command>.+?)\n(?P<answer>\{.+?\})\n```", README, re.DOTALL)
 ADDRESS = "http://127.0.0.1:8000"
 HITS = "hits"

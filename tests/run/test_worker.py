@@ -11,6 +11,7 @@ from node.store.decoding import flat_of
 from node.store.heartbeats import living
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
+from tests.support.servers import eventually
 from tests.tasks.calls import offered
 
 
@@ -29,10 +30,7 @@ async def test_a_contract_that_cannot_be_read_stops_nothing_but_what_looks_at_it
         await node.store.command("SET", broken, "no contract")
         await _make_due(node, broken.rpartition(":")[2])
 
-        async def has_failed_twice() -> bool:
-            return counters.RESTARTS.get("leases", 0) >= 2
-
-        await until(has_failed_twice)
+        await eventually(lambda: counters.RESTARTS.get("leases", 0) >= 2)
         sound = await offered(node, deadline="2099-12-31T00:00:00Z")
         await node.store.command("HSET", keys.task(sound["id"]), "deadline", 1)
         await _make_due(node, sound["id"])
@@ -83,16 +81,13 @@ async def test_an_error_of_redis_ends_no_part_of_the_worker_for_good(node: NodeU
         await node.store.command("DEL", keys.tasks_with("offered"))
         async with node.worker():
 
-            async def each_has_failed_and_been_tried_again() -> bool:
-                return all(counters.RESTARTS[name] >= 2 for name in broken.values())
-
             async def is_listed() -> bool:
                 return await node.store.command("ZSCORE", keys.tasks_with("offered"), task["id"]) is not None
 
             async def has_a_heartbeat() -> bool:
                 return await living(node.store) == 1
 
-            await until(each_has_failed_and_been_tried_again)
+            await eventually(lambda: all(counters.RESTARTS[name] >= 2 for name in broken.values()))
             await until(is_listed)  # its events are in another outbox
             for key in broken:
                 await node.store.command("DEL", key)

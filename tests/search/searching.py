@@ -71,8 +71,8 @@ class SearchableBoard:
         found = await self.search.search(SearchQuery(query, limit, threshold), CLIENT, self.looked.append)
         return Hits.of(found, f"{self.settings.public_url}/board/")
 
-    async def ids(self, query: str, threshold: float = 0.7, limit: int = 5) -> list[str]:
-        return [hit.thread_id for hit in (await self.find(query, threshold, limit)).hits]
+    async def ids(self, query: str, threshold: float = 0.7) -> list[str]:
+        return [hit.thread_id for hit in (await self.find(query, threshold)).hits]
 
     async def found(self, query: str, thread_id: str, threshold: float = 0.7) -> Hit:
         """The hit of that thread for a query, once there is one."""

@@ -23,7 +23,7 @@ from node.store.decoding import flat_of
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable, until
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, eventually
 
 LOAF = "at what time do I prepare the loaf for the oven"
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
@@ -105,10 +105,7 @@ async def test_an_index_version_that_cannot_be_read_ends_no_worker(board: Search
             if await board.search_by_memory():
                 looks.add("search index in memory not kept up to date")
 
-            async def each_has_looked() -> bool:
-                return looks <= {line["event"] for line in logs}
-
-            await until(each_has_looked, "every loop of the worker has met it")
+            await eventually(lambda: looks <= {line["event"] for line in logs})  # every loop of the worker has met it
             await board.store.command("DEL", BOARD_KEYS.current)
             await board.event(thread, "thread.posted")
             await board.emptied()

@@ -13,9 +13,8 @@ from tests.support.servers import RedisServer
 
 @pytest_asyncio.fixture
 async def store(empty_redis: RedisServer) -> AsyncIterator[Store]:
-    store = await connect(empty_redis.url, timeout=5.0, max_in_flight=64, required=True)
-    yield store
-    await store.close()
+    async with await connect(empty_redis.url, timeout=5.0, max_in_flight=64, required=True) as store:
+        yield store
 
 
 async def lease(queue: Queue, most: int) -> Leased:

@@ -20,18 +20,16 @@ CLIENT = "203.0.113.7"
 HOUR = 3600.0
 
 
-async def test_a_thing_is_listed_by_its_label_until_its_place_ends_or_is_released() -> None:
-    clock = Clock()
-    with clock.installed():
-        limits = LimitStore(FakeStore())
-        board, *_ = await limits.take_quota("stream", "203.0.113.7", LIMIT, 5, 60_000, counted=True, label="board ")
-        await limits.take_quota("stream", "2001:db8::/64", LIMIT, 5, 90_000, counted=True, label="tasks ")
-        await limits.take_quota("session", "203.0.113.7", LIMIT, 5, 90_000, counted=True, label="session ")
-        assert {name.split()[0] for name in await limits.things("stream")} == {"board", "tasks"}
-        await limits.release(board)
-        assert [name.split()[0] for name in await limits.things("stream")] == ["tasks"]
-        clock.advance(91)
-        assert await limits.things("stream") == []
+async def test_a_thing_is_listed_by_its_label_until_its_place_ends_or_is_released(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+    board, *_ = await limits.take_quota("stream", "203.0.113.7", LIMIT, 5, 60_000, counted=True, label="board ")
+    await limits.take_quota("stream", "2001:db8::/64", LIMIT, 5, 90_000, counted=True, label="tasks ")
+    await limits.take_quota("session", "203.0.113.7", LIMIT, 5, 90_000, counted=True, label="session ")
+    assert {name.split()[0] for name in await limits.things("stream")} == {"board", "tasks"}
+    await limits.release(board)
+    assert [name.split()[0] for name in await limits.things("stream")] == ["tasks"]
+    clock.advance(91)
+    assert await limits.things("stream") == []
 
 
 NEIGHBOURS = [f"2001:db8:1:{number}::/64" for number in range(SITE_SHARE + 1)]
@@ -69,19 +67,18 @@ def expected(logs: Logs, client: str, now: int) -> Taken:
 @settings(max_examples=40)
 async def test_a_client_and_its_site_have_so_many_requests_in_any_window(requests: list[tuple[str, int]]) -> None:
     limits, logs = LimitStore(FakeStore()), defaultdict[str, list[int]](list)
-    with Clock.at_a_whole_second() as clock:
+    with Clock.installed() as clock:
         for client, pause in requests:
             clock.advance(pause / 1000)
             taken = await limits.take("search", client, Limit(COUNT, WINDOW // 1000))
             assert taken == expected(logs, client, taken.at)
 
 
-async def test_of_two_requests_in_one_millisecond_one_is_refunded() -> None:
+async def test_of_two_requests_in_one_millisecond_one_is_refunded(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
-    with Clock.at_a_whole_second():
-        first, _ = [await limits.take("claim", CLIENT, LIMIT) for _ in range(2)]
-        await limits.refund("claim", CLIENT, first)
-        assert (await limits.take("claim", CLIENT, LIMIT)).remaining == LIMIT.count - 2
+    first, _ = [await limits.take("claim", CLIENT, LIMIT) for _ in range(2)]
+    await limits.refund("claim", CLIENT, first)
+    assert (await limits.take("claim", CLIENT, LIMIT)).remaining == LIMIT.count - 2
 
 
 async def test_hundreds_of_requests_that_have_ended_at_once_are_forgotten_in_a_few_commands(
@@ -117,48 +114,46 @@ async def test_a_request_is_refunded_when_memory_is_full(redis_server: RedisServ
     assert redis_server.do("KEYS", "rate:*") == []
 
 
-async def test_bytes_are_counted_for_a_day_from_the_first_on() -> None:
+async def test_bytes_are_counted_for_a_day_from_the_first_on(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
 
     async def take(size: int, owed: int = 0) -> Over | None:
         [over] = await limits.take_bytes([Use(CLIENT, size, owed)], 100)
         return over
 
-    with Clock.at_a_whole_second() as clock:
-        assert await take(101) == Over(0.0, of_site=False), "more than there will ever be"
-        assert await take(60) is None
-        clock.advance(12 * HOUR)
-        assert await take(0) is None
-        assert await take(41) == Over(12 * HOUR, of_site=False)
-        assert await take(40) is None, "what was refused was not counted"
-        assert await take(0) == Over(12 * HOUR, of_site=False)
-        clock.advance(12 * HOUR + 0.001)
-        assert await take(60) is None
-        assert await take(31, owed=10) == Over(24 * HOUR, of_site=False), "what is stored already is counted"
-        assert await take(31) == Over(24 * HOUR, of_site=False)
-        assert await take(30) is None
+    assert await take(101) == Over(0.0, of_site=False), "more than there will ever be"
+    assert await take(60) is None
+    clock.advance(12 * HOUR)
+    assert await take(0) is None
+    assert await take(41) == Over(12 * HOUR, of_site=False)
+    assert await take(40) is None, "what was refused was not counted"
+    assert await take(0) == Over(12 * HOUR, of_site=False)
+    clock.advance(12 * HOUR + 0.001)
+    assert await take(60) is None
+    assert await take(31, owed=10) == Over(24 * HOUR, of_site=False), "what is stored already is counted"
+    assert await take(31) == Over(24 * HOUR, of_site=False)
+    assert await take(30) is None
 
 
-async def test_a_client_waits_for_itself_and_for_its_site() -> None:
+async def test_a_client_waits_for_itself_and_for_its_site(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
 
     async def take(number: int, size: int) -> Over | None:
         [over] = await limits.take_bytes([Use(f"2001:db8:1:{number}::/64", size, 0)], 100)
         return over
 
-    with Clock.at_a_whole_second() as clock:
-        for number in range(1, SITE_SHARE):
-            assert await take(number, 100) is None
-        assert await take(1, 1) == Over(24 * HOUR, of_site=False)
-        clock.advance(10 * HOUR)
-        assert await take(8, 60) is None
-        assert await take(8, 60) == Over(24 * HOUR, of_site=True), "the client's day began just now"
-        assert await take(9, 60) == Over(14 * HOUR, of_site=True)
-        assert await take(9, 40) is None
-        assert await take(9, 0) == Over(14 * HOUR, of_site=True)
+    for number in range(1, SITE_SHARE):
+        assert await take(number, 100) is None
+    assert await take(1, 1) == Over(24 * HOUR, of_site=False)
+    clock.advance(10 * HOUR)
+    assert await take(8, 60) is None
+    assert await take(8, 60) == Over(24 * HOUR, of_site=True), "the client's day began just now"
+    assert await take(9, 60) == Over(14 * HOUR, of_site=True)
+    assert await take(9, 40) is None
+    assert await take(9, 0) == Over(14 * HOUR, of_site=True)
 
 
-async def test_a_place_in_a_quota_is_free_when_its_time_is_over_or_it_is_released() -> None:
+async def test_a_place_in_a_quota_is_free_when_its_time_is_over_or_it_is_released(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
 
     async def take(client: str, seconds: float) -> float | None:
@@ -169,48 +164,45 @@ async def test_a_place_in_a_quota_is_free_when_its_time_is_over_or_it_is_release
             return refused.retry_after
         return None
 
-    with Clock.at_a_whole_second() as clock:
-        assert [await take(CLIENT, each) for each in (HOUR, 2 * HOUR, HOUR)] == [None, None, HOUR]
-        clock.advance(HOUR - 0.001)
-        assert await take(CLIENT, HOUR) == 0.001
-        clock.advance(0.001)
-        assert [await take(CLIENT, each) for each in (60, 60)] == [None, 60]
-        assert len(await limits.things("session")) == 2
-        clock.advance(61)
-        assert await take(CLIENT, 2 * HOUR) is None
-        assert await take(CLIENT, 60) == HOUR - 61, "the place that lasts longer is still taken"
-        site = [await take(f"2001:db8:1:{number}::/64", HOUR) for number in range(2 * SITE_SHARE + 1)]
-        assert site == [None] * 2 * SITE_SHARE + [HOUR]
+    assert [await take(CLIENT, each) for each in (HOUR, 2 * HOUR, HOUR)] == [None, None, HOUR]
+    clock.advance(HOUR - 0.001)
+    assert await take(CLIENT, HOUR) == 0.001
+    clock.advance(0.001)
+    assert [await take(CLIENT, each) for each in (60, 60)] == [None, 60]
+    assert len(await limits.things("session")) == 2
+    clock.advance(61)
+    assert await take(CLIENT, 2 * HOUR) is None
+    assert await take(CLIENT, 60) == HOUR - 61, "the place that lasts longer is still taken"
+    site = [await take(f"2001:db8:1:{number}::/64", HOUR) for number in range(2 * SITE_SHARE + 1)]
+    assert site == [None] * 2 * SITE_SHARE + [HOUR]
 
 
-async def test_places_that_end_together_count_no_more_and_are_forgotten_some_at_a_time() -> None:
+async def test_places_that_end_together_count_no_more_and_are_forgotten_some_at_a_time(clock: Clock) -> None:
     store = FakeStore()
     limits = LimitStore(store)
     place = keys.places(ids.home_of(CLIENT), "task", CLIENT)
-    with Clock.at_a_whole_second() as clock:
-        now = round(clock.time() * 1000)
-        await store.commands([("ZADD", place, now - number, number) for number in range(3500)])
-        held: list[object] = []
-        for _ in range(2):
-            await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, counted=False)
-            held.append(await store.command("ZCARD", place))
-        with pytest.raises(Refused) as refused:
-            await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, counted=False)
+    now = round(clock.time() * 1000)
+    await store.commands([("ZADD", place, now - number, number) for number in range(3500)])
+    held: list[object] = []
+    for _ in range(2):
+        await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, counted=False)
         held.append(await store.command("ZCARD", place))
+    with pytest.raises(Refused) as refused:
+        await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, counted=False)
+    held.append(await store.command("ZCARD", place))
     assert refused.value.retry_after == 60
     assert held == [2501, 1502, 502]
 
 
-async def test_a_place_lasts_longer_and_not_shorter_unless_it_has_ended() -> None:
+async def test_a_place_lasts_longer_and_not_shorter_unless_it_has_ended(clock: Clock) -> None:
     store = FakeStore()
     limits = LimitStore(store)
-    with Clock.at_a_whole_second() as clock:
-        place, _ = await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, counted=True)
-        now = round(clock.time() * 1000)
-        for ends_at in (now + 90_000, now + 30_000):
-            await limits.extend(place, ends_at)
-        clock.advance(89.999)
-        assert await limits.things("inbox") == [place.name]
-        clock.advance(0.002)
-        await limits.extend(place, now + 120_000)
-        await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, counted=True)
+    place, _ = await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, counted=True)
+    now = round(clock.time() * 1000)
+    for ends_at in (now + 90_000, now + 30_000):
+        await limits.extend(place, ends_at)
+    clock.advance(89.999)
+    assert await limits.things("inbox") == [place.name]
+    clock.advance(0.002)
+    await limits.extend(place, now + 120_000)
+    await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, counted=True)

@@ -1,9 +1,6 @@
 """What clients owe for work that was done for them, and how they work it off."""
 
 import asyncio
-from collections.abc import Iterator
-
-import pytest
 
 from node.config import Limit
 from node.share.site import SITE_SHARE
@@ -14,13 +11,6 @@ from tests.support.servers import RedisServer
 
 LIMIT = Limit(600, 60)  # ten a second
 CLIENT = "203.0.113.7"
-
-
-@pytest.fixture
-def clock() -> Iterator[Clock]:
-    clock = Clock()
-    with clock.installed():
-        yield clock
 
 
 async def test_what_is_owed_is_worked_off_evenly(clock: Clock) -> None:
@@ -51,14 +41,13 @@ async def test_a_large_debt_is_worked_off_to_its_end(clock: Clock) -> None:
     assert await work.spend("pages", CLIENT, 599, LIMIT) > 50, "what is left of it counts with what comes"
 
 
-async def test_nothing_is_worked_off_before_its_time() -> None:
+async def test_nothing_is_worked_off_before_its_time(clock: Clock) -> None:
     work = WorkStore(FakeStore())
-    with Clock.at_a_whole_second() as clock:
-        assert await work.spend("pages", CLIENT, 600, LIMIT) == 0.1
-        clock.advance(0.099)
-        assert await work.spend("pages", CLIENT, 0, LIMIT) == 0.1
-        clock.advance(0.002)
-        assert await work.spend("pages", CLIENT, 0, LIMIT) == 0
+    assert await work.spend("pages", CLIENT, 600, LIMIT) == 0.1
+    clock.advance(0.099)
+    assert await work.spend("pages", CLIENT, 0, LIMIT) == 0.1
+    clock.advance(0.002)
+    assert await work.spend("pages", CLIENT, 0, LIMIT) == 0
 
 
 async def test_a_client_waits_for_the_larger_debt(clock: Clock) -> None:

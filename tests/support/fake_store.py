@@ -89,7 +89,7 @@ class Clock:
 
     def __init__(self) -> None:
         self._ahead = 0.0
-        self._stopped_at = time.time()
+        self._stopped_at = int(time.time())  # a whole second, so that milliseconds are exact
 
     def time(self) -> float:
         """Seconds since 1970; it moves only when told to."""
@@ -100,15 +100,8 @@ class Clock:
 
     @classmethod
     @contextmanager
-    def at_a_whole_second(cls) -> Generator["Clock"]:
-        """A clock on a whole second, so that milliseconds are exact, installed until the end of the block."""
+    def installed(cls) -> Generator["Clock"]:
+        """A clock that fakeredis uses for TIME and for the TTL of keys, until the end of the block."""
         clock = cls()
-        clock.advance(-(clock.time() % 1))
-        with clock.installed():
+        with patch.object(server, "time", clock), patch.object(expiry, "time", clock):
             yield clock
-
-    @contextmanager
-    def installed(self) -> Generator[None]:
-        """Have fakeredis use it for TIME and for the TTL of keys, until the end of the block."""
-        with patch.object(server, "time", self), patch.object(expiry, "time", self):
-            yield

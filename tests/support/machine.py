@@ -21,8 +21,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.stack = ExitStack()
         self.now = 0
         self._runner = self.stack.enter_context(asyncio.Runner())
-        self._clock = Clock()
-        self.stack.enter_context(self._clock.installed())
+        self._clock = self.stack.enter_context(Clock.installed())
 
         async def begin() -> FakeStore:
             return FakeStore()

@@ -72,7 +72,7 @@ async def test_a_worker_may_work_for_some_publishers_only(node: NodeUnderTest) -
 
 async def test_who_waits_is_given_what_comes(node: NodeUnderTest) -> None:
     waiting = asyncio.create_task(claim_next(node, wait=20, skills=["law"]))
-    await until(lambda: waiting_are(1))
+    await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
     await offered(node, skills=["arabic"])
     task = await offered(node, skills=["law"])
     assert (await waiting).json()["id"] == task["id"]
@@ -82,7 +82,7 @@ async def test_what_is_released_or_fails_is_given_to_who_waits(node: NodeUnderTe
     task = await claimed(node, max_attempts=3)
     for what, more in (("release", {}), ("fail", {"code": "it.broke"})):
         waiting = asyncio.create_task(claim_next(node, wait=20))
-        await until(lambda: waiting_are(1))
+        await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
         await act(node, task, what, claim_token=task["claim_token"], **more)
         task |= (await waiting).json()
     assert task["attempt"] == 3
@@ -115,7 +115,7 @@ async def test_a_key_that_is_forgotten_while_its_request_waits_gets_what_comes(n
     await end_lease(node.store, lost["id"])
     assert (await act(node, lost, "claim", assignee_id="other")).status_code == 200
     waiting = asyncio.create_task(claim_next(node, idempotency_key=KEY, wait=20))
-    await until(lambda: waiting_are(1))
+    await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
     (record,) = [name for name in await node.names("idem:*") if await node.store.command("GET", name) == _raw(lost)]
     await node.store.command("DEL", record)  # as it is when its time is over
     task = await offered(node)
@@ -125,7 +125,7 @@ async def test_a_key_that_is_forgotten_while_its_request_waits_gets_what_comes(n
 
 async def test_two_requests_of_one_key_that_wait_get_one_contract(node: NodeUnderTest) -> None:
     waiting = [asyncio.create_task(claim_next(node, wait=20, idempotency_key=KEY)) for _ in range(2)]
-    await until(lambda: waiting_are(2))
+    await eventually(lambda: WAITING_BY_CLIENT.total() == 2)
     await asyncio.gather(*(offered(node) for _ in range(2)))
     first, second = [(await each).json()["id"] for each in waiting]
     assert first == second
@@ -141,10 +141,6 @@ async def test_a_claim_that_another_was_faster_to_make_costs_no_place_in_the_lim
 
 def _raw(task: dict[str, Any]) -> bytes:
     return task["id"].encode()
-
-
-async def waiting_are(count: int) -> bool:
-    return sum(WAITING_BY_CLIENT.values()) == count
 
 
 class Lossy(TaskStore):
@@ -204,7 +200,7 @@ async def test_who_goes_away_leaves_what_comes_to_the_next(node: NodeUnderTest) 
     tasks, claims, matching = process(node.store)
     first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None))
     second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None))
-    await until(lambda: _waits(matching, 2))
+    await eventually(lambda: len(matching) == 2)
     first.cancel()
     task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
     claim, _ = await second
@@ -231,9 +227,9 @@ class Busy(TaskStore):
 async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderTest) -> None:
     tasks, claims, matching = process(node.store, Busy(node.store))
     first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None))
-    await until(lambda: _waits(matching, 1))
+    await eventually(lambda: len(matching) == 1)
     second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None))
-    await until(lambda: _waits(matching, 2))
+    await eventually(lambda: len(matching) == 2)
     task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
     with pytest.raises(StoreBusy):
         await first
@@ -250,7 +246,7 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
     waiting: list[asyncio.Task[Any]] = []
     for name, given in (("worker", key), ("worker", key), ("other", None)):
         waiting.append(asyncio.create_task(claims.claim(NextClaim(name, wait=20), given)))
-        await until(lambda: _waits(matching, len(waiting)))
+        await eventually(lambda: len(matching) == len(waiting))
     for _ in range(2):
         await tasks.create(NewTask("desk", "Count the panels"), None, None)
     first, again, other = [(await each)[0] for each in waiting]
@@ -279,7 +275,7 @@ async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, m
     tasks, claims, matching = process(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key)) for _ in range(2)]
-    await until(lambda: _waits(matching, 2))
+    await eventually(lambda: len(matching) == 2)
     for _ in range(2):
         await tasks.create(NewTask("desk", "Count the panels"), None, None)
     first, again = [(await each)[0] for each in waiting]
@@ -354,17 +350,13 @@ async def _is_heard_by_nobody(node: NodeUnderTest) -> bool:
     return await node.store.command("PUBSUB", "SHARDNUMSUB", OFFERS, key=OFFERS) == [OFFERS.encode(), 0]
 
 
-async def _waits(matching: Matching, count: int) -> bool:
-    return len(matching) == count
-
-
 async def test_the_list_of_offers_waits_and_goes_on_from_where_it_was(node: NodeUnderTest) -> None:
     old = await offered(node)
     page = (await node.client.get(TASKS, params={"status": "offered"})).json()
     assert [task["id"] for task in page["tasks"]] == [old["id"]]
     since = {"status": "offered", "since": page["next_since"], "wait": 20}
     waiting = asyncio.create_task(node.client.get(TASKS, params=since | {"skill": "law"}))
-    await until(lambda: waiting_are(1))
+    await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
     await offered(node)
     new = await offered(node, skills=["law"], publisher_id="my-desk")
     found = (await waiting).json()

@@ -43,21 +43,20 @@ async def test_a_later_claimer_is_refused(node: NodeUnderTest) -> None:
 
 
 async def test_of_a_thousand_claimers_one_wins(empty_redis: RedisServer) -> None:
-    store = await connect(empty_redis.url, timeout=10, max_in_flight=10_000)
-    tasks = tasks_on(store)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    async with await connect(empty_redis.url, timeout=10, max_in_flight=10_000) as store:
+        tasks = tasks_on(store)
+        task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
 
-    async def claim(number: int) -> str | None:
-        try:
-            return (await tasks.claim(task.id, NewClaim(f"agent-{number}"), None, None))[0].assignee_id
-        except Refused as refusal:
-            assert refusal.code == "task.claimed"
-            return None
+        async def claim(number: int) -> str | None:
+            try:
+                return (await tasks.claim(task.id, NewClaim(f"agent-{number}"), None, None))[0].assignee_id
+            except Refused as refusal:
+                assert refusal.code == "task.claimed"
+                return None
 
-    winners = [name for name in await asyncio.gather(*map(claim, range(1000))) if name is not None]
-    assert winners == [(await tasks.get(task.id)).assignee_id]
-    assert [event["type"] for event in await told(store, task.id)] == ["task.offered", "task.claimed"]
-    await store.close()
+        winners = [name for name in await asyncio.gather(*map(claim, range(1000))) if name is not None]
+        assert winners == [(await tasks.get(task.id)).assignee_id]
+        assert [event["type"] for event in await told(store, task.id)] == ["task.offered", "task.claimed"]
 
 
 async def test_a_repeated_claim_gets_the_same_answer(node: NodeUnderTest) -> None:
@@ -145,6 +144,13 @@ async def test_a_claim_needs_a_name(node: NodeUnderTest, body: dict[str, str]) -
     response = await act(node, await offered(node), "claim", **body)
     assert response.json()["detail"][0]["loc"] == ["body", "assignee_id"]
     assert response.status_code == 422
+
+
+async def test_no_contract_took_less_than_no_time_if_the_clock_was_set_back_meanwhile(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await node.store.command("HINCRBY", keys.task(task["id"]), "claimed_at", 60_000)
+    done = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+    assert (done.status_code, done.json()["elapsed_ms"]) == (200, 0)
 
 
 async def test_a_contract_moves_to_in_progress_and_completed(node: NodeUnderTest) -> None:

@@ -47,19 +47,18 @@ async def persist(tasks: Tasks, task_id: str, name: str) -> str | None:
 
 
 async def test_each_contract_has_one_winner_who_knows(empty_redis: RedisServer) -> None:
-    store = await connect(empty_redis.url, timeout=10, max_in_flight=10_000)
-    lossy = Lossy(store)
-    tasks = tasks_on(store, through=lossy)
+    async with await connect(empty_redis.url, timeout=10, max_in_flight=10_000) as store:
+        lossy = Lossy(store)
+        tasks = tasks_on(store, through=lossy)
 
-    async def compete() -> None:
-        task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
-        names = [f"agent-{number}" for number in range(CLAIMERS)]
-        tokens = await asyncio.gather(*(persist(tasks, task.id, name) for name in names))
-        (winner,) = [(name, token) for name, token in zip(names, tokens, strict=True) if token]
-        assert (await tasks.get(task.id)).assignee_id == winner[0]
-        completed, _ = await tasks.complete(task.id, Completion(winner[1]))
-        assert completed.valid
+        async def compete() -> None:
+            task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+            names = [f"agent-{number}" for number in range(CLAIMERS)]
+            tokens = await asyncio.gather(*(persist(tasks, task.id, name) for name in names))
+            (winner,) = [(name, token) for name, token in zip(names, tokens, strict=True) if token]
+            assert (await tasks.get(task.id)).assignee_id == winner[0]
+            completed, _ = await tasks.complete(task.id, Completion(winner[1]))
+            assert completed.valid
 
-    await asyncio.gather(*(compete() for _ in range(TASKS)))
-    assert lossy.lost > 0
-    await store.close()
+        await asyncio.gather(*(compete() for _ in range(TASKS)))
+        assert lossy.lost > 0

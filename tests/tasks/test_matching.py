@@ -14,8 +14,8 @@ from node.store.steps import Step
 from node.tasks.offers.feed import PAGE, Offer, OfferFeed, Wanted, offer_announce
 from node.tasks.offers.matching import Matching
 from tests.support.fake_store import FakeStore
-from tests.support.node_under_test import NodeUnderTest, until
-from tests.support.servers import PATIENCE
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import PATIENCE, eventually
 
 WORKERS, OFFERS = 60, 4 * PAGE
 AT_ONCE = 500
@@ -80,20 +80,15 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
             have_looked += 1
             assert await waiter.next(60) is None
 
-    async def all_wait() -> bool:
-        return have_looked == WORKERS  # at the empty list
-
-    async def all_is_compared() -> bool:
-        return compared.total() == OFFERS * (WORKERS + 1) + OFFERS
-
     monkeypatch.setattr(Wanted, "fits", counted)
     matching = Matching(feed)
     tasks = [asyncio.create_task(wait()) for _ in range(WORKERS)]
-    await until(all_wait)
+    await eventually(lambda: have_looked == WORKERS)  # at the empty list
     tasks.append(asyncio.create_task(count_turns()))
     feed.offers = [Offer(f"offer {number}", "desk", frozenset({"law"})) for number in range(OFFERS)]
     async with matching.waiter(Wanted(frozenset({"speaking"}))):
-        await until(all_is_compared)  # with those who wait; and who comes looks through all of it
+        # With those who wait; and who comes looks through all of it.
+        await eventually(lambda: compared.total() == OFFERS * (WORKERS + 1) + OFFERS)
         assert max(compared.values()) <= OFFERS + AT_ONCE + WORKERS
         before = compared.total()
         async with matching.waiter(Wanted(frozenset({"drawing"}))):

@@ -1,6 +1,6 @@
 """The very millisecond in which time changes a contract: what a reader sees in it is what a step writes down."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -63,12 +63,6 @@ CASES = {
     "review": Case("submitted", "review_ends_at", "completed", {"review_seconds": 60}),
 }
 """Where the status before is `failed`, it is the attempt that has."""
-
-
-@pytest.fixture
-def clock() -> Iterator[Clock]:
-    with Clock.at_a_whole_second() as clock:
-        yield clock
 
 
 async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:

@@ -1,7 +1,6 @@
 """A client is charged only for what the node keeps: what is refused or repeated costs it no bytes of its day."""
 
 import json
-from functools import partial
 from hashlib import sha256
 from time import time_ns
 from typing import Any
@@ -13,7 +12,8 @@ from node.web.usage import Usage
 from tests.agents.calls import card_of
 from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, path_of, sent
 from tests.sign.signing import content_digest
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import eventually
 from tests.tasks.calls import claimed
 
 TOTAL = 200_000
@@ -112,10 +112,6 @@ async def test_a_conflict_and_a_report_over_the_limit_leave_nothing_to_pay(
     assert sum(used for _, used in charges) == paid
 
 
-async def _is_later(nanoseconds: int) -> bool:
-    return time_ns() // 1_000_000 > nanoseconds // 1_000_000
-
-
 async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeUnderTest, charges: Charges) -> None:
     nothing = await node.client.post("/api/v1/tasks/claim-next", json={"assignee_id": "ann"})
     assert (nothing.status_code, sum(used for _, used in charges)) == (204, 0)
@@ -130,7 +126,8 @@ async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeU
     for path, body in ends:
         first = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
         paid = sum(used for _, used in charges)
-        await until(partial(_is_later, time_ns()))  # in the same millisecond, an end is not known to be an earlier one
+        ended_at = time_ns() // 1_000_000  # in the same millisecond, an end is not known to be an earlier one
+        await eventually(lambda ended_at=ended_at: time_ns() // 1_000_000 > ended_at)
         again = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
         assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
         assert sum(used for _, used in charges) == paid, path

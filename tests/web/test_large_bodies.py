@@ -12,7 +12,8 @@ import pytest
 
 from node.web import turn
 from node.web.turn import LARGE_BODY, ClientTurns
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import eventually
 
 SENDER, OTHER = "203.0.113.7", "203.0.113.8"
 TEXT = "The large report about solar panels is attached to this message."
@@ -79,10 +80,7 @@ async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_proc
         monkeypatch.setattr(turn, "MAX_STEP_WAIT_SECONDS", math.inf)
         slow = asyncio.create_task(sender.post(path, content=content, headers=headers))
 
-        async def waits_for_another_step() -> bool:
-            return len(steps) == 2
-
-        await until(waits_for_another_step)
+        await eventually(lambda: len(steps) == 2)
         assert (await other.post("/api/v1/relay", json={"message": TEXT})).status_code == 200
         assert len(steps) == 2
         assert not slow.done()

@@ -7,7 +7,8 @@ import pytest
 from httpx2 import Response
 
 from node.web import places
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import eventually
 
 
 async def test_bodies_of_a_client_that_still_come_count_by_what_is_there_of_them(
@@ -27,10 +28,7 @@ async def test_bodies_of_a_client_that_still_come_count_by_what_is_there_of_them
 
     first = asyncio.ensure_future(open_session())
 
-    async def is_there() -> bool:
-        return places.WAITING_BY_CLIENT.total() == 10
-
-    await until(is_there)
+    await eventually(lambda: places.WAITING_BY_CLIENT.total() == 10)
     refused = await open_session()
     assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
     assert refused.headers["connection"] == "close"

@@ -6,13 +6,12 @@ import pytest
 
 from node.web import handling
 from node.web.dispatch import LONGEST_PATH
-from node.web.handling import LONGEST_NAMED, QUERY_WEIGHT
+from node.web.handling import ESCAPE_COST, LONGEST_NAMED
 from node.web.http import MAX_PARAMETERS, Request
 from node.web.throughput import BURST_SECONDS
 from tests.support.node_under_test import NodeUnderTest
 
-KIB = 1024
-RATE = 64 * KIB  # so that a bucket is soon empty
+RATE = 64 * 1024  # so that a bucket is soon empty
 
 
 @pytest.fixture
@@ -45,12 +44,12 @@ async def test_a_long_query_that_nobody_wants_is_not_read(node: NodeUnderTest, m
 
 
 @pytest.mark.usefixtures("no_refill")
-async def test_long_queries_count_as_bodies_do(node: NodeUnderTest) -> None:
-    query = "z=" + "%41" * (10 * KIB)
+@pytest.mark.parametrize("value", ["%41" * 10_000, "%" * 16_000], ids=["letters", "percent signs"])
+async def test_escapes_in_queries_count_by_their_number(node: NodeUnderTest, value: str) -> None:
     times = 0
-    while (response := await node.client.get(f"/api/v1/board?{query}")).status_code == 200:
+    while (response := await node.client.get(f"/api/v1/board?z={value}")).status_code == 200:
         times += 1
-        assert times * QUERY_WEIGHT * len(query) < 2 * BURST_SECONDS * RATE
+        assert times * ESCAPE_COST * value.count("%") < 2 * BURST_SECONDS * RATE
     assert response.headers["x-error-code"] == "limit.throughput"
 
 

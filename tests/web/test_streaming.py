@@ -5,9 +5,11 @@ import asyncio
 import pytest
 
 from node.web.http import ASGIMessage, Request, Response
+from node.web.responder import Responder
 from node.web.route import Route
 from node.web.streams import PIECE_BYTES, Piece, Streaming, send_in_time, until_gone
-from node.web.throughput import FREE_BYTES
+from node.web.throughput import FREE_BYTES, Throughput
+from tests.support.lone_request import lone_request
 from tests.support.one_route import client_of, front_of
 
 PIECES = [b"event: one\n\n", b"event: two\n\n"]
@@ -71,6 +73,29 @@ async def test_the_body_of_a_request_counts_once_in_however_many_pieces_it_is_an
     async with client_of(app) as client:
         answers = [await client.post("/stream", content=bytes(FREE_BYTES)) for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 200, 200]
+
+
+async def test_a_stream_keeps_nothing_of_the_body_of_its_request() -> None:
+    kept = [True]
+
+    class Body(bytes):
+        def __del__(self) -> None:
+            kept[0] = False
+
+    async def receive() -> ASGIMessage:
+        return {"type": "http.request", "body": Body(b"body"), "more_body": False}
+
+    async def send(message: ASGIMessage) -> None:
+        pass
+
+    async def run(send: Piece) -> None:
+        assert not kept[0]
+        kept.clear()
+
+    request = lone_request({"method": "POST", "path": "/", "headers": [(b"content-length", b"4")]}, receive)
+    assert (await request.body(), kept) == (b"body", [True])
+    await Responder(None, Throughput(0)).stream(request, Streaming(run, []), send)
+    assert kept == []
 
 
 async def test_a_stream_whose_client_is_gone_has_ended_before_its_place_is_given_back() -> None:

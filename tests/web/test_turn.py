@@ -5,7 +5,6 @@ import math
 from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
-from functools import partial
 from typing import Any
 
 import httpx2
@@ -17,8 +16,8 @@ from node.share.site import SITE_SHARE
 from node.web import turn
 from node.web.http import Request, Response
 from node.web.turn import REQUESTS_AT_ONCE, SITE_REQUESTS_AT_ONCE
-from tests.support.node_under_test import until
 from tests.support.one_route import client_of, front_of
+from tests.support.servers import eventually
 from tests.support.shared_process import EAGER, HOME, MODEST, route, served_meanwhile, shared_with_others
 
 pytestmark = pytest.mark.usefixtures("other_clients")
@@ -37,15 +36,7 @@ class Work:
 
     async def reaches(self, client: str, count: int) -> None:
         """Return once so many requests of a client are under way."""
-
-        async def is_reached() -> bool:
-            return self.under_way[client] == count
-
-        await until(is_reached)
-
-    async def has_waiting(self, count: int) -> bool:
-        """Whether so many requests have begun to wait for a change."""
-        return self.waiting == count
+        await eventually(lambda: self.under_way[client] == count)
 
     async def handle(self, request: Request) -> Response:
         """Work on a request."""
@@ -135,7 +126,7 @@ async def test_requests_that_wait_for_a_change_hold_up_no_other_and_are_answered
         held: list[asyncio.Task[httpx2.Response]] = []
         for number in range(1, 1 + MORE):
             held.append(asyncio.create_task(client.post("/work")))
-            await until(partial(waiting.has_waiting, number))
+            await eventually(lambda number=number: waiting.waiting == number)
         other = asyncio.create_task(client.post("/other"))
         await work.reaches(EAGER, 1)
         work.done.set()
@@ -193,10 +184,7 @@ async def test_the_clients_of_a_site_have_so_many_together() -> None:
         other = asyncio.create_task(outside.post("/work"))
         await work.reaches("2001:db8:1::/64", 1)
 
-        async def is_full() -> bool:
-            return work.under_way.total() == 1 + SITE_REQUESTS_AT_ONCE
-
-        await until(is_full)
+        await eventually(lambda: work.under_way.total() == 1 + SITE_REQUESTS_AT_ONCE)
         work.done.set()
         assert {answer.status_code for answer in await asyncio.gather(other, *sent)} == {200}
     assert max(work.most.values()) == REQUESTS_AT_ONCE
@@ -211,10 +199,7 @@ async def test_only_so_many_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch,
     async with shared_with_others(app, address) as client:
         sent = [asyncio.create_task(client.post("/work")) for _ in range(REQUESTS_AT_ONCE + most + MORE)]
 
-        async def too_many_are_refused() -> bool:
-            return sum(each.done() for each in sent) == MORE
-
-        await until(too_many_are_refused)
+        await eventually(lambda: sum(each.done() for each in sent) == MORE)
         refused = [each.result() for each in sent if each.done()]
         assert {(each.status_code, each.headers["x-error-code"]) for each in refused} == {(429, "limit.waiting")}
         async with client_of(app, MODEST) as other:

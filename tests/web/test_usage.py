@@ -21,8 +21,8 @@ from node.web import places
 from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, MAX_UNREPORTED_SHARE, Usage
 from tests.support.fake_store import FakeStore
 from tests.support.limits import every_limit
-from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
-from tests.support.servers import RedisServer
+from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.servers import RedisServer, eventually
 from tests.tasks.calls import act, offered
 from tests.web.paths import OTHER, THREAD, begun
 
@@ -189,16 +189,6 @@ async def test_small_writes_are_told_to_redis_together(counts: Counts) -> None:
     assert COSTS["line"].of(100) == COSTS["line"].keeps + 100
 
 
-async def test_a_process_that_ends_tells_what_it_has_counted(counts: Counts) -> None:
-    one, _ = counts.processes
-    running = asyncio.create_task(one.run())
-    await asyncio.sleep(0)
-    await one.add(CLIENT, "line", 100)
-    running.cancel()
-    await asyncio.wait([running])
-    assert await counts.told() == COSTS["line"].of(100)
-
-
 @pytest.mark.parametrize("client", [CLIENT, "2001:db8:1:2::/64"])
 @pytest.mark.parametrize("is_reported", [False, True])
 async def test_what_is_given_back_is_counted_no_longer(counts: Counts, client: str, is_reported: bool) -> None:
@@ -329,10 +319,7 @@ async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_
     url = f"/api/v1/board/{thread['id']}"
     waiting = [asyncio.create_task(node.client.get(url, params={"wait": 30})) for _ in range(2)]
 
-    async def both_wait() -> bool:
-        return places.WAITING_BY_CLIENT[CLIENT] == 2
-
-    await until(both_wait)
+    await eventually(lambda: places.WAITING_BY_CLIENT[CLIENT] == 2)
     refused = await node.client.get(url, params={"wait": 30})
     assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
     other = asyncio.create_task(node.client_at(OTHER).get(url, params={"wait": 30}))
@@ -354,10 +341,7 @@ async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
     clients = [node.client_at(f"2001:db8:1:{number:x}::1") for number in range(3)]
     waiting = [asyncio.create_task(each.get(url, params={"wait": 30})) for each in clients[:2]]
 
-    async def both_wait() -> bool:
-        return places.WAITING_BY_SITE["2001:db8:1::/48"] == 2
-
-    await until(both_wait)
+    await eventually(lambda: places.WAITING_BY_SITE["2001:db8:1::/48"] == 2)
     refused = await clients[2].get(url, params={"wait": 30})
     assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
     other = asyncio.create_task(node.client_at("2001:db8:2::1").get(url, params={"wait": 30}))
@@ -387,14 +371,8 @@ async def test_a_waiting_request_counts_by_the_size_of_its_body(
 
     waiting = asyncio.create_task(claim(9 * places.WAITING_BYTES))
 
-    async def waits() -> bool:
-        return places.WAITING_BY_CLIENT.total() == 10
-
-    await until(waits)
+    await eventually(lambda: places.WAITING_BY_CLIENT.total() == 10)
     assert "limit.waiting" in str((await claim(0)).headers) + (await claim(0)).text
     waiting.cancel()
 
-    async def nobody_waits() -> bool:
-        return not places.WAITING_BY_CLIENT
-
-    await until(nobody_waits)
+    await eventually(lambda: not places.WAITING_BY_CLIENT)

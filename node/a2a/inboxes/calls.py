@@ -1,11 +1,14 @@
 """The operations of an inbox's agent on a request, for both bindings: permit, read, charge, service."""
 
+from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
+from typing import Any
 
 from node.a2a.inboxes.push_config import PushConfig, SentPushConfig, target_in_message, target_of
 from node.a2a.inboxes.pushes import PushConfigService
 from node.a2a.inboxes.service import InboxAgents
 from node.a2a.inboxes.stream import Form, TaskStream
+from node.a2a.inboxes.view import latest
 from node.a2a.model import ReceivedMessage, SendMessageResponse
 from node.a2a.request import message_of
 from node.callbacks.policy import TargetPolicy
@@ -51,12 +54,17 @@ class InboxCalls:
         address = request.params["address"]
         received, task = await self._sent(request, content)
         if not received.returns_at_once:
-            waiting = self._agents.pause(address, task, BLOCKING_SECONDS)
+            task = latest(task)
+
+            def pause(seconds: float) -> Coroutine[Any, Any, InboxTask]:
+                return self._agents.pause(address, task, seconds, received.history_length)
+
             try:
-                task = await request.while_waiting(BLOCKING_SECONDS, waiting)
+                task = await request.while_waiting(BLOCKING_SECONDS, pause(BLOCKING_SECONDS))
             except Refused as refused:
-                if refused.code != "limit.waiting":  # otherwise the task is shown as it stands: the message is sent
+                if refused.code != "limit.waiting":
                     raise
+                task = await pause(0)  # the task is shown as it stands: the message is sent
         return SendMessageResponse(task=self._agents.view.task(task, received.history_length))
 
     async def send_streaming(self, request: Request, content: bytes, form: Form) -> Streaming:

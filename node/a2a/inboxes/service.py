@@ -95,16 +95,20 @@ class InboxAgents:
         with after_write("the message is sent"):
             return await self.get(address, earlier.id if earlier else sent_id), is_replay
 
-    async def pause(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
-        """A task once it is over or needs its sender, or after `seconds`; as it is if it cannot be read any more, since
-        a client that got an error would send its message again. Raises A2AError.
+    async def pause(self, address: str, task: InboxTask, seconds: float, history_length: int | None) -> InboxTask:
+        """A task once it is over or needs its sender, or after `seconds`, with so much of its history; as it is if it
+        cannot be read any more, since a client that got an error would send its message again. Raises A2AError.
         """
         with of_task(task.id), suppress(StoreUnavailable):
-            return await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
+            await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
+            return await self._tasks.get(address, task.id, history_length)
         return task
 
     async def change(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
-        """A task once it has changed, or as it is after `seconds`. Raises A2AError, StoreUnavailable."""
+        """A task with its last message, once it has changed, or as it is after `seconds`.
+
+        Raises A2AError, StoreUnavailable.
+        """
         with of_task(task.id):
             return await self._tasks.wait(address, task, seconds, lambda found: found.stands != task.stands)
 

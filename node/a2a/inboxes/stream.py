@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from node.a2a.inboxes.service import InboxAgents
-from node.a2a.inboxes.view import ENDS, PAUSES, StreamResponse
+from node.a2a.inboxes.view import ENDS, PAUSES, StreamResponse, latest
 from node.common.refusal import Refused
 from node.inbox.model import InboxTask
 from node.store.errors import StoreUnavailable
@@ -41,7 +41,7 @@ class TaskStream:
         """
         ends = asyncio.get_running_loop().time() + STREAM_SECONDS
         with suppress(StoreUnavailable, Refused, TimeoutError):  # the client comes back and is told why
-            await self._tell(StreamResponse(task=self._agents.view.task(self._task, history_length)), send)
+            await send_in_time(self._first(history_length), send)
             while self._task.last.status not in self._ends and self._agents.may_wait:
                 left = ends - asyncio.get_running_loop().time()
                 if left <= 0:
@@ -52,7 +52,11 @@ class TaskStream:
                     await send_in_time(COMMENT, send)
                     continue
                 for event in self._agents.view.events(task):
-                    await self._tell(event, send)
+                    await send_in_time(self._event(event), send)
 
-    async def _tell(self, event: StreamResponse, send: Piece) -> None:
-        await send_in_time(b"data: %b\n\n" % self._form(one_line(msgspec.json.encode(event))), send)
+    def _first(self, history_length: int | None) -> bytes:
+        whole, self._task = self._task, latest(self._task)
+        return self._event(StreamResponse(task=self._agents.view.task(whole, history_length)))
+
+    def _event(self, event: StreamResponse) -> bytes:
+        return b"data: %b\n\n" % self._form(one_line(msgspec.json.encode(event)))

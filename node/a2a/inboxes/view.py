@@ -55,6 +55,11 @@ class StreamResponse(Wire):
     artifact_update: ArtifactUpdate | None = None
 
 
+def latest(task: InboxTask) -> InboxTask:
+    """A task with its last message alone, which is all that is kept of it while somebody waits: 32 take 2.5 MB."""
+    return msgspec.structs.replace(task, turns=task.turns[-1:])
+
+
 class TaskView:
     """Shows tasks; `base` is the address of the node, below which artifacts are."""
 

@@ -26,8 +26,8 @@ from tests.callbacks.test_callbacks import PUBLIC
 from tests.conformance.a2a.client import message
 from tests.conformance.a2a.test_inbox_agents import BINDINGS
 from tests.inbox.calls import opened
-from tests.support.node_under_test import NodeUnderTest, until
-from tests.support.servers import PATIENCE
+from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -81,10 +81,7 @@ async def test_a_receiver_is_told_what_the_client_asked_for(node: NodeUnderTest,
 
         await answered(node, inbox, reply="HELLO")
 
-        async def is_over() -> bool:
-            return last(receiver).status_update.status.state == TaskState.TASK_STATE_COMPLETED
-
-        await until(is_over)
+        await eventually(lambda: last(receiver).status_update.status.state == TaskState.TASK_STATE_COMPLETED)
         events = [ParseDict(body, StreamResponse()) for _, body in receiver.messages]
         assert events[-2].artifact_update.artifact.parts[0].text == "HELLO"
         assert receiver.headers[-1]["authorization"] == "Bearer cr3dentials"
