@@ -20,7 +20,8 @@ from node.web.throughput import Throughput
 from tests.support.fake_store import Clock
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
-from tests.support.servers import Cluster, RedisServer
+from tests.support.nodes import with_lines_of_nodes
+from tests.support.servers import PATIENCE, Cluster, RedisServer
 
 # Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
 hypothesis.settings.register_profile("node", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
@@ -28,6 +29,8 @@ hypothesis.settings.load_profile("node")
 
 # A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+pytest_runtest_makereport = with_lines_of_nodes
 
 ON_CLUSTER = os.environ.get("TEST_STORE") == "cluster"
 
@@ -79,6 +82,12 @@ def no_refill(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     monkeypatch.setattr("node.run.web.Throughput", partial(Throughput, clock=lambda: 1000.0))
     monkeypatch.setattr("node.web.throughput.UNPACED_SECONDS", math.inf)
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers of workers to a search are waited for however busy the machine is."""
+    monkeypatch.setattr("node.search.rpc.client.ANSWER_SECONDS", PATIENCE)
 
 
 @pytest.fixture

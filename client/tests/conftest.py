@@ -5,10 +5,12 @@ from collections.abc import Generator
 
 import pytest
 from tests.support.client_node import begin
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import NodeProcess, with_lines_of_nodes
 
 # A script's shell lets what it begins in the background ignore SIGINT, and so would all that a test interrupts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+pytest_runtest_makereport = with_lines_of_nodes
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ import tomllib
 from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import free_port, until
+from tests.support.servers import PATIENCE, free_port, until
 
 from relay_client import Relay
 from relay_client.command import main
@@ -30,7 +30,6 @@ from relay_client.signing import KeyFile
 PACKAGE = Path(__file__).parents[1]
 COMMAND = (os.environ.get("CLIENT_PYTHON", sys.executable), "-m", "relay_client")
 """CLIENT_PYTHON: a Python of another version that has the client's dependencies."""
-PATIENCE = 60.0  # s anything here may take on a busy machine
 UPPER = f"""{sys.executable} -c 'import json, sys; print(json.load(sys.stdin)["body"].upper())'"""
 ODD = f"""{sys.executable} -c '
 import json, os, sys

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import PATIENCE
 
 PACKAGE = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-examples" / "bin" / "python"
-PATIENCE = 120.0  # s; frameworks are slow to import on a busy machine
 
 
 def said(example: str, served: NodeProcess) -> Any:

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 from tests.support.nodes import NodeProcess
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
 from relay_client import AsyncRelay
 from relay_client.claims import Submitted
@@ -16,7 +16,6 @@ from relay_client.worker import worker
 
 TITLE = "Count the apples in this picture"
 REVIEW = 600  # s
-PATIENCE = 60.0  # s anything here may take on a busy machine
 
 
 async def submitted_by(relay: AsyncRelay, publisher: str, follow: Submitted) -> tuple[OfferedTask, ClaimedTask]:

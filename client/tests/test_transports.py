@@ -12,14 +12,13 @@ import httpx
 import pytest
 from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.nodes import NodeProcess
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
 from relay_client import AsyncRelay, DeadlineExceeded, Relay, UsageError
 from relay_client.fast import AiohttpTransport
 from relay_client.signing import KeyFile
 from relay_client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTransport
 
-PATIENCE = 60.0  # s anything here may take on a busy machine
 FORKING = """
 import os, sys
 from relay_client import Relay

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 from tests.support.nodes import NodeProcess
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
 from relay_client import AsyncRelay, InvalidAnswer, UsageError
 from relay_client.claims import renew
@@ -19,7 +19,6 @@ from relay_client.transport import AsyncHttpxTransport
 from relay_client.worker import TaskFailed, worker
 
 TITLE = "Count the apples in this picture"
-PATIENCE = 60.0  # s anything here may take on a busy machine
 
 
 @pytest.fixture(autouse=True)

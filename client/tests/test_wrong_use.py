@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 from tests.support.fixed_answer import FixedAnswer, answer
+from tests.support.servers import PATIENCE
 
 from relay_client import AsyncRelay, InvalidAnswer, InvalidRequest, NotFound, Refused, Relay, UsageError
 from relay_client.events import Events
@@ -18,7 +19,6 @@ from relay_client.steps import Send
 from relay_client.transport import AsyncHttpxTransport, AsyncTransport
 
 NODE = "http://node.example"
-PATIENCE = 20.0  # s anything here may take on a busy machine
 PORTAL = answer("200 OK", b"<html>Please log in</html>", "Content-Type: text/html")
 MOVED = answer("301 Moved Permanently", b"", "Location: https://node.example/moved")
 

@@ -37,6 +37,15 @@ def die_with_parent(parent: int, signum: signal.Signals) -> None:
         os._exit(1)
 
 
+def exists(pid: int) -> bool:
+    """Whether there is a process of that id."""
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)  # it is another user's
+    return True
+
+
 def leave() -> NoReturn:
     """End this process with status 0 without waiting for its threads, after writing what was logged or printed."""
     logging.shutdown()

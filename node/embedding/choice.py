@@ -16,8 +16,9 @@ from node.embedding.original import bundled, load_original
 
 log = structlog.get_logger()
 
-EXPORT_SECONDS = 300
-"""How long an export may take. On an idle machine it takes about ten seconds."""
+EXPORT_SECONDS = 3600
+"""How long an export may take. On an idle machine it takes about ten seconds; beside other work, a process of the
+worker's priority may get a hundredth of a processor."""
 
 
 @cache

@@ -35,13 +35,20 @@ MAX_SOCKET_PATH = 103
 """Bytes of sun_path without its NUL: 103 on macOS (107 on Linux)."""
 
 LOCK_TIMEOUT = 3.0
-"""How long to wait for the lock, in seconds: a server whose supervisor was killed first flushes its log."""
+"""How long to wait for the lock while the node that has it runs, in seconds."""
+
+ORPHAN_TIMEOUT = 8.0
+"""How long if that node was killed and its server still flushes its log. Meanwhile no signal to stop is heeded."""
 
 POLL_SECONDS = 0.02
 """Time between two looks at the lock, or at a server that is starting."""
 
 PING_TIMEOUT = 1.0
-"""Seconds that a server has to connect, and to answer."""
+"""Seconds that a server that is starting has to connect, and to answer. Then it is asked again."""
+
+RUNNING_TIMEOUT = 10.0
+"""The same for a server that may have been running for long. It may just wait for its disk or for a processor; one that
+does not run refuses the connection at once."""
 
 MAX_LOG_BYTES = 1024 * 1024
 """Size at which the server's log is deleted before a start. It has warnings only: that takes years, or a crash loop."""
@@ -114,7 +121,7 @@ class Embedded:
             server = self.spawn()
         except OSError as error:
             raise unwritable(EmbeddedError, str(self.directory), error) from error
-        while not cancelled() and not answers(self.socket):
+        while not cancelled() and not answers(self.socket, PING_TIMEOUT):
             if server.poll() is not None:
                 message = self.last_words()
                 if self._search and "can't load module" in message.lower():
@@ -264,16 +271,16 @@ def running(data_dir: Path) -> str | None:
     """
     owner = _owner(data_dir / "redis")
     path = socket_path(data_dir)
-    if owner is None or not path.exists() or not answers(path):
+    if owner is None or not path.exists() or not answers(path, RUNNING_TIMEOUT):
         return None
     _refuse_shared(path.parent, owner)
     return _url(path)
 
 
-def answers(path: Path) -> bool:
-    """Whether a server listens on the socket and has loaded its data."""
+def answers(path: Path, seconds: float) -> bool:
+    """Whether a server listens on the socket, has loaded its data, and says so within `seconds`."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(PING_TIMEOUT)
+        client.settimeout(seconds)
         try:
             client.connect(str(path))
             client.sendall(b"PING\r\n")
@@ -325,14 +332,15 @@ def _refuse_shared(directory: Path, owner: int) -> None:
 def _lock(directory: Path) -> IO[str]:
     """Take the directory's lock, which every server in it inherits. Raises EmbeddedError."""
     lock = (directory / "lock").open("a+")
-    deadline = time.monotonic() + LOCK_TIMEOUT
+    began = time.monotonic()
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > deadline:
-                lock.seek(0)
-                holder = lock.read().strip()
+            lock.seek(0)
+            holder = lock.read().strip()
+            is_orphan = holder.isdecimal() and not process.exists(int(holder))
+            if time.monotonic() - began > (ORPHAN_TIMEOUT if is_orphan else LOCK_TIMEOUT):
                 lock.close()
                 raise EmbeddedError(f"{directory} is in use by the node of process {holder}: stop it first") from None
             time.sleep(POLL_SECONDS)
@@ -353,8 +361,7 @@ def _bundled(package: str, pattern: str) -> Path | None:
 def _version(server: Path) -> int:
     """The major version; 0 if the binary does not run here."""
     try:
-        command = [server, "--version"]
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603 - as above
+        ran = subprocess.run([server, "--version"], capture_output=True, text=True, check=True)  # noqa: S603 - as above
         return int(ran.stdout.partition("v=")[2].partition(".")[0])
     except (OSError, ValueError, subprocess.SubprocessError):
         return 0

@@ -31,12 +31,11 @@ async def now_ms(store: Store, key: str = "") -> int:
 
 
 async def skew(store: Store) -> float:
-    """Seconds by which the clock of Redis is ahead of this one, corrected by half of the round trip.
-
-    Raises StoreUnavailable.
-    """
+    """Seconds by which the clock of Redis is ahead of this one, as far as that is certain. Raises StoreUnavailable."""
     began = time.time()
-    return await now_ms(store) / 1000 - (began + time.time()) / 2
+    theirs = await now_ms(store) / 1000
+    # Redis looked at its clock at some moment since, and on a busy machine that was long ago.
+    return theirs - min(max(theirs, began), time.time())
 
 
 async def watch(store: Store, stop: asyncio.Event) -> None:

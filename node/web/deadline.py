@@ -12,7 +12,10 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 CHECK_SECONDS = 0.25
-"""Time between two checks, which is how late a deadline may be noticed."""
+"""Time between two checks, which is how late a deadline may be noticed. If a check itself is later than that, the
+process had no processor, or stood still with its machine. What came meanwhile is not read yet, so all deadlines move by
+as much.
+"""
 
 MIN_ENDED = 8
 """How many overdue waits end in one check; one in ENDED_SHARE if that is more. The answers to thousands of clients that
@@ -30,6 +33,8 @@ class Deadlines:
         self._cancelled: set[asyncio.Task[Any]] = set()
         """Tasks that were cancelled here because they are overdue."""
         self._check_is_due = False
+        self._check_at = 0.0
+        """When the next check is to be, by `monotonic`."""
 
     async def by(self, deadline: float, awaitable: Awaitable[T]) -> T:
         """The result of `awaitable`, if it comes by `deadline`, a time of `monotonic`. Raises TimeoutError.
@@ -39,8 +44,7 @@ class Deadlines:
         task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._deadlines[task] = deadline
         if not self._check_is_due:  # checked later: a task that cancels itself is cancelled wherever it waits next
-            self._check_is_due = True
-            asyncio.get_running_loop().call_later(CHECK_SECONDS, self._check)
+            self._check_in(CHECK_SECONDS)
         try:
             return await awaitable
         except asyncio.CancelledError:
@@ -58,12 +62,18 @@ class Deadlines:
 
     def _check(self) -> None:
         now = monotonic()
+        if (late := now - self._check_at) > CHECK_SECONDS:
+            self._deadlines = {task: due + late for task, due in self._deadlines.items()}
         overdue = [task for task, due in self._deadlines.items() if due <= now and task not in self._cancelled]
         ending = overdue[: max(MIN_ENDED, len(overdue) // ENDED_SHARE)]
         for task in ending:
             self._cancelled.add(task)
             task.cancel()
-        self._check_is_due = bool(self._deadlines)
-        if self._check_is_due:
-            seconds = CHECK_SECONDS if ending == overdue else NEXT_CHECK_SECONDS
-            asyncio.get_running_loop().call_later(seconds, self._check)
+        self._check_is_due = False
+        if self._deadlines:
+            self._check_in(CHECK_SECONDS if ending == overdue else NEXT_CHECK_SECONDS)
+
+    def _check_in(self, seconds: float) -> None:
+        self._check_is_due = True
+        self._check_at = monotonic() + seconds
+        asyncio.get_running_loop().call_later(seconds, self._check)

@@ -18,6 +18,7 @@ from node.store.search_keys import BOARD_KEYS, SearchKeys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import PATIENCE
 
 THREAD = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 
@@ -203,7 +204,7 @@ def test_it_finds_the_embedded_redis_of_a_running_node(tmp_path: Path) -> None:
             env=environment | {"RELAY_DATA_DIR": str(node.folder), "LOGNAME": "mallory"},
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
             check=True,
         )
     assert json.loads(ran.stdout) == [{"network": "192.0.2.1/32", "outcome": "blocked"}]

@@ -21,7 +21,7 @@ from node.config import Settings
 from node.observe.metrics.server import AdminRequest, InstanceState
 from tests.observe.scrape import AdminPort
 from tests.support.nodes import NodeProcess
-from tests.support.servers import free_port, until
+from tests.support.servers import PATIENCE, free_port, until
 
 POST = {"title": "Looking for a parser", "body": "Who can parse 40 MB of CSV in a sandbox?", "author": "an-agent"}
 TOKEN = re.compile(r'name="token" value="(\w+)"')
@@ -41,10 +41,10 @@ class Operator:
     def __init__(self, node: NodeProcess, port: int) -> None:
         self.node, self.port = node, port
         self.host = f"127.0.0.1:{port}"
-        self.api = httpx2.Client(base_url=node.url, timeout=20)
+        self.api = httpx2.Client(base_url=node.url, timeout=PATIENCE)
 
     def ask(self, method: str, path: str, body: str = "", **headers: str) -> Page:
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             client.request(method, path, body or None, named)
@@ -241,7 +241,7 @@ def test_no_page_is_for_another_host_or_kept_or_framed(operator: Operator, view:
     ],
 )
 def test_what_no_page_asks_for_is_answered_clearly(operator: Operator, method: str, path: str, status: int) -> None:
-    client = http.client.HTTPConnection("127.0.0.1", operator.port, timeout=30)
+    client = http.client.HTTPConnection("127.0.0.1", operator.port, timeout=PATIENCE)
     client.putrequest(method, path)
     client.endheaders()
     assert client.getresponse().status == status

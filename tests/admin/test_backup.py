@@ -23,7 +23,7 @@ from node.store.address import locate
 from node.store.snapshot import primaries, snapshot
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import Cluster, RedisServer, until
+from tests.support.servers import PATIENCE, Cluster, RedisServer, until
 from tests.support.users import shut
 
 BYTES = b"id,name\n1,Ada\n2,Grace\n"
@@ -44,7 +44,7 @@ def command(folder: Path, *arguments: str, **given: str) -> subprocess.Completed
         env=environment | {"RELAY_DATA_DIR": str(folder), "RELAY_LOG": "warning"} | given,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -53,7 +53,7 @@ class Agent:
     """Writes one of everything, and knows what it must find again."""
 
     def __init__(self, url: str) -> None:
-        self.client = httpx2.Client(base_url=url, timeout=20)
+        self.client = httpx2.Client(base_url=url, timeout=PATIENCE)
 
     def __enter__(self) -> Self:
         return self

@@ -51,7 +51,7 @@ async def test_the_operator_works_on_a_cluster(
 async def test_what_is_left_of_a_cluster_can_be_looked_after(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Cluster(tmp_path / "cluster", 3, "--cluster-require-full-coverage", "no") as cluster:
+    with Cluster(tmp_path / "cluster", 3, "--cluster-require-full-coverage", "no", node_timeout=1.0) as cluster:
         monkeypatch.setenv("RELAY_REDIS_URL", cluster.url)
         monkeypatch.setenv("RELAY_LOG", "error")
         needed = [cluster.primary_of(slot_of(key)) for key in (keys.IDENTITY, keys.BLOCKED, keys.AUDIT)]

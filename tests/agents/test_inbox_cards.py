@@ -1,5 +1,9 @@
 """An inbox that is opened with a card is an agent of the directory (NETWORK 1 and 2)."""
 
+from typing import Any
+
+import pytest
+
 from node.agents.store import MAX_ENTRIES
 from node.config import Limit, Limits
 from node.store import ids, keys
@@ -10,6 +14,11 @@ from tests.support.node_under_test import NodeUnderTest, running, settings_for, 
 from tests.support.servers import Cluster, RedisServer
 
 CARD = card_of("Report desk", SUMMARISE)
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"limits": Limits(search=Limit(0, 1))}  # a test searches until the worker is ready
 
 
 async def the_only_agent(node: NodeUnderTest) -> Json:

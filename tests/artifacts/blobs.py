@@ -20,6 +20,7 @@ from node.artifacts.blobs.disk_app import DiskApp
 from node.artifacts.blobs.interface import Grant
 from node.web.errors import CATALOGUE
 from node.web.http import ASGIMessage, Receive, Scope, Send
+from tests.support.servers import PATIENCE
 
 ID = "0199aaaa-0000-7000-8000-00000000002a"
 SECRET = "a secret for tests"
@@ -50,10 +51,9 @@ async def serving(app: Any, port: int) -> AsyncGenerator[None]:
     server = Server(http_only, port=port, interface=Interfaces.ASGI, log_enabled=False, websockets=False)
     task = asyncio.create_task(server.serve())
     try:
-        for _ in range(500):
-            if await _answers(port):
-                break
-            await asyncio.sleep(0.02)
+        async with asyncio.timeout(PATIENCE):
+            while not await _answers(port):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
         yield
     finally:
         server.stop()
@@ -108,7 +108,7 @@ class BlobServer:
         self.port = free_port()
         self.store = DiskStore(directory, f"http://127.0.0.1:{self.port}", SECRET, reserve)
         self.app = DiskApp(self.store, client_of, stall, send_stall)
-        self.client = httpx2.AsyncClient()
+        self.client = httpx2.AsyncClient(timeout=PATIENCE)
 
     async def put(self, content: bytes = DATA, data: bytes = DATA, **headers: str) -> httpx2.Response:
         """PUT `content` to the URL granted for `data`."""

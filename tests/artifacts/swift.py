@@ -18,11 +18,10 @@ from typing import NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
+from tests.support.servers import PATIENCE
+
 PYTHON = Path(__file__).parents[2] / ".venv-swift" / "bin" / "python"
 INSTALL = "run `make clients`"
-
-START_SECONDS = 60.0
-"""Four Python servers start in about 3 s on an idle machine; this is for a busy one."""
 
 BUCKET = "artifacts"
 """The one bucket, made by the tests' fixture."""
@@ -107,7 +106,7 @@ def running(directory: Path) -> Generator[Swift]:
         raise RuntimeError(f"Swift does not work, {INSTALL}:\n{made.stderr}")
     with ExitStack() as stack:
         servers = {name: stack.enter_context(_server(directory, name)) for name in SERVERS}
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + PATIENCE
         for name, port in ports.items():
             while not _answers(port):
                 if servers[name].poll() is not None or time.monotonic() > deadline:
@@ -127,7 +126,7 @@ def _server(directory: Path, name: str) -> Generator[subprocess.Popen[bytes]]:
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -135,7 +134,7 @@ def _server(directory: Path, name: str) -> Generator[subprocess.Popen[bytes]]:
 
 def _answers(port: int) -> bool:
     try:
-        with urlopen(f"http://127.0.0.1:{port}/healthcheck", timeout=5):
+        with urlopen(f"http://127.0.0.1:{port}/healthcheck", timeout=PATIENCE):
             return True
     except HTTPError:
         return True

@@ -18,6 +18,7 @@ from node.store.ids import new_id
 from node.web.http import Receive, Scope, Send
 from tests.artifacts.blobs import BIG, DATA, free_port, grant_for, serving
 from tests.artifacts.swift import BUCKET, Swift
+from tests.support.servers import PATIENCE
 
 URL = f"s3://{BUCKET}/node a/b+c"
 """A prefix with characters that have to be escaped, once and in the same way on both sides."""
@@ -32,7 +33,7 @@ async def store(swift: Swift) -> AsyncGenerator[S3Store]:
 
 @pytest.fixture
 async def client() -> AsyncGenerator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=PATIENCE) as client:
         yield client
 
 

@@ -156,7 +156,10 @@ async def test_an_attack_goes_on_until_the_end_of_the_block_and_no_further() -> 
         assert set(statuses) == {200}
 
 
-async def test_a_real_node_serves_each_kind_of_request_and_survives_each_attack() -> None:
+async def test_a_real_node_serves_each_kind_of_request_and_survives_each_attack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("bench.neighbours.callbacks.FINISH_SECONDS", PATIENCE)
     bench = lab()
     async with contextlib.AsyncExitStack() as stack:
         # A disk that other tests keep busy may stand still for longer than a Redis call usually may take.

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, Page, Playwright, ViewportSize
 
+from tests.support.servers import PATIENCE
+
 ARGUMENTS = (
     "--headless",
     "--no-sandbox",
@@ -73,6 +75,7 @@ def tab(
         reduced_motion="reduce" if motion == "reduce" else "no-preference",
         viewport=size,
     )
+    context.set_default_timeout(PATIENCE * 1000)
     opened = Tab(context.new_page(), url)
     try:
         yield opened

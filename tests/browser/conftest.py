@@ -37,7 +37,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def api(url: str) -> Iterator[httpx2.Client]:
     """A client of the same node's API."""
-    with httpx2.Client(base_url=url, timeout=20) as client:
+    with httpx2.Client(base_url=url, timeout=PATIENCE) as client:
         yield client
 
 

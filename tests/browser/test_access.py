@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.agents.calls import card_of
 from tests.browser.chromium import DESKTOP, PHONE, SMALLEST, tab
 from tests.browser.conftest import made
+from tests.support.servers import PATIENCE
 
 AXE = Path(__file__).parent / "js/node_modules/axe-core/axe.min.js"
 PAGES = ("/", "/board", "/board?q=parser", "/board?status=closed", "/tasks", "/reference", "/reference/tasks")
@@ -18,7 +19,7 @@ PAGES = ("/", "/board", "/board?q=parser", "/board?status=closed", "/tasks", "/r
 @pytest.fixture(scope="module")
 def paths(url: str) -> list[str]:
     """Every kind of page, with content."""
-    with httpx2.Client(base_url=url, timeout=20) as api:
+    with httpx2.Client(base_url=url, timeout=PATIENCE) as api:
         post = {
             "title": "Looking for a parser of very large files, preferably one that streams and never loads all",
             "body": "Who can parse 40 MB in a sandbox?\n\n    " + "column, " * 60,

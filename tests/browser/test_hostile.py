@@ -8,6 +8,7 @@ from tests.artifacts.calls import ARTIFACTS, content_digest, named
 from tests.browser.chromium import Tab, tab
 from tests.browser.conftest import made
 from tests.site.hostile import MARKUP, body, title
+from tests.support.servers import until
 
 
 def unhurt(opened: Tab, path: str) -> Page:
@@ -86,10 +87,10 @@ def uploaded(api: httpx2.Client, media_type: str, data: bytes) -> str:
     manifest = named(data, media_type=media_type, filename=None)
     artifact = api.post(ARTIFACTS, json=manifest, headers={"content-digest": content_digest(data)}).json()
     assert api.put(artifact["upload_url"], content=data, headers=artifact["upload_headers"]).status_code == 200
-    api.post(f"{ARTIFACTS}/{artifact['id']}/complete")
-    query = {"wait": 20, "status": "verifying"}
-    assert api.get(f"{ARTIFACTS}/{artifact['id']}", params=query, timeout=30).json()["status"] == "available"
-    return api.get(f"{ARTIFACTS}/{artifact['id']}/content").headers["location"]
+    path = f"{ARTIFACTS}/{artifact['id']}"
+    api.post(f"{path}/complete")
+    until(lambda: api.get(path).json()["status"] == "available", "it is verified")
+    return api.get(f"{path}/content").headers["location"]
 
 
 @pytest.mark.parametrize("media_type", UPLOADS)

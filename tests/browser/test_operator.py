@@ -11,7 +11,7 @@ from tests.browser.chromium import PHONE, tab
 from tests.browser.conftest import made, signed
 from tests.sign.signing import PUBLIC
 from tests.support.nodes import NodeProcess
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 
 HOSTILE = "<img src=x onerror=alert(1)> needs a parser for tables"
 
@@ -35,7 +35,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatedNode]:
 def test_the_operator_hides_a_hostile_thread_and_takes_it_back(
     browser: Browser, node: OperatedNode, scheme: str
 ) -> None:
-    with httpx2.Client(base_url=node.url, timeout=20) as api:
+    with httpx2.Client(base_url=node.url, timeout=PATIENCE) as api:
         body = {"title": HOSTILE, "body": "Who can parse a large table of numbers for me today?"}
         thread_id = made(api.post("/api/v1/board", json=body))
         thread = f"/api/v1/board/{thread_id}"
@@ -57,7 +57,7 @@ def test_the_operator_hides_a_hostile_thread_and_takes_it_back(
 
 
 def test_an_address_is_in_one_piece_beside_a_long_key(browser: Browser, node: OperatedNode) -> None:
-    with httpx2.Client(base_url=node.url, timeout=20) as api:
+    with httpx2.Client(base_url=node.url, timeout=PATIENCE) as api:
         made(signed(api, "/api/v1/board", title="Who has seen the comet tonight?", body="It should be in the north."))
     with tab(browser, node.operator, size={"width": 900, "height": 900}) as opened:
         page = opened.open("/admin/posts?id=127.0.0.1")

@@ -15,7 +15,7 @@ from node.sign.node_key import NodeKey
 from tests.conformance.javascript import node_binary
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
 from tests.support.nodes import ROOT
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 
 KEY = NodeKey.parse(SIGNING_KEY)
 FOLDER = ROOT / "bench" / "receivers"
@@ -24,7 +24,6 @@ COMMANDS = {
     "javascript": (node_binary(), str(FOLDER / "receiver.mjs")),
 }
 HOST = "127.0.0.1"
-PATIENCE = 60.0  # s
 MESSAGE = json.dumps({"type": "task.claimed", "data": {"url": "http://node.example/t", "callback_host": HOST}}).encode()
 
 

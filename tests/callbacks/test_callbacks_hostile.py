@@ -25,9 +25,8 @@ from node.store.outbox import Consumer
 from node.tasks.compaction import unpack
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
-PATIENCE = 60.0  # s
 SOON = 1.0  # s until an attempt at a silent receiver is given up
 METADATA = b"HTTP/1.1 302 X\r\nLocation: http://169.254.169.254/latest/meta-data/\r\nContent-Length: 0\r\n\r\n"
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

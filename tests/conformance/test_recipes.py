@@ -18,10 +18,9 @@ import pytest
 from node.recipes.markdown import RECIPES
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 from tests.support.stripping_proxy import StrippingProxy
 
-PATIENCE = 60.0  # s
 MARKDOWN = {"accept": "text/markdown"}
 
 
@@ -36,7 +35,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 
 def code_of(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
     """The language and text of each of a recipe's code blocks, as a program gets them."""
-    answer = httpx2.get(f"{node.url}/recipes/{recipe}", headers=MARKDOWN)
+    answer = httpx2.get(f"{node.url}/recipes/{recipe}", headers=MARKDOWN, timeout=PATIENCE)
     assert answer.headers["content-type"].startswith("text/markdown")
     return re.findall(r"```(\w+)\n(.*?)```", answer.text, re.DOTALL)
 
@@ -188,15 +187,15 @@ def test_configurations_of_mcp_clients_name_an_endpoint_that_answers(served: Nod
     assert urls == {f"{served.url}/api/v1/mcp"}
     ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     headers = {"accept": "application/json, text/event-stream"}
-    assert httpx2.post(urls.pop(), json=ping, headers=headers).json()["result"] == {}
+    assert httpx2.post(urls.pop(), json=ping, headers=headers, timeout=PATIENCE).json()["result"] == {}
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_is_a_page_and_a_text(served: NodeProcess, name: str) -> None:
-    page = httpx2.get(f"{served.url}/recipes/{name}", headers={"accept": "text/html"})
+    page = httpx2.get(f"{served.url}/recipes/{name}", headers={"accept": "text/html"}, timeout=PATIENCE)
     assert page.headers["content-type"].startswith("text/html")
     assert "Accept" in page.headers["vary"]
-    text = httpx2.get(f"{served.url}/recipes/{name}.md").text
+    text = httpx2.get(f"{served.url}/recipes/{name}.md", timeout=PATIENCE).text
     assert page.text.count('<div class="code" data-copy>') == text.count("```") // 2
     assert text.partition("\n")[0].removeprefix("# ") in page.text
     assert "{{" not in text
@@ -204,6 +203,6 @@ def test_a_recipe_is_a_page_and_a_text(served: NodeProcess, name: str) -> None:
 
 def test_recipes_are_linked_and_unknown_ones_are_missing(served: NodeProcess) -> None:
     for path in ("/", "/llms.txt", "/sitemap.xml", "/recipes"):
-        assert "/recipes" in httpx2.get(f"{served.url}{path}").text
-    assert "a command <code>relay</code>" in httpx2.get(f"{served.url}/recipes").text
-    assert httpx2.get(f"{served.url}/recipes/nothing").status_code == 404
+        assert "/recipes" in httpx2.get(f"{served.url}{path}", timeout=PATIENCE).text
+    assert "a command <code>relay</code>" in httpx2.get(f"{served.url}/recipes", timeout=PATIENCE).text
+    assert httpx2.get(f"{served.url}/recipes/nothing", timeout=PATIENCE).status_code == 404

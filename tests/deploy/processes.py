@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.support.node_under_test import SECRET, SIGNING_KEY
 from tests.support.nodes import NodeProcess
-from tests.support.servers import until
+from tests.support.servers import PATIENCE, until
 
 WEB = (sys.executable, "-m", "node", "web")
 WORKER = (sys.executable, "-m", "node", "worker")
@@ -59,7 +59,7 @@ def call(
 ) -> tuple[int, dict[str, str], bytes]:
     """One request on a connection of its own: status, headers, body. Raises OSError, HTTPException."""
     with ExitStack() as stack:
-        link = http.client.HTTPConnection("127.0.0.1", port, timeout=40)
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         stack.callback(link.close)
         sent = None if body is None else json.dumps(body)
         link.request(method, path, sent, {"content-type": "application/json"} | (headers or {}))

@@ -11,7 +11,7 @@ from typing import Self
 import pytest
 
 from tests.support.nodes import ROOT
-from tests.support.servers import free_port, until
+from tests.support.servers import PATIENCE, free_port, until
 
 CONFIG = ROOT / "deploy" / "haproxy" / "haproxy.cfg"
 VARIABLES = ("LISTEN", "METRICS", "NODE_1", "NODE_2", "PLAIN", "ACME", "RUN_AS")
@@ -102,7 +102,7 @@ class Proxy:
 
     def figures(self) -> list[str]:
         """The lines that Prometheus reads."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=PATIENCE) as answer:
             return answer.read().decode().splitlines()
 
     def log(self) -> str:

@@ -21,7 +21,7 @@ from node.web.address import ClientAddress
 from tests.deploy.composition import FILE, composition, environment, redis_servers, required, services
 from tests.deploy.proxy import CONFIG, VARIABLES, Proxy
 from tests.support.nodes import ROOT
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 
 NODES = ("web-1", "web-2", "worker")
 
@@ -42,7 +42,7 @@ def seconds(duration: str) -> int:
 def test_the_schema_of_compose_finds_no_fault(tmp_path: Path) -> None:
     def verdict(path: Path) -> int:
         command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(path)]
-        return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode
+        return subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE).returncode
 
     assert verdict(FILE) == 0
     broken = tmp_path / "compose.yaml"
@@ -163,14 +163,14 @@ def test_the_certificate_of_the_head_is_the_one_that_the_load_balancer_reads(tmp
     head = FILE.read_text().partition("\nname:")[0].replace("\n#", "\n")
     made = re.search(r"mkdir tls && .+?tls/relay\.pem\n +chmod \d+ \S+", head, re.DOTALL)
     assert made is not None
-    subprocess.run(["sh", "-euc", made[0]], cwd=tmp_path, check=True, capture_output=True, timeout=30)
+    subprocess.run(["sh", "-euc", made[0]], cwd=tmp_path, check=True, capture_output=True, timeout=PATIENCE)
     mounted = dict(volume.split(":")[:2] for volume in services()["balancer"]["volumes"])
     certificate = re.search(r"ssl crt (\S+)", environment("balancer")["LISTEN"])
     assert certificate is not None
     here = certificate[1].replace(mounted["./tls"], str(tmp_path / "tls"))
     with Proxy(tmp_path, free_port(), tls=Path(here)) as proxy:
         context = ssl.create_default_context(cafile=str(tmp_path / "tls" / "relay.pem"))
-        link = http.client.HTTPSConnection("localhost", proxy.port, context=context, timeout=10)
+        link = http.client.HTTPSConnection("localhost", proxy.port, context=context, timeout=PATIENCE)
         link.request("GET", "/health")
         assert link.getresponse().status == 503  # no node is there
         link.close()

@@ -17,7 +17,7 @@ from tests.deploy.composition import environment, redis_servers, services
 from tests.deploy.processes import HELLO, call, relay, until_ready
 from tests.deploy.proxy import Proxy
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import RedisServer, free_port, until
+from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 PROGRAM = Path(sys.executable).parent / "relay-node"
 REDIS_PORT = "6379"
@@ -42,7 +42,7 @@ def healthy(name: str, old: str, new: int) -> bool:
     assert shutil.which("redis-cli"), "no redis-cli: run `make system`, or apt-get install redis-tools"
     words = [word.replace(old, str(new)) for word in command]
     words[0] = sys.executable if words[0] == "python" else words[0]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
     return done.returncode == 0 and done.stdout.strip() in ("", "PONG")
 
 
@@ -60,7 +60,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Generator[list[RedisSer
         assert command[0] == "/create-cluster.sh"
         script = ROOT / "deploy" / "redis" / "create-cluster.sh"
         first, second = (
-            subprocess.run([script, *addresses], capture_output=True, text=True, check=False, timeout=60)
+            subprocess.run([script, *addresses], capture_output=True, text=True, check=False, timeout=PATIENCE)
             for _ in range(2)
         )
         assert first.returncode == 0, first.stdout + first.stderr
@@ -132,7 +132,7 @@ def test_the_redis_of_the_composition_keeps_what_the_settings_promise(
         for name, value in settings_of("worker", cluster, search).items():
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path / "data"))
-        checked = subprocess.run([PROGRAM, "check"], capture_output=True, text=True, check=False, timeout=60)
+        checked = subprocess.run([PROGRAM, "check"], capture_output=True, text=True, check=False, timeout=PATIENCE)
     missing = [line for line in checked.stdout.splitlines() if line.startswith("missing")]
     assert [line.split()[1:3] for line in missing] == [["blob", "store"]]  # that one is not here
     for subject in ("durability", "eviction"):

@@ -17,7 +17,7 @@ from node.config import load
 from tests.deploy.processes import start, until_ready
 from tests.deploy.wheel import build
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import RedisServer
+from tests.support.servers import PATIENCE, RedisServer
 
 PINNED = ("requirements.txt", "requirements-build.txt", "requirements-torch.txt")
 LINES = re.sub(r"\\\n", " ", (ROOT / "Dockerfile").read_text()).splitlines()
@@ -142,7 +142,7 @@ def test_the_settings_of_the_image_are_settings() -> None:
 def test_the_commands_of_the_image_are_the_program(tmp_path: Path) -> None:
     entry = [*json.loads(arguments("ENTRYPOINT")[0]), *json.loads(arguments("CMD")[0])]
     program = Path(sys.executable).parent / entry[0]
-    said = subprocess.run([program, *entry[1:], "--help"], capture_output=True, text=True, check=True, timeout=30)
+    said = subprocess.run([program, *entry[1:], "--help"], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert "run a whole node" in said.stdout
 
 
@@ -156,7 +156,7 @@ def test_the_health_check_tells_a_node_that_serves_from_one_that_does_not(
 
         def healthy() -> int:
             ran = subprocess.run(
-                [sys.executable, *command[1:]], env=inside, capture_output=True, check=False, timeout=30
+                [sys.executable, *command[1:]], env=inside, capture_output=True, check=False, timeout=PATIENCE
             )
             return ran.returncode
 
@@ -169,4 +169,4 @@ def test_the_health_check_tells_a_node_that_serves_from_one_that_does_not(
 @pytest.mark.parametrize("run", arguments("RUN"), ids=lambda run: run.split()[0])
 def test_a_shell_can_read_each_step(run: str) -> None:
     script = re.sub(r"^--mount=\S+\s+", "", run)
-    assert subprocess.run(["sh", "-n", "-c", script], check=False, timeout=30).returncode == 0
+    assert subprocess.run(["sh", "-n", "-c", script], check=False, timeout=PATIENCE).returncode == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.nodes import ROOT
+from tests.support.servers import PATIENCE
 
 INSTALL = 'mount --bind "$1" /opt; shift; exec sh deploy/install.sh "$@"'
 STEPS = ("venv", "install requirements", "install source", "check")
@@ -57,7 +58,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     @property

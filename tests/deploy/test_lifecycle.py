@@ -22,7 +22,7 @@ from tests.deploy.processes import (
     web_node,
 )
 from tests.support.nodes import NodeProcess, gone
-from tests.support.servers import RedisServer, free_port, until
+from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 
 def test_parts_may_start_before_their_redis(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_parts_may_start_before_their_redis(tmp_path: Path) -> None:
 
 def test_a_node_that_drains_says_so_and_serves_on_until_it_stops(tmp_path: Path, empty_redis: RedisServer) -> None:
     with web_node(tmp_path, empty_redis.url, RELAY_DRAIN_SECONDS="300") as node:
-        kept = http.client.HTTPConnection("127.0.0.1", node.port, timeout=20)
+        kept = http.client.HTTPConnection("127.0.0.1", node.port, timeout=PATIENCE)
         kept.request("GET", "/ready")
         assert kept.getresponse().read() == b'{"status":"ready"}'
         node.signal(signal.SIGTERM)

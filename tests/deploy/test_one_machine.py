@@ -16,19 +16,20 @@ from node.config import load
 from tests.deploy.one_machine import PAGE, blocks, written
 from tests.deploy.proxy import CONFIG, VARIABLES, haproxy
 from tests.support.nodes import ROOT
+from tests.support.servers import PATIENCE
 
 SCRIPTS = ("deploy/install.sh", "deploy/systemd/relay-node.sh", "deploy/haproxy/certificate.sh")
 
 
 @pytest.mark.parametrize("block", blocks(), ids=lambda block: block.heading.replace(" ", "-"))
 def test_a_shell_can_read_a_block(block: tuple[str, str, bool]) -> None:
-    assert subprocess.run(["sh", "-n", "-c", block[1]], check=False, timeout=30).returncode == 0
+    assert subprocess.run(["sh", "-n", "-c", block[1]], check=False, timeout=PATIENCE).returncode == 0
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_shell_can_read_a_script_that_is_on_the_page(script: str) -> None:
     assert script in PAGE.read_text()
-    assert subprocess.run(["sh", "-n", ROOT / script], check=False, timeout=30).returncode == 0
+    assert subprocess.run(["sh", "-n", ROOT / script], check=False, timeout=PATIENCE).returncode == 0
 
 
 def test_only_what_needs_the_certificate_authority_is_not_run() -> None:
@@ -99,7 +100,7 @@ def test_going_back_without_a_former_version_changes_nothing() -> None:
     if Path("/opt/relay-node-former").is_symlink():
         pytest.skip("this machine has a former version")
     ran = subprocess.run(
-        ["sh", ROOT / "deploy/install.sh", "--back"], capture_output=True, text=True, check=False, timeout=30
+        ["sh", ROOT / "deploy/install.sh", "--back"], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert (ran.returncode, ran.stderr) == (1, "there is no former version to go back to\n")
     assert not Path("/opt/relay-node").is_symlink()
@@ -116,6 +117,6 @@ def test_the_installer_does_nothing_with_words_that_it_does_not_know(words: list
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=PATIENCE,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "usage: sh deploy/install.sh [--back]\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.nodes import ROOT
+from tests.support.servers import PATIENCE
 
 SCRIPT = ROOT / "deploy" / "systemd" / "relay-node.sh"
 SETTINGS, OPERATOR = "/etc/relay-node.env", "/etc/relay-node-operator.env"
@@ -34,7 +35,7 @@ class Ran:
             capture_output=True,
             text=True,
             check=False,
-            timeout=30,
+            timeout=PATIENCE,
         )
         assert (ran.returncode, ran.stderr) == (0, "")
         self.command, _, told = ran.stdout.partition("\n")

@@ -16,7 +16,7 @@ from tests.deploy.http2 import Connection
 from tests.deploy.processes import HELLO, call, status, web_node
 from tests.deploy.proxy import CONFIG, Proxy
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import RedisServer, free_port, until
+from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 LONGEST_WAIT = 30  # s that a request may be held (DESIGN 6)
 BETWEEN_SIGNS_OF_LIFE = 15  # s on an event stream
@@ -65,7 +65,7 @@ def test_each_client_is_counted_by_its_own_address_whatever_it_claims(proxy: Pro
         statuses: Counter[int] = Counter()
         for number in range(5):
             claimed = f"198.51.100.{number}"
-            link = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=20, source_address=(address, 0))
+            link = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=PATIENCE, source_address=(address, 0))
             lies = {"X-Forwarded-For": claimed, "Forwarded": f"for={claimed}", "Content-Type": "application/json"}
             payload = {"message": f"{HELLO} It is number {number}.", "public": False}
             link.request("POST", "/api/v1/relay", json.dumps(payload), lies)
@@ -85,7 +85,7 @@ def test_the_node_sees_the_host_that_the_client_named(proxy: Proxy) -> None:
 
 def test_one_address_cannot_have_all_connections(proxy: Proxy) -> None:
     def connect(address: str) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", proxy.port), timeout=10, source_address=(address, 0))
+        return socket.create_connection(("127.0.0.1", proxy.port), timeout=PATIENCE, source_address=(address, 0))
 
     with ExitStack() as stack:
         crowd: list[socket.socket] = []
@@ -103,7 +103,7 @@ def test_one_address_cannot_have_all_connections_where_there_is_no_tls(tmp_path:
     with Proxy(tmp_path, node.port, sends_on=True) as proxy, ExitStack() as stack:
 
         def ask(address: str) -> bytes:
-            link = socket.create_connection(("127.0.0.1", proxy.plain), timeout=10, source_address=(address, 0))
+            link = socket.create_connection(("127.0.0.1", proxy.plain), timeout=PATIENCE, source_address=(address, 0))
             return _ask(stack.enter_context(link))
 
         for _ in range(256):
@@ -145,7 +145,7 @@ def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_
 
         def connect(address: str, port: int = proxy.port) -> socket.socket:
             return stack.enter_context(
-                socket.create_connection(("127.0.0.1", port), timeout=10, source_address=(address, 0))
+                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(address, 0))
             )
 
         crowd = [connect(f"127.0.1.{number}") for number in range(1, 4)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.deploy.processes import HELLO, call, start, until_ready, web_node
 from tests.deploy.proxy import Proxy
-from tests.support.servers import RedisServer, until
+from tests.support.servers import PATIENCE, RedisServer, until
 
 ROUNDS = 5 if os.environ.get("FAULTS") == "full" else 1
 WRITERS = 4
@@ -43,7 +43,7 @@ class Load:
             thread.join()
 
     def _write(self, writer: int) -> None:
-        link = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        link = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         for number in count():
             if self._stop.wait(PAUSE):
                 break
@@ -55,7 +55,7 @@ class Load:
         link.close()
 
     def _hold(self) -> None:
-        link = http.client.HTTPConnection("127.0.0.1", self._port, timeout=40)
+        link = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         session = self._ask(link, "POST", "/api/v1/sessions", {"ttl_seconds": 3600})["session_id"]
         while not self._stop.is_set():
             self._ask(link, "GET", f"/api/v1/sessions/{session}/messages?since_seq=0&wait=1")

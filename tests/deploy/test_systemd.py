@@ -16,7 +16,7 @@ from node.describe.settings import table
 from tests.deploy.one_machine import written
 from tests.deploy.processes import STOPPED_WITHIN, start, status
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import RedisServer, free_port, until
+from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 FOLDER = ROOT / "deploy" / "systemd"
 BACKUP = FOLDER / "relay-node-backup.service"
@@ -54,7 +54,7 @@ def analyze(*words: str) -> subprocess.CompletedProcess[str]:
     program = shutil.which("systemd-analyze")
     if program is None:
         pytest.fail("no systemd-analyze to check the units with: run `make system`, or apt-get install systemd")
-    return subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([program, *words], capture_output=True, text=True, check=False, timeout=PATIENCE)
 
 
 def test_there_is_a_unit_for_each_way_to_run() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.deploy.processes import HELLO, call, relay
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 
 PRINT_PLACES = "import node, node.store.scripts as s; print(node.__file__, s.FOLDER)"
 
@@ -22,10 +22,10 @@ PRINT_PLACES = "import node, node.store.scripts as s; print(node.__file__, s.FOL
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of programs of an environment that has the wheel, and borrows its dependencies from this one."""
     place = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True, timeout=60)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True, timeout=PATIENCE)
     python = place / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
-    subprocess.run(install, check=True, timeout=60, capture_output=True)
+    subprocess.run(install, check=True, timeout=PATIENCE, capture_output=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return place / "bin"

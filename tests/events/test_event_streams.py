@@ -13,13 +13,13 @@ import pytest
 
 from node.events.source import cursor_of
 from tests.support.nodes import NodeProcess
+from tests.support.servers import PATIENCE
 
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 OFFER = {"publisher_id": "desk", "title": "Count the apples in this picture"}
 NO_LIMITS = {f"RELAY_LIMIT_{name}": "0" for name in ("BOARD", "TASK", "REPLY", "SESSION", "LINE")}
 OTHER = "127.0.0.2"
 SSE, LINES = "text/event-stream", "application/x-ndjson"
-PATIENCE = 120.0
 """Seconds within which an event must have come: the worker that copies it runs at low priority."""
 PROCESS_PREFIX = 10
 """Characters of X-Request-Id that name the process."""
@@ -43,14 +43,21 @@ async def client_of(node: NodeProcess, address: str = "127.0.0.1") -> AsyncGener
 async def followed(
     node: NodeProcess, topic: str, *, form: str = SSE, last: str = "", address: str = "127.0.0.1", **query: str
 ) -> AsyncGenerator[tuple[httpx2.Response, AsyncIterator[dict[str, Any]]]]:
-    """A stream: its response, and its events and notices."""
+    """A stream: its response, and what comes. Of heartbeats only one that comes first: an event may take long."""
     headers = {"Accept": form} | ({"Last-Event-ID": last} if last else {})
     async with (
         client_of(node, address) as client,
         asyncio.timeout(PATIENCE),
         client.stream("GET", "/api/v1/events", params={"topic": topic, **query}, headers=headers) as stream,
     ):
-        yield stream, (sse if form == SSE else lines)(stream)
+        yield stream, begun_by_a_heartbeat((sse if form == SSE else lines)(stream))
+
+
+async def begun_by_a_heartbeat(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+    yield await anext(events)
+    async for event in events:
+        if event["type"] != "heartbeat":
+            yield event
 
 
 async def sse(stream: httpx2.Response) -> AsyncIterator[dict[str, Any]]:

@@ -15,11 +15,11 @@ import httpx2
 from tests.faults.writers import Clients
 from tests.inbox.calls import INBOXES, Json, bearer
 from tests.support.node_under_test import until
+from tests.support.servers import PATIENCE
 
 PAUSE = 0.02  # s before a refused request is repeated
 SETTLED_AT_ONCE = 16
 READERS = 16  # receipts read at a time
-PATIENCE = 120.0  # s until as many messages as asked for have been settled
 
 
 class InboxTraffic(Clients):

@@ -5,7 +5,7 @@ import socket
 from collections.abc import Iterable
 from contextlib import suppress
 
-PATIENCE = 60.0  # s that anything may take on a busy machine
+from tests.support.servers import PATIENCE
 
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _CODE = re.compile(rb"^x-error-code: (\S+)\r", re.MULTILINE)

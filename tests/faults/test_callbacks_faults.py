@@ -46,7 +46,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 FULL = Plan(3000, 6, 240, moved=False)
-SMALL = Plan(300, 2, 60, moved=True)
+SMALL = Plan(300, 2, PATIENCE, moved=True)
 PLAN = FULL if os.environ.get("FAULTS") == "full" else SMALL
 
 

@@ -14,14 +14,13 @@ from uuid import uuid4
 from node.config import Settings
 from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest, settings_for, until
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
 UNBOUNDED = dict.fromkeys(["client_sessions", "client_inboxes", "client_threads", "client_tasks", "client_bytes"], 0)
 HELLO = "Hello, is anybody there who can read this?"
 TURNS = 50  # lines of one session: they must fit in one page
 LINES = "/api/v1/sessions/{}/messages?limit=100"
 READERS = 16  # reads at a time, when all is compared with what was acknowledged
-PATIENCE = 60.0  # s until every writer goes on: some wait for a cluster to fail over
 
 Made = dict[str, str]
 """Texts by the id under which they are kept."""

@@ -311,7 +311,7 @@ async def test_a_call_gets_the_owners_answer_in_one_request(node: NodeUnderTest)
 async def test_a_call_that_is_not_answered_in_time_tells_how_far_it_is(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     calling = asyncio.create_task(
-        node.client.post(path_of(inbox, "/messages"), params={"wait": 1}, json={"body": "Hello"})
+        node.client.post(path_of(inbox, "/messages"), params={"wait": 3}, json={"body": "Hello"})
     )
     await read(node, inbox, wait=20)
     assert ((await calling).json()["status"]) == "read"

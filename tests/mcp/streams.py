@@ -9,8 +9,7 @@ import httpx2
 from node.web.http import ASGIMessage
 from tests.mcp.calls import request
 from tests.support.node_under_test import NodeUnderTest
-
-EVENT_TIMEOUT = 20.0  # seconds that an event may take on a busy machine
+from tests.support.servers import PATIENCE
 
 
 class EventStream:
@@ -43,7 +42,7 @@ class EventStream:
             "client": (self._address, 40000),
         }
         self._task = asyncio.create_task(self._node.app(scope, self._receive, self._send))
-        async with asyncio.timeout(EVENT_TIMEOUT):
+        async with asyncio.timeout(PATIENCE):
             await self._started.wait()
         if self.status == 200 and self._method == "GET":
             opening = asyncio.create_task(self.event())
@@ -68,12 +67,12 @@ class EventStream:
 
     async def ended(self) -> None:
         """Return once the server has ended the stream."""
-        async with asyncio.timeout(EVENT_TIMEOUT):
+        async with asyncio.timeout(PATIENCE):
             await asyncio.shield(self._task)
 
     async def piece(self) -> bytes:
         """The next piece that the server sends."""
-        async with asyncio.timeout(EVENT_TIMEOUT):
+        async with asyncio.timeout(PATIENCE):
             return await self._pieces.get()
 
     async def event(self) -> tuple[str, str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support.servers import PATIENCE
+
 Labels = frozenset[tuple[str, str]]
 
 
@@ -51,7 +53,7 @@ class AdminPort:
 
     def get(self, path: str, **headers: str) -> tuple[int, str, bytes]:
         """Status, media type and body. Raises OSError."""
-        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             client.request("GET", path, headers=headers)
             answer = client.getresponse()

@@ -13,7 +13,7 @@ import yaml
 
 from node.observe.metrics.families import FAMILIES
 from tests.support.nodes import ROOT
-from tests.support.servers import free_port, until
+from tests.support.servers import PATIENCE, free_port, until
 
 RULES = ROOT / "deploy/prometheus/alerts.yml"
 ALERTS = re.findall(r"- alert: (\w+)", RULES.read_text())
@@ -221,7 +221,7 @@ def test_what_follows_from_a_lost_redis_is_not_told_but_all_else_is(tmp_path: Pa
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:
             until(lambda: answers(address), "Alertmanager is ready")
-            httpx.post(f"http://{address}/api/v2/alerts", json=alerts).raise_for_status()
+            httpx.post(f"http://{address}/api/v2/alerts", json=alerts, timeout=PATIENCE).raise_for_status()
             until(lambda: len(told(address)) == len(alerts), "it has all of them")
             silent = {alert for alert, is_told in told(address).items() if not is_told}
         finally:
@@ -231,14 +231,14 @@ def test_what_follows_from_a_lost_redis_is_not_told_but_all_else_is(tmp_path: Pa
 
 def answers(address: str) -> bool:
     try:
-        return httpx.get(f"http://{address}/-/ready").is_success
+        return httpx.get(f"http://{address}/-/ready", timeout=PATIENCE).is_success
     except httpx.TransportError:
         return False
 
 
 def told(address: str) -> dict[tuple[str, str], bool]:
     """Whether Alertmanager tells of each alert that it has, by instance and name."""
-    shown = httpx.get(f"http://{address}/api/v2/alerts").json()
+    shown = httpx.get(f"http://{address}/api/v2/alerts", timeout=PATIENCE).json()
     return {
         (alert["labels"]["instance"], alert["labels"]["alertname"]): not alert["status"]["inhibitedBy"]
         for alert in shown

@@ -18,7 +18,7 @@ from node.observe.metrics.families import FAMILIES
 from tests.artifacts.test_s3_tls import TLS, broken_service
 from tests.observe.scrape import AdminPort, Scrape
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import RedisServer, free_port, until
+from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 SECRET_WORDS = "the colour of the third lighthouse"
 DASHBOARD = ROOT / "deploy/grafana/relay-node.json"
@@ -31,7 +31,7 @@ def call(node: NodeProcess, method: str, path: str, body: object = None) -> tupl
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"{node.url}{path}", data, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         return error.code, None
@@ -52,7 +52,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[NodeProce
         node, admin = started(
             tmp_path_factory.mktemp("node"),
             RELAY_SEARCH_URL=search.url,
-            RELAY_LIMIT_RELAY="6/60",
+            RELAY_LIMIT_RELAY="6/86400",
             RELAY_LOG="debug",
             RELAY_BASE_URL=address,
             SSL_CERT_FILE=str(TLS / "cert.pem"),
@@ -261,7 +261,8 @@ def test_without_redis_the_processes_still_report_and_the_node_is_live_but_not_r
         assert found.total("relay_redis_keys") == 0
         status, said = admin.verdict("/ready")
         assert (status, said["ok"], said["reason"].partition(":")[0]) == (503, False, "store")
-        assert admin.verdict("/live") == (200, {"ok": True, "processes": {"web": 2, "worker": 1}})
+        live = (200, {"ok": True, "processes": {"web": 2, "worker": 1}})
+        until(lambda: admin.verdict("/live") == live, "all of them report, one perhaps late on a busy machine")
     finally:
         os.kill(node.child("redis"), signal.SIGCONT)
     until(lambda: admin.answers("/ready", 200), "the node is ready again")
@@ -302,7 +303,7 @@ def test_the_operator_may_name_the_port(tmp_path: Path, shared_redis: RedisServe
 
 
 def test_the_web_processes_and_the_worker_each_report_for_themselves(tmp_path: Path, shared_redis: RedisServer) -> None:
-    given = {"RELAY_REDIS_URL": shared_redis.url, "RELAY_DRAIN_SECONDS": "5"}
+    given = {"RELAY_REDIS_URL": shared_redis.url, "RELAY_DRAIN_SECONDS": "300"}
     web, web_admin = started(tmp_path / "web", "web", **given)
     worker, worker_admin = started(tmp_path / "worker", "worker", **given)
     with web, worker:
@@ -328,6 +329,8 @@ def test_a_node_whose_admin_port_is_taken_does_not_start(served: tuple[NodeProce
         "RELAY_DATA_DIR": str(tmp_path),
     }
     command = [sys.executable, "-m", "node", "serve"]
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    ran = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert ran.returncode == os.EX_TEMPFAIL
     assert "RELAY_ADMIN_PORT" in ran.stderr

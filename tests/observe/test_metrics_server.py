@@ -17,6 +17,7 @@ from node.observe.metrics.server import AdminRequest, AdminResponse, Instance, M
 from node.observe.metrics.snapshots import Reading
 from node.store import StoreUnavailable, connect
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import PATIENCE
 
 
 async def no_figures() -> list[Reading]:
@@ -28,7 +29,7 @@ async def no_pages(_request: AdminRequest) -> AdminResponse:
 
 
 def status_of(host: str, port: int, path: str) -> int:
-    client = http.client.HTTPConnection(host, port, timeout=10)
+    client = http.client.HTTPConnection(host, port, timeout=PATIENCE)
     try:
         client.request("GET", path)
         return client.getresponse().status
@@ -75,7 +76,7 @@ async def test_what_was_read_of_redis_is_shown_for_a_moment_and_what_runs_even_w
 
 def answer_to(port: int, method: str, path: str, **headers: str) -> int:
     """The status of a request that has these headers and no other."""
-    client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         client.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         for name, value in headers.items():

@@ -15,7 +15,7 @@ from node.config import ConfigError, Settings, load
 from node.observe import tracing
 from tests.observe.collectors import Collector, Receiver, attributes
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import until
+from tests.support.servers import PATIENCE, until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = "00f067aa0ba902b7"
@@ -26,7 +26,7 @@ def post(node: NodeProcess, path: str, body: object, **headers: str) -> tuple[An
     """The answer, and its X-Request-Id."""
     given = {"Content-Type": "application/json", **headers}
     request = urllib.request.Request(f"{node.url}{path}", json.dumps(body).encode(), given)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         return json.load(answer), answer.headers["X-Request-Id"]
 
 

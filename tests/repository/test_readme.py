@@ -14,6 +14,7 @@ from node.config import SECRETS
 from node.config.sources import CONFIG, FILE_SUFFIX
 from node.describe.settings import table
 from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import PATIENCE
 
 README = (ROOT / "README.md").read_text()
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("bench/*.md"))]
@@ -93,7 +94,7 @@ def test_the_curl_tour_works_as_printed(tmp_path: Path) -> None:
 def run(command: str, *, until_found: bool) -> Any:
     """The answer of a command; of a search, once what was posted just now is found."""
     for _ in range(50):
-        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=PATIENCE)
         got = json.loads(done.stdout)
         if not until_found or got[HITS]:
             return got

@@ -5,7 +5,6 @@ import shutil
 import signal
 import stat
 import struct
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ import redis
 
 from node.run.embedded_redis import Embedded, EmbeddedError, find_search, find_server, running, socket_path
 from node.store import connect
-from tests.support.nodes import ROOT, gone
 from tests.support.servers import until
 
 DIMENSIONS = 4
@@ -158,26 +156,6 @@ def test_a_directory_has_one_server_at_a_time(server: Embedded) -> None:
     server.close()
     with Embedded(server.directory.parent) as next_server:
         next_server.start()
-
-
-def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(tmp_path: Path) -> None:
-    starter = (
-        "import sys, pathlib, time; from node.run.embedded_redis import Embedded;"
-        "server = Embedded(pathlib.Path(sys.argv[1])); print(server.start().pid, flush=True); time.sleep(60)"
-    )
-    supervisor = subprocess.Popen(
-        [sys.executable, "-c", starter, str(tmp_path / "data")], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
-    with supervisor:
-        assert supervisor.stdout
-        orphan = int(supervisor.stdout.readline())
-        path = socket_path(tmp_path / "data")
-        redis.Redis(unix_socket_path=str(path)).set("kept", "yes")
-        supervisor.kill()
-    with Embedded(tmp_path / "data") as server:
-        assert gone(orphan)
-        server.start()
-        assert client(server).get("kept") == "yes"
 
 
 def test_a_server_that_was_killed_while_it_rewrote_its_log_leaves_no_second_copy_of_its_data(tmp_path: Path) -> None:

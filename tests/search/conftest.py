@@ -7,7 +7,7 @@ import pytest_asyncio
 
 from node.embedding.choice import load
 from node.embedding.model import Model
-from tests.search.searching import ENGINE_OPTIONS, MODULE, PATIENCE, SearchableBoard, searchable
+from tests.search.searching import ENGINE_OPTIONS, MODULE, SearchableBoard, searchable
 from tests.support.keyspace import keys_without_end
 from tests.support.models import MODELS, exported_model
 from tests.support.servers import RedisServer
@@ -39,12 +39,6 @@ def search_redis(request: pytest.FixtureRequest, shared_redis: RedisServer) -> I
     server.do("FLUSHALL")
     yield server
     assert keys_without_end(server) == []
-
-
-@pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers of workers are waited for however busy the machine is."""
-    monkeypatch.setattr("node.search.rpc.client.ANSWER_SECONDS", PATIENCE)
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ class SearchableBoard:
         for queue in (BOARD_KEYS.pending, BOARD_KEYS.backlog):
             members = await self.store.command("ZRANGE", queue, 0, -1)
             for member in cast("list[bytes]", members):
-                await self.store.command("ZADD", queue, 0, member)
+                await self.store.command("ZADD", queue, "XX", 0, member)
         for number in range(ids.PARTITIONS):
             await self._release(keys.events(number))
 

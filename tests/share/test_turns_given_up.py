@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.share.turns import Turns
-
-PATIENCE = 20.0  # s, for what takes none
+from tests.support.servers import PATIENCE
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), min_size=3, max_size=30), st.randoms())

@@ -24,6 +24,7 @@ from node.sign.signature_base import Origin
 from node.sign.verification import Verified
 from tests.conformance.javascript import node_binary
 from tests.sign.signing import BODY, COVERED, HWK, PUBLIC, SEED, sign
+from tests.support.servers import PATIENCE
 
 JS = Path(__file__).parent / "js"
 
@@ -109,7 +110,7 @@ async def test_http_message_signatures_for_python_is_verified_unchanged(node: No
     signer = HTTPMessageSigner(signature_algorithm=ED25519, key_resolver=Keys())
     covered = ("@method", "@authority", "@target-uri", *headers)
     signer.sign(adapt_message(request), key_id=keyid, covered_component_ids=covered, nonce="1", body=BODY)
-    async with httpx2.AsyncClient() as client:
+    async with httpx2.AsyncClient(timeout=PATIENCE) as client:
         await client.send(request)
     (outcome,) = node.outcomes
     assert isinstance(outcome, Verified), outcome

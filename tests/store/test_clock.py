@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from unittest.mock import Mock
 
 import pytest
 from structlog.testing import CapturingLogger
@@ -9,6 +10,20 @@ from structlog.testing import CapturingLogger
 from node.store import clock
 from tests.store.conftest import Opener
 from tests.support.servers import RedisServer, eventually
+
+
+@pytest.mark.parametrize(("theirs", "ahead"), [(1000, 0), (1007, 0), (1010, 0), (1014, 4), (997, -3)])
+async def test_a_late_answer_is_no_difference_of_clocks(
+    monkeypatch: pytest.MonkeyPatch, theirs: int, ahead: int
+) -> None:
+    """It came ten seconds after the question."""
+
+    async def now_ms(_: object) -> int:
+        return theirs * 1000
+
+    monkeypatch.setattr(clock, "now_ms", now_ms)
+    monkeypatch.setattr("node.store.clock.time.time", iter([1000.0, 1010.0]).__next__)
+    assert await clock.skew(Mock()) == ahead
 
 
 async def test_clocks_that_differ_are_told_of_and_that_they_agree_again(

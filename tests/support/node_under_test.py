@@ -16,8 +16,8 @@ from node.web.address import ClientAddress
 from node.web.front import Front
 from node.web.http import ASGIMessage
 from tests.support.models import exported_model
+from tests.support.servers import PATIENCE
 
-PATIENCE = 120.0  # s within which anything must have happened, even on a busy machine
 SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
 SIGNING_KEY = NodeKey.generate().secret
 

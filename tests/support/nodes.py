@@ -6,15 +6,32 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Self
+
+import pytest
 
 from tests.support.models import exported_model
 from tests.support.node_under_test import SECRET
 from tests.support.servers import PATIENCE, free_port, until
 
 ROOT = Path(__file__).parents[2]
+
+_said: deque[str] = deque(maxlen=200)
+"""The last lines that nodes have written since the test began."""
+
+
+@pytest.hookimpl(wrapper=True)
+def with_lines_of_nodes() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Adds to the report of a failed test what its nodes wrote. A conftest.py has it as pytest_runtest_makereport."""
+    report = yield
+    if report.failed and _said:
+        report.sections.append(("Lines of nodes", "".join(_said)))
+    if report.when == "teardown":
+        _said.clear()
+    return report
 
 
 class NodeProcess:
@@ -39,6 +56,7 @@ class NodeProcess:
             "RELAY_PORT": str(self.port),
             "RELAY_DATA_DIR": str(self.folder),
             "RELAY_WORKERS": "2",
+            "RELAY_STORE_TIMEOUT": "5",  # as in `settings_for`: the machine may be busy
             "RELAY_EMBEDDING_MODEL": exported_model(),
             **settings,
         }
@@ -128,6 +146,7 @@ class NodeProcess:
         stream = self._running.stderr
         if stream is not None:
             for text in stream:
+                _said.append(text)
                 if text.startswith("{"):
                     self.lines.append(json.loads(text))
                 else:

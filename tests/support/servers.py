@@ -237,7 +237,8 @@ class Cluster:
     Once started, `servers` are the primaries in order of their slots, then their replicas in the same order.
     """
 
-    def __init__(self, folder: Path, primaries: int = 3, *options: str, node_timeout: float = 2.0) -> None:
+    def __init__(self, folder: Path, primaries: int = 3, *options: str, node_timeout: float = 15.0) -> None:
+        """`node_timeout`: seconds of silence after which a member is taken for dead, longer than a busy machine is."""
         self.primaries = primaries
         self.servers = [
             RedisServer(

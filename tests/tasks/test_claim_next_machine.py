@@ -16,10 +16,9 @@ from node.tasks.offers.claim_next import ClaimsOfAny
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.matching import Matching
 from node.tasks.service import Tasks
-from tests.support.servers import Cluster, RedisServer
+from tests.support.servers import PATIENCE, Cluster, RedisServer
 from tests.tasks.calls import search_on, tasks_on
 
-PATIENCE = 20.0  # seconds to wait for an offer that there is: the feed tells of it a moment later
 SKILLS = st.lists(st.sampled_from(["law", "arabic"]), unique=True, max_size=2)
 PUBLISHERS = st.sampled_from(["desk", "office"])
 

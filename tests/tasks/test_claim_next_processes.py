@@ -27,7 +27,7 @@ async def test_each_contract_goes_to_one_worker_of_two_processes(tmp_path: Path)
 
     with two_processes(tmp_path) as node:
         limits = httpx2.Limits(max_connections=WORKERS + 10)
-        async with httpx2.AsyncClient(base_url=node.url, timeout=30, limits=limits) as client:
+        async with httpx2.AsyncClient(base_url=node.url, timeout=PATIENCE, limits=limits) as client:
             workers = [asyncio.create_task(work(client, f"agent-{number}")) for number in range(WORKERS)]
             offers = [
                 await client.post(TASKS, json={"publisher_id": "desk", "title": f"Count the panels on roof {number}"})

@@ -15,7 +15,7 @@ from node.tasks.offers.feed import PAGE, Offer, OfferFeed, Wanted, offer_announc
 from node.tasks.offers.matching import Matching
 from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
 WORKERS, OFFERS = 60, 4 * PAGE
 AT_ONCE = 500
@@ -128,7 +128,6 @@ async def test_a_view_that_fails_once_nobody_waits_for_it_any_more_is_no_error_i
 
 
 ANYTHING = Wanted(frozenset())
-PATIENCE = 20.0
 
 
 class Broken(OfferFeed):

@@ -16,6 +16,8 @@ from node.tasks.offers.search import Looks, OfferSearch
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.tasks.calls import TASKS, act, offered, refused
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 SEARCH = f"{TASKS}/search"
 TRANSLATE = {"title": "Translate a legal contract", "description": "Twelve pages, from Portuguese into English."}
 COUNT = {"title": "Count solar panels", "description": "How many panels are on these forty photographs of roofs?"}

@@ -92,3 +92,23 @@ async def test_a_result_that_is_there_at_once_is_returned_however_late_it_is() -
 
     assert await Deadlines().by(monotonic() - 60, ready()) == "a body"
     await asyncio.sleep(0)  # where the task would be cancelled
+
+
+async def test_who_sent_in_time_while_the_process_stood_still_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def clock() -> float:
+        nonlocal now
+        now += 0.001
+        return now
+
+    monkeypatch.setattr("node.web.deadline.CHECK_SECONDS", 0.005)
+    monkeypatch.setattr("node.web.deadline.monotonic", clock)
+    deadlines = Deadlines()
+    held = asyncio.create_task(deadlines.by(clock() + 0.2, asyncio.Event().wait()))
+    await asyncio.sleep(0)
+    now += 60
+    began = now
+    with pytest.raises(TimeoutError):
+        await held
+    assert now - began > 0.1

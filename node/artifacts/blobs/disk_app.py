@@ -23,6 +23,7 @@ from node.artifacts.blobs.upload import PartialUpload
 from node.common.refusal import Refused
 from node.share.site import site_of
 from node.share.turns import Turns
+from node.web.deadline import Deadlines
 from node.web.document import is_had
 from node.web.errors import CLOSE, refusal
 from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
@@ -88,6 +89,7 @@ class DiskApp:
         self._store = store
         self._client_of = client_of
         self._files = Turns(FILES_AT_ONCE, each=FILES_OF_A_SITE, waiting=sys.maxsize)  # as many as connections
+        self._deadlines = Deadlines()
         self._stall = stall
         self._send_stall = send_stall
 
@@ -131,8 +133,7 @@ class DiskApp:
             while more:
                 places.take(len(waiting))
                 try:
-                    async with asyncio.timeout(min(self._stall, ends - monotonic())):
-                        message = await receive()
+                    message = await self._deadlines.by(min(monotonic() + self._stall, ends), receive())
                 except TimeoutError:
                     raise Refused("blob.stalled") from None
                 if message["type"] == "http.disconnect":

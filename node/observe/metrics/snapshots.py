@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from node.common import process
 from node.common.folder_lock import locked
 from node.config import ConfigError
 from node.observe.metrics.families import FAMILIES, Kind
@@ -63,7 +64,7 @@ class Snapshot(msgspec.Struct):
     @property
     def is_alive(self) -> bool:
         """Whether the process exists, and its event loop is not stuck."""
-        return 0 <= time.monotonic() - self.written_at <= ALIVE_SECONDS and _exists(self.pid)
+        return 0 <= time.monotonic() - self.written_at <= ALIVE_SECONDS and process.exists(self.pid)
 
 
 _NAME = re.compile(r"[a-z]+-(\d{1,9})-\d+\.counts")
@@ -142,7 +143,7 @@ def take_over(path: Path) -> tuple[list[Reading], bool]:
     began = _last_write(path.parent / BEGUN)
     for left in sorted(path.parent.glob("*.counts"), key=_last_write, reverse=True):
         owner = _owner(left)
-        if owner == os.getpid() or not (owner is None or _exists(owner)):
+        if owner == os.getpid() or not (owner is None or process.exists(owner)):
             with suppress(FileNotFoundError):
                 left.rename(path)
                 snapshot = _load(path)
@@ -191,11 +192,3 @@ def add(snapshots: Iterable[Snapshot], only: Iterable[Kind] = ("counter", "gauge
 def alive(snapshots: Iterable[Snapshot]) -> Counter[str]:
     """How many processes of each role are alive."""
     return Counter(snapshot.role for snapshot in snapshots if snapshot.is_alive)
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError as error:
-        return isinstance(error, PermissionError)  # it exists, and is another user's
-    return True

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.nodes import NodeProcess
-from tests.support.servers import RedisServer, until
+from tests.support.servers import PATIENCE, RedisServer, until
 
 if find_spec("a2a") is None:
     raise ModuleNotFoundError("the official A2A client is not installed: run `make clients`")
@@ -50,5 +50,5 @@ def hooked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
 @pytest_asyncio.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     """Connections of the official Python client."""
-    async with httpx.AsyncClient(timeout=20) as client:
+    async with httpx.AsyncClient(timeout=PATIENCE) as client:
         yield client

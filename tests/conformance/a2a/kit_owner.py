@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from tests.support.servers import PATIENCE
+
 REPLIES = {
     "tck-artifact-text": "Generated text content",
     "tck-stream-artifact-text": "Streamed text content",
@@ -63,7 +65,7 @@ class Owner:
 
 async def main(base: str) -> None:
     """Open an inbox at a node, and answer its messages."""
-    async with httpx.AsyncClient(timeout=40) as http:
+    async with httpx.AsyncClient(timeout=PATIENCE) as http:
         inbox = (await http.post(f"{base}/api/v1/inboxes", json={"label": "Test kit"})).json()
         owner = Owner(http, inbox)
         sys.stdout.write(f"{owner.a2a_url}\n")

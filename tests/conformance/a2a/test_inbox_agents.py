@@ -24,6 +24,7 @@ from a2a.types import (
 from tests.conformance.a2a.client import message
 from tests.sign.signing import Signed, sign
 from tests.support.nodes import NodeProcess
+from tests.support.servers import PATIENCE
 
 BINDINGS = pytest.mark.parametrize("binding", ["HTTP+JSON", "JSONRPC"])
 
@@ -38,7 +39,7 @@ async def owned(node: NodeProcess, http: httpx.AsyncClient) -> AsyncGenerator[di
         seen = 0
         while True:
             query = {"wait": 20, "since_seq": seen}
-            page = (await http.get(f"{inbox['url']}/messages", params=query, headers=owner, timeout=40)).json()
+            page = (await http.get(f"{inbox['url']}/messages", params=query, headers=owner, timeout=PATIENCE)).json()
             seen = page["next_since_seq"]
             for each in page["messages"]:
                 if each["body"] == "leave me":
@@ -100,7 +101,7 @@ async def test_a_client_writes_to_an_inbox_that_asks_for_signatures_once_it_sign
 async def test_an_inbox_is_called_streamed_from_asked_back_and_canceled(
     served: NodeProcess, http: httpx.AsyncClient, binding: str
 ) -> None:
-    async with asyncio.timeout(60), owned(served, http) as inbox:
+    async with asyncio.timeout(PATIENCE), owned(served, http) as inbox:
         card = await card_of(inbox, http)
         assert (card.name, card.capabilities.streaming) == ("Echo", True)
 

@@ -27,7 +27,7 @@ from tests.conformance.a2a.client import message
 from tests.conformance.a2a.test_inbox_agents import BINDINGS
 from tests.inbox.calls import opened
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def last(receiver: Receiver) -> StreamResponse:
 async def test_a_receiver_is_told_what_the_client_asked_for(node: NodeUnderTest, binding: str) -> None:
     transport = httpx.ASGITransport(app=node.app, client=("203.0.113.8", 40000))  # type: ignore[arg-type]
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(PATIENCE),
         Receiver(PUBLIC) as receiver,
         node.worker(),
         httpx.AsyncClient(transport=transport) as http,

@@ -41,6 +41,7 @@ from google.protobuf.struct_pb2 import Value
 
 from tests.conformance.a2a.client import answers, card_of, client_of, message, task_of
 from tests.support.nodes import NodeProcess
+from tests.support.servers import PATIENCE
 
 Call = Callable[[Client], Awaitable[object]]
 
@@ -226,7 +227,7 @@ async def test_a_contract_made_by_a_message_is_followed_to_its_result(
 
     assert (await followed()).status.state == TaskState.TASK_STATE_SUBMITTED
     path = f"{base}/tasks/{task_id}"
-    plain = httpx.AsyncClient(timeout=20)  # without A2A: the worker of the contract
+    plain = httpx.AsyncClient(timeout=PATIENCE)  # without A2A: the worker of the contract
     async with plain:
         claim = (await plain.post(f"{path}/claim", json={"assignee_id": "worker"})).json()
         await plain.post(f"{path}/transition", json={"actor_id": "worker", "status": "in_progress"})

@@ -10,10 +10,10 @@ from mcp import Client, MCPError
 from mcp.client.sse import sse_client
 
 from tests.conformance.javascript import SCRIPTS, node_binary
+from tests.support.servers import PATIENCE
 
 LEGACY = "2025-11-25"
 MODERN = "2026-07-28"
-PATIENCE = 30.0  # s one step of a client may take on a busy machine
 
 CLIENTS: Mapping[str, tuple[str, str]] = {
     "python-auto": ("/api/v1/mcp", MODERN),

@@ -12,6 +12,7 @@ from node.mcp.resources import ENTITIES, LIVE_VIEWS
 from node.recipes.markdown import RECIPES
 from tests.conformance.mcp.clients import CLIENTS, Refusal, connected, done, failed
 from tests.support.nodes import NodeProcess
+from tests.support.servers import PATIENCE
 
 every_client = pytest.mark.parametrize("kind", CLIENTS)
 
@@ -30,7 +31,7 @@ async def test_a_client_and_the_node_agree_on_a_revision(served: NodeProcess, ki
 async def test_a_client_sees_the_whole_catalogue(served: NodeProcess, kind: str) -> None:
     async with connected(kind, served.url) as caller:
         tools = (await caller.ask("listTools"))["tools"]
-        assert tools == httpx2.get(f"{served.url}/.well-known/mcp.json").json()["tools"]
+        assert tools == httpx2.get(f"{served.url}/.well-known/mcp.json", timeout=PATIENCE).json()["tools"]
         prompts = (await caller.ask("listPrompts"))["prompts"]
         assert [prompt["name"] for prompt in prompts] == list(ARGUMENTS)
         resources = (await caller.ask("listResources"))["resources"]

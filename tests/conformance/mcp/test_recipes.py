@@ -15,8 +15,7 @@ import pytest
 from tests.conformance.javascript import SCRIPTS, node_binary
 from tests.conformance.mcp.clients import connected
 from tests.support.nodes import NodeProcess
-
-PATIENCE = 60.0  # s
+from tests.support.servers import PATIENCE
 
 RUNNERS = {
     "sh": (shutil.which("bash") or "bash", "-euc"),

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.javascript import SCRIPTS, node_binary
 from tests.support.nodes import NodeProcess
+from tests.support.servers import PATIENCE
 
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 SCENARIOS = {
@@ -34,8 +35,6 @@ SCENARIOS = {
     ("input-required-result-unsupported-methods", MODERN): 2,
 }
 """Checks that each scenario must pass."""
-
-PATIENCE = 60.0  # s
 
 
 @pytest.mark.parametrize(("scenario", "version"), SCENARIOS)

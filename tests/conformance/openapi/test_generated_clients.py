@@ -11,9 +11,9 @@ from pathlib import Path
 from node.recipes.markdown import recipes
 from tests.conformance.javascript import SCRIPTS, node_binary
 from tests.support.nodes import ROOT, NodeProcess
+from tests.support.servers import PATIENCE
 
 PYTHON = ROOT / ".venv-openapi" / "bin" / "python"
-PATIENCE = 120.0  # s one tool may take on a busy machine
 
 WRONG = """
 // @ts-expect-error: the type checker knows that a contract has a number here
