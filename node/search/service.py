@@ -179,7 +179,7 @@ class Search:
 
     async def _hits(self, ranked: RankedEntities, query: SearchQuery, effort: Effort) -> tuple[list[FoundEntity], bool]:
         """What is shown of the matches, and whether some of them could not be read."""
-        wanted = WantedTerms(QueryTerms(query.query).terms)
+        wanted = WantedTerms(QueryTerms(query.query).shown)
         hits: list[FoundEntity] = []
         left = CHARACTERS
         matches = list(map(Match.of, ranked.matches))

@@ -9,7 +9,8 @@ import unicodedata
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence, Set
-from typing import Any, Protocol, cast
+from itertools import accumulate
+from typing import Any, NamedTuple, Protocol, cast
 from zlib import crc32
 
 import Stemmer  # pyright: ignore[reportMissingTypeStubs]
@@ -33,6 +34,13 @@ _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")
 _PART = re.compile(_WORD)
 _JOINT = re.compile(r"[_.:/#@+]|\d")
+_VERSION = re.compile(r"(?<![^\W_])([A-Za-z]*)([0-9]+(?:\.[0-9]+)+)(?![^\W_])")
+"""A version number in an identifier, and the letters before it: `v2.10.5`, `python3.12`, `tool@2.1`."""
+_DOTTED = re.compile(r"[0-9]\.[0-9]")
+_V = re.compile(r"(?<![^\W_])[vV](?=[0-9]+\.[0-9])")
+"""The letter before a version number that means nothing."""
+_SNAKE = re.compile(rf"{_WORD}(?:_+{_WORD})+")
+_CAMEL = re.compile(r"[a-z0-9][A-Z]")
 _ASCII_WORDS = bytes(place if chr(place).isascii() and chr(place).isalnum() else 0x20 for place in range(256))
 """Turns whatever is not part of a word into spaces."""
 _ASCII_KINDS = bytes(
@@ -96,7 +104,10 @@ stem = RememberedTerms().__getitem__
 
 
 def terms_of(text: str) -> list[str]:
-    """The terms of a text in order: its words, and each identifier (`E_4471`, `os.path`) also as a whole."""
+    """The terms of a text in order: its words, and each identifier (`E_4471`, `os.path`) also as a whole.
+
+    An identifier may be in a longer one: `os.set_path` contains `set_path`, and `v2.10.5` contains `2.10.5`.
+    """
     if text.isascii() and _MAY_JOIN not in (raw := text.encode()).translate(_ASCII_KINDS):  # most texts
         chunks = raw.translate(_ASCII_WORDS).decode().split()
     else:
@@ -107,22 +118,48 @@ def terms_of(text: str) -> list[str]:
 
 
 class QueryTerms:
-    """The distinct terms of a query."""
+    """The distinct terms of a query.
+
+    Its identifiers may be written in other ways in a text: `ERR_7731` as `err7731`, `maxSize` as `max_size`. A text
+    that has one as a whole contains all of its terms. A version number is one term, which is contained only as a whole:
+    nearly every long text has the numbers 2, 10 and 5 somewhere, and 105 does not stand for 10.5.
+    """
 
     def __init__(self, query: str) -> None:
-        distinct: dict[str, None] = {}
-        for term in _terms(match[0] for match in _CHUNK.finditer(_composed(query))):
-            distinct[term] = None
-            if len(distinct) == MAX_QUERY_TERMS:
+        counted: dict[str, None] = {}
+        wholes: list[_Whole] = []
+        for match in _CHUNK.finditer(_composed(query)):
+            chunk = match[0]
+            if chunk.isalnum() and not _CAMEL.search(chunk):
+                if term := stem(chunk):
+                    counted[term] = None
+            else:
+                terms, found = _asked(chunk)
+                counted |= dict.fromkeys(terms)
+                wholes += found
+            if len(counted) >= MAX_QUERY_TERMS:
                 break
-        self.terms = list(distinct)
-        self._marks = frozenset(map(_mark, self.terms))
+        self._counted = list(counted)[:MAX_QUERY_TERMS]
+        others = (each.term for each in wholes)
+        self.terms = list(dict.fromkeys([*self._counted, *others]))[:MAX_QUERY_TERMS]
+        """What is looked for: its terms, and identifiers in other writings."""
+        self.shown = [*self.terms, *(part for each in wholes for part in each.parts)]
+        """Terms of the words that show, in a text, where the query is found."""
+        marks = frozenset(map(_mark, self._counted))
+        self._plain = marks.difference(_mark(each.term) for each in wholes if each.parts)
+        """The marks that each count by themselves."""
+        self._wholes = [
+            (frozenset(map(_mark, (each.term, *each.parts))), marks.intersection(map(_mark, each.contains)))
+            for each in wholes
+        ]
+        """Marks that count together, and those that a text with all of them contains."""
+        self._marks = self._plain.union(*(needed for needed, _ in self._wholes))
         self._ordered = sorted(self._marks)
 
     @property
     def least(self) -> float:
         """The smallest share above 0: that of a text which contains one of the terms."""
-        return 1 / max(1, len(self.terms))
+        return 1 / max(1, len(self._counted))
 
     def share(self, marks: bytes, others: bytes = b"") -> float:
         """The share of the terms that a text contains, 0..1. `marks` are those of the text (`marks_of`).
@@ -134,7 +171,10 @@ class QueryTerms:
         found = self._among(marks)
         if others and len(found) < len(self._marks):
             found |= self._marks.intersection(memoryview(others).cast("I"))
-        return len(found) / len(self._marks)
+        if self._wholes:
+            together = (contained for needed, contained in self._wholes if needed <= found)
+            found = self._plain.intersection(found).union(*together)
+        return len(found) / len(self._counted)
 
     def _among(self, marks: bytes) -> Set[int]:
         """The marks of the query that are among `marks`, which are sorted."""
@@ -169,8 +209,66 @@ def _terms(chunks: Iterable[str]) -> Iterator[str]:
         for part in parts:
             if term := stem(part):
                 yield term
-        if len(chunk) <= MAX_TERM_CHARACTERS and _JOINT.search(chunk) and (joined := _joined(parts)):
-            yield joined
+        if len(chunk) <= MAX_TERM_CHARACTERS and _JOINT.search(chunk):
+            if "_" in chunk or "." in chunk:
+                yield from _inner(chunk)
+            if joined := _joined(parts):
+                yield joined
+
+
+def _inner(chunk: str) -> Iterator[str]:
+    """The terms of the identifiers in a longer one: `os.set_path` contains `set_path`, `tool@v2.10.5` contains
+    `2.10.5` and `2.10`, and `python3.12` contains `python`."""
+    if "_" in chunk and not chunk.replace("_", "").isalnum():
+        for words in _SNAKE.findall(chunk):
+            if joined := _joined(_PART.findall(words)):
+                yield joined
+    if _DOTTED.search(chunk):
+        for letters, version in _VERSION.findall(chunk):
+            first, second, *rest = version.split(".")
+            if letters:
+                yield from filter(None, (_name_of(letters), first))
+            shorter = list(accumulate(rest, initial=first + second))
+            yield from shorter if len(version) < len(chunk) else shorter[:-1]
+
+
+def _name_of(letters: str) -> str:
+    """The term of what stands before a version number; empty for the v of one."""
+    return "" if letters in "vV" else stem(letters)
+
+
+class _Whole(NamedTuple):
+    """A way to write an identifier of a query."""
+
+    term: str
+    contains: Sequence[str]
+    """Terms of the query that a text with it contains."""
+    parts: Sequence[str] = ()
+    """What the text must contain besides."""
+
+
+def _asked(chunk: str) -> tuple[list[str], list[_Whole]]:
+    """The terms of an identifier of a query that are counted, and the ways to write it as a whole."""
+    if chunk.isalnum():
+        terms = list(_terms([chunk]))
+        joined = _joined([chunk]) if len(chunk) <= MAX_TERM_CHARACTERS else ""
+        return terms, [_Whole(joined, terms)] if joined else []
+    if len(chunk) > MAX_TERM_CHARACTERS or not _JOINT.search(chunk):
+        return list(_terms([chunk])), []
+    versions = _VERSION.findall(chunk)
+    terms = list(_terms([chunk]))
+    if versions:
+        names = [_name_of(letters) for letters, _ in versions]
+        numbers = [version.replace(".", "") for _, version in versions]
+        terms = [*_terms(_PART.findall(_VERSION.sub(" ", chunk))), *filter(None, names), *numbers]
+    wholes: list[_Whole] = []
+    for _, version in versions:
+        joined = version.replace(".", "")
+        wholes += [_Whole(joined, [joined], version.split(".")), _Whole(f"v{joined}", [joined])]
+    for joined in dict.fromkeys((_joined(_PART.findall(chunk)), _joined(_PART.findall(_V.sub("", chunk))))):
+        if joined and not joined.isdigit():  # 27.11 is not 2711
+            wholes += [_Whole(each, terms) for each in dict.fromkeys((joined, stem(joined)))]
+    return terms, wholes
 
 
 def _joined(parts: Sequence[str]) -> str:

@@ -131,7 +131,7 @@ async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
     ids=["noise", "the word itself", "one token", "letters", "accents", "commas", "one word"],
 )
 def test_whatever_a_text_is_made_of_a_piece_of_it_is_small_and_an_end_is_made(text: str) -> None:
-    excerpt = Excerpt(WantedTerms(QueryTerms("zebra qqqqq z").terms))
+    excerpt = Excerpt(WantedTerms(QueryTerms("zebra qqqqq z").shown))
     pieces = list(excerpt.look(text, 8_000))
     assert max(pieces) <= 3 * snippets.PIECE_CHARACTERS
     assert 1_000 < sum(pieces) <= 8_000 + 3 * snippets.PIECE_CHARACTERS

@@ -24,7 +24,7 @@ def shown(text: str, query: str, most: int = 10**6) -> str:
 
 
 def best(texts: list[str], query: str, most: int = 10**6) -> str:
-    excerpt = Excerpt(WantedTerms(QueryTerms(query).terms))
+    excerpt = Excerpt(WantedTerms(QueryTerms(query).shown))
     for text in texts:
         if not excerpt.complete:
             sum(excerpt.look(text, most))

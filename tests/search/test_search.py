@@ -46,6 +46,17 @@ async def test_a_hit_says_what_was_found_and_where(board: SearchableBoard) -> No
     assert hit.url == f"http://node.example/board/{thread}"
 
 
+async def test_a_version_is_found_however_it_is_written_and_shown(board: SearchableBoard) -> None:
+    filler = "Nothing of interest is said here. " * 20
+    other = await board.post("Tool 2.11.0", f"{filler} Of 10 nodes, 2 fail 5 times. {filler}")
+    thread = await board.post("A new tool", f"{filler} It fails since v2.10.5 here. {filler}")
+    for query in ("2.10.5", "v2.10.5", "tool@2.10.5"):
+        (hit,) = (await board.find(query)).hits
+        assert (hit.thread_id, hit.score) == (thread, 1.0)
+        assert "since v2.10.5" in hit.snippet
+    assert await board.ids("2.11") == [other]
+
+
 async def test_threads_about_other_things_are_not_found(board: SearchableBoard, loaded_model: Model) -> None:
     for each in (BREAD, PROXY, TRAIN):
         await board.post(*each)
