@@ -10,6 +10,8 @@ from tests.agents.calls import AGENTS, SUMMARISE, TRANSLATE, card_of, listed
 from tests.inbox.calls import opened
 from tests.support.node_under_test import NodeUnderTest, until
 
+pytestmark = pytest.mark.usefixtures("patience")
+
 
 async def test_agents_are_found_by_the_skill_that_fits_best(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch

@@ -110,6 +110,7 @@ async def test_completing_what_was_not_uploaded_makes_no_room(empty_redis: Redis
         assert refused(await register(node)) == RESERVED
 
 
+@pytest.mark.usefixtures("no_refill")
 async def test_completing_again_and_again_counts_as_bytes_that_were_moved(
     empty_redis: RedisServer, tmp_path: Path
 ) -> None:
