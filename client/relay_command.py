@@ -1,7 +1,7 @@
 """The program `relay`, also as `python -m relay_command`.
 
-It is apart from the package, so that Ctrl-C leaves no traceback while that is being imported, as it does with
-`python -m relay_client`.
+It is apart from the package, so that Ctrl-C leaves no traceback while that is being imported. With
+`python -m relay_client` it does.
 """
 
 import sys

@@ -13,7 +13,8 @@ LOOK_SECONDS = 0.5
 """Time between two looks at the clock."""
 
 HELD_UP_SECONDS = 3.0
-"""By how much a look is late if the process was held up: no less than the shortest timeout that this may end."""
+"""A look that is late by so much shows that the process was held up: as long as the shortest timeout of a call, for its
+connection, which such a pause uses up by itself."""
 
 
 class Presence:

@@ -16,10 +16,10 @@ from node.config.values import (
     Networks,
     Proxies,
     Schedule,
+    bounds_of,
     host_names,
     http_url,
     label,
-    numbers,
 )
 
 AWS_PREFIX = "AWS_"
@@ -132,4 +132,4 @@ def _accepted(kind: Any, meta: msgspec.Meta) -> str:
     words = ("1", "0") if kind is bool else get_args(kind)
     if words:
         return " or ".join(map(str, words))
-    return f"an integer{numbers(meta)}" if kind is int else f"a number{numbers(meta)}"
+    return f"an integer{bounds_of(meta)}" if kind is int else f"a number{bounds_of(meta)}"

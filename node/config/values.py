@@ -150,8 +150,8 @@ class Proxies(Networks, frozen=True):
         return ",".join([*map(_short, self.networks), *([UNIX_PEER] if self.unix else [])])
 
 
-def numbers(meta: msgspec.Meta) -> str:
-    """Which numbers a setting may have: ` from 1 to 65535`, or nothing."""
+def bounds_of(meta: msgspec.Meta) -> str:
+    """The bounds of a setting that is a number: ` from 1 to 65535`, or nothing."""
     return "".join(f" {word} {bound:g}" for word, bound in (("from", meta.ge), ("to", meta.le)) if bound is not None)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 
 from node.config import AllowedOrigins, Limit, Limits, Networks, Proxies, Schedule, Settings, variable
-from node.config.values import numbers
+from node.config.values import bounds_of
 
 _SUBJECTS = {
     "RELAY_HOST": "Address and processes",
@@ -117,7 +117,7 @@ def _fields() -> Iterator[tuple[str, Any, object, msgspec.Meta]]:
 def _type(kind: Any, meta: msgspec.Meta) -> str:
     if get_origin(kind) is Literal:
         return ", ".join(f"`{choice}`" for choice in get_args(kind))
-    return _KINDS[kind] + numbers(meta)
+    return _KINDS[kind] + bounds_of(meta)
 
 
 def _shown(value: object) -> str:

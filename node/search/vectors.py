@@ -1,7 +1,7 @@
 """How vectors are written: as 32-bit numbers for computing, mostly as 16-bit ones for storing.
 
 16-bit numbers take half the memory, and a search among ten thousand of them two thirds of the time; what is found stays
-the same (bench/README.md). Web processes never look into a vector, so only workers need numpy.
+the same. Web processes never look into a vector, so only workers need numpy.
 """
 
 import numpy as np

@@ -22,7 +22,7 @@ async def test_a_late_answer_is_no_difference_of_clocks(
         return theirs * 1000
 
     monkeypatch.setattr(clock, "now_ms", now_ms)
-    monkeypatch.setattr("node.store.clock.time.time", iter([1000.0, 1010.0]).__next__)
+    monkeypatch.setattr(clock, "time", Mock(time=Mock(side_effect=[1000.0, 1010.0])))
     assert await clock.skew(Mock()) == ahead
 
 
