@@ -2,7 +2,7 @@
 
     python -m bench.weigh [--count 2000]
 
-The rooms' own services write `--count` things of a kind on an embedded Redis; what `used_memory` grew by, divided
+The node's own services write `--count` things of a kind on an embedded Redis; what `used_memory` grew by, divided
 by their number, is the weight: the keys, and the entries in lists. Events are left out: workers trim them
 within half a minute; so is the feed of offers, which has a fixed length. The vectors of search are left out too: no
 worker runs.
@@ -52,7 +52,7 @@ class Scales:
     def __init__(self, settings: Settings, stores: Stores) -> None:
         self.settings = settings
         self.store = stores.main
-        self.rooms = Services(settings, stores)
+        self.services = Services(settings, stores)
         _, offers, _ = corpora_of(stores.main)
         self.offers = SearchStore(stores.main, stores.documents, offers).documents
         """What offered contracts are found by; a worker removes it when one is claimed."""
@@ -104,8 +104,8 @@ async def main(count: int) -> None:
 class Things:
     """Makes one of each kind, by its number. Some are made in or by others, which must be there before."""
 
-    def __init__(self, rooms: Services, count: int) -> None:
-        self.rooms = rooms
+    def __init__(self, services: Services, count: int) -> None:
+        self.services = services
         self.count = count
         self.threads: list[str] = []
         self.tasks: list[str] = []
@@ -115,71 +115,71 @@ class Things:
 
     async def relay(self, number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "agent": "a-1"})
-        payload = self.rooms.relay.read_object(raw, msgspec.json.decode(raw))
-        acknowledged, _ = await self.rooms.relay.accept(FREE, payload, None)
+        payload = self.services.relay.read_object(raw, msgspec.json.decode(raw))
+        acknowledged, _ = await self.services.relay.accept(FREE, payload, None)
         assert acknowledged
-        await self.rooms.board.project(acknowledged.reference_id)
+        await self.services.board.project(acknowledged.reference_id)
 
     async def private(self, number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "public": False})
-        await self.rooms.relay.accept(FREE, self.rooms.relay.read_object(raw, msgspec.json.decode(raw)), None)
+        await self.services.relay.accept(FREE, self.services.relay.read_object(raw, msgspec.json.decode(raw)), None)
 
     async def thread(self, number: int) -> None:
         new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")
-        self.threads.append((await self.rooms.board.post(new, None, None))[0].id)
+        self.threads.append((await self.services.board.post(new, None, None))[0].id)
 
     async def reply(self, number: int) -> None:
         new = NewReply(body=sentence(number), author="agent-2")
-        await self.rooms.board.reply(FREE, self.threads[number % 100], new, None, None)
+        await self.services.board.reply(FREE, self.threads[number % 100], new, None, None)
 
     async def offer(self, number: int) -> None:
         new = NewTask("publisher-1", sentence(number), description=paragraph(number))
-        self.tasks.append((await self.rooms.tasks.create(new, None, None))[0].id)
+        self.tasks.append((await self.services.tasks.create(new, None, None))[0].id)
 
     async def complete(self, number: int) -> None:
         task_id = self.tasks[number]
-        claim, _ = await self.rooms.tasks.claim(task_id, NewClaim("agent-2"), None, None)
+        claim, _ = await self.services.tasks.claim(task_id, NewClaim("agent-2"), None, None)
         result = msgspec.Raw(msgspec.json.encode({"summary": sentence(number), "pages": number}))
-        await self.rooms.tasks.complete(task_id, Completion(claim.claim_token, result))
+        await self.services.tasks.complete(task_id, Completion(claim.claim_token, result))
 
     async def session(self, _number: int) -> None:
-        made, _ = await self.rooms.sessions.create(CLIENT, "0a1b2c3d", NewSession(ttl_seconds=86400), None)
+        made, _ = await self.services.sessions.create(CLIENT, "0a1b2c3d", NewSession(ttl_seconds=86400), None)
         self.sessions.append(made.session_id)
 
     async def line(self, number: int) -> None:
         new = NewLine(body=sentence(number), author="agent-1")
-        await self.rooms.sessions.send(FREE, self.sessions[number % 20], new, None)
+        await self.services.sessions.send(FREE, self.sessions[number % 20], new, None)
 
     async def inbox(self, number: int) -> None:
         new = NewInbox(label=sentence(number)[:100])
-        opened, _ = await self.rooms.inboxes.open(CLIENT, "0a1b2c3d", new, NOBODY, None)
+        opened, _ = await self.services.inboxes.open(CLIENT, "0a1b2c3d", new, NOBODY, None)
         self.inboxes.append((opened.address, opened.inbox_token))
 
     async def inbox_message(self, number: int) -> None:
         rate = Unlimited(f"203.0.113.{number % 250}")
         address, _ = self.inboxes[number // 20]
-        await self.rooms.inboxes.send(rate, address, NewInboxMessage(paragraph(number)), NOBODY, None)
+        await self.services.inboxes.send(rate, address, NewInboxMessage(paragraph(number)), NOBODY, None)
 
     async def agent(self, number: int) -> None:
         numbers = (number, number + self.count)
         skills = [AgentSkill(sentence(each)[:100], paragraph(each), ["bench"]) for each in numbers]
         card = ListedCard(f"Desk {number}", paragraph(number), skills)
         _, token = self.inboxes[number // 20]
-        _, replayed = await self.rooms.agents.register(CLIENT, card, InboxProof(token=token), None)
+        _, replayed = await self.services.agents.register(CLIENT, card, InboxProof(token=token), None)
         assert not replayed
 
     async def message(self, number: int) -> None:
         sent = Message(f"m-{number}", "ROLE_USER", [Part(text=paragraph(number))])
         received = ReceivedMessage(sent, paragraph(number), history_length=None, metadata=msgspec.UNSET)
-        await self.rooms.messages.send(received, Unlimited(CLIENT), None)
+        await self.services.messages.send(received, Unlimited(CLIENT), None)
 
     async def feedback(self, number: int) -> None:
-        await self.rooms.feedback.add(Unlimited(f"203.0.113.{number % 250}"), NewFeedback(sentence(number)), None)
+        await self.services.feedback.add(Unlimited(f"203.0.113.{number % 250}"), NewFeedback(sentence(number)), None)
 
 
 async def everything(scales: Scales, count: int) -> None:
     """All kinds."""
-    things = Things(scales.rooms, count)
+    things = Things(scales.services, count)
     await scales.weigh("relay message (public), as a thread", count, things.relay)
     await scales.weigh("relay message, `public=false`", count, things.private)
     await scales.weigh("board thread, with its terms for search by text", count, things.thread)

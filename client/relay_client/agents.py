@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict
 from relay_client.call import Call
 from relay_client.follow import WAIT, changed, pages, patiently
 from relay_client.found import Found, HitMode
-from relay_client.room import Iteration, M_co, Operation, Procedure, Room
+from relay_client.resource import Iteration, M_co, Operation, Procedure, Resource
 from relay_client.steps import Items, Steps
 
 Liveness = Literal["open", "gated", "wrong_protocol", "unreachable", "unknown"]
@@ -96,7 +96,7 @@ class RemovedAgent(TypedDict):
     status: str
 
 
-class Agents(Room[M_co]):
+class Agents(Resource[M_co]):
     """The directory of agents. Without a token, the signer's key proves whose entry it is."""
 
     @Operation

@@ -14,7 +14,7 @@ from relay_client.call import JSON, Call
 from relay_client.carrier import Tries
 from relay_client.errors import DigestMismatch, RelayError
 from relay_client.follow import WAIT, changed
-from relay_client.room import M_co, Operation, Procedure, Room
+from relay_client.resource import M_co, Operation, Procedure, Resource
 from relay_client.steps import Answer, Do, NoAnswer, Read, Send, Steps
 
 PIECE = 256 * 1024  # bytes read at once
@@ -64,7 +64,7 @@ class InlineContent(TypedDict):
     base64: str | None
 
 
-class Artifacts(Room[M_co]):
+class Artifacts(Resource[M_co]):
     """Large bytes beside the messages."""
 
     @Operation
@@ -200,14 +200,16 @@ class Artifacts(Room[M_co]):
             return memory.getvalue()
 
 
-def _fetch(room: "Artifacts[object]", artifact_id: str, file: IO[bytes], progress: Progress | None) -> Steps[Manifest]:
-    manifest = yield from room.carry(Artifacts.get.call(artifact_id))
-    clock = room.relay.carrier.clock
+def _fetch(
+    resource: "Artifacts[object]", artifact_id: str, file: IO[bytes], progress: Progress | None
+) -> Steps[Manifest]:
+    manifest = yield from resource.carry(Artifacts.get.call(artifact_id))
+    clock = resource.relay.carrier.clock
     # As for an upload, the time in which bytes move does not count.
-    tries = Tries(clock, room.relay.patience, "the download broke")
+    tries = Tries(clock, resource.relay.patience, "the download broke")
     while True:
-        led = yield from room.relay.carrier.answer(Artifacts.content.call(artifact_id), room.relay.patience)
-        url = room.relay.carrier.url(led.headers["location"])
+        led = yield from resource.relay.carrier.answer(Artifacts.content.call(artifact_id), resource.relay.patience)
+        url = resource.relay.carrier.url(led.headers["location"])
         file.seek(0)
         file.truncate()
         digest = hashlib.sha256()

@@ -7,7 +7,7 @@ from relay_client.call import Call
 from relay_client.deliveries import DeliveryPage
 from relay_client.follow import WAIT, Follower, pages
 from relay_client.found import Found, HitMode
-from relay_client.room import Iteration, M_co, Operation, Room
+from relay_client.resource import Iteration, M_co, Operation, Resource
 from relay_client.steps import Item, Items
 
 
@@ -83,7 +83,7 @@ class Report(TypedDict):
     status: str
 
 
-class Board(Room[M_co]):
+class Board(Resource[M_co]):
     """The board of public threads."""
 
     @Operation

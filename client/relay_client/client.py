@@ -14,7 +14,7 @@ from relay_client.events import Events
 from relay_client.inboxes import Inboxes
 from relay_client.messages import Messages
 from relay_client.node import Node
-from relay_client.room import Async, M_co, Sync
+from relay_client.resource import Async, M_co, Sync
 from relay_client.sessions import Sessions
 from relay_client.steps import Do, Effect, Item, Items, NoAnswer, Send, Sleep, Steps
 from relay_client.tasks import Tasks
@@ -22,17 +22,17 @@ from relay_client.transport import AsyncHttpxTransport, AsyncPieces, AsyncTransp
 
 T = TypeVar("T")
 E = TypeVar("E")
-R = TypeVar("R", bound="_Rooms[Any]")
+R = TypeVar("R", bound="_Resources[Any]")
 PATIENCE = Patience()
 
 
-class _Rooms(Generic[M_co]):
+class _Resources(Generic[M_co]):
     """All operations, by kind."""
 
     def __init__(self, base_url: str, deadline: float, tries: int, signer: Signer | None) -> None:
         self.carrier = Carrier(base_of(base_url), signer)
         self.patience = Patience(deadline, tries)
-        self._make_rooms()
+        self._make_resources()
 
     def with_options(self: R, *, deadline: float | None = None, tries: int | None = None) -> R:
         """The same client with another `deadline` or `tries`. It shares the connections: close only the original.
@@ -43,7 +43,7 @@ class _Rooms(Generic[M_co]):
         other.patience = Patience(
             self.patience.deadline if deadline is None else deadline, self.patience.tries if tries is None else tries
         )
-        other._make_rooms()
+        other._make_resources()
         return other
 
     def run(self, steps: Steps[Any]) -> Any:
@@ -54,7 +54,7 @@ class _Rooms(Generic[M_co]):
         """Carry out steps, and yield their values. Raises RelayError."""
         raise NotImplementedError
 
-    def _make_rooms(self) -> None:
+    def _make_resources(self) -> None:
         self.messages = Messages[M_co](self)
         self.board = Board[M_co](self)
         self.tasks = Tasks[M_co](self)
@@ -66,7 +66,7 @@ class _Rooms(Generic[M_co]):
         self.node = Node[M_co](self)
 
 
-class Relay(_Rooms[Sync]):
+class Relay(_Resources[Sync]):
     """A node, called synchronously. Threads may share one.
 
     `deadline`: seconds for all tries of a call, on top of its `wait`; `tries`: how many of them may fail.
@@ -124,7 +124,7 @@ class Relay(_Rooms[Sync]):
         self.close()
 
 
-class AsyncRelay(_Rooms[Async]):
+class AsyncRelay(_Resources[Async]):
     """A node, called from asyncio: `Relay` with methods that are awaited and iterations for `async for`."""
 
     def __init__(

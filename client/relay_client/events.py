@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from relay_client.call import Call
 from relay_client.errors import InvalidAnswer, NotFound
 from relay_client.follow import PASSING, RETURN_PAUSE
-from relay_client.room import Iteration, M_co, Operation, Room
+from relay_client.resource import Iteration, M_co, Operation, Resource
 from relay_client.steps import Item, Items, NoAnswer, Read, Sleep, parsed
 
 LINES = "application/x-ndjson"
@@ -35,7 +35,7 @@ class EventPage(TypedDict):
     has_more: bool
 
 
-class Events(Room[M_co]):
+class Events(Resource[M_co]):
     """Topics: `board`, `tasks`, `agents`, `thread:{id}`, `task:{id}`, `session:{id}`, `inbox:{address}`."""
 
     @Operation

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from relay_client.call import Call
 from relay_client.carrier import Patience
 from relay_client.errors import DeadlineExceeded, Limited, Unavailable, Unreachable, UsageError
-from relay_client.room import Room
+from relay_client.resource import Resource
 from relay_client.steps import Item, Items, Sleep, Steps
 
 T = TypeVar("T")
@@ -23,11 +23,11 @@ PASSING = (Unreachable, Unavailable, Limited, DeadlineExceeded)
 """What a follower waits out."""
 
 
-def patiently(room: Room[Any], call: Call[T], ends: float = math.inf) -> Steps[T]:
+def patiently(resource: Resource[Any], call: Call[T], ends: float = math.inf) -> Steps[T]:
     """The answer to a read, however long the node is away. Raises DeadlineExceeded at `ends` by the carrier's clock,
     or a moment later.
     """
-    carrier, patience = room.relay.carrier, room.relay.patience
+    carrier, patience = resource.relay.carrier, resource.relay.patience
     while True:
         left = max(ends - carrier.clock() - call.wait, LAST_LOOK)
         try:
@@ -59,30 +59,32 @@ class Lull:
 class Follower(Generic[T]):
     """Reads the same thing again and again, patiently, and with pauses where the node does not wait."""
 
-    def __init__(self, room: Room[Any]) -> None:
-        self._room = room
+    def __init__(self, resource: Resource[Any]) -> None:
+        self._resource = resource
         self._lull = Lull()
 
     def read(self, call: Call[T], is_new: Callable[[T], object], ends: float = math.inf) -> Steps[T]:
         """As `patiently`, then the pause before the next read. `is_new`: whether an answer says anything new."""
-        clock = self._room.relay.carrier.clock
+        clock = self._resource.relay.carrier.clock
         began = clock()
-        answer = yield from patiently(self._room, call, ends)
+        answer = yield from patiently(self._resource, call, ends)
         now = clock()
         if pause := self._lull.after(now - began, call.wait, is_new=bool(is_new(answer))):
             yield Sleep(max(min(pause, ends - now), 0.0))
         return answer
 
 
-def until(room: Room[Any], read: Callable[..., Call[Any]], over: Container[Any], within: float | None) -> Steps[Any]:
+def until(
+    resource: Resource[Any], read: Callable[..., Call[Any]], over: Container[Any], within: float | None
+) -> Steps[Any]:
     """Read a record until its status is in `over`. Raises DeadlineExceeded after `within` seconds, UsageError if
     that is no number.
     """
     if within is not None and math.isnan(within):
         raise UsageError("within is a number of seconds, not nan")
-    clock = room.relay.carrier.clock
+    clock = resource.relay.carrier.clock
     ends = math.inf if within is None else clock() + within
-    follower = Follower[Any](room)
+    follower = Follower[Any](resource)
     status: str | None = None
     known: dict[str, Any] = {}
     while True:
@@ -96,15 +98,15 @@ def until(room: Room[Any], read: Callable[..., Call[Any]], over: Container[Any],
         known = {"status": status, "wait": wait}
 
 
-def changed(room: Room[Any], record: Any, status: str, call: Call[Any]) -> Steps[Any]:
+def changed(resource: Resource[Any], record: Any, status: str, call: Call[Any]) -> Steps[Any]:
     """A record once it no longer has that status; `call` reads it again, and waits."""
-    follower = Follower[Any](room)
+    follower = Follower[Any](resource)
     while record["status"] == status:
         record = yield from follower.read(call, partial(_has_left, status))
     return record
 
 
-def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: int) -> Items[Any]:
+def pages(resource: Resource[Any], page: Callable[..., Call[Any]], field: str, limit: int) -> Items[Any]:
     """What is listed, page by page; nothing twice, even if it moves between pages meanwhile.
 
     Any page may be short: a node leaves out, and takes off its list, what no longer belongs there. If that was a whole
@@ -114,7 +116,7 @@ def pages(room: Room[Any], page: Callable[..., Call[Any]], field: str, limit: in
     listed = math.inf
     given: set[str] = set()
     while True:
-        answer = yield from patiently(room, page(limit=limit, offset=offset))
+        answer = yield from patiently(resource, page(limit=limit, offset=offset))
         found = answer[field]
         for one in found:
             if one["id"] not in given:

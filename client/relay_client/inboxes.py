@@ -8,7 +8,7 @@ from relay_client.call import Call
 from relay_client.deliveries import DeliveryPage
 from relay_client.errors import Refused
 from relay_client.follow import WAIT, Follower, patiently, until
-from relay_client.room import Iteration, M_co, Operation, Procedure, Room
+from relay_client.resource import Iteration, M_co, Operation, Procedure, Resource
 from relay_client.steps import Item, Items, Steps
 
 MessageStatus = Literal["queued", "read", "done", "input_required", "refused", "expired", "withdrawn"]
@@ -129,7 +129,7 @@ class ClosedInbox(TypedDict):
     status: str
 
 
-class Inboxes(Room[M_co]):
+class Inboxes(Resource[M_co]):
     """Addresses that anybody can write to. Without a token, the signer's key proves the owner."""
 
     @Operation
@@ -296,9 +296,9 @@ class Inboxes(Room[M_co]):
             since = page["next_since_seq"]
 
 
-def _settled(room: Room[Any], address: str, message_id: str, token: str | None) -> Steps[None]:
+def _settled(resource: Resource[Any], address: str, message_id: str, token: str | None) -> Steps[None]:
     try:
-        yield from patiently(room, Inboxes.settle.call(address, message_id, token))
+        yield from patiently(resource, Inboxes.settle.call(address, message_id, token))
     except Refused as refused:
         if refused.code not in ("inbox.settled", "receipt.unknown"):
             raise  # otherwise the body of the loop has settled it, or it has expired

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from relay_client.call import Call
-from relay_client.room import M_co, Operation, Room
+from relay_client.resource import M_co, Operation, Resource
 
 
 class _Acknowledgement(TypedDict):
@@ -28,7 +28,7 @@ class Buffered(TypedDict):
     payload: Any
 
 
-class Messages(Room[M_co]):
+class Messages(Resource[M_co]):
     """Relayed messages: `relay.messages.send("Hello")`."""
 
     @Operation

@@ -3,7 +3,7 @@
 from typing import Any, Literal, TypedDict
 
 from relay_client.call import Call
-from relay_client.room import M_co, Operation, Room
+from relay_client.resource import M_co, Operation, Resource
 
 
 class Capabilities(TypedDict):
@@ -85,7 +85,7 @@ class ReceivedFeedback(TypedDict):
     feedback_id: str
 
 
-class Node(Room[M_co]):
+class Node(Resource[M_co]):
     """The node itself, and its operators."""
 
     @Operation

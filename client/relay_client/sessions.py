@@ -6,7 +6,7 @@ from relay_client.call import Call
 from relay_client.deliveries import DeliveryPage
 from relay_client.errors import NotFound
 from relay_client.follow import WAIT, Follower
-from relay_client.room import Iteration, M_co, Operation, Room
+from relay_client.resource import Iteration, M_co, Operation, Resource
 from relay_client.steps import Item, Items
 
 
@@ -55,7 +55,7 @@ class DestroyedSession(TypedDict):
     status: str
 
 
-class Sessions(Room[M_co]):
+class Sessions(Resource[M_co]):
     """Short-lived scratchpads."""
 
     @Operation

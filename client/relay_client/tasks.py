@@ -9,7 +9,7 @@ from relay_client.call import Call
 from relay_client.deliveries import DeliveryPage
 from relay_client.follow import WAIT, Follower, pages
 from relay_client.found import Found, HitMode
-from relay_client.room import Iteration, M_co, Operation, Procedure, Room
+from relay_client.resource import Iteration, M_co, Operation, Procedure, Resource
 from relay_client.steps import Item, Items, Steps
 
 TaskStatus = Literal["offered", "claimed", "in_progress", "submitted", "completed", "canceled", "failed", "expired"]
@@ -132,7 +132,7 @@ class TaskHits(Found):
     hits: list[TaskHit]
 
 
-class Tasks(Room[M_co]):
+class Tasks(Resource[M_co]):
     """Work contracts."""
 
     @Operation

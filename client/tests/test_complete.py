@@ -11,7 +11,7 @@ from tests.support.nodes import NodeProcess
 
 from relay_client import Relay
 from relay_client.call import Call
-from relay_client.room import Operation, Room
+from relay_client.resource import Operation, Resource
 
 LEFT_TO_OTHERS = {
     "a2a": "a protocol with official clients",
@@ -47,11 +47,13 @@ def operations(document: Described) -> Iterator[tuple[str, str, Described]]:
 
 
 def methods() -> dict[str, Operation[..., Any]]:
-    rooms: list[Room[Any]] = [one for one in vars(Relay("http://node.example")).values() if isinstance(one, Room)]
+    resources: list[Resource[Any]] = [
+        one for one in vars(Relay("http://node.example")).values() if isinstance(one, Resource)
+    ]
     return {
-        f"{type(room).__name__}.{name}": one
-        for room in rooms
-        for name, one in vars(type(room)).items()
+        f"{type(resource).__name__}.{name}": one
+        for resource in resources
+        for name, one in vars(type(resource)).items()
         if isinstance(one, Operation)
     }
 

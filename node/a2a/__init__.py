@@ -1,1 +1,1 @@
-"""The A2A protocol over the services of the rooms (SPEC 4.2)."""
+"""The A2A protocol over the services of the features (SPEC 4.2)."""

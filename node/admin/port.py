@@ -1,7 +1,7 @@
 """The process behind RELAY_ADMIN_PORT: metrics (`node.run.metrics`), and the operator's pages beside them.
 
-The pages need the services of every room, which take memory that no scrape needs. So they are loaded when the operator
-first asks for one.
+The pages need the services of every feature, which take memory that no scrape needs. So they are loaded when the
+operator first asks for one.
 """
 
 import argparse

@@ -40,7 +40,7 @@ instance because nobody answers. A wrong command line is 2.
 """
 
 _PLACE = re.compile(
-    r"(?P<node>https?://[^/?#]+(?:/[^?#]*?)??)(?:/api/v1)?/(?P<room>board|tasks)(?:/threads)?/(?P<id>[^/?#]+)/?([?#].*)?"
+    r"(?P<node>https?://[^/?#]+(?:/[^?#]*?)??)(?:/api/v1)?/(?P<kind>board|tasks)(?:/threads)?/(?P<id>[^/?#]+)/?([?#].*)?"
 )
 
 Record = dict[str, Any]
@@ -144,8 +144,8 @@ def api_url(source: str) -> str:
     place = _PLACE.fullmatch(source)
     if place is None:
         return source
-    room = "board/threads" if place["room"] == "board" else "tasks"
-    return f"{place['node']}/api/v1/{room}/{place['id']}"
+    collection = "board/threads" if place["kind"] == "board" else "tasks"
+    return f"{place['node']}/api/v1/{collection}/{place['id']}"
 
 
 def _proven(kind: Kind, record: Record, signature: object) -> Proven:

@@ -61,14 +61,14 @@ SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 (`queue.HIDDEN_MS`)."""
 
 MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
-"""The messages that a room has for an event; each is sent at once."""
+"""The messages that a feature has for an event; each is sent at once."""
 
 
 class Callbacks:
     """Enqueues a message for each event of an entity that has a callback_url."""
 
     def __init__(self, queue: CallbackQueue, public_url: str, others: Mapping[str, MessagesOf]) -> None:
-        """`others`: by kind of event, the messages of rooms whose callbacks say more."""
+        """`others`: by kind of event, the messages of features whose callbacks say more."""
         self._queue = queue
         self._base = public_url
         self._others = others

@@ -1,7 +1,7 @@
 """What a callback says, and for whom: asked anew for each attempt, so that it is up to date.
 
-Most callbacks name what happened to an entity, and go to the URL that the entity keeps. A room whose callbacks say more
-has a source of its own, which the composition root hands over, by their types.
+Most callbacks name what happened to an entity, and go to the URL that the entity keeps. A feature whose callbacks say
+more has a source of its own, which the composition root hands over, by their types.
 """
 
 from typing import Protocol

@@ -24,7 +24,7 @@ RequireRight = Callable[[str, InboxProof], Awaitable[None]]
 
 
 class DeliveriesApi:
-    """Delivery states over HTTP: each room says who may read, and the record is the same for all."""
+    """Delivery states over HTTP: each feature says who may read, and the record is the same for all."""
 
     def __init__(
         self,

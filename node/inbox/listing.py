@@ -1,4 +1,4 @@
-"""How an inbox opened with a card is listed in the directory, which is another room (NETWORK 2)."""
+"""How an inbox opened with a card is listed in the directory, which is another feature (NETWORK 2)."""
 
 from typing import Protocol
 

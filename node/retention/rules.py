@@ -1,6 +1,6 @@
 """What a node keeps, and for how long: the settings as rules of retention.
 
-It composes the rules of the rooms, and so knows their stores.
+It composes the rules of the features, and so knows their stores.
 """
 
 from node.board.moderation_store import REPORT_MS

@@ -1,8 +1,8 @@
 """Entities that are old enough are compressed or removed, by the worker (docs/operations.md, "What is kept").
 
-One mechanism serves all kinds: a rule goes through a list sorted by time, from the oldest member on, and has the room
-handle those that are old enough. It takes a bounded share of the worker's time, so that a long backlog delays nothing
-else. Any number of workers may do it: a step changes nothing if another worker was faster.
+One mechanism serves all kinds: a rule goes through a list sorted by time, from the oldest member on, and has the
+feature handle those that are old enough. It takes a bounded share of the worker's time, so that a long backlog
+delays nothing else. Any number of workers may do it: a step changes nothing if another worker was faster.
 """
 
 import asyncio

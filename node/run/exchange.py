@@ -2,7 +2,7 @@
 
 Ids stay the same, and an id names its partition on every node, so the two nodes need not be alike otherwise. A record
 that the importing node already has is left as it is, so an import may be repeated. This code reads and writes the
-entities of several rooms and so belongs to none of them.
+entities of several features and so belongs to none of them.
 """
 
 from base64 import b64decode, b64encode

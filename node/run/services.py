@@ -1,4 +1,4 @@
-"""The services of every room on one store, as web processes, the worker and the operator's commands use them."""
+"""The services of every feature on one store, as web processes, the worker and the operator's commands use them."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -78,7 +78,7 @@ class Stores(NamedTuple):
 
 
 class Services:
-    """The services of each room. Their state is in Redis, so any process may have them.
+    """The services of each feature. Their state is in Redis, so any process may have them.
 
     Raises ConfigError if the settings name no usable blob store.
     """

@@ -1,4 +1,4 @@
-"""What can be searched: the entities of a room, such as threads or contracts, post by post.
+"""What can be searched: the entities of a feature, such as threads or contracts, post by post.
 
 Only implementations of `Source` know where texts come from; the rest of this folder is the same for every corpus.
 """
@@ -70,7 +70,7 @@ class Post(msgspec.Struct, frozen=True):
 
 
 class Source(Protocol):
-    """Reads the texts of one room. An entity is `open` while it can be found. Every method raises StoreUnavailable."""
+    """Reads the texts of a feature. An entity is `open` while it can be found. Every method raises StoreUnavailable."""
 
     async def statuses(self, entity_ids: Sequence[str], /) -> list[str]:
         """`open`, or another word for an entity that is not to be found; empty where there is none."""
@@ -105,7 +105,7 @@ class Source(Protocol):
 
 
 class Corpus(NamedTuple):
-    """The entities of one room, which are searched together."""
+    """The entities of one feature, which are searched together."""
 
     name: str
     """Lower-case letters; part of keys and of the names of indexes."""

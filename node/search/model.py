@@ -30,7 +30,7 @@ class LowerThreshold(msgspec.Struct, frozen=True):
 
 
 class FoundEntity(msgspec.Struct, frozen=True):
-    """An entity that was found, for its room to make a hit of."""
+    """An entity that was found, for its feature to make a hit of."""
 
     entity_id: str
     title: str

@@ -1,6 +1,6 @@
-"""Redis, for all rooms. `connect` makes the `Store` that they call, with its `WakeUps`. Nothing here knows HTTP.
+"""Redis, for all features. `connect` makes the `Store` that they call, with its `WakeUps`. Nothing here knows HTTP.
 
-To begin with: `wire.py` is what a room calls, `steps.py` how a Lua script becomes a Python function, `keys.py` every
+To begin with: `wire.py` is what a feature calls, `steps.py` how a Lua script becomes a Python function, `keys.py` every
 key that there is, and `outbox.py` how events reach the workers.
 """
 

@@ -24,8 +24,8 @@ class OutOfMemory(StoreUnavailable):
 class OutcomeUnknown(StoreUnavailable):
     """The call was sent and no reply came: it may have been carried out or not.
 
-    The store never repeats such a call. A room may, if the call carries a request id that makes its script idempotent
-    (DESIGN 5).
+    The store never repeats such a call. A feature may, if the call carries a request id that makes its script
+    idempotent (DESIGN 5).
     """
 
 

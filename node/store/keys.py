@@ -69,8 +69,8 @@ def replay(partition: int, replay_id: str) -> Key:
 # Entities, in the partition of their id.
 
 
-def _of(room: str, entity_id: str) -> Key:
-    return Key(f"{room}:{_TAGS[partition_of_id(entity_id)]}:{entity_id}")
+def _of(kind: str, entity_id: str) -> Key:
+    return Key(f"{kind}:{_TAGS[partition_of_id(entity_id)]}:{entity_id}")
 
 
 def relay(message_id: str) -> Key:

@@ -1,6 +1,6 @@
-"""What a room sees of Redis: `Store`. `single.py` and `cluster.py` are its two forms.
+"""What a feature sees of Redis: `Store`. `single.py` and `cluster.py` are its two forms.
 
-    room ── Store ─┬─ Connection ── Link                calls: one connection to each primary
+    feature ── Store ─┬─ Connection ── Link                calls: one connection to each primary
                    └─ WakeUps ── ServerFeed ── Link     subscriptions: another one
 
 All callers of a process share these connections; there is no pool. Every call ends within `timeout` seconds: with its

@@ -1,1 +1,1 @@
-"""HTTP for all rooms: the ASGI application, requests and answers, errors, routes, limits, addresses, signatures."""
+"""HTTP for all features: the ASGI application, requests and answers, errors, routes, limits, addresses, signatures."""

@@ -79,8 +79,8 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
                 board = (await other.client.get(BOARD)).json()["total"]
                 tasks = (await other.client.get(f"{TASKS}?status=offered")).json()["total"]
                 hits = [
-                    len((await other.client.post(f"{room}/search", json={"query": query})).json()["hits"])
-                    for room, query in ((BOARD, "CSV parser"), (TASKS, "solar panels"))
+                    len((await other.client.post(f"{path}/search", json={"query": query})).json()["hits"])
+                    for path, query in ((BOARD, "CSV parser"), (TASKS, "solar panels"))
                 ]
                 return (board, tasks, *hits) == (2, 2, 1, 2)
 

@@ -1,4 +1,4 @@
-"""The operator finds what a client left in every room, and removes all of it or one kind."""
+"""The operator finds what a client left in every feature, and removes all of it or one kind."""
 
 from collections import Counter
 from typing import Any

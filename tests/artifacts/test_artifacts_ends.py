@@ -37,8 +37,8 @@ def overrides(overrides: dict[str, Any]) -> dict[str, Any]:
     return overrides | {"artifact_client_bytes": 3 * SIZE, "artifact_total_bytes": 4 * SIZE}
 
 
-class Room:
-    """The services of the room on the node's two stores, as its worker has them."""
+class ArtifactServices:
+    """The services of artifacts on the node's two stores, as its worker has them."""
 
     def __init__(self, node: NodeUnderTest) -> None:
         manifests = ArtifactStore(node.store, 60, node.settings.artifact_ttl)
@@ -142,19 +142,19 @@ async def test_a_worker_that_dies_while_verifying_is_followed_by_another(
         await upload(node, artifact, content)
         await complete(node, artifact)
         events = await completions(node, artifact)
-        first = asyncio.create_task(Room(node).verifier.handle(events))
+        first = asyncio.create_task(ArtifactServices(node).verifier.handle(events))
         await eventually(lambda: holds_open(artifact["id"]))
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         assert (await read(node, artifact))["status"] == "verifying"
-        await Room(node).verifier.handle(events)
+        await ArtifactServices(node).verifier.handle(events)
         assert (await read(node, artifact))["status"] == "available"
 
 
 async def test_an_event_that_comes_again_settles_nothing_again(node: NodeUnderTest) -> None:
     artifact = await registered(node)
     await complete(node, artifact)
-    verifier = Room(node).verifier
+    verifier = ArtifactServices(node).verifier
     (early,) = await completions(node, artifact)
     await verifier.handle([early, early])
     await upload(node, artifact)
@@ -179,11 +179,11 @@ async def test_a_blob_store_out_of_reach_delays_the_verdict(node: NodeUnderTest)
     away = directory.rename(directory.with_name("away"))
     directory.symlink_to(directory)  # every access now fails with an error that says nothing of the bytes
     with pytest.raises(Postponed):
-        await Room(node).verifier.handle(events)
+        await ArtifactServices(node).verifier.handle(events)
     assert (await read(node, artifact))["status"] == "verifying"
     directory.unlink()
     away.rename(directory)
-    await Room(node).verifier.handle(events)
+    await ArtifactServices(node).verifier.handle(events)
     assert (await read(node, artifact))["status"] == "available"
 
 
@@ -202,7 +202,7 @@ async def test_the_sweep_removes_the_bytes_gives_them_back_and_remembers_why(nod
     artifact = await registered(node)
     await upload(node, artifact)
     await let_pass(node, artifact)
-    assert await Room(node).artifacts.sweep() == 1
+    assert await ArtifactServices(node).artifacts.sweep() == 1
     assert files(node) == [f"{artifact['id']}.gone"]
     assert await bytes_held(node) == (0, 0)
     assert (await read(node, artifact))["status"] == "expired"
@@ -214,7 +214,7 @@ async def test_the_sweep_removes_the_bytes_gives_them_back_and_remembers_why(nod
 async def test_the_sweep_leaves_what_is_not_over(node: NodeUnderTest) -> None:
     artifact = await registered(node)
     await upload(node, artifact)
-    assert await Room(node).artifacts.sweep() == 0
+    assert await ArtifactServices(node).artifacts.sweep() == 0
     assert (await complete(node, artifact)).status_code == 202
     assert await bytes_held(node) == (SIZE, SIZE)
 
@@ -226,7 +226,7 @@ async def test_an_available_artifact_is_kept_for_its_time(node: NodeUnderTest) -
     assert end - start == 7 * 86_400_000
     await let_pass(node, artifact)
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
-    await Room(node).artifacts.sweep()
+    await ArtifactServices(node).artifacts.sweep()
     manifest = await read(node, artifact)
     assert (manifest["status"], manifest["reason"]) == (
         "expired",
@@ -251,11 +251,11 @@ async def test_what_cannot_be_verified_in_time_expires(node: NodeUnderTest) -> N
     await upload(node, artifact)
     await complete(node, artifact)
     await let_pass(node, artifact)
-    await Room(node).verifier.handle(await completions(node, artifact))
+    await ArtifactServices(node).verifier.handle(await completions(node, artifact))
     manifest = await read(node, artifact)
     assert manifest["status"] == "expired"
     assert "could not be verified" in manifest["reason"]
-    assert await Room(node).artifacts.sweep() == 1
+    assert await ArtifactServices(node).artifacts.sweep() == 1
 
 
 async def test_bytes_are_given_back_once(node: NodeUnderTest) -> None:
@@ -273,10 +273,10 @@ async def test_a_sweep_that_died_after_deleting_is_finished_by_the_next(node: No
     artifact = await registered(node)
     await upload(node, artifact)
     await let_pass(node, artifact)
-    room = Room(node)
-    await room.blobs.delete(artifact["id"])
+    services = ArtifactServices(node)
+    await services.blobs.delete(artifact["id"])
     assert await bytes_held(node) == (SIZE, SIZE)
-    assert await room.artifacts.sweep() == 1
+    assert await services.artifacts.sweep() == 1
     assert await bytes_held(node) == (0, 0)
 
 
@@ -284,13 +284,13 @@ async def test_a_rejected_artifact_counts_until_no_upload_can_bring_it_back(node
     artifact = await registered(node, media_type="image/png")
     await upload(node, artifact)
     await complete(node, artifact)
-    room = Room(node)
-    await room.verifier.handle(await completions(node, artifact))
+    services = ArtifactServices(node)
+    await services.verifier.handle(await completions(node, artifact))
     assert (await read(node, artifact))["status"] == "rejected"
-    assert await room.artifacts.sweep() == 0
+    assert await services.artifacts.sweep() == 0
     assert await bytes_held(node) == (SIZE, SIZE)
     await let_pass(node, artifact)
-    assert await room.artifacts.sweep() == 1
+    assert await services.artifacts.sweep() == 1
     assert await bytes_held(node) == (0, 0)
     manifest = await read(node, artifact)
     assert (manifest["status"], manifest["reason"]) == ("rejected", "It is plainly text/plain, not image/png.")
@@ -313,7 +313,7 @@ async def test_a_client_holds_no_more_than_its_quota(node: NodeUnderTest) -> Non
     assert str(3 * SIZE) in response.json()["error"]
     assert await bytes_held(node) == (3 * SIZE, 3 * SIZE)
     await let_pass(node, held[0])
-    await Room(node).artifacts.sweep()
+    await ArtifactServices(node).artifacts.sweep()
     assert (await register(node)).status_code == 201
 
 
@@ -342,26 +342,26 @@ async def test_a_repeated_registration_is_answered_when_the_node_is_full(node: N
 
 async def test_a_purged_artifact_says_so_and_its_bytes_are_gone(node: NodeUnderTest) -> None:
     artifact = await available(node)
-    room = Room(node).artifacts
+    services = ArtifactServices(node).artifacts
     for _ in range(2):
-        manifest = await room.purge(artifact["id"])
+        manifest = await services.purge(artifact["id"])
         assert (manifest.status, manifest.reason) == ("rejected", "The operator of the node has removed it.")
     assert artifact["id"] not in files(node)
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
     with pytest.raises(Refused, match=r"artifact\.unknown"):
-        await room.purge(ids.new_id())
+        await services.purge(ids.new_id())
 
 
 async def test_the_operator_sees_every_artifact_that_counts(node: NodeUnderTest) -> None:
     made = {(await registered(node))["id"] for _ in range(3)}
     async with node.client_at("198.51.100.9") as other:
         made.add((await register(node, client=other)).json()["id"])
-    room = Room(node).artifacts
-    assert {manifest.id async for manifest in room.list()} == made
+    services = ArtifactServices(node).artifacts
+    assert {manifest.id async for manifest in services.list()} == made
     (gone, *_) = made
     await let_pass(node, {"id": gone})
-    await room.sweep()
-    assert {manifest.id async for manifest in room.list()} == made - {gone}
+    await services.sweep()
+    assert {manifest.id async for manifest in services.list()} == made - {gone}
 
 
 @pytest.mark.parametrize("status", ["rejected", "expired"])
@@ -370,7 +370,7 @@ async def test_an_artifact_without_bytes_is_no_input_of_a_task_and_the_refusal_s
 ) -> None:
     good, lost = await registered(node), await registered(node)
     if status == "rejected":
-        await Room(node).artifacts.purge(lost["id"])
+        await ArtifactServices(node).artifacts.purge(lost["id"])
     else:
         await let_pass(node, lost)
     task = {
@@ -392,5 +392,5 @@ async def test_a_lost_manifest_leaves_no_trace_in_the_sweep(node: NodeUnderTest)
     artifact = await registered(node)
     await let_pass(node, artifact)
     await node.store.command("DEL", keys.artifact(artifact["id"]))
-    assert await Room(node).artifacts.sweep() == 0
+    assert await ArtifactServices(node).artifacts.sweep() == 0
     assert await ArtifactStore(node.store, 60, 3600).due(10) == []

@@ -47,11 +47,11 @@ def made(answer: httpx2.Response) -> str:
     return answer.json()["id"]
 
 
-def until_found(api: httpx2.Client, room: str, query: str, entity: str) -> None:
+def until_found(api: httpx2.Client, path: str, query: str, entity: str) -> None:
     """Wait until a search finds the thread or agent: a page that looked before that would keep its empty answer."""
 
     def is_found() -> bool:
-        return entity in api.post(f"/api/v1/{room}/search", json={"query": query}).raise_for_status().text
+        return entity in api.post(f"/api/v1/{path}/search", json={"query": query}).raise_for_status().text
 
     until(is_found, f"a hit for {query}")
 

@@ -16,7 +16,7 @@ NOBODY = cast("Any", None)
 """Stands for every service: making a route table calls none."""
 
 
-def room_routes() -> list[Route]:
+def feature_routes() -> list[Route]:
     """The operations of all capabilities but search, A2A messages and MCP."""
     contracts = TasksApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes()
     return [

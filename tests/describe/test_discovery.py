@@ -20,7 +20,7 @@ from node.sign.node_key import NodeKey
 from node.text.payload import payload_is_english
 from node.web.errors import CATALOGUE
 from node.web.json_schema import Schemas
-from tests.describe.routes import room_routes
+from tests.describe.routes import feature_routes
 from tests.support.node_under_test import NodeUnderTest
 
 PATHS = [path for path, _, _ in LISTED]
@@ -40,7 +40,7 @@ async def text_of(node: NodeUnderTest, path: str) -> str:
 
 
 def full_text(settings: Settings = SETTINGS) -> str:
-    return llms.full_text(described(room_routes()), settings)
+    return llms.full_text(described(feature_routes()), settings)
 
 
 async def test_a_document_is_sent_once_and_then_confirmed(node: NodeUnderTest) -> None:
@@ -161,7 +161,7 @@ async def test_the_texts_for_agents_and_for_people_have_every_operation(node: No
 
 def test_llms_full_names_every_operation_with_a_request() -> None:
     text = full_text()
-    for route in room_routes():
+    for route in feature_routes():
         assert f"#### {route.method} {route.path}\n" in text
     assert "curl -sS http://node.example/api/v1/relay -H 'Content-Type: application/json' -d '" in text
 
@@ -196,7 +196,7 @@ async def test_the_texts_are_tidy(node: NodeUnderTest) -> None:
 
 
 async def test_the_requests_of_llms_full_work_as_they_stand(node: NodeUnderTest) -> None:
-    for route in room_routes():
+    for route in feature_routes():
         example = body_of(route, Schemas(types_of([route])))
         if route.method == "POST" and example is not None and "{" not in route.path:
             headers = {needed.name: needed.example for needed in route.needs}

@@ -18,9 +18,9 @@ from node.tasks.model import TaskPageQuery
 from node.web.errors import CATALOGUE
 from node.web.json_schema import Schemas, openapi_30
 from node.web.route import Route
-from tests.describe.routes import NOBODY, room_routes
+from tests.describe.routes import NOBODY, feature_routes
 
-ROUTES = room_routes()
+ROUTES = feature_routes()
 DOCUMENT = document(ROUTES, Limits(), "http://node.example")
 
 

@@ -76,7 +76,7 @@ async def survives(steps: int, work: Awaitable[object]) -> bool:
 
 
 class Worker:
-    """The services of the room, as a worker and the operator's commands have them."""
+    """The services of artifacts, as a worker and the operator's commands have them."""
 
     def __init__(self, node: NodeUnderTest) -> None:
         self.manifests = ArtifactStore(node.store, 60, node.settings.artifact_ttl)

@@ -29,7 +29,7 @@ async def node(own_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
 
 
 def calls(node: NodeUnderTest) -> list[Callable[[], Awaitable[httpx2.Response]]]:
-    """Reads and writes of every room."""
+    """Reads and writes of every feature."""
     client = node.client
     return [
         lambda: client.post("/api/v1/relay", json=HELLO),

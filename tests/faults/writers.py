@@ -1,4 +1,4 @@
-"""Clients that keep writing in every room, and remember what was acknowledged to them (DESIGN 1).
+"""Clients that keep writing in every feature, and remember what was acknowledged to them (DESIGN 1).
 
 A write is repeated under its Idempotency-Key until it is acknowledged. So at the end all that was acknowledged must be
 there, and nothing twice.
@@ -87,7 +87,7 @@ class Writers(Clients):
         await self._until(lambda: self.answers[503] >= goal)
 
     async def recovered(self) -> float:
-        """Seconds for which 503 answers go on from now, known once every client has been served in every room."""
+        """Seconds for which 503 answers go on from now, known once every client has been served in every feature."""
         began, turns = self._loop.time(), list(self._turns)
         # The round under way may have been half done before.
         await self._until(lambda: all(now > then + 1 for now, then in zip(self._turns, turns, strict=True)))
@@ -161,8 +161,8 @@ async def kept(node: NodeUnderTest, writers: Writers) -> Kept:
     await eventually(lambda: node.store.connected)  # this store is the test's own, and may reconnect after the node's
     result = Kept()
 
-    async def found(room: str, path: str, text: Callable[[Any], str]) -> Made:
-        ids = [name.rpartition(":")[2] for name in await node.names(f"{room}:*")]
+    async def found(kind: str, path: str, text: Callable[[Any], str]) -> Made:
+        ids = [name.rpartition(":")[2] for name in await node.names(f"{kind}:*")]
         answers = await _all([path.format(each) for each in ids], node)
         return {each: text(answer) for each, answer in zip(ids, answers, strict=True)}
 

@@ -1,7 +1,7 @@
 """Every step of lua/ works on a Redis Cluster: one slot, and every key it touches among its KEYS (DESIGN 4).
 
 A cluster refuses a script that names keys of two slots, or that touches another slot than its own. So
-the operations of all rooms are run on a real one, and what was run is held against the folder.
+the operations of all features are run on a real one, and what was run is held against the folder.
 """
 
 import asyncio

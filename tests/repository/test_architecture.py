@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.test_layers import FLOORS, ROOMS
+from tests.repository.test_layers import FEATURES, FLOORS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
@@ -46,4 +46,4 @@ def test_every_folder_has_its_place_and_its_line() -> None:
     readme = (ROOT / "node" / "README.md").read_text()
     assert sorted(name for name in folders if f"`{name}`" not in readme) == []
     glossary = PAGE.partition("## Glossary")[2]
-    assert sorted(room for room in ROOMS - {"a2a"} if room not in glossary) == []
+    assert sorted(feature for feature in FEATURES - {"a2a"} if feature not in glossary) == []

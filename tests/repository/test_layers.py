@@ -17,10 +17,10 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text()
 FLOORS = [set(line.split()) for line in re.findall(r"^│ ((?:[a-z_]\w* *)+)│$", PAGE, re.MULTILINE)][::-1]
 """Folders and loose modules of node/, as they are drawn. Each imports only what is on a lower floor, and its own."""
 
-ROOMS = {"relay", "board", "search", "tasks", "sessions", "artifacts", "inbox", "agents", "feedback", "a2a"}
+FEATURES = {"relay", "board", "search", "tasks", "sessions", "artifacts", "inbox", "agents", "feedback", "a2a"}
 
 COMPOSITION = {"run", "retention"}
-"""Folders that put others together, and so know what is inside a room: its stores, its rules of retention."""
+"""Folders that put others together, and so know what is inside a feature: its stores, its rules of retention."""
 
 OF_THE_STORE = {"errors", "idempotency", "ids", "long_poll"}
 """What those who know no Redis may have of node.store."""
@@ -93,27 +93,36 @@ def top(path: Path) -> str:
 
 
 def breaches(path: Path) -> Iterator[str]:
-    here, room, layer = place(path), top(path), path.stem
+    here, folder, layer = place(path), top(path), path.stem
     for steps in ours(path):
         name = ".".join(steps)
         if layer == "model":
             yield f"{here} imports {name}: a model imports nothing of ours"
-        if room in ROOMS and layer == "service" and steps[0] == "web":
+        if folder in FEATURES and layer == "service" and steps[0] == "web":
             yield f"{here} imports {name}: a service knows no HTTP"
-        if room in ROOMS and layer == "service" and steps[0] == "store" and steps[-1] not in OF_THE_STORE | {"limits"}:
+        if (
+            folder in FEATURES
+            and layer == "service"
+            and steps[0] == "store"
+            and steps[-1] not in OF_THE_STORE | {"limits"}
+        ):
             yield f"{here} imports {name}: a service knows no Redis"
-        if room in ROOMS and layer == "api" and "store" in steps[:2] and steps[-1] not in OF_THE_STORE:
+        if folder in FEATURES and layer == "api" and "store" in steps[:2] and steps[-1] not in OF_THE_STORE:
             yield f"{here} imports {name}: an api does not touch the store"
-        if room == "web" and steps[0] == "store" and steps[-1] not in OF_THE_STORE | HANDED_TO_WEB:
+        if folder == "web" and steps[0] == "store" and steps[-1] not in OF_THE_STORE | HANDED_TO_WEB:
             yield f"{here} imports {name}: web knows no Redis"
-        if room in ROOMS and layer == "store" and steps[0] not in {"store", "share", "common", "config", room}:
-            yield f"{here} imports {name}: the store of a room knows Redis and its room"
-        if room in ROOMS and steps[0] in ROOMS - {room} and steps[1] not in {"service", "model"}:
-            yield f"{here} imports {name}: a room goes through another room's service"
-        if room not in ROOMS | COMPOSITION and steps[0] in ROOMS and steps[1] not in {"service", "model", "api"}:
-            yield f"{here} imports {name}: of a room others know its service, its model and its routes"
+        if folder in FEATURES and layer == "store" and steps[0] not in {"store", "share", "common", "config", folder}:
+            yield f"{here} imports {name}: the store of a feature knows Redis and its feature"
+        if folder in FEATURES and steps[0] in FEATURES - {folder} and steps[1] not in {"service", "model"}:
+            yield f"{here} imports {name}: a feature goes through another feature's service"
+        if (
+            folder not in FEATURES | COMPOSITION
+            and steps[0] in FEATURES
+            and steps[1] not in {"service", "model", "api"}
+        ):
+            yield f"{here} imports {name}: of a feature others know its service, its model and its routes"
     for package in {name.partition(".")[0] for name in imports(path)} & OUTSIDE.keys():
-        if not OUTSIDE[package] & {room, here}:
+        if not OUTSIDE[package] & {folder, here}:
             yield f"{here} imports {package}: that belongs to {' and '.join(OUTSIDE[package])}"
 
 

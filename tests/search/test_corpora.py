@@ -1,4 +1,4 @@
-"""Several rooms that are searched: each by itself, with one worker, whatever their posts are."""
+"""Several features that are searched: each by itself, with one worker, whatever their posts are."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal
@@ -26,7 +26,7 @@ class Card(msgspec.Struct):
 
 
 class Catalogue:
-    """A room that the node does not have: agents, each skill of which is a post."""
+    """A feature that the node does not have: agents, each skill of which is a post."""
 
     def __init__(self) -> None:
         self.cards: dict[str, Card] = {}

@@ -30,7 +30,7 @@ LASTING = {
     "posters:*": "trimmed by time",
     "reports:*": "emptied as the operator looks at them, and trimmed by time",
     "callbacks-dead:*": "trimmed to a number of entries",
-    "search:*doc:*": "the search document of what a room keeps",
+    "search:*doc:*": "the search document of what a feature keeps",
     "search:*reply:*": "the search document of a kept reply",
     "search:*replies:*": "which replies of a kept thread have one",
     "search:*marks:*": "marks of a kept thread's terms",

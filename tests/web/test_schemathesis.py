@@ -79,9 +79,9 @@ def things_made_at(node: NodeProcess) -> dict[str, str]:
     }
 
 
-def post(node: NodeProcess, room: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
+def post(node: NodeProcess, path: str, body: dict[str, Any], **headers: str) -> dict[str, Any]:
     request = urllib.request.Request(
-        f"{node.url}/api/v1/{room}",
+        f"{node.url}/api/v1/{path}",
         json.dumps(body).encode(),
         {"content-type": "application/json", **headers},
     )

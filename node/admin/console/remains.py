@@ -1,4 +1,4 @@
-"""What came from a client, in every room, and how each kind of it is removed.
+"""What came from a client, in every feature, and how each kind of it is removed.
 
 The node does not keep who sent the lines of a session, unlisted relay messages, A2A messages and feedback.
 """

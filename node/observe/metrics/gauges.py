@@ -47,12 +47,12 @@ class Gauges:
     """Reads all of them. What Redis refuses for lack of a permission is left out and logged once."""
 
     def __init__(
-        self, settings: Settings, store: Store, rooms: Sequence[Figures] = (), documents: Store | None = None
+        self, settings: Settings, store: Store, features: Sequence[Figures] = (), documents: Store | None = None
     ) -> None:
-        """`rooms` read what only the stores of rooms know. `documents`: the Redis of the index if it is another one."""
+        """`features` read what only their stores know. `documents`: the Redis of the index if it is another one."""
         self._settings = settings
         self._store = store
-        self._rooms = rooms
+        self._features = features
         self._documents = documents
         self._refused: set[str] = set()
 
@@ -68,7 +68,7 @@ class Gauges:
             self._clock,
             self._backup,
             *([partial(self._search_redis, self._documents)] if self._documents else []),
-            *self._rooms,
+            *self._features,
         )
         found = await gather(*(self._allowed(group) for group in groups))
         return [Reading("relay_store_up", (), 1), *(reading for readings in found for reading in readings)]

@@ -1,8 +1,8 @@
 """The documents of search in Redis: the terms of each post, and the vectors of its passages.
 
-All of it can be rebuilt from the rooms. Each post is indexed by itself, so that the cost of a reply depends on its own
-length alone; only the newest replies of an entity are kept. A query engine finds documents by the prefix of their keys;
-indexes in memory follow `changes`. When vectors are made, and by whom, is in `indexer`.
+All of it can be rebuilt from the features. Each post is indexed by itself, so that the cost of a reply depends on its
+own length alone; only the newest replies of an entity are kept. A query engine finds documents by the prefix of their
+keys; indexes in memory follow `changes`. When vectors are made, and by whom, is in `indexer`.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """How a method is written once for both: on a `Relay` it returns its answer, on an `AsyncRelay` it is awaited.
 
-A room holds the operations of one kind. Its methods are functions that build one call (`Operation`), steps that are
+A resource holds the operations of one kind. Its methods are functions that build one call (`Operation`), steps that are
 more than one call (`Procedure`), or steps that yield values as they go (`Iteration`).
 """
 
@@ -20,11 +20,11 @@ E = TypeVar("E")
 
 
 class Sync:
-    """Marks a room whose methods block until they are done."""
+    """Marks a resource whose methods block until they are done."""
 
 
 class Async:
-    """Marks a room whose methods are awaited."""
+    """Marks a resource whose methods are awaited."""
 
 
 M_co = TypeVar("M_co", covariant=True)
@@ -41,7 +41,7 @@ class Runner(Protocol):
     def iterate(self, steps: Items[Any]) -> Any: ...
 
 
-class Room(Generic[M_co]):
+class Resource(Generic[M_co]):
     """Operations of one kind."""
 
     def __init__(self, relay: Runner) -> None:
@@ -57,15 +57,15 @@ class Room(Generic[M_co]):
 
 
 class _Method:
-    """A descriptor: the first use of a method stores it on the room, where the next finds it without this."""
+    """A descriptor: the first use of a method stores it on the resource, where the next finds it without this."""
 
     name = ""
 
     def __set_name__(self, owner: object, name: str) -> None:
         self.name = name
 
-    def _stored_on(self, room: Room[Any], method: Any, documented: Any) -> Any:
-        room.__dict__[self.name] = update_wrapper(method, documented)
+    def _stored_on(self, resource: Resource[Any], method: Any, documented: Any) -> Any:
+        resource.__dict__[self.name] = update_wrapper(method, documented)
         return method
 
 
@@ -89,20 +89,20 @@ class Operation(_Method, Generic[P, T]):
             raise UsageError(f"this cannot be sent: {error}") from error
 
     @overload
-    def __get__(self, room: None, owner: object = None) -> "Operation[P, T]": ...
+    def __get__(self, resource: None, owner: object = None) -> "Operation[P, T]": ...
     @overload
-    def __get__(self, room: Room[Sync], owner: object = None) -> Callable[P, T]: ...
+    def __get__(self, resource: Resource[Sync], owner: object = None) -> Callable[P, T]: ...
     @overload
-    def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, room: Room[Any] | None, owner: object = None) -> Any:
-        if room is None:
+    def __get__(self, resource: Resource[Async], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: object = None) -> Any:
+        if resource is None:
             return self
-        relay = room.relay
+        relay = resource.relay
 
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
             return relay.run(relay.carrier.carry(self.call(*args, **kwargs), relay.patience))
 
-        return self._stored_on(room, method, self.build)
+        return self._stored_on(resource, method, self.build)
 
 
 class Procedure(_Method, Generic[P, T]):
@@ -112,14 +112,14 @@ class Procedure(_Method, Generic[P, T]):
         self.steps = steps
 
     @overload
-    def __get__(self, room: Room[Sync], owner: object = None) -> Callable[P, T]: ...
+    def __get__(self, resource: Resource[Sync], owner: object = None) -> Callable[P, T]: ...
     @overload
-    def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, room: Room[Any], owner: object = None) -> Any:
+    def __get__(self, resource: Resource[Async], owner: object = None) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, resource: Resource[Any], owner: object = None) -> Any:
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.relay.run(_checked(self.steps(room, *args, **kwargs)))
+            return resource.relay.run(_checked(self.steps(resource, *args, **kwargs)))
 
-        return self._stored_on(room, method, self.steps)
+        return self._stored_on(resource, method, self.steps)
 
 
 class Iteration(_Method, Generic[P, T]):
@@ -129,14 +129,14 @@ class Iteration(_Method, Generic[P, T]):
         self.steps = steps
 
     @overload
-    def __get__(self, room: Room[Sync], owner: object = None) -> Callable[P, Generator[T, None, None]]: ...
+    def __get__(self, resource: Resource[Sync], owner: object = None) -> Callable[P, Generator[T, None, None]]: ...
     @overload
-    def __get__(self, room: Room[Async], owner: object = None) -> Callable[P, AsyncGenerator[T, None]]: ...
-    def __get__(self, room: Room[Any], owner: object = None) -> Any:
+    def __get__(self, resource: Resource[Async], owner: object = None) -> Callable[P, AsyncGenerator[T, None]]: ...
+    def __get__(self, resource: Resource[Any], owner: object = None) -> Any:
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return room.relay.iterate(_checked(self.steps(room, *args, **kwargs)))
+            return resource.relay.iterate(_checked(self.steps(resource, *args, **kwargs)))
 
-        return self._stored_on(room, method, self.steps)
+        return self._stored_on(resource, method, self.steps)
 
 
 def _checked(steps: Generator[E, Any, T]) -> Generator[E, Any, T]:
