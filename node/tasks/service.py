@@ -44,13 +44,12 @@ from node.tasks.offer_check import ArtifactStatuses, OfferCheck
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.list import OfferList
 from node.tasks.pages import TaskPages
-from node.tasks.proofs import Proofs
-from node.tasks.replies import UncheckedResult, known
+from node.tasks.proofs import Actor, Claim, ContractTokens, Proofs
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
-from node.tasks.rights import Actor, Claim, ContractTokens
+from node.tasks.steps import UncheckedResult
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, ChangeLog, StoredTask, elapsed, task_of
+from node.tasks.view import LISTED, ChangeLog, StoredTask, elapsed, known, task_of
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
