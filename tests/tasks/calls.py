@@ -18,7 +18,6 @@ from node.sign.keys import PublicKey
 from node.store import Store, ids, keys
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.search import OfferSearch
-from node.tasks.pages import TaskPages
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from tests.sign.signing import KEY, Signed, sign
@@ -102,7 +101,6 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) ->
         TargetPolicy(settings),
         statuses,
         OfferFeed(store),
-        TaskPages(store, through or TaskStore(store, settings.idempotency_ttl)),
     )
 
 
