@@ -11,7 +11,7 @@ from node.common.refusal import Invalid, Issue
 from node.common.shared_reads import SharedReads
 from node.common.unreadable import show_each
 from node.store.errors import StoreUnavailable
-from node.tasks.clock import Fields
+from node.tasks.lapse import Fields
 from node.tasks.model import Task, TaskPage, TaskPageQuery
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.list import OfferList

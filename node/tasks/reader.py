@@ -1,4 +1,4 @@
-"""Reads work contracts, as they are at the time of reading (`clock`), whether or not they are compacted."""
+"""Reads work contracts, as they are at the time of reading (`lapse`), whether or not they are compacted."""
 
 from asyncio import gather
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from node.store.lists import page_of
 from node.store.long_poll import wait_for_change
 from node.store.unreadable import read_each, read_reachable
 from node.tasks import steps
-from node.tasks.clock import JUDGED
+from node.tasks.lapse import JUDGED
 from node.tasks.packed import PackedContracts
 from node.tasks.view import BASE, LISTED, StoredTask
 

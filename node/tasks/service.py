@@ -20,7 +20,7 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.tasks.clock import JUDGED
+from node.tasks.lapse import JUDGED
 from node.tasks.listing import TaskListing
 from node.tasks.model import (
     Cancellation,

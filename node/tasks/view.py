@@ -1,7 +1,7 @@
 """A stored contract as its readers see it.
 
 The hash may lag behind the clock: a claim whose lease has ended is void before any script has removed it from the
-hash. So every view is of the moment at which the fields were read (`node.tasks.clock`).
+hash. So every view is of the moment at which the fields were read (`node.tasks.lapse`).
 """
 
 import math
@@ -13,7 +13,7 @@ import msgspec
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.clock import JUDGED, Fields, at_time, next_change
+from node.tasks.lapse import JUDGED, Fields, at_time, next_change
 from node.tasks.model import NO_RESULT, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (

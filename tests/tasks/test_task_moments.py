@@ -10,7 +10,7 @@ import pytest
 from node.common.refusal import Refused
 from node.store import ids, keys
 from node.store.decoding import fields_of
-from node.tasks.clock import next_change
+from node.tasks.lapse import next_change
 from node.tasks.model import (
     Cancellation,
     Completion,
