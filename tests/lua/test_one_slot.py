@@ -23,7 +23,7 @@ from node.retention.rules import retention_of
 from node.store import RedisReply, StoreUnavailable, ids, keys
 from node.store.scripts import script
 from node.store.steps import Step
-from node.store.wire import Store
+from node.store.store import Store
 from node.tasks.compaction import unpack
 from tests.agents.calls import card_of
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
