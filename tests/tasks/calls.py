@@ -15,7 +15,7 @@ from node.run.corpora import corpora_of
 from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.sign.keys import PublicKey
-from node.store import Store, ids, keys
+from node.store import Store, keys
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.search import OfferSearch
 from node.tasks.service import Tasks
@@ -69,20 +69,27 @@ async def send(node: NodeUnderTest, request: Signed, **headers: str) -> Any:
     return await node.client.post(request.path, content=request.body, headers=request.headers | more)
 
 
+async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[str, Any]:
+    """A contract as it is now."""
+    response = await node.client.get(f"{TASKS}/{task['id']}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
 def refused(response: Any) -> tuple[int, str]:
     """Status and code of a refusal."""
     return response.status_code, response.headers["x-error-code"]
 
 
-async def end_lease(store: Store, task_id: str) -> None:
-    """Let the lease of a contract have ended long ago, which nobody has noticed yet."""
-    await store.command("HSET", keys.task(task_id), "lease_expires_at", 1)
-    await store.command("ZADD", keys.leases(ids.partition_of_id(task_id)), 1, task_id)
+async def let_end(store: Store, task_id: str, field: str = "lease_expires_at") -> None:
+    """Let a time of a contract, if no other is named that of its lease, be over for long, and nobody have noticed."""
+    await store.command("HSET", keys.task(task_id), field, 1)
+    await store.command("ZADD", keys.leases_of(task_id), 1, task_id)
 
 
 async def told(store: Store, task_id: str) -> list[dict[str, str]]:
     """The events about a contract, in order."""
-    entries: Any = await store.command("XRANGE", keys.events(ids.partition_of_id(task_id)), "-", "+")
+    entries: Any = await store.command("XRANGE", keys.events_of(task_id), "-", "+")
     found = [dict(zip(*[iter(map(bytes.decode, fields))] * 2, strict=True)) for _, fields in entries]
     return [fields for fields in found if fields["id"] == task_id]
 

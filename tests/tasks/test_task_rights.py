@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from nacl.signing import SigningKey
 
-from node.store import ids, keys
+from node.store import keys
 from tests.sign.signing import PUBLIC
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import (
@@ -73,7 +73,7 @@ async def test_the_publisher_cancels_with_its_token(node: NodeUnderTest, started
     assert answers[0].json()["status"] == "canceled"
     assert answers[0].json() == answers[1].json() == (await node.client.get(f"{TASKS}/{task['id']}")).json()
     assert [event["type"] for event in await told(node.store, task["id"])].count("task.canceled") == 1
-    assert await node.store.command("ZCARD", keys.leases(ids.partition_of_id(task["id"]))) == 0
+    assert await node.store.command("ZCARD", keys.leases_of(task["id"])) == 0
 
 
 async def test_a_canceled_contract_is_over(node: NodeUnderTest) -> None:
