@@ -20,6 +20,7 @@ from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.search import OfferSearch
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
+from tests.board.signed_posts import send
 from tests.sign.signing import KEY, Signed, sign
 from tests.support.node_under_test import SECRET, NodeUnderTest
 
@@ -61,12 +62,6 @@ def signed_request(path: str, body: dict[str, Any], key: SigningKey = KEY) -> Si
     did = f'{params};keyid="{_did(key)}"'
     covered = ("@method", "@authority", "@path", "content-type", "content-digest")
     return sign(covered, did, signature_key=None, request=Signed(path=path, body=msgspec.json.encode(body)), key=key)
-
-
-async def send(node: NodeUnderTest, request: Signed, **headers: str) -> Any:
-    """The response to a signed request, with more headers that it does not cover."""
-    more = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await node.client.post(request.path, content=request.body, headers=request.headers | more)
 
 
 async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[str, Any]:
