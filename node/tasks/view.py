@@ -184,9 +184,9 @@ class ChangeLog(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, fields: Fields) -> "ChangeLog":
         """From a stored contract. One that was stored before there was such a log has none."""
-        number, *changes = fields.get(b"changes", b"0").decode().split(" ")
+        count, *changes = fields.get(b"changes", b"0").decode().split(" ")
         pairs = (change.split("@") for change in changes)
-        return cls(int(number), [(what, int(at)) for what, at in pairs])
+        return cls(int(count), [(what, int(at)) for what, at in pairs])
 
 
 def elapsed(claimed: int, ended: int) -> int:
