@@ -40,8 +40,9 @@ class SignedMessage(msgspec.Struct, frozen=True):
     method: str
     origin: Origin
     path: str
-    """As sent, with its percent-encoding, but without the prefix, which the proxy has taken off."""
+    """As sent (`raw_path`), with its percent-encoding, but without the prefix, which the proxy has taken off."""
     query: str
+    """As sent (`query_string`)."""
     headers: Sequence[tuple[bytes, bytes]]
 
     def component(self, name: str) -> str:

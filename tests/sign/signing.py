@@ -12,7 +12,7 @@ from nacl.signing import SigningKey
 
 from node.sign.keys import PublicKey
 from node.sign.request import verify
-from node.sign.signature_base import Origin
+from node.sign.signature_base import Origin, SignedMessage
 from node.sign.verification import Verified
 
 SEED = bytes.fromhex("9f8362f87a484a954e6e740c5b4c0e84229139a20aa8ab56ff66586f6a7d29c5")
@@ -51,15 +51,8 @@ class Signed:
         return [*((name.encode(), value.encode("latin-1")) for name, value in self.headers.items()), *self.more_lines]
 
     def judged(self, now: float = NOW, origin: Origin = ORIGIN) -> Verified | None:
-        return verify(
-            method=self.method,
-            path=self.path,
-            query=self.query,
-            headers=self.lines(),
-            body=self.body,
-            origin=origin,
-            now=now,
-        )
+        message = SignedMessage(self.method, origin, self.path, self.query, self.lines())
+        return verify(message, self.body, now)
 
 
 def sign(

@@ -20,7 +20,7 @@ from http_message_signatures.httpx2 import adapt_message
 
 from node.sign.keys import base64url
 from node.sign.request import verify
-from node.sign.signature_base import Origin
+from node.sign.signature_base import Origin, SignedMessage
 from node.sign.verification import Verified
 from tests.conformance.javascript import node_binary
 from tests.sign.signing import BODY, COVERED, HWK, PUBLIC, SEED, sign
@@ -43,17 +43,8 @@ class Node:
         body = await reader.readexactly(int(dict(headers)[b"content-length"]))
         method, target, _ = request.decode().split(" ")
         path, _, query = target.partition("?")
-        self.outcomes.append(
-            verify(
-                method=method,
-                path=path,
-                query=query,
-                headers=headers,
-                body=body,
-                origin=self.origin,
-                now=time.time(),
-            )
-        )
+        message = SignedMessage(method, self.origin, path, query, headers)
+        self.outcomes.append(verify(message, body, time.time()))
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         await writer.drain()
         writer.close()
