@@ -159,9 +159,9 @@ def _check_host(message: SignedMessage) -> None:
     host = message.host()
     if host is None:
         raise Malformed("the request has not exactly one Host")
-    if host != message.origin.authority:
+    if host != message.address.authority:
         raise InvalidSignature(
-            "invalid_signature", f"this node is {message.origin.authority}: send and sign that as the Host"
+            "invalid_signature", f"this node is {message.address.authority}: send and sign that as the Host"
         )
 
 
