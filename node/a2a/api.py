@@ -1,6 +1,6 @@
 """A2A operations on messages, and those the node does not support (SPEC 4.2)."""
 
-from node.a2a.documented_bodies import SendMessageBody
+from node.a2a.documented import SendMessageBody
 from node.a2a.errors import fault
 from node.a2a.examples import ACKNOWLEDGED, MESSAGE
 from node.a2a.model import SendMessageResponse

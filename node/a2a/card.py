@@ -1,8 +1,9 @@
-"""The agent card, the same bytes at both of its addresses (A2A v1.0 §8)."""
+"""Agent cards as they are answered, and that of the node: the same bytes at both of its addresses (A2A v1.0 §8)."""
 
 import time
 from email.utils import formatdate
 from hashlib import sha256
+from typing import Any
 
 import msgspec
 
@@ -15,25 +16,34 @@ from node.web.route import Route
 CACHE: Header = (b"cache-control", b"public, max-age=300")
 
 
+class Card:
+    """An agent card, for caches and for those that have it already."""
+
+    def __init__(self, card: dict[str, Any], modified: int) -> None:
+        """`modified`: when it became what it is, in seconds since 1970."""
+        self._body = msgspec.json.encode(card)
+        self._etag = f'"{sha256(self._body).hexdigest()[:32]}"'
+        self._modified = modified
+        last_modified = formatdate(modified, usegmt=True).encode()
+        self._headers = (CACHE, (b"etag", self._etag.encode()), (b"last-modified", last_modified))
+
+    def answer(self, request: Request) -> Response:
+        """200 with the card, or 304 for whoever has it. Raises as `is_had` does."""
+        if is_had(request.scope["headers"], self._etag, self._modified):
+            return Response(304, b"", self._headers)
+        return Response(200, self._body, (JSON_TYPE, *self._headers))
+
+
 class CardApi:
-    """Serves the card, built once."""
+    """Serves the card of the node, built once."""
 
     def __init__(self, settings: Settings, extensions: list[dict[str, object]]) -> None:
         """`extensions`: what the node adds to the protocol; none of them is required."""
-        self._card = msgspec.json.encode(_card(settings.public_url, extensions))
-        self._etag = f'"{sha256(self._card).hexdigest()[:32]}"'
-        self._made_at = int(time.time())
-        self._headers: tuple[Header, ...] = (
-            CACHE,
-            (b"etag", self._etag.encode()),
-            (b"last-modified", formatdate(self._made_at, usegmt=True).encode()),
-        )
+        self._card = Card(_card(settings.public_url, extensions), int(time.time()))
 
     async def get_card(self, request: Request) -> Response:
-        """The card, or 304 for whoever has it."""
-        if is_had(request.scope["headers"], self._etag, self._made_at):
-            return Response(304, b"", self._headers)
-        return Response(200, self._card, (JSON_TYPE, *self._headers))
+        """The node's card."""
+        return self._card.answer(request)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.2, 4.8."""

@@ -57,14 +57,7 @@ def offer_of(received: ReceivedMessage) -> NewTask:
 
 def invalid_in(received: ReceivedMessage, invalid: Invalid) -> Invalid:
     """The same issues, with the fields of a contract named by their places in the message that offers it."""
-    return Invalid(
-        [
-            msgspec.structs.replace(
-                issue, loc=("body", place) if (place := _place(received, issue.loc[-1])) else issue.loc
-            )
-            for issue in invalid.issues
-        ]
-    )
+    return invalid.moved(lambda loc: ("body", place) if (place := _place(received, loc[-1])) else loc)
 
 
 def refused_in(received: ReceivedMessage, refused: Refused) -> Refused:

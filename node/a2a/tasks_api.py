@@ -12,8 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from node.a2a.api import NOT_SUPPORTED, negotiated
-from node.a2a.documented_bodies import CancelBody, SendMessageBody
-from node.a2a.documented_queries import ListParameters, ReadParameters
+from node.a2a.documented import CancelBody, ListParameters, ReadParameters, SendMessageBody
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, State, TaskList

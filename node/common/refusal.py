@@ -3,7 +3,7 @@
 `Refused` has a stable code, for which `node.web.errors` has the status and the sentence. `Invalid` lists wrong fields.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -35,6 +35,10 @@ class Invalid(Exception):
     def __init__(self, issues: Sequence[Issue]) -> None:
         super().__init__("; ".join(issue.msg for issue in issues))
         self.issues = tuple(issues)
+
+    def moved(self, place: Callable[[tuple[str | int, ...]], tuple[str | int, ...]]) -> "Invalid":
+        """The same issues, each at what `place` makes of its `loc`: a body may be part of what a client sent."""
+        return Invalid([msgspec.structs.replace(issue, loc=place(issue.loc)) for issue in self.issues])
 
     @classmethod
     def field(cls, *loc: str | int, msg: str, kind: str = "value_error") -> "Invalid":

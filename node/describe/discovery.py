@@ -8,16 +8,19 @@ from collections.abc import Sequence
 
 import msgspec
 
+from node import VERSION
 from node.config import CurrentSettings, Settings
 from node.describe.implied import bodies_of, described, types_of
-from node.describe.llms import full_text
 from node.describe.openapi import Error, ValidationError, document
+from node.describe.operations import callbacks, errors, groups, limits
 from node.describe.reference import reference_routes
 from node.recipes.markdown import recipes
 from node.site.assets import STATIC
 from node.site.template import render
+from node.text.payload import PROSE
 from node.web.document import Document, DocumentSet
 from node.web.json_schema import DRAFT, Schemas
+from node.web.origin import OriginPolicy
 from node.web.route import Route
 
 OPENAPI = ("/openapi.json", "/openapi-3.0.json")
@@ -64,6 +67,23 @@ def _documents(routes: Sequence[Route], settings: Settings) -> dict[str, Documen
         "/favicon.svg": (STATIC / "mark.svg").read_bytes(),
     }
     return {path: Document(bodies[path], media_type) for path, media_type, _ in LISTED}
+
+
+def full_text(routes: Sequence[Route], settings: Settings) -> str:
+    """llms-full.txt: every rule and every operation, for an agent."""
+    return render(
+        "llms-full.txt",
+        base=settings.public_url,
+        version=VERSION,
+        node_id=settings.node_id,
+        is_open=OriginPolicy(settings).is_open,
+        groups=groups(routes, settings),
+        callbacks=callbacks(routes),
+        limits=limits(settings.limits),
+        errors=errors(),
+        prose=PROSE,
+        settings=settings,
+    )
 
 
 def _schema(routes: Sequence[Route], base: str) -> bytes:

@@ -39,7 +39,8 @@ from node.describe.implied import (
     takes_key,
     types_of,
 )
-from node.web.json_schema import IN_OPENAPI, Schema, Schemas, openapi_30, schema_of
+from node.describe.openapi_schema import COMPONENTS, openapi_30
+from node.web.json_schema import Schema, Schemas, schema_of
 from node.web.route import Also, Route
 
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
@@ -75,7 +76,7 @@ class _Builder:
         self._routes = routes
         self._limits = limits
         self._base_url = base_url
-        self._schemas = Schemas([*types_of(routes), Error, ValidationError], IN_OPENAPI, bodies_of(routes))
+        self._schemas = Schemas([*types_of(routes), Error, ValidationError], COMPONENTS, bodies_of(routes))
         self._responses: dict[str, Schema] = {}
         self._ids: set[str] = set()
 

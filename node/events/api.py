@@ -13,7 +13,6 @@ from node.events.stream import READ_FIRST, EventStream
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.model import InboxProof
 from node.store.errors import StoreUnavailable
-from node.store.limits import Quota
 from node.web.accept import preferred
 from node.web.errors import RefusedWithHeaders
 from node.web.http import NO_STORE, Request, Response, json_response
@@ -21,7 +20,7 @@ from node.web.json import read_query
 from node.web.limits import Limiter
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.signature import Signatures
-from node.web.streams import PLACE_MS, STREAM_HEADERS, BodySender, StreamCount, Streaming, until_gone
+from node.web.streams import STREAM_HEADERS, BodySender, StreamCount, Streaming, hold_place, until_gone
 
 MAX_STREAMS = 2000
 """Streams that one process holds open: half of the connections that it accepts. Beyond that, 503."""
@@ -83,7 +82,7 @@ class EventsApi:
             looked = topic.looked
             request.cost += looked * LOOK_BYTES
             async with self._limiter.permit(request, "stream") as permit:
-                place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"{kind} {request.client} "))
+                place = await hold_place(permit, kind)
             counted = opening.pop_all()
         stream = EventStream(topic, FORMS[media_type], first, is_reset=is_reset)
 
@@ -119,7 +118,7 @@ def _where_it_is(request: Request, invalid: Invalid) -> Invalid:
     """What is wrong with a cursor, at the header if it is from there."""
     if not request.header(LAST_EVENT_ID):
         return invalid
-    return Invalid([replace(issue, loc=("header", "Last-Event-ID")) for issue in invalid.issues])
+    return invalid.moved(lambda _: ("header", "Last-Event-ID"))
 
 
 def _too_old(topic: Topic, error: CursorTooOld) -> RefusedWithHeaders:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from node.mcp.server import McpServer, RpcReply
 from node.mcp.transport import PREFLIGHT, TransportError, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
-from node.web.accept import weight_of, weights
-from node.web.http import JSON_TYPE, LONGEST_ACCEPT, Header, Request, Response
+from node.web.accept import LONGEST_ACCEPT, weight_of, weights
+from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import OriginPolicy
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.streams import EVENT_STREAM

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from urllib.parse import quote
 
-from node.web.handling import Handle
+from node.web.handling import handle
 from node.web.http import JSON_TYPE, Disconnected, Header, Request, Response
 from node.web.route import Route
 
@@ -46,10 +46,8 @@ class OperationRequest(Request):
 class Operations:
     """The operations of the node, found by method and path."""
 
-    def __init__(self, routes: Sequence[Route], handle: Handle) -> None:
-        """`handle` runs a route's handler and turns failures into responses."""
+    def __init__(self, routes: Sequence[Route]) -> None:
         self._routes = {f"{route.method} {route.path}": route for route in routes}
-        self._handle = handle
 
     def __getitem__(self, operation: str) -> Route:
         """The route of `<method> <path>`. Raises KeyError."""
@@ -71,7 +69,7 @@ class Operations:
         in the same batch is not begun.
         """
         request = OperationRequest(of_client, route, params or {}, query, body, headers)
-        response = await self._handle(route, request)
+        response = await handle(route, request)
         of_client.cost += request.cost
         of_client.has_waited |= request.has_waited
         if response is None:

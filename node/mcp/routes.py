@@ -14,7 +14,6 @@ from node.mcp.stream_calls import StreamCalls
 from node.mcp.tool_calls import ToolCalls
 from node.mcp.tools import TOOLS
 from node.store import Store
-from node.web.handling import Handle
 from node.web.limits import Limiter
 from node.web.origin import OriginPolicy
 from node.web.route import Route
@@ -27,15 +26,14 @@ class McpRoutes:
     def __init__(
         self,
         routes: Sequence[Route],
-        handle: Handle,
         limiter: Limiter,
         throughput: Throughput,
         store: Store,
         origins: OriginPolicy,
         public_url: str,
     ) -> None:
-        """`routes` are the operations that tools and resources call; `handle` runs one of them."""
-        operations = Operations(routes, handle)
+        """`routes`: the operations that tools and resources call."""
+        operations = Operations(routes)
         tools = ToolCalls(TOOLS, operations)
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)

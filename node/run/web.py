@@ -61,7 +61,6 @@ from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
 from node.web.errors import HELP
 from node.web.front import Front
-from node.web.handling import handle
 from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
 from node.web.limits import Limiter, PermitOf, Quotas
 from node.web.origin import CORS_OPEN, VARY, OriginPolicy
@@ -125,9 +124,7 @@ class WebNode:
         self.origins = OriginPolicy(settings)
         self.throughput = Throughput(settings.client_throughput)
         # MCP's tools call these operations. The documents describe them and MCP's own routes.
-        self._mcp = McpRoutes(
-            operations, handle, self._limiter, self.throughput, store, self.origins, settings.public_url
-        )
+        self._mcp = McpRoutes(operations, self._limiter, self.throughput, store, self.origins, settings.public_url)
         described = [*operations, *self._mcp.routes]
         self.routes = [*described, *discovery_routes(described, self._current)]
         served = [tracing.route(route) for route in self.routes] if tracing else self.routes

@@ -17,7 +17,7 @@ import msgspec
 from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, SignatureKey, read_inputs, read_keys, read_signatures
 from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey, base64url
-from node.sign.signature_base import Origin, SignedMessage, is_component, signature_base
+from node.sign.signature_base import SignedMessage, is_component, signature_base
 from node.sign.verification import ErrorCode, InvalidSignature, Verified
 
 T = TypeVar("T")
@@ -41,25 +41,14 @@ class _Candidate(msgspec.Struct, frozen=True):
     """Whether the key is in Signature-Key rather than in `keyid`."""
 
 
-def verify(
-    *,
-    method: str,
-    path: str,
-    query: str,
-    headers: Sequence[tuple[bytes, bytes]],
-    body: bytes,
-    origin: Origin,
-    now: float,
-) -> Verified | None:
+def verify(message: SignedMessage, body: bytes, now: float) -> Verified | None:
     """The verified signature of a request; None if it has no signature that is meant for this node.
 
-    `path` and `query` are as sent, with their percent-encoding (`raw_path`, `query_string`); `headers` are as in ASGI,
-    with names in lower case; `now` is in seconds since 1970. If several signatures are meant for this node, all must
-    verify, and the first is returned. Raises InvalidSignature.
+    `now` is in seconds since 1970. If several signatures are meant for this node, all must verify, and the first is
+    returned. Raises InvalidSignature.
     """
-    if not any(name == b"signature-input" for name, _ in headers):
+    if message.field("signature-input") is None:
         return None
-    message = SignedMessage(method, origin, path, query, headers)
     try:
         candidates = _candidates(message)
         if not candidates:
@@ -170,9 +159,9 @@ def _check_host(message: SignedMessage) -> None:
     host = message.host()
     if host is None:
         raise Malformed("the request has not exactly one Host")
-    if host != message.origin.authority:
+    if host != message.address.authority:
         raise InvalidSignature(
-            "invalid_signature", f"this node is {message.origin.authority}: send and sign that as the Host"
+            "invalid_signature", f"this node is {message.address.authority}: send and sign that as the Host"
         )
 
 

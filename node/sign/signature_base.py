@@ -18,7 +18,7 @@ _VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
-class Origin(msgspec.Struct, frozen=True):
+class PublicAddress(msgspec.Struct, frozen=True):
     """The public address of the node, for which clients sign."""
 
     scheme: str
@@ -27,7 +27,7 @@ class Origin(msgspec.Struct, frozen=True):
     """The path under which a proxy serves the node, without trailing slash; usually empty."""
 
     @classmethod
-    def parse(cls, public_url: str) -> "Origin":
+    def parse(cls, public_url: str) -> "PublicAddress":
         """Read `Settings.public_url`."""
         scheme, _, rest = public_url.partition("://")
         authority, slash, path = rest.partition("/")
@@ -38,10 +38,11 @@ class SignedMessage(msgspec.Struct, frozen=True):
     """The parts of a request that can be signed. Header names are lower case, as in ASGI."""
 
     method: str
-    origin: Origin
+    address: PublicAddress
     path: str
-    """As sent, with its percent-encoding, but without the prefix, which the proxy has taken off."""
+    """As sent (`raw_path`), with its percent-encoding, but without the prefix, which the proxy has taken off."""
     query: str
+    """As sent (`query_string`)."""
     headers: Sequence[tuple[bytes, bytes]]
 
     def component(self, name: str) -> str:
@@ -64,18 +65,18 @@ class SignedMessage(msgspec.Struct, frozen=True):
         hosts = [value for name, value in self.headers if name == b"host"]
         if len(hosts) != 1 or not hosts[0].strip():
             return None
-        return normal_authority(hosts[0].strip().decode("latin-1"), self.origin.scheme)
+        return normal_authority(hosts[0].strip().decode("latin-1"), self.address.scheme)
 
     def _derived(self, name: str) -> str:
-        path = self.origin.prefix + (self.path or "/")
+        path = self.address.prefix + (self.path or "/")
         target = f"{path}?{self.query}" if self.query else path
         match name:
             case "@method":
                 return self.method
             case "@authority":
-                return self.origin.authority
+                return self.address.authority
             case "@scheme":
-                return self.origin.scheme
+                return self.address.scheme
             case "@path":
                 return path
             case "@query":
@@ -83,7 +84,7 @@ class SignedMessage(msgspec.Struct, frozen=True):
             case "@request-target":
                 return target
             case _:
-                return f"{self.origin.scheme}://{self.origin.authority}{target}"
+                return f"{self.address.scheme}://{self.address.authority}{target}"
 
 
 def normal_authority(authority: str, scheme: str) -> str:

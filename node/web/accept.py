@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-from node.web.http import LONGEST_ACCEPT
+LONGEST_ACCEPT = 1024
+"""Characters of such a header that are read. Browsers send 200; 30,000 commas took 25 ms and more."""
 
 _WEIGHT = re.compile(r"(?:^|;)\s*q ?= ?([01](?:\.\d*)?)\s*(?:;|\Z)")
 """Among the parameters of a name."""

@@ -1,6 +1,5 @@
 """Runs the handler of a route: failures become answers, and answers are counted."""
 
-from collections.abc import Awaitable, Callable
 from time import perf_counter
 
 from node.common import counters
@@ -8,9 +7,6 @@ from node.web.errors import code_of, response_to
 from node.web.http import Disconnected, Request, Response
 from node.web.json import name_parameters
 from node.web.route import Route
-
-Handle = Callable[[Route, Request], Awaitable[Response | None]]
-"""Runs the handler of a route, as `handle` does."""
 
 LONGEST_NAMED = 2048
 """Bytes of the longest query whose parameters are named if the operation takes none. A longer one is not parsed:

@@ -56,9 +56,6 @@ PIECE_COST = 320
 MAX_PARAMETERS = 64
 """Parameters of a query string. Thousands of short ones would take ten times as long as one that is as long as all."""
 
-LONGEST_ACCEPT = 1024
-"""How much of Accept and Accept-Encoding is read. Browsers send 200 bytes; 30 kB of commas took 25 ms and more."""
-
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
 

@@ -8,7 +8,7 @@ import msgspec
 from node.common.refusal import Refused
 from node.sign.proof import proof_of
 from node.sign.request import verify
-from node.sign.signature_base import Origin
+from node.sign.signature_base import PublicAddress, SignedMessage
 from node.sign.signed import Signed
 from node.sign.verification import InvalidSignature
 from node.web.bearer import bearer_of
@@ -21,7 +21,7 @@ class Signatures:
 
     def __init__(self, public_url: str, refuses_key: Callable[[str], bool]) -> None:
         """`refuses_key`: whether the operator has blocked the key of that thumbprint."""
-        self._origin = Origin.parse(public_url)
+        self._address = PublicAddress.parse(public_url)
         self._refuses_key = refuses_key
 
     async def of(self, request: Request, shown: Collection[str]) -> Signed | None:
@@ -33,16 +33,15 @@ class Signatures:
         if request.header(b"signature-input") is None:
             return None
         body = await request.body()
+        message = SignedMessage(
+            method="HEAD" if request.is_head else request.method,
+            address=self._address,
+            path=request.scope["raw_path"].partition(b"?")[0].decode("latin-1"),
+            query=request.scope["query_string"].decode("latin-1"),
+            headers=request.scope["headers"],
+        )
         try:
-            verified = verify(
-                method="HEAD" if request.is_head else request.method,
-                path=request.scope["raw_path"].partition(b"?")[0].decode("latin-1"),
-                query=request.scope["query_string"].decode("latin-1"),
-                headers=request.scope["headers"],
-                body=body,
-                origin=self._origin,
-                now=time.time(),
-            )
+            verified = verify(message, body, time.time())
         except InvalidSignature as invalid:
             headers = ((b"signature-error", invalid.header.encode()),)
             raise RefusedWithHeaders("signature.invalid", headers, reason=invalid.message) from invalid

@@ -8,7 +8,9 @@ from typing import Any
 
 from node.common.cancellation import ended_before
 from node.common.refusal import Refused
+from node.store.limits import Quota
 from node.web.http import Header, Request, Response, Send, until_disconnected
+from node.web.limits import Permit
 
 HEARTBEAT_SECONDS = 15.0
 """Longest silence: balancers and proxies cut a silent connection, the usual ones after 60 s."""
@@ -110,6 +112,14 @@ class Streaming(Response):
         if wanted:
             await self.run(BodySender(send))
         await send({"type": "http.response.body", "body": b""})
+
+
+async def hold_place(permit: Permit, kind: str) -> Quota:
+    """A place among the streams of a client, to be released when its stream has ended. Raises as `Permit.hold` does.
+
+    `kind`: what the operator is told of it, with the client.
+    """
+    return Quota("stream", permit.client, await permit.hold(PLACE_MS, f"{kind} {permit.client} "))
 
 
 class StreamCount:

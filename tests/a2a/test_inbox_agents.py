@@ -3,13 +3,13 @@
 import asyncio
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
 from node.a2a.inboxes import service
 from node.common.timestamps import milliseconds, timestamp
 from node.store import keys
+from tests.a2a.inbox_calls import answered, begun, got, message, reason, rpc, sent
 from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, opened, path_of, read, send_signed, settled, signed
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
@@ -19,43 +19,6 @@ CARD = {
     "description": "Summarises reports.",
     "skills": [{"id": "sum", "name": "Summarise", "description": "Makes long short.", "tags": ["text"]}],
 }
-
-
-def message(text: str = "Hola, ¿qué tal?", **fields: Any) -> Json:
-    return {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": text}]} | fields
-
-
-async def sent(node: NodeUnderTest, inbox: Json, said: Json, **configuration: Any) -> httpx2.Response:
-    body = {"message": said, "configuration": {"returnImmediately": True} | configuration}
-    return await node.client.post(path_of(inbox, "/a2a/message:send"), json=body)
-
-
-async def begun(node: NodeUnderTest, inbox: Json, said: Json | None = None) -> Json:
-    response = await sent(node, inbox, said or message())
-    assert response.status_code == 200, response.text
-    return response.json()["task"]
-
-
-async def got(node: NodeUnderTest, inbox: Json, task: Json) -> Json:
-    return (await node.client.get(path_of(inbox, f"/a2a/tasks/{task['id']}"))).json()
-
-
-async def rpc(node: NodeUnderTest, inbox: Json, method: str, params: Json) -> Json:
-    call = {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
-    answer = (await node.client.post(path_of(inbox, "/a2a"), json=call)).json()
-    assert (answer["jsonrpc"], answer["id"]) == ("2.0", 7)
-    return answer
-
-
-def reason(response: httpx2.Response) -> str:
-    return response.json()["error"]["details"][0]["reason"]
-
-
-async def answered(node: NodeUnderTest, inbox: Json, **settlement: Any) -> Json:
-    """The owner reads one message, waiting for it, and settles it."""
-    [held] = (await read(node, inbox, wait=20))["messages"]
-    assert (await settled(node, inbox, held, **settlement)).status_code == 200
-    return held
 
 
 async def test_an_inbox_answers_a_blocking_message(node: NodeUnderTest) -> None:

@@ -11,7 +11,7 @@ from node.a2a.inboxes.pushes import PUSH, PushSource
 from node.callbacks.queue import Callback
 from node.run.services import Services, Stores
 from node.store import ids, keys
-from tests.a2a.test_inbox_agents import answered, begun, message, reason, rpc, sent
+from tests.a2a.inbox_calls import answered, begun, configs_of, kinds, message, pushed_to, reason, rpc, sent
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC, hurry
 from tests.inbox.calls import Json, closed, opened, path_of, read
@@ -31,24 +31,6 @@ def look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers look all the time: tests move the times in Redis behind their back."""
     monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)
     monkeypatch.setattr("node.run.worker.PUSH_SWEEP_SECONDS", 0.1)
-
-
-def configs_of(inbox: Json, task: Json, config: str = "") -> str:
-    return path_of(inbox, f"/a2a/tasks/{task['id']}/pushNotificationConfigs{config}")
-
-
-async def pushed_to(node: NodeUnderTest, inbox: Json, task: Json, **config: Any) -> httpx2.Response:
-    return await node.client.post(configs_of(inbox, task), json=config)
-
-
-def kinds(receiver: Receiver) -> list[str]:
-    """The events that came, a task or a status by its state."""
-    return [kind_of(body) for _, body in receiver.messages]
-
-
-def kind_of(event: Json) -> str:
-    [(kind, value)] = event.items()
-    return kind if kind == "artifactUpdate" else f"{kind} {value['status']['state'].removeprefix('TASK_STATE_')}"
 
 
 async def test_a_receiver_gets_the_events_of_a_stream_with_what_its_config_says(node: NodeUnderTest) -> None:

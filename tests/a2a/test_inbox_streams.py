@@ -17,14 +17,11 @@ from node.inbox.tasks import InboxTasks
 from node.run.services import Services, Stores
 from node.store import keys
 from node.store.errors import OutcomeUnknown
-from tests.a2a.test_inbox_agents import answered, begun, message
+from tests.a2a.inbox_calls import answered, begun, message
 from tests.inbox.calls import Json, bearer, opened, path_of
-from tests.mcp.processes import two_processes
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.nodes import PATIENCE, NodeProcess
-
-PROCESS_PREFIX = 10
-"""Characters of X-Request-Id that name the process."""
+from tests.support.two_processes import process_of, two_processes
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ async def streamed(node: NodeProcess, url: str, body: Json | None = None) -> Asy
         httpx2.AsyncClient(base_url=node.url, timeout=PATIENCE) as client,
         client.stream("POST", url, json=body) as response,
     ):
-        yield response.headers["x-request-id"][:PROCESS_PREFIX], events_of(response)
+        yield process_of(response.headers["x-request-id"]), events_of(response)
 
 
 async def events_of(response: httpx2.Response) -> AsyncIterator[Json]:

@@ -6,10 +6,10 @@ import httpx2
 import pytest
 
 from node.store import keys
+from tests.a2a.calls import A2A
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
 
-A2A = {"a2a-version": "1.0"}
 CONTEXT = "a long talk"
 CLIENT = "203.0.113.7"
 

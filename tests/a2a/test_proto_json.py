@@ -6,12 +6,10 @@ import msgspec
 import pytest
 
 from node.a2a.proto_json import integer, state
+from tests.a2a.calls import A2A, OFFER, SEND
 from tests.inbox.calls import opened, path_of
 from tests.support.node_under_test import NodeUnderTest
 
-A2A = {"a2a-version": "1.0"}
-SEND = "/api/v1/message:send"
-OFFER = "/api/v1/a2a/tasks"
 TEXT = "Translate this memo into plain words."
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from node.a2a.view import contract_as_task
 from node.tasks.model import Task
+from tests.a2a.calls import A2A
 from tests.support.node_under_test import NodeUnderTest
 
-A2A = {"a2a-version": "1.0"}
 OFFER = {"publisher_id": "agent-1", "title": "Translate a memo"}
 
 

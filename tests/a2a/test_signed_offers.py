@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from tests.a2a.calls import OFFER
 from tests.board.signed_posts import OTHER_KEY, send, signed
 from tests.support.node_under_test import NodeUnderTest
 
-OFFER = "/api/v1/a2a/tasks"
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Translate this memo into plain words."}]}
 BODY: dict[str, Any] = {"message": MESSAGE}
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV30SpecValidator
 
 from node.config import Limit, Limits, Settings
-from node.describe import llms
+from node.describe import discovery
 from node.describe.discovery import LISTED
 from node.describe.examples import body_of
 from node.describe.implied import described, types_of
@@ -40,7 +40,7 @@ async def text_of(node: NodeUnderTest, path: str) -> str:
 
 
 def full_text(settings: Settings = SETTINGS) -> str:
-    return llms.full_text(described(feature_routes()), settings)
+    return discovery.full_text(described(feature_routes()), settings)
 
 
 async def test_a_document_is_sent_once_and_then_confirmed(node: NodeUnderTest) -> None:

@@ -41,6 +41,12 @@ def shape(value: Any) -> Any:
     return value if value is None else type(value).__name__
 
 
+async def section(node: NodeUnderTest, operation: str) -> str:
+    """What llms-full.txt says of an operation."""
+    text = (await node.client.get("/llms-full.txt")).text
+    return text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]
+
+
 async def shown(node: NodeUnderTest) -> dict[str, Json]:
     """The example of each operation's answer, by method and path."""
     paths = (await node.client.get("/openapi.json")).json()["paths"]
@@ -188,48 +194,38 @@ async def test_descriptions_are_sentences_for_readers_who_have_only_the_node(nod
 
 
 async def test_a_limit_of_streams_is_called_so(node: NodeUnderTest) -> None:
-    text = (await node.client.get("/llms-full.txt")).text
-    section = text.partition("\n#### GET /api/v1/events\n")[2].partition("\n####")[0]
-    assert " Limit per client address, for streams: 60 in 60 s." in section
+    assert " Limit per client address, for streams: 60 in 60 s." in await section(node, "GET /api/v1/events")
 
 
 async def test_the_example_of_a_redirect_follows_it(node: NodeUnderTest) -> None:
-    text = (await node.client.get("/llms-full.txt")).text
-    section = text.partition("\n#### GET /api/v1/artifacts/{id}/content\n")[2].partition("\n####")[0]
-    assert "\ncurl -sSL http" in section
+    assert "\ncurl -sSL http" in await section(node, "GET /api/v1/artifacts/{id}/content")
 
 
 async def test_the_answer_of_a_stream_is_called_one(node: NodeUnderTest) -> None:
     """It was shown as if the answer were one JSON document."""
-    text = (await node.client.get("/llms-full.txt")).text
     name = "/api/v1/inboxes/{address}/a2a/tasks/{id}:subscribe"
     for method in ("GET", "POST"):
-        section = text.partition(f"\n#### {method} {name}\n")[2].partition("\n####")[0]
-        assert "\nAnswer 200, a stream (text/event-stream) of events with such `data`:\n" in section
-        assert "\ncurl -sSN " in section
+        said = await section(node, f"{method} {name}")
+        assert "\nAnswer 200, a stream (text/event-stream) of events with such `data`:\n" in said
+        assert "\ncurl -sSN " in said
     assert ": data of an event</summary>" in (await node.client.get("/reference/inboxes")).text
 
 
 async def test_other_answers_of_an_operation_are_described(node: NodeUnderTest) -> None:
-    text = (await node.client.get("/llms-full.txt")).text
     for operation, told in (
         ("POST /api/v1/relay", "- answer 200: Acknowledged. The body is empty, and nothing was kept, when "),
         ("POST /api/v1/tasks/claim-next", "- answer 204: No contract that fits was offered in time."),
     ):
-        section = text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]
-        assert told in section, operation
+        assert told in await section(node, operation), operation
     page = (await node.client.get("/reference/tasks")).text
     assert "204: No contract that fits was offered in time." in page
 
 
 async def test_documents_say_which_operations_take_a_key_and_what_it_means_there(node: NodeUnderTest) -> None:
-    text = (await node.client.get("/llms-full.txt")).text
     for operation in ("POST /api/v1/message:send", "POST /api/v1/a2a/tasks", "POST /api/v1/tasks/{id}/claim"):
-        section = text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]
-        assert "Takes Idempotency-Key." in section, operation
+        assert "Takes Idempotency-Key." in await section(node, operation), operation
     for operation in ("POST /api/v1/tasks", "POST /api/v1/tasks/{id}/claim"):
-        section = text.partition(f"\n#### {operation}\n")[2].partition("\n####")[0]
-        assert "- header `Idempotency-Key`: Keep it secret: " in section, operation
+        assert "- header `Idempotency-Key`: Keep it secret: " in await section(node, operation), operation
     paths = (await node.client.get("/openapi.json")).json()["paths"]
     for path in ("/api/v1/tasks", "/api/v1/tasks/{id}/claim"):
         (key,) = (one for one in paths[path]["post"]["parameters"] if one.get("name") == "Idempotency-Key")

@@ -14,9 +14,10 @@ from node.a2a.model import ListQuery
 from node.config import Limit, Limits
 from node.describe.implied import codes_of
 from node.describe.openapi import document
+from node.describe.openapi_schema import openapi_30
 from node.tasks.model import TaskPageQuery
 from node.web.errors import CATALOGUE
-from node.web.json_schema import Schemas, openapi_30
+from node.web.json_schema import Schemas
 from node.web.route import Route
 from tests.describe.routes import NOBODY, feature_routes
 

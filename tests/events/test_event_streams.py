@@ -14,15 +14,13 @@ import pytest
 from node.events.source import cursor_of
 from tests.support.nodes import NodeProcess
 from tests.support.servers import PATIENCE
+from tests.support.two_processes import process_of
 
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table of numbers for me today?"}
 OFFER = {"publisher_id": "desk", "title": "Count the apples in this picture"}
 NO_LIMITS = {f"RELAY_LIMIT_{name}": "0" for name in ("BOARD", "TASK", "REPLY", "SESSION", "LINE")}
 OTHER = "127.0.0.2"
 SSE, LINES = "text/event-stream", "application/x-ndjson"
-"""Seconds within which an event must have come: the worker that copies it runs at low priority."""
-PROCESS_PREFIX = 10
-"""Characters of X-Request-Id that name the process."""
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +127,7 @@ async def test_followers_of_all_processes_get_every_event_once_and_go_on_where_t
         while len(seen[number]) < 30:  # seven events at a time, then a new connection, perhaps to the other process
             # Each has an address of its own: its last stream may still count when it opens the next.
             async with followed(served, "tasks", last=last, address=f"127.0.1.{number + 1}") as (response, events):
-                processes.add(response.headers["x-request-id"][:PROCESS_PREFIX])
+                processes.add(process_of(response.headers["x-request-id"]))
                 if not last:
                     last = (await anext(events))["id"]
                     await begun.wait()
@@ -209,7 +207,7 @@ async def test_a_reader_that_stops_reading_is_cut_and_others_are_not(served: Nod
         slow.sendall(f"GET /api/v1/events?topic={topic} HTTP/1.1\r\nHost: node\r\nAccept: {SSE}\r\n\r\n".encode())
         head = slow.recv(4096, socket.MSG_PEEK).decode()
         assert head.startswith("HTTP/1.1 200")
-        process = head.lower().partition("x-request-id: ")[2][:PROCESS_PREFIX]
+        process = process_of(head.lower().partition("x-request-id: ")[2])
         async with AsyncExitStack() as stack:
             while True:  # until it is one that the same process tells: then both have been told when one has
                 response, events = await stack.enter_async_context(followed(served, topic, form=LINES))

@@ -17,7 +17,7 @@ from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
 from node.store import keys
 from node.store.ids import new_id
-from node.web.http import LONGEST_ACCEPT
+from node.web.accept import LONGEST_ACCEPT
 from tests.inbox.calls import ADDRESS, INBOXES, send_signed, signed
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer, eventually

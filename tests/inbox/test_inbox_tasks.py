@@ -10,8 +10,7 @@ from node.inbox.model import InboxTask
 from node.inbox.tasks import InboxTasks
 from node.store import ids, keys
 from node.store.limits import DAY_MS
-from tests.a2a.test_inbox_agents import answered, begun, got, message, reason, sent
-from tests.a2a.test_inbox_pushes import kinds, pushed_to
+from tests.a2a.inbox_calls import answered, begun, got, kinds, message, pushed_to, reason, sent
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC
 from tests.inbox.calls import Json, members, opened, path_of, read

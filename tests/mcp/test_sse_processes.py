@@ -10,10 +10,8 @@ import httpx2
 import pytest
 
 from tests.mcp.calls import request
-from tests.mcp.processes import two_processes
 from tests.support.nodes import PATIENCE, NodeProcess
-
-PROCESS_PREFIX = 10  # characters of X-Request-Id that name the process
+from tests.support.two_processes import process_of, two_processes
 
 
 @pytest.fixture
@@ -44,7 +42,7 @@ async def test_replies_find_their_stream_from_any_process(served: NodeProcess) -
             ) as client:  # a connection of its own, which either process may take
                 response = await client.post(endpoint, json=request("tools/list", request_id=number))
             assert response.status_code == 202
-            asked_of.add(response.headers["x-request-id"][:PROCESS_PREFIX])
+            asked_of.add(process_of(response.headers["x-request-id"]))
             assert json.loads(await anext(data))["id"] == number
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from node.web.http import LONGEST_ACCEPT
+from node.web.accept import LONGEST_ACCEPT
 from tests.mcp.calls import PATH, post, request
 from tests.support.node_under_test import NodeUnderTest
 

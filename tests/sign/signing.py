@@ -12,14 +12,14 @@ from nacl.signing import SigningKey
 
 from node.sign.keys import PublicKey
 from node.sign.request import verify
-from node.sign.signature_base import Origin
+from node.sign.signature_base import PublicAddress, SignedMessage
 from node.sign.verification import Verified
 
 SEED = bytes.fromhex("9f8362f87a484a954e6e740c5b4c0e84229139a20aa8ab56ff66586f6a7d29c5")
 KEY = SigningKey(SEED)
 PUBLIC = PublicKey(bytes(KEY.verify_key))
 NOW = 1767225605
-ORIGIN = Origin.parse("https://node.example")
+ADDRESS = PublicAddress.parse("https://node.example")
 HWK = f'hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PUBLIC.x}"'
 BODY = b'{"title":"Looking for a CSV parser","body":"Who can parse 40 MB of CSV in a sandbox?"}'
 COVERED = ("@method", "@authority", "@path", "content-type", "content-digest", "signature-key")
@@ -50,16 +50,9 @@ class Signed:
     def lines(self) -> list[tuple[bytes, bytes]]:
         return [*((name.encode(), value.encode("latin-1")) for name, value in self.headers.items()), *self.more_lines]
 
-    def judged(self, now: float = NOW, origin: Origin = ORIGIN) -> Verified | None:
-        return verify(
-            method=self.method,
-            path=self.path,
-            query=self.query,
-            headers=self.lines(),
-            body=self.body,
-            origin=origin,
-            now=now,
-        )
+    def judged(self, now: float = NOW, address: PublicAddress = ADDRESS) -> Verified | None:
+        message = SignedMessage(self.method, address, self.path, self.query, self.lines())
+        return verify(message, self.body, now)
 
 
 def sign(

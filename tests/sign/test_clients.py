@@ -20,7 +20,7 @@ from http_message_signatures.httpx2 import adapt_message
 
 from node.sign.keys import base64url
 from node.sign.request import verify
-from node.sign.signature_base import Origin
+from node.sign.signature_base import PublicAddress, SignedMessage
 from node.sign.verification import Verified
 from tests.conformance.javascript import node_binary
 from tests.sign.signing import BODY, COVERED, HWK, PUBLIC, SEED, sign
@@ -34,7 +34,7 @@ class Node:
 
     def __init__(self) -> None:
         self.outcomes: list[Verified | None] = []
-        self.origin = Origin.parse("http://unbound.example")
+        self.address = PublicAddress.parse("http://unbound.example")
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -43,17 +43,8 @@ class Node:
         body = await reader.readexactly(int(dict(headers)[b"content-length"]))
         method, target, _ = request.decode().split(" ")
         path, _, query = target.partition("?")
-        self.outcomes.append(
-            verify(
-                method=method,
-                path=path,
-                query=query,
-                headers=headers,
-                body=body,
-                origin=self.origin,
-                now=time.time(),
-            )
-        )
+        message = SignedMessage(method, self.address, path, query, headers)
+        self.outcomes.append(verify(message, body, time.time()))
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         await writer.drain()
         writer.close()
@@ -64,7 +55,7 @@ async def node() -> AsyncIterator[Node]:
     node = Node()
     server = await asyncio.start_server(node.answer, "127.0.0.1", 0)
     async with server:
-        node.origin = Origin.parse(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        node.address = PublicAddress.parse(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
         yield node
 
 
@@ -77,7 +68,7 @@ def javascript() -> Path:
 
 
 async def test_javascript_clients_are_verified_unchanged(node: Node, javascript: Path):
-    url = f"http://{node.origin.authority}/api/v1/board"
+    url = f"http://{node.address.authority}/api/v1/board"
     script = await asyncio.create_subprocess_exec(
         *(node_binary(), "send.mjs", url, base64url(SEED), PUBLIC.x, PUBLIC.did),
         cwd=javascript,
@@ -104,7 +95,7 @@ class Keys(HTTPSignatureKeyResolver):
 @pytest.mark.parametrize("keyid", [PUBLIC.thumbprint, PUBLIC.did])
 async def test_http_message_signatures_for_python_is_verified_unchanged(node: Node, keyid: str):
     hwk = keyid == PUBLIC.thumbprint
-    url = f"http://{node.origin.authority}/api/v1/tasks?trace=1"
+    url = f"http://{node.address.authority}/api/v1/tasks?trace=1"
     headers = {"signature-key": f"pyhms={HWK}"} if hwk else {}
     request = httpx2.Request("POST", url, content=BODY, headers=headers)
     signer = HTTPMessageSigner(signature_algorithm=ED25519, key_resolver=Keys())

@@ -10,7 +10,7 @@ from nacl.signing import SigningKey
 from node.sign.fields import MAX_FIELD, Malformed
 from node.sign.keys import PublicKey
 from node.sign.request import REPLAY_SECONDS
-from node.sign.signature_base import Origin, signature_base
+from node.sign.signature_base import PublicAddress, signature_base
 from node.sign.verification import InvalidSignature, Verified
 from tests.sign.signing import BODY, COVERED, HWK, KEY, NOW, PUBLIC, Signed, content_digest, sign
 
@@ -290,15 +290,15 @@ def test_a_header_sent_on_two_lines_is_covered_as_one_joined_by_a_comma():
 @pytest.mark.parametrize("prefix", ["/relay", "/a", "/api"])
 def test_under_a_path_prefix_a_signature_fits_though_the_proxy_has_stripped_it(prefix: str):
     signed = sign((*COVERED, "@target-uri"), request=Signed(path=f"{prefix}/api/v1/board"))
-    origin = Origin.parse(f"https://node.example{prefix}/")
-    assert isinstance(replace(signed, path="/api/v1/board").judged(origin=origin), Verified)
+    address = PublicAddress.parse(f"https://node.example{prefix}/")
+    assert isinstance(replace(signed, path="/api/v1/board").judged(address=address), Verified)
     with pytest.raises(InvalidSignature):
-        replace(signed, path=signed.path).judged(origin=origin)
+        replace(signed, path=signed.path).judged(address=address)
 
 
 def test_a_node_without_tls_on_its_own_port_verifies_what_was_signed_for_it():
     signed = sign(extra={"host": "127.0.0.1:8000"})
-    assert isinstance(signed.judged(origin=Origin.parse("http://127.0.0.1:8000")), Verified)
+    assert isinstance(signed.judged(address=PublicAddress.parse("http://127.0.0.1:8000")), Verified)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from node.sign.request import verify
-from node.sign.signature_base import Origin, SignedMessage, signature_base
+from node.sign.signature_base import PublicAddress, SignedMessage, signature_base
 from node.sign.verification import Verified
-from tests.sign.signing import KEY, NOW, ORIGIN, PUBLIC, Signed
+from tests.sign.signing import ADDRESS, KEY, NOW, PUBLIC, Signed
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors/rfc9421.json").read_text())
 
@@ -40,15 +40,9 @@ B_2_6 = Signed(
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[each["name"].split()[0] for each in VECTORS])
 def test_a_recorded_request_verifies_and_signing_its_base_again_gives_the_same_signature(vector: dict[str, Any]):
-    outcome = verify(
-        method=vector["method"],
-        path=vector["path"],
-        query="",
-        headers=[(name.encode(), value.encode()) for name, value in vector["headers"].items()],
-        body=vector["body"].encode(),
-        origin=ORIGIN,
-        now=NOW,
-    )
+    headers = [(name.encode(), value.encode()) for name, value in vector["headers"].items()]
+    message = SignedMessage(vector["method"], ADDRESS, vector["path"], "", headers)
+    outcome = verify(message, vector["body"].encode(), NOW)
     assert isinstance(outcome, Verified)
     assert outcome.key == PUBLIC
     base = signature_base(outcome.components, outcome.params)
@@ -57,8 +51,8 @@ def test_a_recorded_request_verifies_and_signing_its_base_again_gives_the_same_s
 
 
 def test_rfc_9421_b_2_6_gives_the_published_signature():
-    origin = Origin.parse("https://example.com")
-    message = SignedMessage(B_2_6.method, origin, B_2_6.path, B_2_6.query, B_2_6.lines())
+    address = PublicAddress.parse("https://example.com")
+    message = SignedMessage(B_2_6.method, address, B_2_6.path, B_2_6.query, B_2_6.lines())
     names = ["date", "@method", "@path", "@authority", "content-type", "content-length"]
     base = signature_base(
         [(name, message.component(name)) for name in names],
@@ -70,4 +64,4 @@ def test_rfc_9421_b_2_6_gives_the_published_signature():
 
 
 def test_rfc_9421_b_2_6_names_a_key_that_nobody_sent_so_it_counts_as_unsigned():
-    assert B_2_6.judged(now=1618884475, origin=Origin.parse("https://example.com")) is None
+    assert B_2_6.judged(now=1618884475, address=PublicAddress.parse("https://example.com")) is None

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import httpx2
 
-from tests.mcp.processes import two_processes
 from tests.support.nodes import PATIENCE
+from tests.support.two_processes import process_of, two_processes
 from tests.tasks.calls import TASKS
 
 WORKERS, CONTRACTS = 60, 25
-PROCESS_PREFIX = 10  # characters of X-Request-Id that name the process
 
 
 async def test_each_contract_goes_to_one_worker_of_two_processes(tmp_path: Path) -> None:
@@ -20,7 +19,7 @@ async def test_each_contract_goes_to_one_worker_of_two_processes(tmp_path: Path)
     async def work(client: httpx2.AsyncClient, name: str) -> None:
         while len(got) < CONTRACTS:
             claim = await client.post(f"{TASKS}/claim-next", json={"assignee_id": name, "wait": 2})
-            served_by.add(claim.headers["x-request-id"][:PROCESS_PREFIX])
+            served_by.add(process_of(claim.headers["x-request-id"]))
             assert claim.status_code in (200, 204), claim.text
             if claim.status_code == 200:
                 got.append(claim.json()["id"])

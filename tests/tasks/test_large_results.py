@@ -11,7 +11,7 @@ from node.store import keys
 from node.tasks.compaction import with_head
 from node.tasks.store import TaskStore
 from node.web.throughput import Throughput
-from tests.a2a.test_lists import A2A
+from tests.a2a.calls import A2A
 from tests.sign.signing import KEY
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer

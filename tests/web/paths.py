@@ -1,9 +1,12 @@
-"""Paths of entities, for tests that go through many operations."""
+"""Things and their paths, for tests that go through many operations."""
 
 from tests.support.node_under_test import NodeUnderTest
 
 OTHER = "203.0.113.8"
 """The client that begins them."""
+ARTIFACT = {"publisher_id": "agent-1", "media_type": "text/csv", "byte_size": 22, "digest_sha256": "0" * 64}
+DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
+"""A manifest, and the header that it is registered with. Nobody has such bytes."""
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
 
 

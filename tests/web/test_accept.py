@@ -2,8 +2,7 @@
 
 import pytest
 
-from node.web.accept import preferred, weights
-from node.web.http import LONGEST_ACCEPT
+from node.web.accept import LONGEST_ACCEPT, preferred, weights
 
 JSON, EVENTS, LINES = OFFERED = ("application/json", "text/event-stream", "application/x-ndjson")
 

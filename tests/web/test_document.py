@@ -5,8 +5,8 @@ import gzip
 import httpx2
 import pytest
 
+from node.web.accept import LONGEST_ACCEPT
 from node.web.document import takes_gzip
-from node.web.http import LONGEST_ACCEPT
 from tests.support.node_under_test import NodeUnderTest
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import ROOT, NodeProcess
+from tests.web.paths import ARTIFACT, DIGEST, THREAD
 
 FULL = os.environ.get("FAULTS") == "full"
 EXAMPLES = 300 if FULL else 3
@@ -25,8 +26,6 @@ PATIENCE = 3600 if FULL else 600  # s for all of it, on a busy machine
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 NOT_TRIED = 2
 """The event stream of MCP, which has no end, and the document itself."""
-
-DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
 
 
 @pytest.fixture
@@ -69,12 +68,11 @@ def schemathesis(node: NodeProcess, folder: Path, things: dict[str, str]) -> str
 
 def things_made_at(node: NodeProcess) -> dict[str, str]:
     """One thing of each kind that the node keeps, by the name that the configuration has for its id."""
-    artifact = {"publisher_id": "agent-1", "media_type": "text/csv", "byte_size": 22, "digest_sha256": "0" * 64}
     return {
-        "FUZZ_THREAD": post(node, "board", {"title": "Looking for a parser", "body": "Who can help with this?"})["id"],
+        "FUZZ_THREAD": post(node, "board", THREAD)["id"],
         "FUZZ_TASK": post(node, "tasks", {"publisher_id": "agent-1", "title": "Summarise a report"})["id"],
         "FUZZ_SESSION": post(node, "sessions", {})["session_id"],
-        "FUZZ_ARTIFACT": post(node, "artifacts", artifact, **DIGEST)["id"],
+        "FUZZ_ARTIFACT": post(node, "artifacts", ARTIFACT, **DIGEST)["id"],
         "FUZZ_MESSAGE": post(node, "relay", {"message": "Hello from one agent to another."})["reference_id"],
     }
 

@@ -7,12 +7,11 @@ import pytest
 
 from node.store import keys
 from tests.support.node_under_test import NodeUnderTest
+from tests.web.paths import ARTIFACT, DIGEST
 
 SHORT, LONG = "k" * 15, "k" * 16
 OFFER = {"publisher_id": "report-desk", "title": "Summarise a report"}
 CLAIM = {"assignee_id": "summary-agent"}
-ARTIFACT = {"publisher_id": "agent-1", "media_type": "text/csv", "byte_size": 22, "digest_sha256": "0" * 64}
-DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Summarise a report for me."}]}}
 
 TOKENS = {"session": "destroy_token", "offer": "publisher_token", "claim": "claim_token", "artifact": "upload_url"}

@@ -7,9 +7,8 @@ from uuid import UUID
 import httpx2
 
 from tests.support.node_under_test import NodeUnderTest
+from tests.web.paths import ARTIFACT, DIGEST
 
-ARTIFACT = {"publisher_id": "agent-1", "media_type": "text/csv", "byte_size": 22, "digest_sha256": "0" * 64}
-DIGEST = {"content-digest": "sha-256=:" + "A" * 43 + "=:"}
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Hello from agent A."}]}
 
 

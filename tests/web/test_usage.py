@@ -1,6 +1,5 @@
 """What one client may have kept in a day, whatever the operations: the node counts it, and others have room."""
 
-import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
@@ -17,12 +16,11 @@ from node.share.cost import COSTS, Alarm
 from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
 from node.store.limits import LimitStore, Use
-from node.web import places
 from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, MAX_UNREPORTED_SHARE, Usage
 from tests.support.fake_store import FakeStore
 from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import RedisServer
 from tests.tasks.calls import act, offered
 from tests.web.paths import OTHER, THREAD, begun
 
@@ -309,70 +307,3 @@ async def test_an_answer_of_the_store_is_for_the_client_that_asked(counts: Count
     store: Any = counts.processes[0]._store  # pyright: ignore[reportPrivateUsage]
     uses = [Use(CLIENT, TOTAL + 1, 0), Use(OTHER, 10, 0), Use(CLIENT, 0, TOTAL)]
     assert [over is not None for over in await store.take_bytes(uses, TOTAL)] == [True, False, True]
-
-
-async def test_one_client_may_have_so_many_requests_waiting_and_others_wait_all_the_same(
-    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "MAX_WAITING_PER_CLIENT", 2)
-    thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
-    url = f"/api/v1/board/{thread['id']}"
-    waiting = [asyncio.create_task(node.client.get(url, params={"wait": 30})) for _ in range(2)]
-
-    await eventually(lambda: places.WAITING_BY_CLIENT[CLIENT] == 2)
-    refused = await node.client.get(url, params={"wait": 30})
-    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
-    other = asyncio.create_task(node.client_at(OTHER).get(url, params={"wait": 30}))
-    assert (await node.client.get(url)).status_code == 200
-    await node.client_at(OTHER).post(f"{url}/replies", json=REPLY)
-    answers = await asyncio.gather(*waiting, other)
-    assert [len(answer.json()["replies"]) for answer in answers] == [1, 1, 1]
-    again = asyncio.create_task(node.client.get(url, params={"wait": 30, "since_seq": 1}))
-    await node.client.post(f"{url}/replies", json=REPLY)
-    assert (await again).status_code == 200
-
-
-async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
-    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(places, "MAX_WAITING_PER_SITE", 2)
-    thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
-    url = f"/api/v1/board/{thread['id']}"
-    clients = [node.client_at(f"2001:db8:1:{number:x}::1") for number in range(3)]
-    waiting = [asyncio.create_task(each.get(url, params={"wait": 30})) for each in clients[:2]]
-
-    await eventually(lambda: places.WAITING_BY_SITE["2001:db8:1::/48"] == 2)
-    refused = await clients[2].get(url, params={"wait": 30})
-    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
-    other = asyncio.create_task(node.client_at("2001:db8:2::1").get(url, params={"wait": 30}))
-    assert (await clients[2].get(url)).status_code == 200
-    await node.client.post(f"{url}/replies", json=REPLY)
-    assert {answer.status_code for answer in await asyncio.gather(*waiting, other)} == {200}
-    assert not places.WAITING_BY_SITE
-
-
-@pytest.mark.parametrize("over", ["http", "mcp"])
-async def test_a_waiting_request_counts_by_the_size_of_its_body(
-    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, over: str
-) -> None:
-    monkeypatch.setattr(places, "MAX_WAITING_PER_CLIENT", 10)
-    sought = {"assignee_id": "a", "skills": ["nothing-of-the-kind"], "wait": 30}
-    call = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "claim_next_task", "arguments": sought},
-    }
-
-    async def claim(padding: int) -> Response:
-        if over == "http":
-            return await node.client.post("/api/v1/tasks/claim-next", json={**sought, "ignored": "x" * padding})
-        return await node.client.post("/api/v1/mcp", json={**call, "ignored": "x" * padding})
-
-    waiting = asyncio.create_task(claim(9 * places.WAITING_BYTES))
-
-    await eventually(lambda: places.WAITING_BY_CLIENT.total() == 10)
-    assert "limit.waiting" in str((await claim(0)).headers) + (await claim(0)).text
-    waiting.cancel()
-
-    await eventually(lambda: not places.WAITING_BY_CLIENT)

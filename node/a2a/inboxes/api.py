@@ -1,7 +1,7 @@
 """The HTTP+JSON binding of the agents of inboxes: `/api/v1/inboxes/{address}/a2a` (NETWORK 1, A2A v1.0 §11)."""
 
 from node.a2a.api import NOT_SUPPORTED, negotiated
-from node.a2a.documented_bodies import InboxMessageBody
+from node.a2a.documented import InboxMessageBody
 from node.a2a.errors import inbox_fault
 from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TAKEN_BACK, TASKS
 from node.a2a.inboxes.calls import InboxCalls

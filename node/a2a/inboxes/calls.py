@@ -22,7 +22,7 @@ from node.web.idempotency import idempotency_key
 from node.web.json import decode
 from node.web.limits import Limiter
 from node.web.signature import Signatures
-from node.web.streams import EVENT_STREAM, PLACE_MS, STREAM_HEADERS, Piece, StreamCount, Streaming, until_gone
+from node.web.streams import EVENT_STREAM, STREAM_HEADERS, Piece, StreamCount, Streaming, hold_place, until_gone
 
 BLOCKING_SECONDS = 30.0
 """How long a message waits for its owner's answer, unless its sender wants the task at once."""
@@ -71,7 +71,7 @@ class InboxCalls:
         """Send the message of a SendMessageRequest, and follow its task until that is over or needs its sender."""
         with self._opening() as opening:
             async with self._limiter.permit(request, "stream") as permit:
-                place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"a2a {request.client} "))
+                place = await hold_place(permit, "a2a")
                 try:
                     received, task = await self._sent(request, content)
                 except OutcomeUnknown:  # whether the message was sent; the stream will not begin
@@ -87,7 +87,7 @@ class InboxCalls:
         task = await self._agents.followed(address, task_id)
         with self._opening() as opening:
             async with self._limiter.permit(request, "stream") as permit:
-                place = Quota("stream", request.client, await permit.hold(PLACE_MS, f"a2a {request.client} "))
+                place = await hold_place(permit, "a2a")
             counted = opening.pop_all()
         return self._streaming(request, TaskStream(self._agents, address, task, form, is_whole=True), counted, place)
 

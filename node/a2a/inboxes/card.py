@@ -1,18 +1,13 @@
 """The agent card of an inbox (A2A v1.0 §8): name, description and skills are its owner's, all else is the inbox's."""
 
-from email.utils import formatdate
-from hashlib import sha256
 from typing import Any
 
-import msgspec
-
 from node import VERSION
-from node.a2a.card import CACHE
+from node.a2a.card import Card
 from node.a2a.errors import inbox_fault
 from node.inbox.model import InboxCard
 from node.inbox.service import Inboxes
-from node.web.document import is_had
-from node.web.http import JSON_TYPE, Request, Response
+from node.web.http import Request, Response
 from node.web.route import Operation, Route, routes_of
 
 TEXT = ["text/plain"]
@@ -29,19 +24,13 @@ class InboxCardApi:
 
     @Operation("The agent card of an inbox", errors=("inbox.unknown",), has_etag=True, fault=inbox_fault)
     async def get(self, request: Request) -> Response:
-        """The card, or 304 for whoever has it."""
+        """The card of an inbox."""
         address = request.params["address"]
         given, changed = await self._inboxes.card(address)
         card = card_of(given, self._inboxes.a2a_url(address), self._base)
         if (await self._inboxes.get(address)).policy != "open":
             card["capabilities"]["extensions"] = [signing(self._base)]
-        body = msgspec.json.encode(card)
-        etag = f'"{sha256(body).hexdigest()[:32]}"'
-        modified = changed // 1000
-        headers = (CACHE, (b"etag", etag.encode()), (b"last-modified", formatdate(modified, usegmt=True).encode()))
-        if is_had(request.scope["headers"], etag, modified):
-            return Response(304, b"", headers)
-        return Response(200, body, (JSON_TYPE, *headers))
+        return Card(card, changed // 1000).answer(request)
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 1."""

@@ -80,7 +80,7 @@ async def target_of(sent: SentPushConfig, targets: TargetPolicy, client: str) ->
     try:
         kept = await targets.accept(sent.url, client)
     except Invalid as invalid:
-        raise _at(invalid, ("body", "url")) from None
+        raise invalid.moved(lambda _: ("body", "url")) from None
     authentication = sent.authentication
     return PushTarget(
         id=sent.id or "",
@@ -97,12 +97,4 @@ async def target_in_message(config: msgspec.Raw, targets: TargetPolicy, client: 
     try:
         return await target_of(decode(bytes(config), SentPushConfig), targets, client)
     except Invalid as invalid:
-        raise _within(invalid) from None
-
-
-def _at(invalid: Invalid, loc: tuple[str, ...]) -> Invalid:
-    return Invalid([msgspec.structs.replace(issue, loc=loc) for issue in invalid.issues])
-
-
-def _within(invalid: Invalid) -> Invalid:
-    return Invalid([msgspec.structs.replace(issue, loc=(*IN_MESSAGE, *issue.loc[1:])) for issue in invalid.issues])
+        raise invalid.moved(lambda loc: (*IN_MESSAGE, *loc[1:])) from None

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import fields
 
-from node.a2a.documented_bodies import RpcAnswer, RpcBody
+from node.a2a.documented import RpcAnswer, RpcBody
 from node.a2a.errors import inbox_fault
 from node.a2a.examples import CALLED, MESSAGE
 from node.a2a.inboxes.api import BASE, REFUSED

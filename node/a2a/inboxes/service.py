@@ -11,7 +11,7 @@ from node.a2a.inboxes.view import ENDS, PAUSES, STATES, TaskView
 from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, State, TaskList
 from node.a2a.query_checks import check_list, wrong_token
 from node.a2a.refusal import A2AError
-from node.common.refusal import Invalid, Issue, Refused
+from node.common.refusal import Invalid, Refused
 from node.common.unreadable import show_each
 from node.config import Settings
 from node.inbox.model import TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
@@ -89,7 +89,7 @@ class InboxAgents:
         try:
             sent_id, is_replay = await self._tasks.send(rate, address, new, turn, proof, idempotency)
         except Invalid as invalid:
-            raise _in_message(invalid) from None
+            raise invalid.moved(lambda loc: PLACES.get(loc[-1], loc)) from None
         except Refused as refused:
             raise (closed if closed and refused.code == "inbox.turn" else refused) from None
         with after_write("the message is sent"):
@@ -208,11 +208,6 @@ def of_task(task_id: str) -> Generator[None]:
             case _:
                 raise
         raise A2AError(reason, why, taskId=task_id) from None
-
-
-def _in_message(invalid: Invalid) -> Invalid:
-    """The issues of what an inbox takes, at the places where an A2A message has it."""
-    return Invalid([Issue(PLACES.get(each.loc[-1], each.loc), each.msg, each.type) for each in invalid.issues])
 
 
 def _wrong(field: str, msg: str) -> Invalid:

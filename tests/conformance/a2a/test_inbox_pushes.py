@@ -20,7 +20,7 @@ from a2a.types import (
 from a2a.utils.errors import TaskNotFoundError
 from google.protobuf.json_format import ParseDict
 
-from tests.a2a.test_inbox_agents import answered
+from tests.a2a.inbox_calls import answered
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC
 from tests.conformance.a2a.client import message

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 import pytest
 
 from tests.conformance.javascript import SCRIPTS
-from tests.mcp.processes import two_processes
 from tests.support.nodes import NodeProcess
+from tests.support.two_processes import two_processes
 
 if find_spec("mcp") is None or not (SCRIPTS / "node_modules" / "@modelcontextprotocol").exists():
     raise ModuleNotFoundError("the official MCP clients are not installed: run `make clients`")

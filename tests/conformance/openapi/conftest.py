@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.mcp.processes import two_processes
 from tests.support.nodes import NodeProcess
+from tests.support.two_processes import two_processes
 
 
 @pytest.fixture(scope="module")

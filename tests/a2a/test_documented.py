@@ -5,7 +5,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import pytest_asyncio
 
-from node.a2a.documented_bodies import RpcBody
+from node.a2a.documented import RpcBody
 from tests.inbox.calls import opened, path_of
 from tests.support.node_under_test import NodeUnderTest
 

@@ -11,17 +11,20 @@ from tests.support.node_under_test import SECRET
 from tests.support.nodes import NodeProcess
 from tests.support.servers import RedisServer, until
 
-"""All clients of a test have one address."""
-
 
 @contextmanager
 def two_processes(folder: Path, **settings: str) -> Generator[NodeProcess]:
-    """A node that serves, without limits."""
+    """A node that serves, without limits, since all clients of a test have one address."""
     command = (sys.executable, "-m", "node", "web")
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
         node.start(RELAY_REDIS_URL=redis.url, RELAY_SECRET=SECRET, **NO_LIMITS_GIVEN, **settings)
         until(lambda: _answers(node), f"{node.url} answers")
         yield node
+
+
+def process_of(request_id: str) -> str:
+    """The process that gave an answer with this X-Request-Id, which begins with its name."""
+    return request_id[:10]
 
 
 def _answers(node: NodeProcess) -> bool:

@@ -1,0 +1,30 @@
+"""Messages to the node's own agent, as A2A clients send them, and what they read in errors."""
+
+from typing import Any
+
+from tests.support.node_under_test import NodeUnderTest
+
+SEND = "/api/v1/message:send"
+OFFER = "/api/v1/a2a/tasks"
+A2A = {"a2a-version": "1.0"}
+"""Headers of a client that speaks it."""
+
+
+def message(text: str = "Hello from agent A.", **fields: Any) -> dict[str, Any]:
+    """A SendMessageRequest."""
+    return {"message": {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": text}]} | fields}
+
+
+async def sent(node: NodeUnderTest, text: str = "Hello from agent A.", **fields: Any) -> dict[str, Any]:
+    """The task of a message that was acknowledged."""
+    response = await node.client.post(SEND, json=message(text, **fields), headers=A2A)
+    assert response.status_code == 200, response.text
+    return response.json()["task"]
+
+
+def reason(error: dict[str, Any]) -> str:
+    return error["error"]["details"][0]["reason"]
+
+
+def fields(error: dict[str, Any]) -> list[str]:
+    return [violation["field"] for violation in error["error"]["details"][1]["fieldViolations"]]
