@@ -8,7 +8,7 @@ import math
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import hypothesis
@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 
 from node.observe.log import configure
+from node.web.json_schema import schema_of
 from node.web.throughput import Throughput
 from tests.support.fake_store import Clock
 from tests.support.keyspace import keys_without_end
@@ -48,6 +49,14 @@ def collectable() -> Iterator[None]:
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("node.common.process.freeze", lambda: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def described_once() -> Iterator[None]:
+    """The schemas of MCP's tools are made once: they are half of a node's start, and thousands of nodes start here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("node.mcp.tool_schema.schema_of", cache(schema_of))
         yield
 
 
