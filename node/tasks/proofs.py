@@ -139,6 +139,6 @@ def _actor_name(move: Transition) -> str:
     """The name of the actor: actor_id, or that of the one role that is named instead. Raises Invalid."""
     named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
     if move.actor_id is None and len(named) != 1:
-        raise Invalid.field("body", "actor_id", msg="Field required", kind="missing")
+        raise Invalid.field("body", "actor_id", msg="give this, or either publisher_id or assignee_id")
     require_line(named[0], name := cast("str", getattr(move, named[0])))
     return name
