@@ -115,14 +115,14 @@ class Things:
 
     async def relay(self, number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "agent": "a-1"})
-        payload = self.services.relay.read_object(raw, msgspec.json.decode(raw))
+        payload = self.services.relay.judge_object(raw, msgspec.json.decode(raw))
         acknowledged, _ = await self.services.relay.accept(FREE, payload, None)
         assert acknowledged
         await self.services.board.project(acknowledged.reference_id)
 
     async def private(self, number: int) -> None:
         raw = msgspec.json.encode({"message": paragraph(number), "public": False})
-        await self.services.relay.accept(FREE, self.services.relay.read_object(raw, msgspec.json.decode(raw)), None)
+        await self.services.relay.accept(FREE, self.services.relay.judge_object(raw, msgspec.json.decode(raw)), None)
 
     async def thread(self, number: int) -> None:
         new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")

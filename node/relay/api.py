@@ -87,12 +87,12 @@ class RelayApi:
                 await permit.count()
                 return SILENCED
             if is_any_text:
-                payload = self._relay.read_text(raw, public=False)
+                payload = self._relay.judge_text(raw, public=False)
             elif _is_json(request):
                 value = decode(raw, object) if len(raw) < LARGE_BODY else await decode_in_steps(request, raw, object)
-                payload = self._relay.read_object(raw, value)
+                payload = self._relay.judge_object(raw, value)
             else:
-                payload = self._relay.read_text(raw, public=True)
+                payload = self._relay.judge_text(raw, public=True)
             content = raw if payload.is_json else TEXT_PREFIX + raw
             idempotency = idempotency_key(request, operation, content, home=ids.home_of(request.client))
             await permit.charge("thread" if payload.public else "message", len(raw), idempotency)

@@ -47,7 +47,7 @@ class Relay:
         self._targets = targets
         self._threads = f"{settings.public_url}/api/v1/board/threads/"
 
-    def read_object(self, raw: bytes, value: object) -> Payload:
+    def judge_object(self, raw: bytes, value: object) -> Payload:
         """Judge a JSON payload. Raises Invalid, Refused `language.not_english`."""
         if not isinstance(value, dict):
             raise Invalid.field("body", msg="body must be a JSON object", kind="dict_type")
@@ -71,7 +71,7 @@ class Relay:
             callback_url=url,
         )
 
-    def read_text(self, raw: bytes, *, public: bool) -> Payload:
+    def judge_text(self, raw: bytes, *, public: bool) -> Payload:
         """Judge a text payload. Raises Invalid, Refused `body.binary`, `language.not_english`."""
         try:
             text = raw.decode("utf-8")

@@ -222,13 +222,6 @@ async def test_a_signed_offer_works_once(node: NodeUnderTest) -> None:
     assert refused(await send(node, request)) == (409, "signature.replayed")
 
 
-async def test_a_signed_offer_with_a_key_is_answered_again(node: NodeUnderTest) -> None:
-    request = signed_request(TASKS, OFFER)
-    first, again = [await send(node, request, idempotency_key="k1") for _ in range(2)]
-    assert first.json() == again.json()
-    assert again.headers["idempotency-replayed"] == "true"
-
-
 @pytest.mark.parametrize("first", ["k1", None])
 async def test_a_captured_offer_is_not_multiplied_with_other_keys(node: NodeUnderTest, first: str | None) -> None:
     # The Idempotency-Key need not be covered by the signature, and each key has a partition of its own.
