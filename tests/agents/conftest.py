@@ -19,6 +19,12 @@ def calling() -> dict[str, Any]:
     return {"callback_allow_private": True, "limits": limits}
 
 
+@pytest.fixture
+def look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have workers look everywhere all the time: tests change the times in Redis behind their back."""
+    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)
+
+
 @pytest_asyncio.fixture
 async def made_up() -> AsyncIterator[MadeUpAgents]:
     """Agents that are made up."""

@@ -21,16 +21,12 @@ from tests.inbox.calls import bearer, opened, path_of, send_signed, signed
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import free_port
 
+pytestmark = pytest.mark.usefixtures("look")
+
 
 @pytest.fixture
 def overrides(calling: dict[str, Any]) -> dict[str, Any]:
     return calling
-
-
-@pytest.fixture(autouse=True)
-def look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have workers look everywhere all the time: tests change the times in Redis behind their back."""
-    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)
 
 
 async def listed_at(node: NodeUnderTest, url: str) -> Json:

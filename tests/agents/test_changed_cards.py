@@ -14,16 +14,12 @@ from tests.support.node_under_test import NodeUnderTest, until
 
 LINGUIST = {"name": "Language desk", "description": "Helps people who travel for their work.", "skills": [TRANSLATE]}
 
+pytestmark = pytest.mark.usefixtures("look")
+
 
 @pytest.fixture
 def overrides(calling: dict[str, Any]) -> dict[str, Any]:
     return calling
-
-
-@pytest.fixture(autouse=True)
-def look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have workers look everywhere all the time: tests change the times in Redis behind their back."""
-    monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)
 
 
 class Finder:

@@ -3,7 +3,6 @@ that can misbehave."""
 
 import asyncio
 import json
-import socket
 from collections.abc import AsyncGenerator, AsyncIterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from hashlib import sha256
@@ -20,7 +19,7 @@ from node.artifacts.blobs.disk_app import DiskApp
 from node.artifacts.blobs.interface import Grant
 from node.web.errors import CATALOGUE
 from node.web.http import ASGIMessage, Receive, Scope, Send
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, free_port, listening
 
 ID = "0199aaaa-0000-7000-8000-00000000002a"
 SECRET = "a secret for tests"
@@ -34,12 +33,6 @@ def grant_for(data: bytes = DATA, media_type: str = "text/csv", artifact_id: str
     return Grant(artifact_id, len(data), media_type, sha256(data).hexdigest())
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @asynccontextmanager
 async def serving(app: Any, port: int) -> AsyncGenerator[None]:
     """`app` behind Granian, as in production, until the block ends."""
@@ -51,22 +44,11 @@ async def serving(app: Any, port: int) -> AsyncGenerator[None]:
     server = Server(http_only, port=port, interface=Interfaces.ASGI, log_enabled=False, websockets=False)
     task = asyncio.create_task(server.serve())
     try:
-        async with asyncio.timeout(PATIENCE):
-            while not await _answers(port):  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await listening(port)
         yield
     finally:
         server.stop()
         await task
-
-
-async def _answers(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    return True
 
 
 class Answer(NamedTuple):

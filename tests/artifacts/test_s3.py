@@ -16,9 +16,9 @@ from node.artifacts.blobs.sigv4 import Credentials
 from node.common.refusal import Refused
 from node.store.ids import new_id
 from node.web.http import Receive, Scope, Send
-from tests.artifacts.blobs import BIG, DATA, free_port, grant_for, serving
+from tests.artifacts.blobs import BIG, DATA, grant_for, serving
 from tests.artifacts.swift import BUCKET, Swift
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, free_port
 
 URL = f"s3://{BUCKET}/node a/b+c"
 """A prefix with characters that have to be escaped, once and in the same way on both sides."""

@@ -1,10 +1,13 @@
-"""The example receivers of bench/receivers: each takes a real callback of the node, and nothing else."""
+"""An example receiver in JavaScript takes a real callback of the node, and nothing else.
+
+The one in Python is the recipe `verify-a-callback`.
+"""
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -14,21 +17,16 @@ import pytest_asyncio
 from node.sign.node_key import NodeKey
 from tests.conformance.javascript import node_binary
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
-from tests.support.nodes import ROOT
-from tests.support.servers import PATIENCE, free_port
+from tests.support.servers import PATIENCE, free_port, listening
 
 KEY = NodeKey.parse(SIGNING_KEY)
-FOLDER = ROOT / "bench" / "receivers"
-COMMANDS = {
-    "python": (sys.executable, str(FOLDER / "receiver.py")),
-    "javascript": (node_binary(), str(FOLDER / "receiver.mjs")),
-}
+RECEIVER = Path(__file__).parent / "js" / "receiver.mjs"
 HOST = "127.0.0.1"
 MESSAGE = json.dumps({"type": "task.claimed", "data": {"url": "http://node.example/t", "callback_host": HOST}}).encode()
 
 
 class Example:
-    """One of them, running."""
+    """The receiver, running."""
 
     def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
         self.url = url
@@ -50,28 +48,16 @@ def overrides() -> dict[str, Any]:
     return {"callback_allow_private": True, "embedding_model": "none"}
 
 
-@pytest_asyncio.fixture(params=COMMANDS)
-async def example(request: pytest.FixtureRequest) -> AsyncIterator[Example]:
+@pytest_asyncio.fixture
+async def example() -> AsyncIterator[Example]:
     port = free_port()
     process = await asyncio.create_subprocess_exec(
-        *COMMANDS[request.param], KEY.public.whpk, str(port), HOST, stdout=asyncio.subprocess.PIPE
+        *(node_binary(), str(RECEIVER), KEY.public.whpk, str(port), HOST), stdout=asyncio.subprocess.PIPE
     )
-    async with asyncio.timeout(PATIENCE):
-        while not await listening(port):  # noqa: ASYNC110  # the condition is another process's
-            await asyncio.sleep(0.02)
+    await listening(port)
     yield Example(process, f"http://{HOST}:{port}/hook")
     process.kill()
     await process.communicate()
-
-
-async def listening(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection(HOST, port)
-    except OSError:
-        return False
-    writer.close()
-    await writer.wait_closed()
-    return True
 
 
 def signed(body: bytes = MESSAGE, message_id: str = "msg_1", at: float | None = None) -> dict[str, str]:

@@ -18,7 +18,7 @@ import pytest
 from node.recipes.markdown import RECIPES
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import PATIENCE, free_port
+from tests.support.servers import PATIENCE, free_port, listening
 from tests.support.stripping_proxy import StrippingProxy
 
 MARKDOWN = {"accept": "text/markdown"}
@@ -158,8 +158,7 @@ async def test_a_receiver_takes_a_callback_of_the_node_and_nothing_else(served: 
         httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
         asyncio.timeout(PATIENCE),
     ):
-        while not await is_listening(port):  # noqa: ASYNC110 - the condition is another process's
-            await asyncio.sleep(0.05)
+        await listening(port)
         forged = {"webhook-id": "m", "webhook-timestamp": "1", "webhook-signature": "v1a,AAAA"}
         assert (await client.post(url, content=b"{}", headers=forged)).status_code == 401
         session = (await client.post("/api/v1/sessions", json={"callback_url": url})).json()
@@ -168,16 +167,6 @@ async def test_a_receiver_takes_a_callback_of_the_node_and_nothing_else(served: 
         while not said.startswith("session.line"):  # the server may have logged the forged request before
             said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
         assert session["session_id"] in said
-
-
-async def is_listening(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    await writer.wait_closed()
-    return True
 
 
 def test_configurations_of_mcp_clients_name_an_endpoint_that_answers(served: NodeProcess) -> None:

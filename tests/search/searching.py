@@ -1,7 +1,7 @@
 """A board that can be searched, without HTTP: the web side and the worker on a real Redis of either kind."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from node.store.outbox import Consumer
 from node.store.search_keys import BOARD_KEYS
 from node.store.wakeups import Listener
 from tests.board.board_on import board_on
-from tests.support.node_under_test import settings_for
+from tests.support.node_under_test import settings_for, until
 from tests.support.rates import Unlimited
 
 PATIENCE = 180.0  # s until something must have happened, on a busy machine that embeds
@@ -82,7 +82,7 @@ class SearchableBoard:
             hits[:] = [hit for hit in (await self.find(query, threshold)).hits if hit.thread_id == thread_id]
             return bool(hits)
 
-        await until(there, f"{query!r} finds {thread_id}")
+        await until(there, PATIENCE)
         return hits[0]
 
     async def event(self, thread_id: str, kind: str) -> None:
@@ -97,7 +97,7 @@ class SearchableBoard:
         async def done() -> bool:
             return (await self.find("anything at all", ANYTHING)).mode == "both"
 
-        await until(done, "queries are embedded")
+        await until(done, PATIENCE)
         await self.emptied()
 
     async def emptied(self) -> None:
@@ -107,7 +107,7 @@ class SearchableBoard:
             lags = await asyncio.gather(*(self._lag(keys.events(number)) for number in range(ids.PARTITIONS)))
             return not any(lags) and await Queue(self.store, BOARD_KEYS).lengths() == (0, 0)
 
-        await until(done, "the index is complete")
+        await until(done, PATIENCE)
 
     async def search_by_memory(self) -> bool:
         """Whether no query engine is there."""
@@ -162,7 +162,7 @@ class SearchableBoard:
                 return False
             return True
 
-        await until(answers, "Redis is back")
+        await until(answers, PATIENCE)
         await self.store.command("SPUBLISH", BOARD_KEYS.current, "")
 
     async def gone(self, thread_id: str) -> None:
@@ -173,7 +173,7 @@ class SearchableBoard:
             left = [BOARD_KEYS.doc(thread_id), *([BOARD_KEYS.passages(live.name, thread_id)] if live else [])]
             return not any([await self.documents.command("EXISTS", key) for key in left])
 
-        await until(nothing, f"{thread_id} is out of the index")
+        await until(nothing, PATIENCE)
 
     async def _lag(self, outbox: str) -> int:
         """Events that the index group has not acknowledged."""
@@ -216,10 +216,3 @@ async def searchable(
         await store.close()
         if documents is not store:
             await documents.close()
-
-
-async def until(condition: Callable[[], Awaitable[object]], what: str) -> None:
-    """Return as soon as `condition` holds."""
-    async with asyncio.timeout(PATIENCE):
-        while not await condition():  # noqa: ASYNC110 - what is waited for happens in another process or in Redis
-            await asyncio.sleep(0.01)

@@ -8,8 +8,7 @@ import pytest_asyncio
 
 from node.config import Limit, Limits
 from node.embedding.model import Model
-from tests.search.searching import until
-from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 
 BOARD = "/api/v1/board"
@@ -59,7 +58,7 @@ async def test_threads_and_public_messages_are_found_by_meaning_and_others_never
             found = await search(searched, "open a table of comma separated values", threshold=0.5)
             return {hit["thread_id"] for hit in found["hits"]} == {thread["id"], relayed.json()["reference_id"]}
 
-        await until(both, "both are found by meaning")
+        await until(both)
         assert (await search(searched, "private table of numbers", threshold=1))["hits"] == []
 
 

@@ -21,7 +21,8 @@ from node.search.snippets import Excerpt, WantedTerms
 from node.store import StoreUnavailable
 from node.store.search_keys import BOARD_KEYS
 from node.text.terms import QueryTerms
-from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, searchable, until
+from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, searchable
+from tests.support.node_under_test import until
 from tests.support.servers import RedisServer
 
 LONGEST = 20_000  # characters of a post
@@ -161,7 +162,7 @@ class Watched:
         async def begun() -> bool:
             return len(self.begun) >= len(queries)
 
-        await until(begun, "they have begun")
+        await until(begun)
         assert sorted(self.begun) == sorted(queries)
 
 

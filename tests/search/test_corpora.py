@@ -12,7 +12,8 @@ from node.search.model import FoundEntity, SearchQuery
 from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.store import ids, keys
-from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, until
+from tests.search.searching import ANYTHING, CLIENT, SearchableBoard
+from tests.support.node_under_test import until
 
 LINGUIST = ["Translate contracts between Portuguese and English", "Transcribe interviews with speaker labels"]
 
@@ -90,7 +91,7 @@ class Agents:
             ]
             return bool(hits)
 
-        await until(there, f"{query!r} finds {agent}")
+        await until(there)
         return hits[0]
 
 
@@ -139,4 +140,4 @@ async def until_not(agents: Agents, query: str) -> None:
     async def gone() -> bool:
         return not await agents.find(query)
 
-    await until(gone, f"{query!r} finds nothing")
+    await until(gone)

@@ -22,7 +22,8 @@ from node.store import StoreUnavailable
 from node.store.decoding import flat_of
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
-from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable, until
+from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable
+from tests.support.node_under_test import until
 from tests.support.servers import RedisServer, eventually
 
 LOAF = "at what time do I prepare the loaf for the oven"
@@ -52,7 +53,7 @@ async def test_a_worker_killed_while_indexing_loses_nothing(board: SearchableBoa
         return bool([key for key in await board.vectors() if key])
 
     try:
-        await until(some_are_done, "the worker has begun")
+        await until(some_are_done)
     finally:
         os.kill(worker.pid, signal.SIGKILL)
         await worker.wait()
@@ -87,7 +88,7 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
     async def only_one_is_left() -> bool:
         return await Queue(board.store, BOARD_KEYS).lengths() == (0, 1)
 
-    await until(only_one_is_left, "the others are indexed")
+    await until(only_one_is_left)
     assert {thread for thread, _ in await board.vectors()} == set(threads)
     stop.set()
     await working
@@ -280,7 +281,7 @@ async def test_a_worker_that_is_told_to_stop_gives_back_what_it_has_begun(
         async def begun() -> bool:
             return bool(await board.vectors()) or await board.is_leased()
 
-        await until(begun, "the worker has begun")
+        await until(begun)
     assert not await board.is_leased()
     async with board.worker():
         await board.settled()

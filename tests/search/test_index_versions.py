@@ -10,7 +10,8 @@ from node.search.index_versions import FLAT_BELOW_PASSAGES, HNSW_FROM_PASSAGES, 
 from node.search.indexing.reconcile import Reconciler
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
-from tests.search.searching import SearchableBoard, until
+from tests.search.searching import SearchableBoard
+from tests.support.node_under_test import until
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
 LOAF = "at what time do I prepare the loaf for the oven"
@@ -28,7 +29,7 @@ async def switched(board: SearchableBoard, old: IndexVersion) -> IndexVersion:
     async def other() -> bool:
         return await live(board) != old
 
-    await until(other, "another version is in use")
+    await until(other)
     return await live(board)
 
 
@@ -133,7 +134,7 @@ async def test_an_old_version_is_forgotten(
             await board.store.command("SPUBLISH", BOARD_KEYS.current, "")
             return await IndexVersions(board.store, BOARD_KEYS).names() == [after.name]
 
-        await until(forgotten, "the old version is gone")
+        await until(forgotten)
         assert not await board.documents.command("EXISTS", BOARD_KEYS.vector(before.name, thread, "0.0"))
         assert not await board.documents.command("EXISTS", BOARD_KEYS.passages(before.name, thread))
 

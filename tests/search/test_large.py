@@ -6,7 +6,8 @@ from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
 from node.search.passages import PASSAGE_CHARACTERS
 from node.store.search_keys import BOARD_KEYS
-from tests.search.searching import ANYTHING, searchable, until
+from tests.search.searching import ANYTHING, PATIENCE, searchable
+from tests.support.node_under_test import until
 from tests.support.servers import RedisServer
 
 CALLS = 40  # that may be under way; by default it is 4,096
@@ -32,7 +33,7 @@ async def test_a_worker_takes_it_into_its_memory(
             hits = await board.find("a sentence about nothing", ANYTHING, THREADS)
             return hits.mode == "both" and len(hits.hits) == THREADS
 
-        await until(found, "all threads are found by meaning")
+        await until(found, PATIENCE)
 
 
 async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
@@ -49,6 +50,6 @@ async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
             await board.store.command("SPUBLISH", BOARD_KEYS.current, "")
             return old not in await versions.names()
 
-        await until(forgotten, "nothing of the old vectors is left")
+        await until(forgotten, PATIENCE)
         assert len(await board.vectors()) == 2 * THREADS
         assert search_redis.do("KEYS", f"{BOARD_KEYS.vectors_prefix(old)}*") == []

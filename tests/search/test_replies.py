@@ -18,7 +18,8 @@ from node.store import ids, keys
 from node.store.outbox import Event
 from node.store.search_keys import BOARD_KEYS
 from node.text.terms import MARK, marks_of, terms_of
-from tests.search.searching import ANYTHING, SearchableBoard, until
+from tests.search.searching import ANYTHING, SearchableBoard
+from tests.support.node_under_test import until
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
 LONG = "The committee met on Tuesday and talked about the minutes of the last meeting. " * 120
@@ -65,9 +66,9 @@ async def test_a_reply_costs_what_it_weighs_and_not_what_its_thread_weighs(
         for number in range(10):
             await board.reply(thread, f"A short answer, the code of which is ZX{number}Q.")
             # To ask this again and again costs little, as it would not for `found` and `emptied`.
-            await until(partial(has_document, board, thread, 21 + number), "the reply has a document")
+            await until(partial(has_document, board, thread, 21 + number))
             await board.found(f"ZX{number}Q", thread)
-        await until(partial(has_none_waiting, board), "all have their vectors")
+        await until(partial(has_none_waiting, board))
         assert await sent_by_redis(board) - before < 20 * len(LONG), "the long ones were not read again"
 
 
@@ -91,7 +92,7 @@ async def test_the_snippet_is_cut_from_the_reply_that_matches_best(board: Search
         async def shown() -> bool:  # by the worker, which knows the reply: whoever asks before it is there does not
             return (await board.found("flour", thread)).snippet == ANSWERS[1]
 
-        await until(shown, "the reply is shown")
+        await until(shown)
         assert (await board.found("starter", thread)).snippet == BREAD[1]
 
 
@@ -131,7 +132,7 @@ async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
         async def switched() -> bool:
             return await IndexVersions(board.store, BOARD_KEYS).current() != old
 
-        await until(switched, "another version is in use")
+        await until(switched)
         await board.emptied()
         assert await documents(board, thread) == before
 

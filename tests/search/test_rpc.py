@@ -18,7 +18,8 @@ from node.search.rpc.server import REQUESTS_AT_ONCE, Waiting, search_alive
 from node.search.service import SearchTurns
 from node.share.site import SITE_SHARE
 from node.store.search_keys import BOARD_KEYS
-from tests.search.searching import PATIENCE, SearchableBoard, until
+from tests.search.searching import PATIENCE, SearchableBoard
+from tests.support.node_under_test import until
 
 LIVE = IndexVersion("0123456789ab", "a-model", 2, "flat", 0)
 VECTOR = array("f", [0.6, 0.8]).tobytes()
@@ -223,7 +224,7 @@ async def test_a_worker_is_asked_as_soon_as_it_has_its_model(
         async def answered() -> bool:
             return await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is not None
 
-        await until(answered, "a query is embedded")
+        await until(answered)
 
 
 async def test_a_worker_that_stops_is_asked_no_more(board: SearchableBoard, loaded_model: Model) -> None:

@@ -10,7 +10,8 @@ from node.embedding.model import Model
 from node.search.model import LowerThreshold
 from node.search.passages import PASSAGE_CHARACTERS
 from node.store.search_keys import BOARD_KEYS
-from tests.search.searching import ANYTHING, SearchableBoard, until
+from tests.search.searching import ANYTHING, SearchableBoard
+from tests.support.node_under_test import until
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
 PROXY = ("Uploads stop after thirty seconds", "The connection is closed with error E4471 before the last byte.")
@@ -189,7 +190,7 @@ async def test_what_a_client_asks_twice_is_embedded_once(board: SearchableBoard,
         async def there() -> bool:
             return await board.store.command("EXISTS", cached) == 1
 
-        await until(there, "its vector is kept")
+        await until(there)
         left = await board.store.command("TTL", cached)
         assert isinstance(left, int)
         assert 0 < left <= 600

@@ -58,6 +58,18 @@ async def eventually(condition: Callable[[], object], patience: float = PATIENCE
             await asyncio.sleep(0.002)
 
 
+async def listening(port: int) -> None:
+    """Return as soon as something takes connections at a port of this machine."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            with suppress(OSError):
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
+                await writer.wait_closed()
+                return
+            await asyncio.sleep(0.02)
+
+
 # Ports of this process: the tests may run in several at once, which pytest-xdist calls gw<number>.
 _PORTS_EACH = 1000
 _FIRST_PORT = 10000 + _PORTS_EACH * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 10)
