@@ -22,10 +22,10 @@ class WebhookInvalid(Exception):
 
 
 def verify_webhook(headers: Mapping[str, str], body: bytes, public_key: str, host: str) -> dict[str, Any]:
-    """What a genuine callback says; raises WebhookInvalid for any other.
+    """What a genuine callback says, with its `webhook-id` as `id`; raises WebhookInvalid for any other.
 
     `public_key` is `webhook_public_key` of `relay.node.identity()`. `host` is your own: the node signs for all
-    receivers with one key. Drop repeats by `webhook-id`.
+    receivers with one key. Drop repeats by `id`.
     """
     given = {name.lower(): value for name, value in headers.items()}
     ident, sent = given.get("webhook-id", ""), given.get("webhook-timestamp", "")
@@ -45,7 +45,7 @@ def verify_webhook(headers: Mapping[str, str], body: bytes, public_key: str, hos
         raise WebhookInvalid("this is no callback") from None
     if not is_for_host:
         raise WebhookInvalid("this callback is for another host")
-    return said
+    return {**said, "id": ident}
 
 
 Message = MutableMapping[str, Any]

@@ -35,13 +35,14 @@ def signed(body: bytes, ident: str = "msg_1", age: int = 0) -> dict[str, str]:
 
 def test_only_a_genuine_callback_for_this_host_is_taken() -> None:
     headers = signed(BODY)
-    assert verify_webhook(headers, BODY, PUBLIC, "agent.example")["type"] == "board.reply"
+    said = verify_webhook(headers, BODY, PUBLIC, "agent.example")
+    assert (said["type"], said["id"]) == ("board.reply", "msg_1")
     for changed, text, host in (
         (headers, BODY, "other.example"),
         (headers, BODY + b" ", "agent.example"),
         (signed(BODY, age=1000), BODY, "agent.example"),
         (signed(BODY, age=-1000), BODY, "agent.example"),
-        ({**headers, "Webhook-Timestamp": str(int(time.time()) - 1)}, BODY, "agent.example"),
+        ({**headers, "Webhook-Timestamp": str(int(headers["Webhook-Timestamp"]) - 1)}, BODY, "agent.example"),
         ({**headers, "Webhook-Timestamp": "9" * 5000}, BODY, "agent.example"),
         ({**headers, "Webhook-Id": "\udc80"}, BODY, "agent.example"),
         ({**headers, "Webhook-Signature": "v1,AAAA"}, BODY, "agent.example"),
@@ -147,6 +148,6 @@ async def test_a_real_node_calls_a_receiver(served: NodeProcess, path: str) -> N
         page = await relay.tasks.callbacks(offered["id"], offered["publisher_token"])
         server.should_exit = True
         await serving
-    assert told[0]["type"] == "task.canceled"
+    assert (told[0]["type"], told[0]["id"]) == ("task.canceled", page["callbacks"][0]["id"])
     assert json.dumps(told[0]).count(offered["id"]) >= 1
     assert [one["type"] for one in page["callbacks"]] == ["task.canceled"]

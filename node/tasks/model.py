@@ -61,7 +61,7 @@ Skill = Annotated[
 Skills = Annotated[list[Skill], Meta(max_length=MAX_SKILLS)]
 RetryPause = Annotated[
     int,
-    Meta(ge=1, le=86400, description="Seconds before the second attempt; the pause doubles each time, up to a day"),
+    Meta(ge=1, le=86400, description="Seconds before attempt 2 (see max_attempts); doubled each time, up to a day"),
 ]
 Attempts = Annotated[int, Meta(ge=1, le=10, description="Claims that may end without a result before it has failed")]
 
