@@ -11,6 +11,9 @@ MIN_LETTERS = 4
 MAX_LETTERS = 24
 """Letters of a word that is looked at; the time grows with the square of their number."""
 
+MIN_AFFIX_LETTERS = 2
+"""Letters of the shortest prefix and suffix."""
+
 _PREFIXES = frozenset(
     """
     auto bio geo hyper inter meta micro mini mono multi nano neuro non poly pre pseudo re sub super un
@@ -27,9 +30,9 @@ _FOREIGN_ENDS = frozenset("aiou")
 
 def is_formed(word: str, known: dict[str, int]) -> bool:
     """Whether a word in lower case is formed of two English words, or of one and a prefix or suffix."""
-    if len(word) > MAX_LETTERS or word[-1] in _FOREIGN_ENDS:
+    if not MIN_LETTERS + MIN_AFFIX_LETTERS <= len(word) <= MAX_LETTERS or word[-1] in _FOREIGN_ENDS:
         return False
-    for place in range(2, len(word) - 1):
+    for place in range(MIN_AFFIX_LETTERS, len(word) - MIN_AFFIX_LETTERS + 1):
         end = word[place:]
         if known.get(end) == ENGLISH and len(end) >= MIN_LETTERS:
             start = word[:place]
