@@ -140,14 +140,14 @@ def size_of(words: list[str]) -> float:
 def margin_of(evidence: Evidence) -> float:
     """How far the evidence is above the threshold, which is lower for few words."""
     count = len(evidence.words)
-    if count == 0:
-        return SURE
-    if count <= 2:
-        threshold = 0.0 if evidence.has_foreign else -2.7
-    elif count <= 5:
-        threshold = -1.5
-    else:
+    if count > 5:
         threshold = -0.5 if count <= 14 else 0.0
+    elif count > 2:
+        threshold = -0.5 if evidence.has_foreign else -1.5
+    elif count:
+        threshold = 0.0 if evidence.has_foreign else -2.7
+    else:
+        return SURE
     return evidence.level - threshold
 
 

@@ -8,14 +8,17 @@ import re
 import unicodedata
 from collections import Counter
 from itertools import chain, pairwise
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 from node.text.lexicon import ENGLISH, FOREIGN, foreign_words, lexicon
+from node.text.word_forms import is_formed
 
 UNKNOWN, UNKNOWN_ACCENTED = -3.0, -4.0
 """Points of a lower-case word that is not in the lexicon, and of one with accents."""
 UNKNOWN_NAME, UNKNOWN_ACCENTED_NAME = -2.0, -2.5
 """The same for a capitalised word, which is more likely a name."""
+UNKNOWN_FORMED = -1.0
+"""Points of an unknown lower-case word that is formed as English ones are (`frictionless`)."""
 UNKNOWN_IN_CODE = -1.0
 """Points of an unknown lower-case word in source code, where it is more likely an identifier."""
 
@@ -75,6 +78,8 @@ _CHAIN = re.compile(rf"{_LETTERS}(?:(?:{_JOINT.pattern}){_LETTERS})*")
 _PART_JOINTS = bytes.maketrans(b"_.,:;-=|()[]{}<>+*", b" " * 18)
 _NO_NAME = re.compile(r"[\d/@]")
 _CAPITAL = r"[A-ZÀ-ÞĀ-Ž]"
+_TAGS = frozenset(("li", "nav", "ul"))
+"""Elements of HTML whose names are foreign words."""
 _PARTICLE = re.compile(rf"(?<!\w){_CAPITAL}[^\W\d_]*[ -]([^\W\d_]{{1,3}})[ -](?={_CAPITAL})")
 """A short word between two capitalised ones; Ā to Ž are capital and small letters by turns."""
 _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
@@ -83,6 +88,8 @@ _SEQUENCE = re.compile("[ACDEFGHIKLMNPQRSTVWY]{15,}|(?i:[ACGTUN]{10,})")
 """Residues of a protein, or bases of DNA or RNA. Hardly a word is that long without O and U, or made of these bases."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
 _GREEK = re.compile(r"[\u00b5\u0370-\u03ff]")  # µ, the sign of micro-, too
+_DUMP = re.compile(r"(?<!\S)[0-9a-fA-F]{2}(?:\s+[0-9a-fA-F]{2}(?!\S)){3,}")
+"""Bytes in hexadecimal form, of which some look like words (`de`, `da`, `fe`)."""
 _CONTRACTIONS = frozenset(("s", "t", "re", "ll", "d", "ve", "m"))
 
 # English phrases made of foreign words; neither word of such a pair is counted.
@@ -111,7 +118,7 @@ class Evidence(NamedTuple):
 def weigh(window: str) -> Evidence:
     """The evidence of a cleaned window. Never raises; takes time linear in the window's length."""
     tokens = window.split()
-    parts = [*map(_ENGLISH_TOKENS.get, tokens)]
+    parts: list[Any] = [*map(_ENGLISH_TOKENS.get, tokens)]
     unknown = parts.count(None)
     if unknown > MAX_READ_ALONE or 2 * unknown > len(tokens):
         evidence = _read(window)
@@ -124,7 +131,7 @@ def weigh(window: str) -> Evidence:
         parts[place] = _english_words(tokens[place])
         if parts[place] is None:
             return _read(window)
-    words = [*chain.from_iterable(cast("list[tuple[str, ...]]", parts))]
+    words: list[str] = [*chain.from_iterable(parts)]
     return _all_english(words) if words else _read(window)
 
 
@@ -139,19 +146,19 @@ def _read(window: str) -> Evidence:
     links = 0
     # Most tokens are known words. The loop replaces each of the others by the words it contains.
     words = tokens.copy()
-    found: list[float | None] = list(map(known.get, tokens))
+    points: list[Any] = [*map(known.get, tokens)]  # None for the others
     place = gone = 0  # gone: how many more tokens than words there are up to `place`
-    for _ in range(found.count(None)):
-        place = found.index(None, place)
+    for _ in range(points.count(None)):
+        place = points.index(None, place)
         token = tokens[place + gone]
         word = token[:-1] if token[-1] in _STOPS else token
         if word.isalpha():  # the first or last word of a clause, or an unknown one
             lower = word.lower()
             if len(word) > 1 and (point := known.get(word) or known.get(lower) or _unknown(word, lower, known)):
-                words[place], found[place] = word if point == FOREIGN else lower, point
+                words[place], points[place] = word if point == FOREIGN else lower, point
                 place += 1
             else:
-                del words[place], found[place]
+                del words[place], points[place]
                 gone += 1
             continue
         parts: list[str] = []
@@ -161,12 +168,13 @@ def _read(window: str) -> Evidence:
         elif not word.isdecimal():
             parts, values = _counted_words(token, known)
         words[place : place + 1] = parts
-        found[place : place + 1] = values
+        points[place : place + 1] = values
         place += len(parts)
         gone += 1 - len(parts)
-    points = cast("list[float]", found)
     if words and points.count(ENGLISH) == len(words):
         return _all_english(words)
+    if gone > len(words) > 0 and _DUMP.search(window):
+        return _read(_DUMP.sub(" ", window))
     words, points = _without_names(words, points, window)
     if not words:
         return _weigh_identifiers(tokens, known)
@@ -283,6 +291,8 @@ def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
     else:
         return 0  # camelCase
     if word.isascii():
+        if word == lower and is_formed(word, known):
+            return UNKNOWN_FORMED
         is_acronym = len(word) <= MAX_ACRONYM_LETTERS and word.isupper()
         return 0 if is_acronym or _SEQUENCE.fullmatch(word) else unknown
     if len(word) <= 3 and _GREEK.search(word):
@@ -297,7 +307,9 @@ def _without_names(words: list[str], points: list[float], window: str) -> tuple[
     """The words, in lower case, and their points, without acronyms, particles, set phrases, and what is repeated."""
     if FOREIGN in points:
         words, points = _without_particles(*_without_acronyms(words, points, window), window)
-    words = list(map(str.lower, words))
+        if "<" in window:
+            words, points = _without_tags(words, points, window)
+    words = [*map(str.lower, words)]
     if points.count(UNKNOWN) > MAX_OCCURRENCES:
         words, points = _without_repetitions(words, points)
     return (words, points) if _PHRASE_ENDS.isdisjoint(words) else _without_phrases(words, points)
@@ -331,6 +343,12 @@ def _without_particles(words: list[str], points: list[float], window: str) -> tu
         return words, points
     particles = {place for place, word in enumerate(words) if points[place] == FOREIGN and word in inside}
     return _without(particles, words, points) if english >= PARTICLES_RATIO * len(particles) else (words, points)
+
+
+def _without_tags(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
+    """The words and points without the names of HTML elements that the window has as tags."""
+    tags = {word for word in _TAGS.intersection(words) if f"<{word}" in window or f"</{word}>" in window}
+    return _without({place for place, word in enumerate(words) if word in tags}, words, points)
 
 
 def _without_repetitions(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:

@@ -58,6 +58,11 @@ ENGLISH = (
     "It's what they'd've called the agent\u2019s last word.",
     "Who was Muammar al-Qadhafi?",
     "Contact Lothar de Maizière for access.",
+    "agentic observability",
+    "queuelength, retryable, unmerged, cacheable",
+    "#ifdef __cplusplus\n#endif",
+    '<ul class="menu">\n<li><a href="#top">Top</a></li>\n</ul>',
+    "8c de 41 fa c3 da 77 fe 52 e1 be 79 ba 45 9c af",
 )
 
 FOREIGN = (
@@ -68,6 +73,8 @@ FOREIGN = (
     "Il modello non risponde",
     "İstanbul çok güzel bir şehir",
     "zażółć gęślą jaźń",
+    "Daar is bier",
+    "Wifi jest zajęty",
     "Сервер снова работает",
     "サーバーは再起動しました",
     "الخادم يعمل الآن",

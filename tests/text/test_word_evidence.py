@@ -11,6 +11,7 @@ from node.text.word_evidence import (
     UNKNOWN,
     UNKNOWN_ACCENTED,
     UNKNOWN_ACCENTED_NAME,
+    UNKNOWN_FORMED,
     UNKNOWN_IN_CODE,
     UNKNOWN_NAME,
     weigh,
@@ -42,6 +43,7 @@ def test_the_level_is_the_sum_over_the_root_of_the_count() -> None:
     ("word", "worth"),
     [
         ("xyzzyq", UNKNOWN),
+        ("retryable", UNKNOWN_FORMED),
         ("Xyzzyq", UNKNOWN_NAME),
         ("XYZZYQ", UNKNOWN_NAME),
         ("xyżzyq", UNKNOWN_ACCENTED),
@@ -137,6 +139,29 @@ def test_unknown_words_cost_less_among_signs_of_code() -> None:
 )
 def test_sequences_of_bases_and_residues_are_no_words(sequence: str) -> None:
     assert weigh(f"align {sequence} now").words == ["align", "now"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("rx 1b de c5 41 66 da 90 03", ["rx"]),
+        ("the key is DE DA 0F BA and new", ["the", "key", "is", "and", "new"]),
+        ("00000010  de 01 fa da 02 fe 00 11\n00000020  be 00 ff 01", []),
+    ],
+)
+def test_bytes_in_hexadecimal_form_are_no_words(text: str, words: list[str]) -> None:
+    assert weigh(text).words == words
+    assert not weigh(text).has_foreign
+
+
+def test_a_few_short_words_are_no_bytes() -> None:
+    assert weigh("1 2 3 4 5 6 7 8 de da fe").has_foreign
+
+
+def test_names_of_tags_are_no_words() -> None:
+    assert not weigh('<ul class="items"> <li class="item"> one </li> <nav>').has_foreign
+    assert weigh("<ul> one of li").has_foreign
+    assert weigh("ul and li").has_foreign
 
 
 def test_long_words_are_no_sequences() -> None:

@@ -1,0 +1,49 @@
+"""Words that no list has but that are formed as English ones are: compounds, and words with a prefix or suffix.
+
+Technical English makes such words all day (`graphcolors`, `multipage`, `frictionless`), and code has them as names.
+"""
+
+from node.text.lexicon import ENGLISH
+
+MIN_LETTERS = 4
+"""Letters that an English word must have for another word to be formed of it: shorter ones are in any foreign word."""
+
+MAX_LETTERS = 24
+"""Letters of a word that is looked at; the time grows with the square of their number."""
+
+MIN_AFFIX_LETTERS = 2
+"""Letters of the shortest prefix and suffix."""
+
+_PREFIXES = frozenset(
+    """
+    auto bio geo hyper inter meta micro mini mono multi nano neuro non poly pre pseudo re sub super un
+    """.split()  # noqa: SIM905 - a list of words is read and kept as one
+)
+_SUFFIXES = frozenset(
+    """
+    able ability ed ers ful ify ing ish ism ity ize ized izer izers izes izing ization less ly ors ware
+    """.split()  # noqa: SIM905
+)
+_FOREIGN_ENDS = frozenset("aiou")
+"""Last letters of many words of other languages, and of hardly any that is formed of English ones."""
+
+
+def is_formed(word: str, known: dict[str, int]) -> bool:
+    """Whether a word in lower case is formed of two English words, or of one and a prefix or suffix."""
+    if not MIN_LETTERS + MIN_AFFIX_LETTERS <= len(word) <= MAX_LETTERS or word[-1] in _FOREIGN_ENDS:
+        return False
+    for place in range(MIN_AFFIX_LETTERS, len(word) - MIN_AFFIX_LETTERS + 1):
+        end = word[place:]
+        if known.get(end) == ENGLISH and len(end) >= MIN_LETTERS:
+            start = word[:place]
+            if start in _PREFIXES or (place >= MIN_LETTERS and known.get(start) == ENGLISH):
+                return True
+        if end in _SUFFIXES and place >= MIN_LETTERS and _is_stem(word[:place], known):
+            return True
+    return False
+
+
+def _is_stem(stem: str, known: dict[str, int]) -> bool:
+    """Whether an English word looks so before a suffix: `frag`, `compos(e)`, `plug(g)`."""
+    is_doubled = stem[-1] == stem[-2]
+    return ENGLISH in (known.get(stem), known.get(stem + "e"), is_doubled and known.get(stem[:-1]))
