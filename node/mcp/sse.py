@@ -22,17 +22,19 @@ from node.mcp.stream_calls import CANCELLED, StreamCalls
 from node.mcp.transport import TransportError, cors_of, event, fault, require_json
 from node.share.site import site_of
 from node.store import Listener, StoreUnavailable
+from node.store.wakeups import MAX_QUEUED_BYTES
 from node.web.http import JSON_TYPE, Request, Response
 from node.web.limits import Limiter
 from node.web.origin import OriginPolicy
+from node.web.places import WaitingPlaces
 from node.web.route import Operation, Route, routes_of
 from node.web.streams import (
     EVENT_STREAM,
     HEARTBEAT_SECONDS,
+    SEND_SECONDS,
     STREAM_HEADERS,
-    Piece,
+    BodySender,
     Streaming,
-    send_in_time,
     until_gone,
 )
 
@@ -48,6 +50,10 @@ MAX_CLIENT_STREAMS = 250
 MAX_SITE_STREAMS = 500
 """And of one IPv6 /48: not SITE_SHARE times as many, which would be all."""
 
+PIECE_BYTES = 8 * 1024
+"""Larger events are sent in parts. A connection that does not read holds about seven of them (`streams.PIECE_BYTES`),
+and so may 500 of a site."""
+
 COMMENT = b": ping\n\n"
 
 
@@ -55,6 +61,32 @@ class StreamQuery(msgspec.Struct):
     """The query of POST /mcp/messages."""
 
     session_id: Annotated[str, Meta(description="The stream, as its endpoint event said")]
+
+
+class EventSender:
+    """Sends events to one client's stream, whose connection may have no room for them.
+
+    While it has none, further answers wait, so the stream counts for as much as may wait for it (`WaitingPlaces`):
+    those that do not read are 64 of a client and 128 of a site at most.
+    """
+
+    def __init__(self, client: str, send: BodySender) -> None:
+        self._client = client
+        self._send = send
+
+    async def __call__(self, event: bytes) -> None:
+        """Send an event. Raises TimeoutError if the client does not read, Refused if too many of its streams do not."""
+        for start in range(0, len(event), PIECE_BYTES):
+            sending = self._send.begin(event[start : start + PIECE_BYTES])
+            if sending is None:
+                continue
+            try:
+                with WaitingPlaces(self._client) as places:
+                    places.take(MAX_QUEUED_BYTES)
+                    async with asyncio.timeout(SEND_SECONDS):
+                        await sending
+            finally:
+                sending.cancel()
 
 
 class SseApi:
@@ -91,7 +123,7 @@ class SseApi:
         stream_id = secrets.token_hex(16)
         await self._streams.keep(stream_id)
 
-        async def run(send: Piece) -> None:
+        async def run(send: BodySender) -> None:
             await self._run(stream_id, request, send)
 
         async def end() -> None:
@@ -137,7 +169,7 @@ class SseApi:
         for listener in self._open.values():
             listener.hear(b"")
 
-    async def _run(self, stream_id: str, request: Request, send: Piece) -> None:
+    async def _run(self, stream_id: str, request: Request, send: BodySender) -> None:
         if self._is_full(request.client):  # by streams that were opened since the request was accepted
             return
         counted = ((self._streams_of, request.client), (self._streams_of_site, site_of(request.client)))
@@ -147,8 +179,8 @@ class SseApi:
             with await self._streams.listen(stream_id) as listener:
                 self._open[stream_id] = listener
                 # If Redis is out of reach, or nobody reads, the stream ends, and the client connects again.
-                with suppress(StoreUnavailable, TimeoutError):
-                    await until_gone(request, self._pass_on(stream_id, listener, send))
+                with suppress(StoreUnavailable, TimeoutError, Refused):
+                    await until_gone(request, self._pass_on(stream_id, listener, EventSender(request.client, send)))
         finally:
             self._open.pop(stream_id, None)
             for counter, name in counted:
@@ -161,9 +193,9 @@ class SseApi:
         total, own, of_site = self._streams_of.total(), self._streams_of[client], self._streams_of_site[site_of(client)]
         return self._ending or total >= MAX_STREAMS or own >= MAX_CLIENT_STREAMS or of_site >= MAX_SITE_STREAMS
 
-    async def _pass_on(self, stream_id: str, listener: Listener, send: Piece) -> None:
+    async def _pass_on(self, stream_id: str, listener: Listener, send: EventSender) -> None:
         """Send answers and comments until the process stops, or an answer may have been lost."""
-        await send_in_time(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()), send)
+        await send(event(b"endpoint", f"{self._endpoint}{stream_id}".encode()))
         loop = asyncio.get_running_loop()
         due = loop.time() + HEARTBEAT_SECONDS
         while not self._ending:
@@ -171,10 +203,10 @@ class SseApi:
             if message == b"":
                 return
             if message is not None:
-                await send_in_time(event(b"message", message), send)
+                await send(event(b"message", message))
             if loop.time() >= due:
                 await self._streams.keep(stream_id)
-                await send_in_time(COMMENT, send)
+                await send(COMMENT)
                 due = loop.time() + HEARTBEAT_SECONDS
 
     def routes(self) -> tuple[Route, ...]:

@@ -353,13 +353,16 @@ def _cancel_body(watcher: Any) -> None:
 
 def _ends_connection(scope: Scope) -> bool:
     """Whether Granian closes the connection of a request that is refused now, because its body is not read."""
+    named = dict(scope["headers"])
+    announced = int(named.get(b"content-length", b"0"))
     requested = scope.get(FIRST_MESSAGE)
-    if requested is not None:
-        return not requested.done() or requested.result().get("more_body", False)
-    for name, value in scope["headers"]:
-        if name in UNREAD_HEADERS or (name == b"content-length" and int(value) > UNREAD_BYTES):
-            return True
-    return False
+    if requested is None:
+        return announced > UNREAD_BYTES or not UNREAD_HEADERS.isdisjoint(named)
+    if not requested.done():
+        return True
+    message = requested.result()
+    # Granian reports the end of a body by another, empty message, which nobody needs who knows its length.
+    return message.get("more_body", False) and len(message["body"]) != announced
 
 
 def overloaded() -> Refused:

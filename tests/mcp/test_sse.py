@@ -15,6 +15,7 @@ from node.mcp.tools import TOOLS
 from node.mcp.transport import event
 from node.store import Listener
 from node.store.wakeups import MAX_QUEUED_BYTES
+from node.web import places
 from tests.mcp.calls import request, result
 from tests.mcp.streams import EventStream
 from tests.support.node_under_test import NodeUnderTest, until
@@ -193,6 +194,35 @@ async def test_a_client_that_does_not_read_costs_little_memory(node: NodeUnderTe
         stream.reading.set()
         await stream.ended()
     assert max(heard) <= MAX_QUEUED_BYTES
+
+
+async def test_of_a_client_only_so_many_streams_stay_that_it_does_not_read(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each counts for all that may wait for it, among what waits for the client in the process."""
+    of_one = MAX_QUEUED_BYTES // places.WAITING_BYTES
+    monkeypatch.setattr(places, "MAX_WAITING_PER_CLIENT", 2 * of_one)
+
+    async def leave_unread(stream: EventStream, client: str, counted: int) -> None:
+        async def is_counted() -> bool:
+            return places.WAITING_BY_CLIENT[client] == counted
+
+        stream.reading.clear()
+        await stream.post(request("tools/list"))
+        await until(is_counted)
+
+    own, another = "203.0.113.7", "203.0.113.8"
+    async with EventStream(node) as first, EventStream(node) as second, EventStream(node) as third:
+        await leave_unread(first, own, of_one)
+        await leave_unread(second, own, 2 * of_one)
+        async with EventStream(node, another) as other:
+            await leave_unread(other, another, of_one)
+        await leave_unread(third, own, 2 * of_one)
+        await third.ended()
+        for stream in (first, second):
+            stream.reading.set()
+            assert json.loads((await stream.event())[1])["result"]["tools"]
+    assert not places.WAITING_BY_CLIENT
 
 
 @pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(3, 60))}])
