@@ -32,8 +32,11 @@ SYSTEM_PACKAGES += haproxy openssl prometheus prometheus-alertmanager redis-tool
 # Nothing here fetches a model; and the tokenizer's threads do not survive a fork.
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := false
+# Python may write down what it compiles, whatever the environment says: each of the processes that tests run in would compile
+# all tests anew, and each of the thousands that they start what it runs.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install serve compiled test test-cluster faults image-test one-machine-test fuzz pins audit bench bench-full lint clients wheel system clean
+.PHONY: install serve compiled collected test test-cluster faults image-test one-machine-test fuzz pins audit bench bench-full lint clients wheel system clean
 
 serve: install compiled
 	@$(BIN)/relay-node serve
@@ -43,11 +46,15 @@ serve: install compiled
 compiled: $(VENV)/.serve
 	-@$(BIN)/python -m compileall -q node
 
+# pytest compiles tests by itself, since it rewrites what they assert.
+collected: compiled $(VENV)/.clients
+	-@$(BIN)/python -m pytest --collect-only --quiet --quiet $(PYTEST) >/dev/null
+
 install: $(VENV)/.serve
 
-# The type checker takes a minute of one core: what others make is installed meanwhile.
+# The type checker takes a minute of one core: meanwhile what others make is installed, and all tests are compiled.
 test: system
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint clients compiled
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint clients collected
 	$(SIDE_BY_SIDE) $(PYTEST)
 
 lint: $(VENV)/.clients

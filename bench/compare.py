@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.result import Results, Row
+from bench.result import NODE, Results, Row
 
 SAME = ("processors", "memory", "python", "data on")
 """What makes a machine the same one, of what `result.machine` tells."""
@@ -37,7 +37,7 @@ def changes(before: Results, now: Results) -> Iterator[Change]:
     """Of every row of the node that both have, the figures that are compared."""
     for row in now.rows:
         known = before.row(row.scenario, row.subject, row.what)
-        if known is not None and row.subject == "relay-node" and _alike(row, known):
+        if known is not None and row.subject == NODE and _alike(row, known):
             for name, shown in FIGURES.items():
                 then, here = known.median(name), row.median(name)
                 if then and here is not None:

@@ -19,13 +19,20 @@ _thread = Template("POST", "/api/v1/board")
 
 SESSION_BODY = b'{"ttl_seconds":86400}'
 
-
 T = TypeVar("T")
 
 
-class _Created(msgspec.Struct):
+class Created(msgspec.Struct):
+    """What an answer says of what was made or claimed, as far as any load needs it."""
+
     id: str = ""
     session_id: str = ""
+    claim_token: str = ""
+
+
+def created(body: bytes) -> Created:
+    """What an answer says."""
+    return msgspec.json.decode(body, type=Created)
 
 
 def in_turn(requests: Sequence[bytes]) -> Calls:
@@ -52,8 +59,7 @@ def relay_messages(lab: Lab, public: bool = True) -> Calls:
 
 def threads(lab: Lab, ids: list[str] | None = None) -> Calls:
     """New board threads of four sentences."""
-
-    keep = None if ids is None else _keep(ids)
+    keep = _keep(ids)
 
     def call(_index: int) -> Call:
         number = next(lab.numbers)
@@ -65,13 +71,13 @@ def threads(lab: Lab, ids: list[str] | None = None) -> Calls:
 
 def session_calls(ids: list[str] | None = None) -> Calls:
     """New sessions that outlive any measurement."""
-    keep = None if ids is None else _keep(ids)
+    keep = _keep(ids)
     return lambda _index: Call(_session(SESSION_BODY), "", (201,), keep)
 
 
 def task_calls(lab: Lab, ids: list[str] | None = None) -> Calls:
     """New work contracts."""
-    keep = None if ids is None else _keep(ids)
+    keep = _keep(ids)
 
     def call(_index: int) -> Call:
         number = next(lab.numbers)
@@ -105,13 +111,15 @@ def kept(made: list[T], kind: type[T]) -> Callable[[int, bytes], None]:
     return answered
 
 
-def _keep(ids: list[str]) -> Callable[[int, bytes], None]:
+def _keep(ids: list[str] | None) -> Callable[[int, bytes], None] | None:
+    """Appends the id of what was created, if the ids are wanted."""
+
     def answered(status: int, body: bytes) -> None:
-        if status == 201:
-            made = msgspec.json.decode(body, type=_Created)
+        if status == 201 and ids is not None:
+            made = created(body)
             ids.append(made.session_id or made.id)
 
-    return answered
+    return None if ids is None else answered
 
 
 class Sessions:

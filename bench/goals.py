@@ -6,7 +6,7 @@ from statistics import median
 
 import msgspec
 
-from bench.result import Results, Row
+from bench.result import NODE, Results, Row
 from bench.scenarios import (
     agents,
     claim,
@@ -24,9 +24,6 @@ from bench.scenarios import (
     search,
     session,
 )
-
-NODE = "relay-node"
-
 
 HOLDS: dict[str, Callable[[float, float], bool]] = {"at most": le, "at least": ge, "under": lt}
 
@@ -131,7 +128,7 @@ def _web_peak(results: Results) -> float | None:
 def _grown(results: Results) -> float | None:
     """CPU of the node and its Redis for an acknowledgement with the most entities, over that with the fewest."""
     rows = [results.row("growth", NODE, growth.AT.format(what="acknowledge", size=size)) for size in growth.SIZES]
-    costs = [(row.median("web_cpu_us") or 0.0) + (row.median("redis_cpu_us") or 0.0) for row in rows if row is not None]
+    costs = [row.cpu_us for row in rows if row is not None]
     return costs[-1] / costs[0] if len(costs) == len(growth.SIZES) and costs[0] else None
 
 

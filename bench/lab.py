@@ -19,7 +19,7 @@ from bench import node
 from bench.client import Pool
 from bench.load import DRAIN_SECONDS, Calls, Observed, closed_loop, open_loop
 from bench.measurement import Measurement, one_line
-from bench.result import Point, Results, Row, merged
+from bench.result import NODE, Point, Results, Row, merged
 from bench.schedule import Schedule
 from bench.server import Server, Unfit, given
 
@@ -251,9 +251,9 @@ class Lab:
 
     # Figures and progress
 
-    def point(self, name: str, value: float, unit: str = "", note: str = "", subject: str = "relay-node") -> None:
-        self.results.points.append(Point(self.scenario, subject, name, round(value, 4), unit, note))
-        self.say(f"{subject}: {name}: {value:,.2f} {unit} {note}".rstrip())
+    def point(self, name: str, value: float, unit: str = "", note: str = "") -> None:
+        self.results.points.append(Point(self.scenario, NODE, name, round(value, 4), unit, note))
+        self.say(f"{NODE}: {name}: {value:,.2f} {unit} {note}".rstrip())
 
     def skip(self, what: str, why: Exception) -> None:
         """Note that something was not measured, and go on."""

@@ -5,6 +5,7 @@ nothing is read during one. A role is what a process does for the node: web, wor
 supervisor that started them; a peer's processes are called web, or redis if they are one.
 """
 
+import asyncio
 import os
 import re
 import time
@@ -20,6 +21,9 @@ from node.store.search_keys import SearchKeys
 
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
+
+REST_SECONDS = 1.5
+"""Without work of the worker's, after which it is done with what was sent."""
 
 _REDIS = re.compile(r"(redis|valkey)-server")
 
@@ -95,6 +99,17 @@ def usage(server: Server) -> Usage:
     if server.redis is not None:
         used.commands = commands(server.redis)
     return used
+
+
+async def settled(server: Server) -> Usage:
+    """All counters once the worker rests."""
+    before, since = usage(server), time.monotonic()
+    while time.monotonic() - since < REST_SECONDS:
+        await asyncio.sleep(0.1)
+        now = usage(server)
+        if now.cpu.get("worker", 0) - before.cpu.get("worker", 0) > 0.01 * REST_SECONDS:
+            before, since = now, time.monotonic()
+    return usage(server)
 
 
 def age(server: Server, role: str) -> float:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.client import request
+from bench.result import NODE
 from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
 from node.config import Limits, Settings
 from node.run.embedded_redis import Embedded, socket_path
@@ -85,7 +86,7 @@ async def running(
         command = [*prefix(home), sys.executable, "-m", "node", role]
         root = await stack.enter_async_context(started(command, home, environment))
         server = Server(
-            name="relay-node",
+            name=NODE,
             port=port,
             settings={"part": role, **reported(environment)},
             root=root,

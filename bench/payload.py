@@ -100,6 +100,9 @@ def message_body(number: int) -> bytes:
     )
 
 
+MCP_HEADERS = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-03-26"}
+
+
 def tool_call(number: int, tool: str, arguments: object) -> bytes:
     """An MCP tools/call."""
     return b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%b","arguments":%b}}' % (

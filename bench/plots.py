@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.measurement import PERCENTILES
-from bench.result import Results
+from bench.result import NODE, Results
 from bench.scenarios import growth, relay
 
 LATENCY, COST, PEERS = "latency-over-rate.png", "cost-over-data.png", "peers.png"
@@ -39,7 +39,7 @@ def _axes(title: str, across: str, up: str) -> tuple[Any, Any]:
 
 def _latency(results: Results) -> Any:
     """Percentiles of the acknowledgement as the rate rises to the ceiling."""
-    rows = [results.row("relay", "relay-node", relay.SWEEP.format(share=share)) for share in relay.SHARES]
+    rows = [results.row("relay", NODE, relay.SWEEP.format(share=share)) for share in relay.SHARES]
     rates = [(row.rate, row) for row in rows if row is not None and row.rate]
     if len(rates) < 2:
         return None
@@ -58,14 +58,8 @@ def _cost(results: Results) -> Any:
     figure, axes = _axes("Cost over stored data", "entities stored", "CPU µs a request, web and Redis")
     drawn = False
     for what in growth.WHATS:
-        found = [
-            (size, results.row("growth", "relay-node", growth.AT.format(what=what, size=size))) for size in growth.SIZES
-        ]
-        points = [
-            (size, (row.median("web_cpu_us") or 0.0) + (row.median("redis_cpu_us") or 0.0))
-            for size, row in found
-            if row is not None
-        ]
+        found = [(size, results.row("growth", NODE, growth.AT.format(what=what, size=size))) for size in growth.SIZES]
+        points = [(size, row.cpu_us) for size, row in found if row is not None]
         if len(points) > 1:
             axes.plot([size for size, _ in points], [cost for _, cost in points], marker="o", label=what)
             drawn = True
@@ -84,6 +78,6 @@ def _peers(results: Results) -> Any:
         return None
     figure, axes = _axes("Relay acknowledgement: ceiling of one process", "answered per second", "")
     rows.sort(key=lambda row: row.requests_per_s)
-    colours = ["tab:orange" if row.subject == "relay-node" else "tab:blue" for row in rows]
+    colours = ["tab:orange" if row.subject == NODE else "tab:blue" for row in rows]
     axes.barh([row.subject for row in rows], [row.requests_per_s for row in rows], color=colours)
     return figure

@@ -15,6 +15,9 @@ import msgspec
 
 from bench.client import NO_ANSWER
 
+NODE = "relay-node"
+"""The subject of what was measured on the node, and not on a peer."""
+
 PACKAGES = ("granian", "uvloop", "litestar", "redis", "hiredis", "msgspec")
 """Those whose versions decide what is measured."""
 
@@ -57,6 +60,11 @@ class Row(msgspec.Struct, kw_only=True):
     def requests_per_s(self) -> float:
         return self.median("requests_per_s") or 0.0
 
+    @property
+    def cpu_us(self) -> float:
+        """Of the web process and Redis together, for an answered request."""
+        return (self.median("web_cpu_us") or 0.0) + (self.median("redis_cpu_us") or 0.0)
+
 
 class Point(msgspec.Struct, frozen=True):
     """One figure that is a fact rather than a measurement over time: sockets closed, winners, recall."""
@@ -92,8 +100,8 @@ class Results(msgspec.Struct, kw_only=True):
     def row(self, scenario: str, subject: str, what: str) -> Row | None:
         return next((r for r in self.rows if (r.scenario, r.subject, r.what) == (scenario, subject, what)), None)
 
-    def point(self, scenario: str, name: str, subject: str = "relay-node") -> Point | None:
-        return next((p for p in self.points if (p.scenario, p.subject, p.name) == (scenario, subject, name)), None)
+    def point(self, scenario: str, name: str) -> Point | None:
+        return next((p for p in self.points if (p.scenario, p.name) == (scenario, name)), None)
 
 
 def merged(counts: Sequence[Mapping[int, int]]) -> dict[str, int]:

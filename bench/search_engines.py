@@ -20,6 +20,7 @@ import uvloop
 from bench.search_data import Matrix, sentences, vectors
 from node.embedding.choice import load
 from node.observe.log import configure
+from node.observe.memory import redis_memory
 from node.run.corpora import corpora_of
 from node.run.embedded_redis import find_search
 from node.search.corpus import OWN, Place, Post
@@ -162,9 +163,8 @@ def redis(*options: str) -> Generator[RedisServer]:
 
 async def used(store: Store) -> int:
     """Bytes that Redis has allocated."""
-    (info,) = await store.everywhere("INFO", "memory")
-    assert isinstance(info, bytes)
-    return next(int(line.partition(b":")[2]) for line in info.splitlines() if line.startswith(b"used_memory:"))
+    [memory] = await redis_memory(store)
+    return memory.allocated
 
 
 def resident() -> int:

@@ -21,24 +21,26 @@ from bench.search_data import Known, known_items, vectors
 from node.embedding.choice import load
 from node.embedding.model import Model
 from node.search.corpus import OWN, Place
-from node.search.engines.memory import MemoryIndex, PostDocument
+from node.search.engines.memory import MemoryIndex
 from node.search.passages import of_own
-from node.search.ranking import SearchRequest
+from node.search.ranking import RankedEntity
 from node.text.readable import first_sentence
-from node.text.terms import marks_of, terms_of
-from tests.agents.labelled import Directory, directory_of, mean_reciprocal_rank
+from node.text.terms import terms_of
+from tests.agents.labelled import directory_of
+from tests.agents.labelled import mean_reciprocal_rank as skill_rank
 from tests.agents.relevance import DISTANT, PLAIN
 from tests.agents.relevance import EXACT as SKILL_NAMES
+from tests.search.labelled import Library, mean_reciprocal_rank
 from tests.search.relevance import EXACT, NOTHING, PARAPHRASES, QUESTIONS, THREADS, Query
 from tests.support.models import MODELS, exported_model
 
 PICTURE = Path(__file__).parent / "results" / "threshold.png"
 THRESHOLD = 0.7
 DEEP = 10
-NO_WORDS = "zzzz"
 IDENTIFIER = re.compile(r"\b[A-Za-z]+_[A-Za-z0-9_]+\b")
 
-Ranking = Callable[[str], Sequence[str]]
+Mean = Callable[[Sequence[tuple[Sequence[RankedEntity], Query]]], float]
+"""The mean reciprocal rank of what was wanted, among the first ten."""
 
 
 class Text(NamedTuple):
@@ -47,73 +49,32 @@ class Text(NamedTuple):
     body: str
 
 
-class Corpus:
-    """Threads in an index, and the rankings to compare."""
-
-    def __init__(self, model: Model, texts: Sequence[Text]) -> None:
-        self._model = model
-        self.index = MemoryIndex()
-        cut = [of_own(text.title, text.body) for text in texts]
-        made = iter(vectors(model, [passage.text for passages in cut for passage in passages]))
-        for text, passages in zip(texts, cut, strict=True):
-            terms = terms_of(f"{text.title}\n{text.body}")
-            held = {passage.name: next(made).tobytes() for passage in passages}
-            self.index.put(PostDocument(Place(text.name, OWN), " ".join(terms), marks_of(terms), held))
-
-    def scores(self, query: str, threshold: float = 0.0, most: int = 1000) -> list[tuple[str, float]]:
-        """Threads by meaning alone, with their scores."""
-        (vector,) = self._model.queries([query])
-        found = self.index.find(SearchRequest(NO_WORDS, most, threshold), vector).matches
-        return [(match.entity_id, match.score) for match in found]
-
-    def meaning(self, query: str) -> list[str]:
-        """The exact ranking by the model: all cosines."""
-        return [name for name, _ in self.scores(query, most=DEEP)]
-
-    def text(self, query: str) -> list[str]:
-        """BM25."""
-        return [match.entity_id for match in self.index.find(SearchRequest(query, DEEP, 0), None).matches]
-
-    def ours(self, query: str, threshold: float = 0.0) -> list[str]:
-        """As the node ranks."""
-        (vector,) = self._model.queries([query])
-        return [match.entity_id for match in self.index.find(SearchRequest(query, DEEP, threshold), vector).matches]
-
-    def default(self, query: str) -> list[str]:
-        """As the node ranks, with the default threshold."""
-        return self.ours(query, THRESHOLD)
+def library_of(model: Model, texts: Sequence[Text], most: int) -> Library:
+    """Threads in an index. Their vectors are kept from one run to the next."""
+    cut = [of_own(text.title, text.body) for text in texts]
+    made = iter(vectors(model, [passage.text for passages in cut for passage in passages]))
+    library = Library(model, most, MemoryIndex())
+    for text, passages in zip(texts, cut, strict=True):
+        held = {passage.name: next(made).tobytes() for passage in passages}
+        library.put(Place(text.name, OWN), f"{text.title}\n{text.body}", held)
+    return library
 
 
-def reciprocal_rank(found: Sequence[str], wanted: str) -> float:
-    return 1 / (found.index(wanted) + 1) if wanted in found else 0.0
-
-
-def mrr(ranking: Ranking, queries: Sequence[Query]) -> float:
-    """The mean reciprocal rank among the first ten."""
-    return float(np.mean([reciprocal_rank(ranking(query.text)[:DEEP], query.wanted) for query in queries]))
-
-
-def line(name: str, corpus: Corpus, queries: Sequence[Query]) -> str:
-    rankings = (corpus.text, corpus.meaning, corpus.ours, corpus.default)
-    figures = [mrr(ranking, queries) for ranking in rankings]
+def line(name: str, library: Library, queries: Sequence[Query], mean: Mean = mean_reciprocal_rank) -> str:
+    """MRR@10 by text, by meaning, as the node ranks, and the same with the default threshold."""
+    rankings = (library.by_text, library.by_meaning, library.ask, partial(library.ask, threshold=THRESHOLD))
+    figures = [mean([(ranking(query.text), query) for query in queries]) for ranking in rankings]
     return f"| {name} | {len(queries)} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |"
 
 
-def skill_line(name: str, directory: Directory, queries: Sequence[Query]) -> str:
-    """The same for the skills of agents, of which the right one has to be named."""
-    rankings = (directory.by_text, directory.by_meaning, directory.ask, partial(directory.ask, threshold=THRESHOLD))
-    figures = [mean_reciprocal_rank([(ranking(query.text), query) for query in queries]) for ranking in rankings]
-    return f"| {name} | {len(queries)} | " + " | ".join(f"{figure:.3f}" for figure in figures) + " |"
-
-
-def labelled(model: Model) -> tuple[Corpus, str]:
-    """The labelled set: its corpus, and what the threshold does to it."""
-    corpus = Corpus(model, [Text(key, *thread) for key, thread in THREADS.items()])
+def labelled(model: Model) -> tuple[Library, str]:
+    """The labelled set, and what the threshold does to it."""
+    library = library_of(model, [Text(key, *thread) for key, thread in THREADS.items()], len(THREADS))
     groups: dict[str, list[float]] = {}
     for name, queries in (("question", QUESTIONS), ("paraphrase", PARAPHRASES), ("nothing", NOTHING)):
         for query in queries:
-            for thread, score in corpus.scores(query.text):
-                groups.setdefault(name if thread == query.wanted else "unrelated", []).append(score)
+            for match in library.by_meaning(query.text):
+                groups.setdefault(name if match.entity_id == query.wanted else "unrelated", []).append(match.score)
     draw(groups)
     rows = [
         f"| {name} | {len(scores)} | {np.quantile(scores, 0.01):.3f} | {np.median(scores):.3f} "
@@ -121,7 +82,7 @@ def labelled(model: Model) -> tuple[Corpus, str]:
         for name, scores in groups.items()
     ]
     head = f"| pairs | number | 1st percentile | median | 99th | at least {THRESHOLD} |\n|---|---|---|---|---|---|\n"
-    return corpus, head + "\n".join(rows)
+    return library, head + "\n".join(rows)
 
 
 def draw(groups: dict[str, list[float]]) -> None:
@@ -167,7 +128,7 @@ def main() -> None:
     texts = [
         Text(str(number), first_sentence(item.body, 120) or "Untitled", item.body) for number, item in enumerate(items)
     ]
-    corpus = Corpus(model, texts)
+    library = library_of(model, texts, DEEP)
     summaries = [Query(item.query, str(number)) for number, item in enumerate(items)]
     names = identifiers(items, len(items) // 10)
     mixed = names + random.Random(2).sample(summaries, len(names))
@@ -175,14 +136,14 @@ def main() -> None:
     print("## MRR@10\n\n| queries | number | text | meaning | ours | ours, threshold 0.7 |\n|---|---|---|---|---|---|")
     directory = directory_of(model)
     for name, wishes in (("plain", PLAIN), ("in other words", DISTANT), ("names and codes", SKILL_NAMES)):
-        print(skill_line(f"labelled: skills of agents, {name}", directory, wishes))
+        print(line(f"labelled: skills of agents, {name}", directory, wishes, skill_rank))
     print(line("labelled: paraphrases", board, PARAPHRASES))
     print(line("labelled: names and codes", board, EXACT))
     print(line("labelled: both kinds", board, [*PARAPHRASES, *EXACT]))
-    print(line(f"known items: summaries, {len(items)} documents", corpus, summaries))
-    print(line("known items: an identifier", corpus, names))
-    print(line("known items: half summaries, half identifiers", corpus, mixed))
-    print(line("known items: identifier and summary in one query", corpus, both))
+    print(line(f"known items: summaries, {len(items)} documents", library, summaries))
+    print(line("known items: an identifier", library, names))
+    print(line("known items: half summaries, half identifiers", library, mixed))
+    print(line("known items: identifier and summary in one query", library, both))
 
 
 if __name__ == "__main__":

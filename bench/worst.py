@@ -10,19 +10,14 @@ Redis grew. Limits are off; a busy machine makes the figures larger, by a third 
 import argparse
 import asyncio
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from bench import meter, node
 from bench.client import request
+from bench.entities import Created, created
 from bench.payload import encoded, prose, sentence
 from bench.server import Server, ask
-
-QUIET = 1.5
-"""Seconds without work of the worker's after which it is done with what was sent."""
 
 MIB = 1024 * 1024
 
@@ -30,14 +25,6 @@ LARGE = 50
 """Threads, and replies to one of them, of the largest size that are there before: half of what a page can show."""
 
 Make = Callable[[int], bytes]
-
-
-class Created(msgspec.Struct):
-    """What an answer says of what it made."""
-
-    id: str = ""
-    session_id: str = ""
-    claim_token: str = ""
 
 
 def post(path: str, body: object) -> bytes:
@@ -53,29 +40,18 @@ async def made(server: Server, path: str, body: object) -> Created:
     status, answer = await ask(server, post(path, body), 30)
     if status >= 300:
         raise TypeError(f"{path}: {status} {answer[:200]!r}")
-    return msgspec.json.decode(answer, type=Created)
-
-
-async def settled(server: Server) -> meter.Usage:
-    """The counters once the worker rests."""
-    before, since = meter.usage(server), time.monotonic()
-    while time.monotonic() - since < QUIET:
-        await asyncio.sleep(0.1)
-        now = meter.usage(server)
-        if now.cpu.get("worker", 0) - before.cpu.get("worker", 0) > 0.01 * QUIET:
-            before, since = now, time.monotonic()
-    return meter.usage(server)
+    return created(answer)
 
 
 async def weigh(server: Server, name: str, count: int, make: Make) -> None:
     """One row."""
-    before = await settled(server)
+    before = await meter.settled(server)
     held = meter.redis_memory(server)
     for number in range(count):
         status, answer = await ask(server, make(number), 30)
         if status >= 500:
             raise TypeError(f"{name}: {status} {answer[:200]!r}")
-    used = (await settled(server)).since(before)
+    used = (await meter.settled(server)).since(before)
     web, worker, redis = (1000 * used.cpu.get(role, 0.0) / count for role in ("web", "worker", "redis"))
     kept = (meter.redis_memory(server) - held) / count / 1024
     print(f"| {name} | {web:.1f} | {worker:.1f} | {redis:.1f} | {kept:.0f} |", flush=True)

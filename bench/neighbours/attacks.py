@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from bench.client import Call, Connection, forwarded, request
+from bench.entities import Created, created
 from bench.lab import Lab
 from bench.load import Calls, closed_loop
 from bench.neighbours.callbacks import FAILING, Receiver
@@ -176,19 +177,19 @@ def contracts(ground: Ground, urls: list[str]) -> Calls:
     turn = itertools.cycle(urls)
     steps: deque[Call] = deque()
 
-    def then(made: Callable[[_Contract], list[Call]]) -> Callable[[int, bytes], None]:
+    def then(made: Callable[[Created], list[Call]]) -> Callable[[int, bytes], None]:
         def answered(status: int, body: bytes) -> None:
             if status in {200, 201}:
-                steps.extend(made(msgspec.json.decode(body, type=_Contract)))
+                steps.extend(made(created(body)))
 
         return answered
 
-    def claim(contract: _Contract) -> list[Call]:
+    def claim(contract: Created) -> list[Call]:
         call = post(ground.client, f"/api/v1/tasks/{contract.id}/claim", encoded({"assignee_id": "h"}))
         call.answered = then(go_on)
         return [call]
 
-    def go_on(contract: _Contract) -> list[Call]:
+    def go_on(contract: Created) -> list[Call]:
         path, token = f"/api/v1/tasks/{contract.id}", {"claim_token": contract.claim_token}
         begin = post(ground.client, f"{path}/transition", encoded({"actor_id": "h", **token}))
         begin.answered = then(lambda _: [post(ground.client, f"{path}/complete", encoded(token))])
@@ -203,11 +204,6 @@ def contracts(ground: Ground, urls: list[str]) -> Calls:
         return offered
 
     return call
-
-
-class _Contract(msgspec.Struct):
-    id: str
-    claim_token: str = ""
 
 
 @contextlib.asynccontextmanager
@@ -255,7 +251,7 @@ async def hostile_threads(lab: Lab, node: Server) -> None:
     def thread(number: int) -> Call:
         def answered(status: int, body: bytes) -> None:
             if status == 201:
-                made.append(msgspec.json.decode(body, type=_Contract).id)
+                made.append(created(body).id)
 
         body = encoded({"title": f"A zebra came by, note {number}", "body": prose(number, 500)})
         call = post(attacker(500 + number), "/api/v1/board", body)

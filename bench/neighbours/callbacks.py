@@ -5,9 +5,8 @@ import contextlib
 import itertools
 from collections.abc import AsyncGenerator, Callable
 
-import msgspec
-
 from bench.client import forwarded, request
+from bench.entities import created
 from bench.payload import encoded, sentence
 from bench.schedule import SECOND, now
 from bench.server import Server, ask
@@ -62,10 +61,6 @@ async def receiving(address: str, domain: str, *, named: bool) -> AsyncGenerator
         server.close()
 
 
-class Offered(msgspec.Struct):
-    id: str
-
-
 class Probe:
     """Offers and claims contracts, in turn with a host of their own and with one on a host that many use."""
 
@@ -93,7 +88,7 @@ class Probe:
             status, body = await self._ask("/api/v1/tasks", offer, number)
             if status != 201:
                 return
-            task_id = msgspec.json.decode(body, type=Offered).id
+            task_id = created(body).id
             status, _ = await self._ask(f"/api/v1/tasks/{task_id}/claim", b'{"assignee_id":"worker"}', number)
             if status == 200:
                 self._claimed[path] = now()

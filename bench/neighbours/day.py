@@ -4,13 +4,11 @@ import itertools
 from base64 import b64encode
 from hashlib import sha256
 
-import msgspec
-
 from bench.client import Call, forwarded, request
-from bench.entities import Sessions, in_turn, relay_messages, session_calls, task_calls, threads
+from bench.entities import Created, Sessions, created, in_turn, relay_messages, session_calls, task_calls, threads
 from bench.lab import Lab
 from bench.load import Calls
-from bench.payload import Template, encoded, message_body, sentence, tool_call
+from bench.payload import MCP_HEADERS, Template, encoded, message_body, sentence, tool_call
 from bench.server import Server
 
 CLIENTS = 1000  # at 200 requests a second each asks every five seconds, far within any limit
@@ -20,7 +18,7 @@ ARTIFACT = b"A small report of a thousand bytes or so."
 
 _search = Template("POST", "/api/v1/board/search")
 _message = Template("POST", "/api/v1/message:send", A2A_Version="1.0")
-_mcp = Template("POST", "/api/v1/mcp", Accept="application/json, text/event-stream", MCP_Protocol_Version="2025-03-26")
+_mcp = Template("POST", "/api/v1/mcp", **MCP_HEADERS)
 _digest = sha256(ARTIFACT)
 _register = request(
     "POST",
@@ -79,18 +77,13 @@ SHARES = {
 IN_TURN = tuple(kind for turn in range(max(SHARES.values())) for kind, share in SHARES.items() if turn < share)
 
 
-class Claimed(msgspec.Struct):
-    id: str
-    claim_token: str
-
-
 class Day:
     """Requests of all kinds in turn."""
 
     def __init__(self, lab: Lab, threads_there: list[str], sessions: list[str], offered: list[str]) -> None:
         self.threads = threads_there
         self._offered = offered
-        self._claimed: list[Claimed] = []
+        self._claimed: list[Created] = []
         self._numbers = itertools.count()
         lines = Sessions(sessions)
         self._makers: dict[str, Calls] = {
@@ -137,7 +130,7 @@ class Day:
     def _claim(self, number: int) -> Call:
         def answered(status: int, body: bytes) -> None:
             if status == 200:
-                self._claimed.append(msgspec.json.decode(body, type=Claimed))
+                self._claimed.append(created(body))
 
         path = f"/api/v1/tasks/{self._offered.pop(0)}/claim"
         return Call(request("POST", path, b'{"assignee_id":"agent-%d"}' % number), answered=answered)

@@ -2,11 +2,10 @@
 
 from bench.client import Call
 from bench.lab import Peer
-from bench.payload import Template, tool_call
+from bench.payload import MCP_HEADERS, Template, tool_call
 from bench.peers.python import uvicorn
 
-_headers = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-03-26"}
-_call = Template("POST", "/mcp", **_headers)
+_call = Template("POST", "/mcp", **MCP_HEADERS)
 
 PEER = Peer(
     name="mcp sdk",

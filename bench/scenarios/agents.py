@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from bench.client import Call, request
-from bench.entities import kept
+from bench.entities import created, kept
 from bench.lab import Lab
 from bench.meter import waiting_for_vectors
 from bench.payload import Template, encoded
@@ -37,12 +37,6 @@ class Owner(msgspec.Struct):
     inbox_token: str
 
 
-class Entry(msgspec.Struct):
-    """An entry, likewise."""
-
-    id: str
-
-
 class AgentHit(msgspec.Struct):
     """What a search has found, likewise."""
 
@@ -67,7 +61,7 @@ class Directory:
     def list(self, number: int) -> Call:
         def answered(status: int, body: bytes) -> None:
             if status == 202:
-                self.ids[number] = msgspec.json.decode(body, type=Entry).id
+                self.ids[number] = created(body).id
 
         return Call(self._wire(number), "", (202,), answered)
 

@@ -3,14 +3,13 @@
 from bench.client import Call
 from bench.entities import must_say
 from bench.lab import Lab
-from bench.payload import Template, sentence, tool_call
+from bench.payload import MCP_HEADERS, Template, sentence, tool_call
 from bench.peers import mcp_sdk
 from bench.scenario import Scenario
 
 CEILING = "get_node_health, ceiling"
 
-_headers = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-03-26"}
-_call = Template("POST", "/api/v1/mcp", **_headers)
+_call = Template("POST", "/api/v1/mcp", **MCP_HEADERS)
 
 
 async def run(lab: Lab) -> None:

@@ -10,15 +10,15 @@ from pathlib import Path
 import msgspec
 
 from bench.client import Call
+from bench.entities import created
 from bench.lab import Lab
-from bench.meter import age, usage, vector_index, waiting_for_vectors
+from bench.meter import age, settled, usage, vector_index, waiting_for_vectors
 from bench.neighbours.attacks import hostile_threads
 from bench.node import no_prefix
 from bench.payload import Template, encoded
 from bench.scenario import Scenario
 from bench.server import Server, Unfit, ask
 from bench.topics import question, thread
-from bench.worst import settled
 
 THREADS, THREADS_FULL = 2000, 10_000
 RATE = 20.0
@@ -55,17 +55,13 @@ class Hit(msgspec.Struct):
     mode: str
 
 
-class Posted(msgspec.Struct):
-    id: str
-
-
 class Hits(msgspec.Struct):
     hits: list[Hit]
     mode: str
 
 
-def query(number: int, limit: int = TOP) -> bytes:
-    return _search(encoded({"query": question(number), "limit": limit, "threshold": 0.0}))
+def query(number: int) -> bytes:
+    return _search(encoded({"query": question(number), "limit": TOP, "threshold": 0.0}))
 
 
 class Board:
@@ -79,7 +75,7 @@ class Board:
 
         def answered(status: int, answer: bytes) -> None:
             if status == 201:
-                self.ids[number] = msgspec.json.decode(answer, type=Posted).id
+                self.ids[number] = created(answer).id
 
         return Call(_post(encoded({"title": title, "body": body})), "", (201,), answered)
 
@@ -195,7 +191,7 @@ async def _freshness(lab: Lab, node: Server) -> None:
     """How long after its acknowledgement a thread is found by its own words, and by a question about it."""
     for mode, (title, words) in FRESH_THREADS.items():
         _, answer = await ask(node, _post(encoded({"title": title, "body": title + "."})))
-        thread_id = msgspec.json.decode(answer, type=Posted).id
+        thread_id = created(answer).id
         start = time.monotonic()
         while time.monotonic() - start < FOUND_WITHIN_SECONDS:
             hits = await found(node, words, 1)

@@ -13,6 +13,9 @@ Liveness = Literal["open", "gated", "wrong_protocol", "unreachable", "unknown"]
 Proof = Literal["domain", "inbox", "key"]
 EntryStatus = Literal["checking", "listed", "rejected"]
 
+ID_LENGTH = 128  # characters of a skill's id
+TAG_LENGTH = 50
+
 
 class _Skill(TypedDict):
     name: str
@@ -22,6 +25,7 @@ class _Skill(TypedDict):
 class AgentSkill(_Skill, total=False):
     """Something that an agent can do."""
 
+    id: str
     tags: list[str]
     examples: list[str]
 
@@ -151,7 +155,11 @@ class Agents(Resource[M_co]):
 
 
 def card(name: str, description: str, skills: Mapping[str, str] | Sequence[AgentSkill]) -> dict[str, Any]:
-    """A minimal card. `skills` maps names to descriptions, or lists skills as A2A does."""
+    """A minimal card, to be listed or to open an inbox with. `skills` maps names to descriptions, or is as in A2A."""
     if isinstance(skills, Mapping):
-        skills = [{"name": skill, "description": meaning} for skill, meaning in skills.items()]
+        # An inbox shows the card to A2A clients, and A2A requires an id and a tag.
+        skills = [
+            {"id": skill[:ID_LENGTH], "name": skill, "description": meaning, "tags": [skill[:TAG_LENGTH]]}
+            for skill, meaning in skills.items()
+        ]
     return {"name": name, "description": description, "skills": skills}

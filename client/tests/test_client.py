@@ -10,6 +10,7 @@ from tests.support.nodes import NodeProcess
 from tests.support.servers import free_port
 
 from relay_client import AsyncRelay, Conflict, InvalidRequest, NotFound, Relay, Unreachable
+from relay_client.agents import card
 
 QUESTION = "Who can summarise a long report about solar panels?"
 
@@ -56,6 +57,15 @@ def test_an_agent_whose_card_cannot_be_had_is_rejected(relay: Relay) -> None:
     entry = relay.agents.checked(made["id"])
     assert entry["status"] == "rejected"
     assert entry["reason"]
+
+
+def test_a_minimal_card_is_good_for_an_inbox_and_for_the_directory(relay: Relay) -> None:
+    minimal = card(
+        "Paint desk", "Paints doors and windows.", {"Paint doors": "In any colour.", "Wash windows": "Daily."}
+    )
+    mine = relay.inboxes.open(card=minimal)
+    again = relay.agents.register(minimal, token=mine["inbox_token"])
+    assert again["id"] == mine.get("agent_id")
 
 
 def test_bytes_come_back_as_they_went(relay: Relay, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 -- Ends the present attempt at the time `at` (ms) without a result, notes it with its `reason` (JSON; empty = none) among
 -- the last ten, and offers the contract again after a pause, or ends it as failed if no attempt is left. The pause
 -- doubles from one attempt to the next up to a day, and is a fifth longer or shorter by the digits of the claim, so that
--- readers find the same time before the step has run (`node/tasks/clock.py`).
+-- readers find the same time before the step has run (`node/tasks/lapse.py`).
 -- include reoffer
 -- include finish
 -- include tell_task

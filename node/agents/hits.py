@@ -1,12 +1,12 @@
 """What a search for agents takes and answers."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta
 
 from node.agents.model import LIVE, Agent, AgentProof, Liveness
-from node.search.model import Found, LowerThreshold, SearchQuery
+from node.search.model import Found, HitMode, SearchAnswer, SearchQuery
 
 
 class AgentSearchQuery(SearchQuery):
@@ -25,23 +25,19 @@ class AgentHit(msgspec.Struct):
     snippet: Annotated[str, Meta(examples=["Reads a long report and tells what matters."])]
     score: Annotated[float, Meta(examples=[0.83])]
     """How well the texts match; it says nothing of whether they are true."""
-    mode: Literal["meaning", "text", "both"]
+    mode: HitMode
     url: Annotated[str | None, Meta(examples=["https://agent.example/a2a"])]
     proof: AgentProof
     liveness: Annotated[Liveness, Meta(examples=["unknown"])]
 
 
-class AgentHits(msgspec.Struct):
+class AgentHits(SearchAnswer):
     """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
 
     Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
     """
 
     hits: list[AgentHit]
-    mode: Literal["both", "text"]
-    lower_threshold: LowerThreshold | UnsetType = UNSET
-    incomplete: Literal[True] | UnsetType = UNSET
-    """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
 
     @classmethod
     def of(cls, found: Found, agents: list[Agent | None], query: AgentSearchQuery, *, lacks: bool) -> "AgentHits":
@@ -63,4 +59,5 @@ class AgentHits(msgspec.Struct):
             for each, agent in zip(found.entities, agents, strict=True)
             if agent and agent.name and (agent.liveness in LIVE or not query.live)
         ]
-        return cls(hits[: query.limit], found.mode, found.lower, found.incomplete or lacks or UNSET)
+        incomplete = found.incomplete or lacks or UNSET
+        return cls(hits[: query.limit], mode=found.mode, lower_threshold=found.lower, incomplete=incomplete)

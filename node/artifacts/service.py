@@ -171,17 +171,18 @@ class Artifacts:
 
         Raises Refused, `blob.unavailable` among others.
         """
-        for left in reversed(range(BUSY_TRIES)):
+        left = BUSY_TRIES
+        while True:
             try:
                 with _within_reach():
                     return await self._blobs.write(grant, content)
             except Refused as refused:
+                left -= 1
                 if refused.code == "blob.uploaded":
                     return None
                 if refused.code != "blob.busy" or not left:
                     raise
             await asyncio.sleep(BUSY_SECONDS)
-        raise AssertionError("the last try returns or raises")
 
     async def read_inline(self, artifact_id: str) -> InlineContent:
         """The bytes of a small artifact. Raises Refused `artifact.unknown`, `artifact.state`, `artifact.large`,

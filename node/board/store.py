@@ -10,7 +10,7 @@ from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
-from node.store.decoding import flat_of
+from node.store.decoding import code_of, flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
 from node.store.limits import Rate, counted
 from node.store.lists import page_of
@@ -218,8 +218,8 @@ class BoardStore:
             for thread_id, since in idle_since.items()
             for partition in [ids.partition_of_id(thread_id)]
         ]
-        replies = cast("list[list[bytes]]", await bulk_steps(self._store, steps))
-        return [thread_id for thread_id, [kind] in zip(idle_since, replies, strict=True) if kind == b"purged"]
+        replies = await bulk_steps(self._store, steps)
+        return [thread_id for thread_id, reply in zip(idle_since, replies, strict=True) if code_of(reply) == "purged"]
 
     async def sources(self, thread_ids: Sequence[str]) -> list[str]:
         """Where each thread comes from: `board` or `relay`; empty if it is unknown. Raises StoreUnavailable."""

@@ -26,9 +26,9 @@ class ThreadReader(ListedEntities):
 
         The status is `unreachable` where the server of a thread cannot be read and others can. Raises StoreUnavailable.
         """
-        replies = [place for place in places if place[1]]
+        thread_ids = list(dict.fromkeys(thread_id for thread_id, _ in places))
         with_text = {thread_id for thread_id, seq in places if not seq}
-        thread_ids = list({thread_id: None for thread_id, _ in places})
+        replies = [(thread_id, seq) for thread_id, seq in places if seq]
         texts = ("title", "body")
         found = await bulk_reachable(
             self._store,
@@ -40,26 +40,9 @@ class ThreadReader(ListedEntities):
                 *(("XRANGE", keys.replies(each), f"0-{seq}", f"0-{seq}") for each, seq in replies),
             ],
         )
-        threads = {
-            thread_id: ["unreachable", "", "", ""] if isinstance(reply, StoreUnavailable) else _texts(reply)
-            for thread_id, reply in zip(thread_ids, found, strict=False)
-        }
-        bodies: dict[tuple[str, int], str] = {}
-        for place, reply in zip(replies, found[len(thread_ids) :], strict=True):
-            if isinstance(reply, StoreUnavailable):
-                threads[place[0]] = ["unreachable", "", "", ""]
-            else:
-                for _, body in _replies(reply):
-                    bodies[place] = body
-        posts: list[tuple[str, str, str]] = []
-        for thread_id, seq in places:
-            status, hidden, *own = threads[thread_id]
-            if not seq:
-                title, body = own
-            else:
-                title, body = "", "" if f",{seq}," in hidden else bodies.get((thread_id, seq), "")
-            posts.append((status, title, body))
-        return posts
+        threads = dict(zip(thread_ids, found, strict=False))
+        entries = dict(zip(replies, found[len(thread_ids) :], strict=True))
+        return [_post(seq, threads[thread_id], entries.get((thread_id, seq))) for thread_id, seq in places]
 
     async def newest_replies(self, thread_id: str, most: int) -> list[tuple[int, str]]:
         """Numbers and bodies of a thread's newest replies, oldest first, without those that are hidden.
@@ -76,8 +59,18 @@ class ThreadReader(ListedEntities):
         return [(seq, body) for seq, body in _replies(reply)[::-1] if seq not in unseen]
 
 
-def _texts(reply: RedisReply) -> list[str]:
-    return [value.decode() if value else "" for value in cast("list[bytes | None]", reply)]
+def _post(
+    seq: int, thread: RedisReply | StoreUnavailable, entries: RedisReply | StoreUnavailable
+) -> tuple[str, str, str]:
+    """Status, title and body of the thread itself (number 0), or of the reply that `entries` holds if there is one."""
+    if isinstance(thread, StoreUnavailable) or isinstance(entries, StoreUnavailable):
+        return "unreachable", "", ""
+    status, hidden, *texts = [value or b"" for value in cast("list[bytes | None]", thread)]
+    if not seq:
+        title, body = texts
+        return status.decode(), title.decode(), body.decode()
+    bodies = [body for _, body in _replies(entries)]
+    return status.decode(), "", bodies[0] if bodies and seq not in hidden_in(hidden) else ""
 
 
 def _replies(reply: RedisReply) -> list[tuple[int, str]]:

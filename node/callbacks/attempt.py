@@ -24,24 +24,24 @@ COME_BACK = frozenset((408, 425, 429))  # the 4xx that ask to come back
 MAX_RETRY_AFTER = 86400.0  # seconds; a receiver that asks for more than a day gets a day
 
 
-class Delivered(msgspec.Struct, frozen=True, tag=True):
+class Delivered(msgspec.Struct, frozen=True):
     """Answered with 2xx."""
 
     status: int
 
 
-class ReceiverGone(msgspec.Struct, frozen=True, tag=True):
+class ReceiverGone(msgspec.Struct, frozen=True):
     """Answered with 410: the receiver wants no more about this entity."""
 
 
-class Rejected(msgspec.Struct, frozen=True, tag=True):
+class Rejected(msgspec.Struct, frozen=True):
     """Answered with a redirect, which is not followed, or with a 4xx that does not ask to come back."""
 
     reason: str
     status: int
 
 
-class Retry(msgspec.Struct, frozen=True, tag=True):
+class Retry(msgspec.Struct, frozen=True):
     """No answer, or one that says that a later attempt may work."""
 
     reason: str
@@ -49,21 +49,21 @@ class Retry(msgspec.Struct, frozen=True, tag=True):
     """Seconds that the receiver asks to wait, if it does (see `delay`)."""
 
 
-class Throttled(Retry, frozen=True, tag=True):
+class Throttled(Retry, frozen=True):
     """Answered with 429: the receiver works, and asks for fewer messages."""
 
 
-class Unreachable(Retry, frozen=True, tag=True):
+class Unreachable(Retry, frozen=True):
     """Nobody accepted a connection. That is held against the address, not against the URL."""
 
 
-class Later(msgspec.Struct, frozen=True, tag=True):
+class Later(msgspec.Struct, frozen=True):
     """Not called, because a breaker is open or a rate is used up for so many milliseconds. It does not count."""
 
     wait_ms: int
 
 
-class TargetForbidden(msgspec.Struct, frozen=True, tag=True):
+class TargetForbidden(msgspec.Struct, frozen=True):
     """Not called, because the name leads to an address that callbacks do not go to."""
 
     reason: str

@@ -139,7 +139,7 @@ class Breaker:
             window=limit.milliseconds,
             most=limit.count,
         )
-        _judge(await self._store.run(allowing))
+        _permitted(await self._store.run(allowing))
 
     async def admit(self, circuit: Circuit, site: str) -> bool:
         """Count a call on behalf of a site. Returns whether one has failed since it last worked.
@@ -158,7 +158,7 @@ class Breaker:
             tolerated=FAILURES,
             probe=PROBE_MS,
         )
-        return _judge(await self._store.run(admitting)) > 0
+        return _permitted(await self._store.run(admitting)) > 0
 
     async def succeeded(self, circuit: Circuit) -> None:
         """Forget the failures: it works. Raises StoreUnavailable."""
@@ -217,7 +217,7 @@ def circuit_of_address(address: Address, port: int) -> Circuit:
     return Circuit(f"{address}:{port}", str(network))
 
 
-def _judge(reply: object) -> int:
+def _permitted(reply: object) -> int:
     """The number that comes with a script's permission to call. Raises NotNow."""
     verdict, number = cast("tuple[bytes, int]", tuple(cast("list[object]", reply)))
     if verdict == b"wait":

@@ -35,7 +35,7 @@ class AttemptTimeouts(msgspec.Struct, frozen=True):
     total: float = 10.0
 
 
-class CallAnswer(msgspec.Struct, frozen=True, tag=True):
+class CallAnswer(msgspec.Struct, frozen=True):
     """The answer to a request."""
 
     status: int

@@ -23,10 +23,6 @@ MAX_BODY = 20_000  # bytes; Standard Webhooks asks for less than 20 kB
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")  # no dots, which separate the parts of the signed text
 
 
-class EnvelopeTooLarge(ValueError):
-    """The event is too large for a webhook."""
-
-
 class Envelope(msgspec.Struct, frozen=True):
     """One message. Its id is the same in all attempts, so that receivers can drop repeats."""
 
@@ -40,15 +36,15 @@ class Envelope(msgspec.Struct, frozen=True):
         """An event that happened at `at_ms`, for a callback on `host`.
 
         The host is in the signed data, because the node signs with one key for all receivers: without it, a receiver
-        could pass a message on to another one. Raises EnvelopeTooLarge, and ValueError for an id with characters other
-        than letters, digits, `_` and `-`, and for data that is not that of the event.
+        could pass a message on to another one. Raises ValueError for an id with characters other than letters, digits,
+        `_` and `-`, for data that is not that of the event, and for more than a webhook may have.
         """
         if not _ID.fullmatch(message_id):
             raise ValueError(f"{message_id!r} cannot be a webhook id")
         told = {"type": event, "timestamp": timestamp(at_ms), "data": {**data, "callback_host": host}}
         body = msgspec.json.encode(msgspec.convert(told, CALLBACKS[event]))
         if len(body) >= MAX_BODY:
-            raise EnvelopeTooLarge(f"the event takes {len(body)} bytes")
+            raise ValueError(f"the event takes {len(body)} bytes")
         return cls(message_id, body)
 
     def headers(self, key: NodeKey, now: float) -> list[tuple[bytes, bytes]]:

@@ -9,7 +9,6 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from ipaddress import ip_address
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
@@ -89,10 +88,6 @@ class SystemResolver:
         self._failed = _Kept[str]()
 
     async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
-        try:
-            return [ip_address(host)]
-        except ValueError:
-            pass
         if (known := self._known(host)) is not None:
             return known
         look_up = self._under_way.get(host)

@@ -147,7 +147,7 @@ def _text(path: Path, name: str, value: Any) -> str:
     """A value as the environment would have it; a list is joined by commas."""
     match value:
         case bool():
-            return str(int(value))
+            return str(value).lower()  # a word: as 1 it would pass for a number, such as one day
         case str() | int() | float():
             return str(value)
         case list():

@@ -50,14 +50,11 @@ class ExportedModel:
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
         """Unit vectors of queries."""
-        return self._run([self._described.query_prompt + text[:MAX_QUERY_CHARACTERS] for text in texts])
+        return [self._vector(self._described.query_prompt + text[:MAX_QUERY_CHARACTERS]) for text in texts]
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
         """Unit vectors of passages."""
-        return self._run([self._described.passage_prompt + text for text in texts])
-
-    def _run(self, texts: list[str]) -> list[bytes]:
-        return [self._vector(text) for text in texts]
+        return [self._vector(self._described.passage_prompt + text) for text in texts]
 
     def _vector(self, text: str) -> bytes:
         """The vector of one text, always the same.

@@ -35,7 +35,7 @@ from node.common import counters
 from node.common.refusal import Refused
 from node.overload.admission import MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
 from node.share.site import site_of
-from node.web.errors import refusal
+from node.web.errors import CLOSE, refusal
 from node.web.http import FIRST_MESSAGE, NOSNIFF, ASGIMessage, Header, Response, Scope
 from node.web.origin import CORS_OPEN
 from node.web.turn import AGE_GROUP
@@ -64,6 +64,11 @@ BODY_SECONDS = 0.02
 """How long a request is held for its body. Then it is begun without: its sender is slow, or sends none."""
 NEVER_QUEUED = frozenset({"/health", "/ready"})
 """Paths that are served at once, whatever the load."""
+UNREAD_BYTES = 8192
+"""Size of a body that Granian reads off by itself after a refusal, if it is there, and the connection goes on. With a
+larger one it closes the connection, which the refusal announces."""
+UNREAD_HEADERS = frozenset({b"transfer-encoding", b"expect"})
+"""Of requests whose body is of any size, or is not sent before it is asked for."""
 RETRY_AFTER_SECONDS = 1.0
 """When a refused client may try again."""
 
@@ -293,10 +298,13 @@ class Intake:
         queue.extendleft(reversed(kept))
 
     def _refuse(self, watcher: Any) -> None:
-        _cancel_body(watcher)
         status, headers, body = self._refusals_by_path.get(watcher.scope["path"], self._refusal)
         request_id = b"%s%08x" % (self._request_prefix.encode(), self.admission.refused)
-        start = {"type": "http.response.start", "status": status, "headers": [*headers, (b"x-request-id", request_id)]}
+        headers = [*headers, (b"x-request-id", request_id)]
+        if _ends_connection(watcher.scope):
+            headers.append(CLOSE)
+        _cancel_body(watcher)
+        start = {"type": "http.response.start", "status": status, "headers": headers}
         # Both calls take effect at once. What they return need not be awaited.
         watcher.proto.send(start)
         watcher.proto.send(body)
@@ -341,6 +349,17 @@ def _cancel_body(watcher: Any) -> None:
     requested = watcher.scope.get(FIRST_MESSAGE)
     if requested is not None:
         requested.cancel()
+
+
+def _ends_connection(scope: Scope) -> bool:
+    """Whether Granian closes the connection of a request that is refused now, because its body is not read."""
+    requested = scope.get(FIRST_MESSAGE)
+    if requested is not None:
+        return not requested.done() or requested.result().get("more_body", False)
+    for name, value in scope["headers"]:
+        if name in UNREAD_HEADERS or (name == b"content-length" and int(value) > UNREAD_BYTES):
+            return True
+    return False
 
 
 def overloaded() -> Refused:

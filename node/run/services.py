@@ -49,7 +49,6 @@ from node.tasks.offers.claim_next import ClaimsOfAny
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.matching import Matching
 from node.tasks.offers.search import OfferSearch
-from node.tasks.pages import TaskPages
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 
@@ -107,8 +106,8 @@ class Services:
         self.verifier = Verifier(manifests, self.blobs)
         offers = OfferFeed(store)
         contracts = TaskStore(store, idempotency_ttl)
-        pages, note = TaskPages(store, contracts), self.searches["tasks"].note
-        self.tasks = Tasks(contracts, settings, tokens, targets, self.artifacts.statuses, offers, pages, note)
+        note = self.searches["tasks"].note
+        self.tasks = Tasks(contracts, settings, tokens, targets, self.artifacts.statuses, offers, note)
         self.offers = OfferSearch(self.tasks, self.searches["tasks"], offers)
         self._matching = Matching(offers)
         self.claims = ClaimsOfAny(store, self.tasks, self._matching, self.offers, idempotency_ttl)

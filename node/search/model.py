@@ -5,6 +5,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+HitMode = Literal["meaning", "text", "both"]
+"""What of a hit matches the query."""
+
+SearchMode = Literal["both", "text"]
+"""How a search was done: `text` when no embedding was at hand."""
+
 SUGGESTED_THRESHOLD = 0.55
 """The lowest threshold that is suggested when nothing was found: below it, everything is a hit."""
 
@@ -30,25 +36,34 @@ class LowerThreshold(msgspec.Struct, frozen=True):
 
 
 class FoundEntity(msgspec.Struct, frozen=True):
-    """An entity that was found, for its feature to make a hit of."""
+    """An entity that was found."""
 
     entity_id: str
     title: str
     snippet: str
     score: float
-    mode: Literal["meaning", "text", "both"]
+    mode: HitMode
     seq: int
     """The number of the reply that matches best; 0 for the entity's own text."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Entities in order; `mode` says how the search was done: `text` when no embedding was at hand."""
+    """Entities in order, for their feature to make hits of."""
 
     entities: list[FoundEntity]
-    mode: Literal["both", "text"]
+    mode: SearchMode
     lower: LowerThreshold | msgspec.UnsetType = msgspec.UNSET
     incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
     """Set if some entities that match could not be read, because a part of the node is out of reach."""
+
+
+class SearchAnswer(msgspec.Struct, kw_only=True):
+    """What the answers of all searches have besides their hits."""
+
+    mode: SearchMode
+    lower_threshold: LowerThreshold | msgspec.UnsetType = msgspec.UNSET
+    incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+    """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
 
 
 class Hit(msgspec.Struct):
@@ -59,20 +74,16 @@ class Hit(msgspec.Struct):
     snippet: Annotated[str, Meta(examples=["Who can parse 40 MB of CSV in a sandbox?"])]
     score: Annotated[float, Meta(examples=[0.83])]
     url: str
-    mode: Literal["meaning", "text", "both"]
+    mode: HitMode
 
 
-class Hits(msgspec.Struct):
+class Hits(SearchAnswer):
     """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
 
     Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
     """
 
     hits: list[Hit]
-    mode: Literal["both", "text"]
-    lower_threshold: LowerThreshold | msgspec.UnsetType = msgspec.UNSET
-    incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
-    """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
 
     @classmethod
     def of(cls, found: Found, base: str) -> "Hits":
@@ -81,4 +92,4 @@ class Hits(msgspec.Struct):
             Hit(each.entity_id, each.title, each.snippet, each.score, base + each.entity_id, each.mode)
             for each in found.entities
         ]
-        return cls(hits, found.mode, found.lower, found.incomplete)
+        return cls(hits, mode=found.mode, lower_threshold=found.lower, incomplete=found.incomplete)

@@ -5,11 +5,11 @@ score and rank that follow are decided here. Nothing here knows where candidates
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from node.search.model import SUGGESTED_THRESHOLD
+from node.search.model import SUGGESTED_THRESHOLD, HitMode, SearchMode
 
 CANDIDATES = 100
 """Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
@@ -21,8 +21,6 @@ RECIPROCAL = 10
 """The constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009): the smaller, the more a first rank
 counts. Measured by bench/search_quality.py; their 60 is for merging many long lists.
 """
-
-Mode = Literal["meaning", "text", "both"]
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
@@ -67,7 +65,7 @@ class RankedEntity(msgspec.Struct, frozen=True, array_like=True):
 
     entity_id: str
     score: float
-    mode: Mode
+    mode: HitMode
     """By which of the two scores it does."""
     passage: str
     """The passage nearest in meaning; empty if none is known."""
@@ -79,7 +77,7 @@ class RankedEntities(msgspec.Struct, frozen=True, array_like=True):
     """Matches in order, and whether meaning was looked at."""
 
     matches: list[RankedEntity]
-    mode: Literal["both", "text"]
+    mode: SearchMode
     below: list[float] = []
     """Without a match: the scores of those that a threshold of SUGGESTED_THRESHOLD would let in."""
 
@@ -149,9 +147,7 @@ class Ranking:
             if not missing:
                 break
 
-    def ranked(
-        self, request: SearchRequest, others: Iterable[NearEntity], mode: Literal["both", "text"]
-    ) -> RankedEntities:
+    def ranked(self, request: SearchRequest, others: Iterable[NearEntity], mode: SearchMode) -> RankedEntities:
         """The answer: the best matches or, if there are none, what a lower threshold would let in."""
         others = list(others)
         if (matches := self.best(request, others)) or request.threshold <= SUGGESTED_THRESHOLD:
@@ -179,7 +175,7 @@ class Ranking:
         return best
 
 
-def _mode(by_meaning: bool, by_text: bool) -> Mode:
+def _mode(by_meaning: bool, by_text: bool) -> HitMode:
     if by_meaning and by_text:
         return "both"
     return "text" if by_text else "meaning"

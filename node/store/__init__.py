@@ -1,7 +1,7 @@
 """Redis, for all features. `connect` makes the `Store` that they call, with its `WakeUps`. Nothing here knows HTTP.
 
-To begin with: `wire.py` is what a feature calls, `steps.py` how a Lua script becomes a Python function, `keys.py` every
-key that there is, and `outbox.py` how events reach the workers.
+To begin with: `store.py` is what a feature calls, `steps.py` how a Lua script becomes a Python function, `keys.py`
+every key that there is, and `outbox.py` how events reach the workers.
 """
 
 from node.store.address import locate
@@ -10,8 +10,8 @@ from node.store.errors import CommandFailed, OutcomeUnknown, StoreUnavailable
 from node.store.link import RedisReply, Stats
 from node.store.scripts import Arg, Script
 from node.store.single import SingleStore
+from node.store.store import Store
 from node.store.wakeups import Listener, WakeUps
-from node.store.wire import Store
 
 __all__ = [
     "Arg",

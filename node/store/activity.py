@@ -11,7 +11,7 @@ from typing import Literal, cast
 
 from node.store import ids, keys
 from node.store.bulk import bulk
-from node.store.wire import Store
+from node.store.store import Store
 
 Asked = Literal["bytes", "refused"]
 

@@ -11,7 +11,7 @@ from node.store.errors import StoreBusy, StoreUnavailable
 from node.store.link import RedisReply
 from node.store.scripts import Arg
 from node.store.steps import Step
-from node.store.wire import Store
+from node.store.store import Store
 
 T = TypeVar("T")
 

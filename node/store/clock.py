@@ -13,7 +13,7 @@ import structlog
 
 from node.common.stopping import sleep_unless_stopped
 from node.store.errors import StoreUnavailable
-from node.store.wire import Store
+from node.store.store import Store
 
 log = structlog.get_logger()
 

@@ -23,8 +23,8 @@ from node.store.keys import tag
 from node.store.link import NotReady, RedisReply, consult
 from node.store.scripts import Arg
 from node.store.slots import SLOTS, read_map, read_redirect, slot_of
+from node.store.store import Store, error_code, meaning
 from node.store.wakeups import WakeUps
-from node.store.wire import Store, error_code, meaning
 
 MAP_SECONDS = 0.2
 """Least time between two reads of the map, which would otherwise flood a cluster in trouble."""

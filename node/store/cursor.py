@@ -7,7 +7,7 @@ be removed between two reads.
 from collections.abc import Sequence
 from typing import cast
 
-from node.store.wire import Store
+from node.store.store import Store
 
 
 class TimeCursor:

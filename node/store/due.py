@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from node.store.bulk import bulk_steps_reachable, reached
 from node.store.steps import Key, step
-from node.store.wire import Store
+from node.store.store import Store
 
 
 @step

@@ -14,7 +14,7 @@ import structlog
 from node.common.stopping import sleep_unless_stopped
 from node.store.decoding import fields_of
 from node.store.errors import CommandFailed, StoreUnavailable
-from node.store.wire import Store
+from node.store.store import Store
 
 log = structlog.get_logger()
 

@@ -19,7 +19,7 @@ from node.store import keys
 from node.store.clock import now_ms
 from node.store.errors import StoreUnavailable
 from node.store.steps import Key, step
-from node.store.wire import Store
+from node.store.store import Store
 
 log = structlog.get_logger()
 

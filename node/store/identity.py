@@ -16,7 +16,7 @@ from node.store import keys
 from node.store.errors import CommandFailed, StoreUnavailable
 from node.store.single import SingleStore
 from node.store.steps import Key, step
-from node.store.wire import Store
+from node.store.store import Store
 
 SCHEMA = 1
 """Number of the present schema. It rises when an older version could no longer work on what this one writes; fields and

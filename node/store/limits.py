@@ -177,11 +177,11 @@ class LimitStore:
         return await self._store.command("EXISTS", keys.idempotency(key.partition, key.scope)) == 1
 
     async def take_quota(
-        self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, counted: bool, label: str = ""
+        self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, for_node: bool, label: str = ""
     ) -> tuple[Quota, Taken]:
         """Take a place in a limit, and one among `most` things, which ends after `life_ms`.
 
-        `counted`: keep the total of all clients, too. `label`: what the operator is told of the thing. Raises Refused
+        `for_node`: keep the total of all clients, too. `label`: what the operator is told of the thing. Raises Refused
         `quota.<kind>` if no such place is free, StoreUnavailable.
         """
         partition = ids.home_of(client)
@@ -191,7 +191,7 @@ class LimitStore:
             rate=keys.rate(partition, kind, client),
             own=own,
             site=site,
-            all=everybody if counted else own,
+            all=everybody if for_node else own,
             count=limit.count,
             window=limit.milliseconds,
             most=most,

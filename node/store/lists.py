@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Literal, cast
 
 from node.store.keys import Key
-from node.store.wire import Store
+from node.store.store import Store
 
 ENTITIES_AT_ONCE = 500
 """How many entities of a list are read together."""

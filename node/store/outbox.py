@@ -35,8 +35,8 @@ from node.store.decoding import entry_id, fields_of
 from node.store.errors import CommandFailed, OutOfMemory, StoreUnavailable
 from node.store.heartbeats import new_name
 from node.store.steps import Key, Rest, step
+from node.store.store import Store
 from node.store.wakeups import Listener
-from node.store.wire import Store
 
 log = structlog.get_logger()
 

@@ -9,8 +9,8 @@ from node.store.connection import Call, Connection
 from node.store.errors import StoreUnavailable
 from node.store.link import RedisReply
 from node.store.scripts import Arg
+from node.store.store import Store, error_code, meaning
 from node.store.wakeups import WakeUps
-from node.store.wire import Store, error_code, meaning
 
 
 class SingleStore(Store):

@@ -17,7 +17,7 @@ from node.store.address import Location, ServerAddress
 from node.store.cluster import ClusterStore
 from node.store.errors import CommandFailed, StoreUnavailable
 from node.store.link import pack
-from node.store.wire import Store
+from node.store.store import Store
 
 SILENCE_SECONDS = 60.0
 """How long the server may send nothing before the copy is given up. While it forks or writes it sends empty lines."""

@@ -64,6 +64,8 @@ _ENDING = 4 + len(_MARK)
 _INTEGERS_END = 2**63
 """Integers below this are packed as integers: a time in milliseconds then takes 9 bytes instead of 14."""
 
+_LONGEST_INTEGER = len(str(_INTEGERS_END))
+
 _MEMBERS = msgspec.msgpack.Decoder(list[object])
 
 
@@ -143,9 +145,10 @@ def _length(end: bytes) -> int:
 
 def _number(value: bytes) -> bytes | int:
     """An integer, if `_bytes` makes the same bytes of it again."""
-    return (
-        int(value) if value.isdigit() and (number := int(value)) < _INTEGERS_END and b"%d" % number == value else value
-    )
+    if not value.isdigit() or len(value) > _LONGEST_INTEGER:  # Python reads no number of thousands of digits
+        return value
+    number = int(value)
+    return number if number < _INTEGERS_END and b"%d" % number == value else value
 
 
 def _bytes(value: object) -> bytes:

@@ -11,10 +11,10 @@ from node.common.refusal import Invalid, Issue
 from node.common.shared_reads import SharedReads
 from node.common.unreadable import show_each
 from node.store.errors import StoreUnavailable
-from node.tasks.clock import Fields
+from node.tasks.lapse import Fields
 from node.tasks.model import Task, TaskPage, TaskPageQuery
+from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.list import OfferList
-from node.tasks.pages import TaskPages
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask, task_of
 
@@ -22,10 +22,10 @@ from node.tasks.view import StoredTask, task_of
 class TaskListing:
     """Answers GET /api/v1/tasks."""
 
-    def __init__(self, offered: OfferList, pages: TaskPages, store: TaskStore, base: str) -> None:
+    def __init__(self, feed: OfferFeed, store: TaskStore, base: str) -> None:
         """`base`: the address of a contract, without its id."""
-        self._offered = offered
-        self._pages = pages
+        self._feed = feed
+        self._offered = OfferList(feed, store)
         self._store = store
         self._base = base
         self._rows = PreparedRows(self._of_fields)
@@ -53,14 +53,15 @@ class TaskListing:
             tasks = list(show_each(some.rows.items(), show).values())
             lacks, total = some.is_incomplete or msgspec.UNSET, some.total - (len(some.rows) - len(tasks))
             return TaskPage(tasks, total, query.limit, query.offset, some.next_since, lacks)
-        found, total, last, is_incomplete = await self._pages.read(query.status, query.limit, query.offset)
+        # Read before the list, so that what is offered in between is in the list or after this position.
+        since = await self._feed.end() if query.status == "offered" else msgspec.UNSET
+        found, total, is_incomplete = await self._store.page(query.status, query.limit, query.offset)
         standing = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
         if len(standing) < len(found):
             # The others have changed since: the list is behind, and whoever notices puts it right.
             with suppress(StoreUnavailable):
                 await self._store.place([(task_id, row) for task_id, row in found.items() if task_id not in standing])
         tasks = list(show_each(standing.items(), show).values())
-        since = last if query.status == "offered" else msgspec.UNSET
         total -= len(found) - len(tasks)
         return TaskPage(tasks, total, query.limit, query.offset, since, is_incomplete or msgspec.UNSET)
 

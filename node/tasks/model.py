@@ -192,7 +192,12 @@ class NextClaim(msgspec.Struct):
 class Transition(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/transition. One of publisher_id and assignee_id stands for actor_id."""
 
-    actor_id: Annotated[Party, Meta(examples=["summary-agent"])] | None = None
+    actor_id: (
+        Annotated[
+            Party, Meta(description="Who you are: its publisher_id or its assignee_id", examples=["summary-agent"])
+        ]
+        | None
+    ) = None
     status: (
         Annotated[
             TaskStatus, Meta(description="The status wanted, which must be the next one", examples=["in_progress"])
@@ -201,8 +206,8 @@ class Transition(msgspec.Struct):
     ) = None
     publisher_token: str | None = None
     claim_token: str | None = None
-    publisher_id: Party | None = None
-    assignee_id: Party | None = None
+    publisher_id: Annotated[Party, Meta(description="In place of actor_id")] | None = None
+    assignee_id: Annotated[Party, Meta(description="In place of actor_id")] | None = None
 
 
 class Completion(msgspec.Struct):

@@ -6,8 +6,8 @@ from typing import cast
 
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk
-from node.tasks.clock import Fields
 from node.tasks.compaction import NEAR, RESULT, head_size, unpack, unpack_head, with_head
+from node.tasks.lapse import Fields
 
 
 class PackedContracts:

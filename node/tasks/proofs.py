@@ -1,18 +1,70 @@
-"""What a request presents as proof for a step on a contract: tokens, and the key that signed it.
+"""Who acts on a contract: what a request presents as proof, tokens and the key that signed it (SPEC 5.2, DESIGN 8).
+
+The publisher_token belongs to the contract. A claim_token says which claim it belongs to, so that the script that
+uses it can tell whether that is still the present one. No token is stored.
 
 A wrong token costs one small read, which tells whether there is such a contract; the contract itself, whose result may
 have a megabyte, is not read for a refusal.
 """
 
-from typing import NoReturn
+from typing import NoReturn, cast
 
-from node.common.refusal import Refused
+import msgspec
+
+from node.common.refusal import Invalid, Refused
+from node.common.tokens import Tokens
 from node.sign.signed import Signed
 from node.store import ids
 from node.tasks.model import Cancellation, Transition
 from node.tasks.reader import TaskReader
-from node.tasks.replies import known
-from node.tasks.rights import Actor, Claim, ContractTokens, actor_name
+from node.tasks.view import known
+from node.text.lines import require_line
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """One claim of a contract: its number, and the id of the request that made it."""
+
+    attempt: str
+    request: str
+
+
+class Actor(msgspec.Struct, frozen=True, kw_only=True):
+    """Who acts on a contract, and what they have shown for it."""
+
+    name: str = ""
+    """The name they give: that of the publisher or of the assignee."""
+    has_publisher_token: bool = False
+    claim: Claim | None = None
+    """The claim whose token they have shown."""
+    signer: str = ""
+    """Thumbprint of the key that signed the request; empty if it is not signed."""
+    replay_id: str = ""
+    """The same for every use of that signature."""
+
+
+class ContractTokens:
+    """Issues and reads the tokens of contracts."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def publisher_token(self, task_id: str) -> str:
+        """What only the publisher is given, once."""
+        return self._tokens.issue("publish", task_id)
+
+    def is_publisher(self, task_id: str, token: str | None) -> bool:
+        """Whether the token is the publisher's, in constant time."""
+        return self._tokens.proves(token, "publish", task_id)
+
+    def claim_token(self, task_id: str, claim: Claim) -> str:
+        """`<attempt>.<request>.<mac>`."""
+        return f"{claim.attempt}.{claim.request}.{self._tokens.issue('claim', task_id, claim.attempt, claim.request)}"
+
+    def claim_of(self, task_id: str, token: str) -> Claim | None:
+        """The claim that a token was issued for, in constant time; None if it was issued for none of this contract."""
+        attempt, _, rest = token.partition(".")
+        request, _, mac = rest.partition(".")
+        return Claim(attempt, request) if self._tokens.proves(mac, "claim", task_id, attempt, request) else None
 
 
 class Proofs:
@@ -38,7 +90,7 @@ class Proofs:
         """
         ids.require_id(task_id, "task.unknown")
         return Actor(
-            name=actor_name(move),
+            name=_actor_name(move),
             has_publisher_token=await self._shows(task_id, move.publisher_token, "task.proof"),
             claim=await self.claim_of(task_id, move.claim_token) if move.claim_token is not None else None,
             signer=signed.signer if signed else "",
@@ -81,3 +133,12 @@ class Proofs:
         """Refuse a wrong token with `code`, or with `task.unknown` if there is no such contract."""
         await self.require_known(task_id)
         raise Refused(code)
+
+
+def _actor_name(move: Transition) -> str:
+    """The name of the actor: actor_id, or that of the one role that is named instead. Raises Invalid."""
+    named = [name for name in ("actor_id", "publisher_id", "assignee_id") if getattr(move, name) is not None]
+    if move.actor_id is None and len(named) != 1:
+        raise Invalid.field("body", "actor_id", msg="give this, or either publisher_id or assignee_id")
+    require_line(named[0], name := cast("str", getattr(move, named[0])))
+    return name

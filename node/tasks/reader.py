@@ -1,23 +1,34 @@
-"""Reads work contracts, as they are at the time of reading (`clock`), whether or not they are compacted."""
+"""Reads work contracts, as they are at the time of reading (`lapse`), whether or not they are compacted."""
 
+from asyncio import gather
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from time import monotonic
-from typing import cast
+from typing import NamedTuple, cast
 
 from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable, bulk_steps
 from node.store.decoding import fields_named, fields_of
+from node.store.lists import page_of
 from node.store.long_poll import wait_for_change
-from node.store.unreadable import read_each
+from node.store.unreadable import read_each, read_reachable
 from node.tasks import steps
-from node.tasks.clock import JUDGED
+from node.tasks.lapse import JUDGED
 from node.tasks.packed import PackedContracts
 from node.tasks.view import BASE, LISTED, StoredTask
 
 
+class ListedTasks(NamedTuple):
+    """What a page of a list is made of."""
+
+    rows: dict[str, StoredTask]
+    total: int
+    """How many contracts are in the list, as far as is known."""
+    is_incomplete: bool
+    """Whether some that belong on the page are out of reach."""
+
+
 class TaskReader:
-    """Reads contracts by their ids."""
+    """Reads contracts by their ids, and pages of their lists."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -33,16 +44,22 @@ class TaskReader:
         """What lists show of contracts, without those that cannot be read at all. Raises StoreUnavailable."""
         return await read_each(task_ids, self._listed)
 
-    async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], bool]:
-        """`listed`, of those contracts that are in reach now, and whether some are not.
+    async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], int]:
+        """`listed`, of those contracts that are in reach now, and how many are not.
 
         Raises StoreUnavailable if no server is there.
         """
-        with suppress(StoreUnavailable):
-            return await self.listed(task_ids), False
-        found = await bulk_reachable(self._store, (("EXISTS", keys.task(each)) for each in task_ids))
-        there = [each for each, reply in zip(task_ids, found, strict=True) if not isinstance(reply, StoreUnavailable)]
-        return await self.listed(there), len(there) < len(task_ids)
+        return await read_reachable(task_ids, self._listed_reachable)
+
+    async def page(self, status: str, limit: int, offset: int) -> ListedTasks:
+        """Contracts that are listed under a status, the newest first, without those that cannot be read.
+
+        A list spans all partitions, so where some are out of reach, a page shows what the others hold. Raises
+        StoreUnavailable if no server is there.
+        """
+        names, total = await page_of(self._store, keys.tasks_with(status), limit, offset)
+        rows, lacking = await self.listed_reachable(names)
+        return ListedTasks(rows, total - (len(names) - lacking - len(rows)), lacking > 0)
 
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
         """These fields of contracts, or all: a result may have a megabyte, so whoever does not show it names fields.
@@ -83,3 +100,24 @@ class TaskReader:
         more = [task_id for task_id, row in rows.items() if b"more" in row.fields]
         rows |= dict(zip(more, await self.read_all(more, LISTED), strict=True))
         return [rows[task_id] for task_id in task_ids]
+
+    async def _listed_reachable(self, task_ids: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
+        """What lists show of contracts; where a server is out of reach and others are not, its error as a value."""
+        asked_at = monotonic()
+        hashes = await bulk_reachable(self._store, (("HMGET", keys.task(each), *BASE) for each in task_ids))
+        rows = {
+            task_id: StoredTask(0, fields_named(BASE, cast("list[bytes | None]", values)), asked_at)
+            for task_id, values in zip(task_ids, hashes, strict=True)
+            if not isinstance(values, StoreUnavailable)
+        }
+        # What time changes is judged by the clock of the server that holds it, so it is read again, by a step.
+        leased = [
+            task_id for task_id, row in rows.items() if b"lease_expires_at" in row.fields or b"more" in row.fields
+        ]
+        lacking = [task_id for task_id, row in rows.items() if not row.fields]
+        if leased or lacking:
+            judged, compacted = await gather(self.read_all(leased, LISTED), self.compacted(lacking, LISTED))
+            rows |= dict(zip(leased, judged, strict=True))
+            rows |= {task_id: StoredTask(0, fields, asked_at) for task_id, fields in compacted.items()}
+        replies = zip(task_ids, hashes, strict=True)
+        return [rows.get(task_id) or cast("StoreUnavailable", reply) for task_id, reply in replies]

@@ -20,7 +20,7 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.tasks.clock import JUDGED
+from node.tasks.lapse import JUDGED
 from node.tasks.listing import TaskListing
 from node.tasks.model import (
     Cancellation,
@@ -42,15 +42,12 @@ from node.tasks.model import (
 )
 from node.tasks.offer_check import ArtifactStatuses, OfferCheck
 from node.tasks.offers.feed import OfferFeed
-from node.tasks.offers.list import OfferList
-from node.tasks.pages import TaskPages
-from node.tasks.proofs import Proofs
-from node.tasks.replies import UncheckedResult, known
+from node.tasks.proofs import Actor, Claim, ContractTokens, Proofs
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
-from node.tasks.rights import Actor, Claim, ContractTokens
+from node.tasks.steps import UncheckedResult
 from node.tasks.store import TaskStore
-from node.tasks.view import LISTED, ChangeLog, StoredTask, elapsed, task_of
+from node.tasks.view import LISTED, ChangeLog, StoredTask, elapsed, known, task_of
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
@@ -75,7 +72,6 @@ class Tasks:
         targets: TargetPolicy,
         artifact_statuses: ArtifactStatuses,
         offers: OfferFeed,
-        pages: TaskPages,
         note: Note | None = None,
     ) -> None:
         """`note` tells the search about a new offer, so that it is found at once."""
@@ -85,7 +81,7 @@ class Tasks:
         self._proofs = Proofs(store, self._tokens)
         self._offers = OfferCheck(targets, artifact_statuses)
         self._base = f"{settings.public_url}/api/v1/tasks/"
-        self._listing = TaskListing(OfferList(offers, store), pages, store, self._base)
+        self._listing = TaskListing(offers, store, self._base)
 
     async def create(
         self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""

@@ -1,9 +1,15 @@
-"""The scripts `lua/task_*.lua`, each one atomic step on a contract; what they answer is read in `store`."""
+"""The scripts `lua/task_*.lua`, each one atomic step on a contract, and what those that act on one answer."""
 
 # The parameters have the names that the scripts' headers give them.
 # ruff: noqa: A002
 
+import math
+
+from node.common.refusal import Refused
+from node.store import RedisReply
+from node.store.decoding import fields_of
 from node.store.steps import Key, Rest, step
+from node.tasks.view import StoredTask
 
 
 @step
@@ -122,3 +128,26 @@ def task_unpack(*, copy: Key, ttl: int, fields: Rest) -> None:
 @step
 def task_forget(*, task: Key, packed: Key, leases: Key, events: Key, id: str, judged: str) -> None:
     """Remove it."""
+
+
+class UncheckedResult(Exception):
+    """The result must fit a schema, and has not been checked yet."""
+
+    def __init__(self, schema: bytes) -> None:
+        super().__init__()
+        self.schema = schema
+
+
+def row_of(reply: RedisReply, asked_at: float = math.inf) -> tuple[StoredTask, bool]:
+    """The contract after a step sent at `asked_at` (monotonic seconds); whether it was done before. Raises Refused."""
+    match reply:
+        case [b"refused", bytes(code), bytes(status)]:
+            raise Refused(code.decode(), status=status.decode())
+        case [b"refused", bytes(code), bytes(status), int(wait_ms)]:
+            raise Refused(code.decode(), retry_after=wait_ms / 1000, status=status.decode())
+        case [b"unchecked", int(), [_, bytes(schema)]]:
+            raise UncheckedResult(schema)
+        case [kind, int(now), fields]:
+            return StoredTask(now, fields_of(fields), asked_at), kind == b"replayed"
+        case _:
+            raise TypeError(f"a step on a contract answered {reply!r}")

@@ -25,10 +25,9 @@ from node.tasks import steps
 from node.tasks.compaction import pack
 from node.tasks.model import OVER, TaskStatus
 from node.tasks.offers.feed import announcement_of
+from node.tasks.proofs import Actor, Claim
 from node.tasks.reader import TaskReader
-from node.tasks.replies import known, row_of
-from node.tasks.rights import Actor, Claim
-from node.tasks.view import StoredTask, offered_names
+from node.tasks.view import StoredTask, known, offered_names
 
 COPIED = (
     b"kind",
@@ -97,7 +96,7 @@ class TaskStore(TaskReader):
             case [b"replayed", bytes(original)]:
                 return original.decode(), known(await self.read(original.decode(), offered_names(fields))), True
             case _:
-                return task_id, *row_of(reply, asked_at)
+                return task_id, *steps.row_of(reply, asked_at)
 
     # The worker's steps.
 
@@ -292,15 +291,15 @@ class TaskStore(TaskReader):
         asked_at = monotonic()
         reply = cast("list[RedisReply]", await self._store.run(step_on(task=keys.task(task_id))))
         if reply[1] != b"task.unknown":
-            return row_of(reply, asked_at)
+            return steps.row_of(reply, asked_at)
         judged = (await self.compacted([task_id], COPIED)).get(task_id)
         if judged is None:
-            return row_of(reply)
+            return steps.row_of(reply)
         # The result may be large, so an empty one stands for it, which differs from any that a request brings.
         copied = [*flat_of(judged), b"result_payload", b""]
         copy = keys.unpacked(task_id)
         await self._store.run(steps.task_unpack(copy=copy, ttl=COPY_MS, fields=copied))
-        _, replayed = row_of(await self._store.run(step_on(task=copy)))
+        _, replayed = steps.row_of(await self._store.run(step_on(task=copy)))
         fields = (await self.compacted([task_id])).get(task_id)
         if fields is None:
             raise Refused("task.unknown")

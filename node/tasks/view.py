@@ -1,7 +1,7 @@
 """A stored contract as its readers see it.
 
 The hash may lag behind the clock: a claim whose lease has ended is void before any script has removed it from the
-hash. So every view is of the moment at which the fields were read (`node.tasks.clock`).
+hash. So every view is of the moment at which the fields were read (`node.tasks.lapse`).
 """
 
 import math
@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import msgspec
 
+from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.clock import JUDGED, Fields, at_time, next_change
+from node.tasks.lapse import JUDGED, Fields, at_time, next_change
 from node.tasks.model import NO_RESULT, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (
@@ -128,6 +129,13 @@ class StoredTask(msgspec.Struct, frozen=True):
         return self.fields.get(b"result_payload", b"null")
 
 
+def known(row: StoredTask) -> StoredTask:
+    """The contract. Raises Refused `task.unknown` if there is none."""
+    if not row.is_contract:
+        raise Refused("task.unknown")
+    return row
+
+
 def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> Task:
     """The record that readers get (SPEC 2.3, DESIGN 8); with its result, if it is `whole` and has one."""
     fields = row.fields
@@ -176,9 +184,14 @@ class ChangeLog(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, fields: Fields) -> "ChangeLog":
         """From a stored contract. One that was stored before there was such a log has none."""
-        number, *changes = fields.get(b"changes", b"0").decode().split(" ")
+        count, *changes = fields.get(b"changes", b"0").decode().split(" ")
         pairs = (change.split("@") for change in changes)
-        return cls(int(number), [(what, int(at)) for what, at in pairs])
+        return cls(int(count), [(what, int(at)) for what, at in pairs])
+
+
+def elapsed(claimed: int, ended: int) -> int:
+    """Milliseconds from a claim to its result; none if the clock was set back so far meanwhile."""
+    return max(0, ended - claimed)
 
 
 def attempts_of(fields: Fields) -> list[EndedAttempt]:
@@ -189,11 +202,6 @@ def attempts_of(fields: Fields) -> list[EndedAttempt]:
 
 def _result(fields: Fields) -> msgspec.Raw:
     return msgspec.Raw(fields[b"result_payload"]) if b"result_payload" in fields else NO_RESULT
-
-
-def elapsed(claimed: int, ended: int) -> int:
-    """Milliseconds from a claim to its result; none if the clock was set back so far meanwhile."""
-    return max(0, ended - claimed)
 
 
 def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:

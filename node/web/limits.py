@@ -154,7 +154,7 @@ class Limiter:
             return None
         self.precheck(request, kind)
         quota, taken = await self._store.take_quota(
-            kind, request.client, limit, most, milliseconds, counted=kind in COUNTED_FOR_THE_NODE, label=label
+            kind, request.client, limit, most, milliseconds, for_node=kind in COUNTED_FOR_THE_NODE, label=label
         )
         self.settle(request, kind, taken)
         return quota

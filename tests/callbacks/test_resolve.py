@@ -47,7 +47,6 @@ async def test_a_name_without_addresses_is_not_resolved():
 
 async def test_the_system_resolver_answers_with_addresses():
     resolver = SystemResolver()
-    assert await resolver("127.0.0.1") == [ip_address("127.0.0.1")]
     assert set(await resolver("localhost")) <= {ip_address("127.0.0.1"), ip_address("::1")}
     with pytest.raises(NotResolved):
         await resolver("a..b")

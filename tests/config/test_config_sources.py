@@ -38,6 +38,16 @@ def test_a_file_that_is_named_is_read(written: Path) -> None:
     assert settings.limits.relay == Limit(5, 60)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["relay_retention_days = true", "drain_seconds = false", "callback_schedule = [5, true]", "[limit]\nrelay = false"],
+)
+def test_true_and_false_are_no_numbers(written: Path, text: str) -> None:
+    written.write_text(text)
+    with pytest.raises(ConfigError, match=r"(?s)relay.toml: RELAY_\w+='(5,)?(true|false)': .*(write an? |such as)"):
+        load({"RELAY_CONFIG": str(written)})
+
+
 def test_one_in_the_data_directory_is_found(written: Path) -> None:
     written.write_text("port = 9000")
     assert load({"RELAY_DATA_DIR": str(written.parent)}).port == 9000

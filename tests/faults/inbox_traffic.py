@@ -52,15 +52,7 @@ class InboxTraffic(Clients):
 
     async def further(self, messages: int) -> None:
         """Return once that many more messages have been settled."""
-        goal = len(self.settled) + messages
-
-        async def reached() -> bool:
-            for task in self._tasks:
-                if task.done():
-                    task.result()
-            return len(self.settled) >= goal
-
-        await until(reached, PATIENCE)
+        await self._counted(lambda: len(self.settled), messages)
 
     async def _send(self, number: int) -> None:
         for turn in count():

@@ -49,7 +49,7 @@ from tests.faults.test_cut_off import (
 from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
-from tests.tasks.calls import end_lease
+from tests.tasks.calls import let_end
 
 NOT_COMPARED = (
     *("rate:", "bytes:", "copies:", "activity:"),  # count requests
@@ -228,7 +228,7 @@ async def message_over(scene: Scene) -> Facts:
 def lease_over(**options: int) -> Prepare:
     async def prepare(scene: Scene) -> Facts:
         facts = await scene.after(post("/api/v1/tasks", OFFER | {"lease_seconds": 60} | options, key=False), claim)
-        await end_lease(scene.node.store, facts["id"])
+        await let_end(scene.node.store, facts["id"])
         return facts
 
     return prepare

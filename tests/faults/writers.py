@@ -39,6 +39,21 @@ class Clients:
         self._stopped = False
         self._tasks: list[asyncio.Task[None]] = []
 
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        async def holds() -> bool:
+            for task in self._tasks:
+                if task.done():
+                    task.result()
+            return condition()
+
+        await until(holds, PATIENCE)
+
+    async def _counted(self, count: Callable[[], int], more: int) -> None:
+        """Return once `count` has grown by so much: on a busy machine it need only go on growing, however slowly."""
+        goal = count() + more
+        while (now := count()) < goal:
+            await self._until(lambda then=now: count() > then)
+
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._stopped = True
         outcomes = await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -78,13 +93,11 @@ class Writers(Clients):
 
     async def further(self, writes: int) -> None:
         """Return once that many more writes have been acknowledged."""
-        goal = self.acknowledged + writes
-        await self._until(lambda: self.acknowledged >= goal)
+        await self._counted(lambda: self.acknowledged, writes)
 
     async def failing(self, answers: int = 20) -> None:
         """Return once that many more writes have been answered with 503."""
-        goal = self.answers[503] + answers
-        await self._until(lambda: self.answers[503] >= goal)
+        await self._counted(lambda: self.answers[503], answers)
 
     async def recovered(self) -> float:
         """Seconds for which 503 answers go on from now, known once every client has been served in every feature."""
@@ -92,15 +105,6 @@ class Writers(Clients):
         # The round under way may have been half done before.
         await self._until(lambda: all(now > then + 1 for now, then in zip(self._turns, turns, strict=True)))
         return max(0.0, self.refused[-1] - began) if self.refused else 0.0
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        async def holds() -> bool:
-            for task in self._tasks:
-                if task.done():
-                    task.result()
-            return condition()
-
-        await until(holds, PATIENCE)
 
     async def _write(self, number: int) -> None:
         session = ""

@@ -146,7 +146,7 @@ class InboxMachine(StoreMachine):
         self._tokens.append(opened)
 
     def _place(self) -> str:
-        quota, *_ = self.run_step(self._limits.take_quota(QUOTA, OWNER, Limit(0, 1), 0, INBOX_LIFE_MS, counted=False))
+        quota, *_ = self.run_step(self._limits.take_quota(QUOTA, OWNER, Limit(0, 1), 0, INBOX_LIFE_MS, for_node=False))
         return quota.name
 
     @rule(is_signed=st.booleans())

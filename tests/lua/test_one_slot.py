@@ -16,20 +16,20 @@ import pytest
 
 from node.artifacts.store import ArtifactStore
 from node.board.moderation_store import ModerationStore
+from node.board.store import BoardStore
 from node.callbacks.breaker import Breaker, Circuit
 from node.callbacks.queue import CallbackQueue
 from node.config import Limit
 from node.retention.rules import retention_of
 from node.store import RedisReply, StoreUnavailable, ids, keys
-from node.store.scripts import script
 from node.store.steps import Step
-from node.store.wire import Store
+from node.store.store import Store
 from node.tasks.compaction import unpack
 from tests.agents.calls import card_of
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.scripts import all_scripts
 from tests.support.servers import Cluster
-from tests.tasks.calls import tasks_on
+from tests.tasks.calls import let_end, tasks_on
 
 BYTES = b"one slot"
 ELSEWHERE = {
@@ -81,7 +81,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return seen
 
 
-async def test_every_step_of_every_room_runs_on_a_cluster(tmp_path: Path, steps: set[str]) -> None:
+async def test_every_step_of_every_feature_runs_on_a_cluster(tmp_path: Path, steps: set[str]) -> None:
     with Cluster(tmp_path / "cluster") as cluster:
         settings = settings_for(cluster.url, data_dir=tmp_path / "data", callback_allow_private=True, store_timeout=5.0)
         async with running(settings) as node, node.worker():
@@ -145,14 +145,7 @@ async def relay_and_board(node: NodeUnderTest) -> None:
     assert await posts.change(thread["id"], 1, "hide")
     refused = await node.client.post(f"{path}/close")
     assert refused.status_code == 403
-    partition = ids.partition_of_id(thread["id"])
-    closing = Step(
-        script("thread_close"),
-        [keys.thread(thread["id"]), keys.thread(thread["id"]), keys.events(partition)],
-        [thread["id"], "closed", "", 0],
-    )
-    closed = await node.store.run(closing)
-    assert closed == [b"closed"]
+    await BoardStore(node.store, 60).close(thread["id"])
 
 
 async def sessions_and_feedback(node: NodeUnderTest) -> None:
@@ -234,8 +227,7 @@ async def contracts(node: NodeUnderTest) -> None:
     path, task, _ = await claimed()
     await call(node, "POST", f"{path}/cancel", {"publisher_token": task["publisher_token"]})
     path, task, _ = await claimed()
-    await node.store.command("HSET", keys.task(task["id"]), "lease_expires_at", 1)
-    await node.store.command("ZADD", keys.leases(ids.partition_of_id(task["id"])), 1, task["id"])
+    await let_end(node.store, task["id"])
     await tasks_on(node.store).sweep()
     assert (await call(node, "GET", path))["status"] == "offered"
     await call(node, "POST", "/api/v1/tasks/claim-next", {"assignee_id": "w"}, idempotency_key="any")

@@ -282,8 +282,61 @@ def test_what_one_node_suffers_is_told_however_well_others_fare(tmp_path: Path) 
     assert promtool(tmp_path, stories) == ""
 
 
+DASHBOARD = ROOT / "deploy/grafana/relay-node.json"
+
+
+def asked_by_the_dashboard() -> list[str]:
+    """All its expressions, for every instance."""
+    board = json.loads(DASHBOARD.read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
+    return [each.replace("$__rate_interval", "1m").replace("$instance", ".*") for each in asked]
+
+
+def test_the_dashboard_shows_the_instances_that_are_chosen_and_no_others() -> None:
+    """So that of several nodes in one Prometheus each can be looked at by itself."""
+    asked = asked_by_the_dashboard()
+    assert [each for each in asked if re.search(r"\brelay_\w+(?![\w{]|\{instance=~)", each)] == []
+
+
+# By a metric of a panel: series, each at a node that is ill and at one that is well; the labels and the value that the
+# panel then shows. The node that is well may hold ten times as much.
+ILL: dict[str, tuple[dict[str, tuple[int, int]], str, float]] = {
+    "relay_search_by_meaning": ({"relay_search_by_meaning": (0, 1)}, "{}", 0),
+    "relay_kept": (
+        {'relay_kept{kind="session"}': (95, 800), 'relay_kept_limit{kind="session"}': (100, 1000)},
+        '{kind="session"}',
+        0.95,
+    ),
+    "relay_redis_memory_limit_bytes": (
+        {
+            'relay_redis_memory_bytes{primary="0"}': (97, 800),
+            'relay_redis_memory_limit_bytes{primary="0"}': (100, 1000),
+        },
+        "{}",
+        0.97,
+    ),
+}
+
+
+@pytest.mark.parametrize("metric", ILL)
+def test_on_the_dashboard_no_node_hides_what_another_one_suffers(tmp_path: Path, metric: str) -> None:
+    """Two nodes of the same Prometheus, of which the first is ill."""
+    figures, labels, shown = ILL[metric]
+    story = {series: (f"{ill}x30", f"{well}x30") for series, (ill, well) in figures.items()}
+    both = of("first", story, ill=False) | of("second", story, ill=True)
+    expr = next(each for each in asked_by_the_dashboard() if re.search(rf"\b{metric}\b", each))
+    judgement = {
+        "interval": "1m",
+        "input_series": [{"series": series, "values": values} for series, values in both.items()],
+        "promql_expr_test": [
+            {"expr": expr, "eval_time": "10m", "exp_samples": [{"labels": labels, "value": shown}]},
+        ],
+    }
+    assert promtool(tmp_path, [judgement]) == ""
+
+
 def test_the_dashboard_is_provisioned_with_its_data_source() -> None:
-    board = json.loads((ROOT / "deploy/grafana/relay-node.json").read_text())
+    board = json.loads(DASHBOARD.read_text())
     assert board["uid"] == "relay-node"
     assert [variable["type"] for variable in board["templating"]["list"]] == ["datasource", "query"]
     asked = [target for panel in board["panels"] for target in panel.get("targets", [])]
@@ -294,12 +347,7 @@ def test_the_dashboard_is_provisioned_with_its_data_source() -> None:
 
 
 def test_prometheus_reads_every_expression_of_the_dashboard(tmp_path: Path) -> None:
-    board = json.loads((ROOT / "deploy/grafana/relay-node.json").read_text())
-    asked = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
-    rules = [
-        {"record": f"expression:{number}", "expr": expr.replace("$__rate_interval", "1m").replace("$instance", ".*")}
-        for number, expr in enumerate(asked)
-    ]
+    rules = [{"record": f"expression:{number}", "expr": expr} for number, expr in enumerate(asked_by_the_dashboard())]
     file = tmp_path / "rules.yml"
     file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
     ran = subprocess.run(["promtool", "check", "rules", str(file)], capture_output=True, text=True, check=False)

@@ -27,9 +27,9 @@ class Protocol:
             self.bring_body()
         return self.body
 
-    def bring_body(self) -> None:
+    def bring_body(self, *, has_more: bool = False) -> None:
         assert self.body is not None
-        self.body.set_result({"type": "http.request", "body": b"{}", "more_body": False})
+        self.body.set_result({"type": "http.request", "body": b"{}", "more_body": has_more})
 
     def send(self, message: dict[str, Any]) -> None:
         self.sent.append(message)

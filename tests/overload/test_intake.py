@@ -19,7 +19,8 @@ from node.overload.intake import (
     OBSERVE_SECONDS,
     Intake,
 )
-from node.web.http import FIRST_MESSAGE, JSON_TYPE, Response
+from node.web.errors import CLOSE
+from node.web.http import FIRST_MESSAGE, JSON_TYPE, Header, Response
 from tests.overload.door import Door, Watcher
 from tests.support.lone_request import lone_request
 from tests.support.servers import eventually
@@ -153,6 +154,7 @@ async def test_who_is_refused_late_is_not_waited_for(door: Door) -> None:
     await eventually(lambda: slow.refused)
     assert slow.proto.body
     assert slow.proto.body.cancelled()
+    assert CLOSE in slow.proto.headers.items()  # as its body did not come
 
 
 async def test_no_body_is_requested_where_there_is_none_or_it_is_sent_on_demand_or_refused(door: Door) -> None:
@@ -166,6 +168,39 @@ async def test_no_body_is_requested_where_there_is_none_or_it_is_sent_on_demand_
     assert get.proto.body is careful.proto.body is refused.proto.body is None
     door.end.set()
     await eventually(lambda: door.intake.working == 0)
+
+
+@pytest.mark.parametrize(
+    ("header", "is_read_off"),
+    [
+        ((b"content-length", b"8192"), True),
+        ((b"content-length", b"8193"), False),
+        ((b"transfer-encoding", b"chunked"), False),
+        ((b"expect", b"100-continue"), False),
+    ],
+)
+async def test_who_is_refused_is_told_if_an_unread_body_ends_the_connection(
+    door: Door, header: Header, *, is_read_off: bool
+) -> None:
+    door.overload(limit=0)
+    watcher = Watcher()
+    watcher.scope["headers"].append(header)
+    door.schedule(watcher)
+    assert watcher.refused
+    assert (CLOSE not in watcher.proto.headers.items()) == is_read_off
+
+
+@pytest.mark.parametrize("has_more", [False, True])
+async def test_who_is_refused_late_is_told_so_if_there_is_more_of_its_body(door: Door, *, has_more: bool) -> None:
+    door.store = (MAX_STORE_CALLS, 0)
+    [waiting] = door.come(body_is_late=True)
+    waiting.scope["headers"].append((b"content-length", b"1000000"))
+    waiting.proto.bring_body(has_more=has_more)
+    door.overload(limit=1)
+    assert door.come()[0].refused
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: waiting.refused)
+    assert (CLOSE in waiting.proto.headers.items()) == has_more
 
 
 async def test_during_overload_queued_requests_that_waited_too_long_are_refused_too(door: Door) -> None:

@@ -1,4 +1,4 @@
-"""A Redis of its own for each test, short-lived and real; wire tests run on both event loops we serve."""
+"""A Redis of its own for each test, short-lived and real; what is about connections runs on both event loops."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -13,12 +13,14 @@ from node.store.scripts import compile_script
 from node.store.steps import Step
 from tests.support.servers import PATIENCE, RedisServer
 
+ON_BOTH_LOOPS = {"test_address.py", "test_batches.py", "test_calls.py", "test_calls_failing.py", "test_wakeups.py"}
+
 TIMEOUT = 1.0  # s a call may take where a test waits for that time to be over
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Granian brings uvloop; everything else may run on asyncio's own loop."""
-    if item.path.name.startswith(("test_wire", "test_wakeups")):
+    if item.path.name in ON_BOTH_LOOPS:
         return {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
     return {"asyncio": asyncio.new_event_loop}
 

@@ -22,9 +22,9 @@ HOUR = 3600.0
 
 async def test_a_thing_is_listed_by_its_label_until_its_place_ends_or_is_released(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
-    board, *_ = await limits.take_quota("stream", "203.0.113.7", LIMIT, 5, 60_000, counted=True, label="board ")
-    await limits.take_quota("stream", "2001:db8::/64", LIMIT, 5, 90_000, counted=True, label="tasks ")
-    await limits.take_quota("session", "203.0.113.7", LIMIT, 5, 90_000, counted=True, label="session ")
+    board, *_ = await limits.take_quota("stream", "203.0.113.7", LIMIT, 5, 60_000, for_node=True, label="board ")
+    await limits.take_quota("stream", "2001:db8::/64", LIMIT, 5, 90_000, for_node=True, label="tasks ")
+    await limits.take_quota("session", "203.0.113.7", LIMIT, 5, 90_000, for_node=True, label="session ")
     assert {name.split()[0] for name in await limits.things("stream")} == {"board", "tasks"}
     await limits.release(board)
     assert [name.split()[0] for name in await limits.things("stream")] == ["tasks"]
@@ -158,7 +158,7 @@ async def test_a_place_in_a_quota_is_free_when_its_time_is_over_or_it_is_release
 
     async def take(client: str, seconds: float) -> float | None:
         try:
-            await limits.take_quota("session", client, Limit(0, 60), 2, round(seconds * 1000), counted=True)
+            await limits.take_quota("session", client, Limit(0, 60), 2, round(seconds * 1000), for_node=True)
         except Refused as refused:
             assert refused.code == "quota.session"
             return refused.retry_after
@@ -185,10 +185,10 @@ async def test_places_that_end_together_count_no_more_and_are_forgotten_some_at_
     await store.commands([("ZADD", place, now - number, number) for number in range(3500)])
     held: list[object] = []
     for _ in range(2):
-        await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, counted=False)
+        await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, for_node=False)
         held.append(await store.command("ZCARD", place))
     with pytest.raises(Refused) as refused:
-        await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, counted=False)
+        await limits.take_quota("task", CLIENT, Limit(0, 60), 2, 60_000, for_node=False)
     held.append(await store.command("ZCARD", place))
     assert refused.value.retry_after == 60
     assert held == [2501, 1502, 502]
@@ -197,7 +197,7 @@ async def test_places_that_end_together_count_no_more_and_are_forgotten_some_at_
 async def test_a_place_lasts_longer_and_not_shorter_unless_it_has_ended(clock: Clock) -> None:
     store = FakeStore()
     limits = LimitStore(store)
-    place, _ = await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, counted=True)
+    place, _ = await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, for_node=True)
     now = round(clock.time() * 1000)
     for ends_at in (now + 90_000, now + 30_000):
         await limits.extend(place, ends_at)
@@ -205,4 +205,4 @@ async def test_a_place_lasts_longer_and_not_shorter_unless_it_has_ended(clock: C
     assert await limits.things("inbox") == [place.name]
     clock.advance(0.002)
     await limits.extend(place, now + 120_000)
-    await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, counted=True)
+    await limits.take_quota("inbox", CLIENT, LIMIT, 1, 60_000, for_node=True)

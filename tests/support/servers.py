@@ -123,7 +123,9 @@ class RedisServer:
 
     def do(self, *command: str | bytes | int) -> Any:
         """Answer to one command, for what a test arranges or checks, on a connection of its own."""
-        client = cast("_Client", redis.Redis.from_url(self.url, socket_timeout=5))  # pyright: ignore[reportUnknownMemberType]
+        # Without driver_info, as redis-py reads its own package's metadata for it, at every connection.
+        found = redis.Redis.from_url(self.url, socket_timeout=5, driver_info=None)  # pyright: ignore[reportUnknownMemberType]
+        client = cast("_Client", found)
         with client:
             return client.execute_command(*command)
 

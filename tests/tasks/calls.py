@@ -15,12 +15,12 @@ from node.run.corpora import corpora_of
 from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.sign.keys import PublicKey
-from node.store import Store, ids, keys
+from node.store import Store, keys
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.search import OfferSearch
-from node.tasks.pages import TaskPages
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
+from tests.board.signed_posts import send
 from tests.sign.signing import KEY, Signed, sign
 from tests.support.node_under_test import SECRET, NodeUnderTest
 
@@ -64,10 +64,11 @@ def signed_request(path: str, body: dict[str, Any], key: SigningKey = KEY) -> Si
     return sign(covered, did, signature_key=None, request=Signed(path=path, body=msgspec.json.encode(body)), key=key)
 
 
-async def send(node: NodeUnderTest, request: Signed, **headers: str) -> Any:
-    """The response to a signed request, with more headers that it does not cover."""
-    more = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await node.client.post(request.path, content=request.body, headers=request.headers | more)
+async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[str, Any]:
+    """A contract as it is now."""
+    response = await node.client.get(f"{TASKS}/{task['id']}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def refused(response: Any) -> tuple[int, str]:
@@ -75,15 +76,15 @@ def refused(response: Any) -> tuple[int, str]:
     return response.status_code, response.headers["x-error-code"]
 
 
-async def end_lease(store: Store, task_id: str) -> None:
-    """Let the lease of a contract have ended long ago, which nobody has noticed yet."""
-    await store.command("HSET", keys.task(task_id), "lease_expires_at", 1)
-    await store.command("ZADD", keys.leases(ids.partition_of_id(task_id)), 1, task_id)
+async def let_end(store: Store, task_id: str, field: str = "lease_expires_at") -> None:
+    """Let a time of a contract, if no other is named that of its lease, be over for long, and nobody have noticed."""
+    await store.command("HSET", keys.task(task_id), field, 1)
+    await store.command("ZADD", keys.leases_of(task_id), 1, task_id)
 
 
 async def told(store: Store, task_id: str) -> list[dict[str, str]]:
     """The events about a contract, in order."""
-    entries: Any = await store.command("XRANGE", keys.events(ids.partition_of_id(task_id)), "-", "+")
+    entries: Any = await store.command("XRANGE", keys.events_of(task_id), "-", "+")
     found = [dict(zip(*[iter(map(bytes.decode, fields))] * 2, strict=True)) for _, fields in entries]
     return [fields for fields in found if fields["id"] == task_id]
 
@@ -102,7 +103,6 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) ->
         TargetPolicy(settings),
         statuses,
         OfferFeed(store),
-        TaskPages(store, through or TaskStore(store, settings.idempotency_ttl)),
     )
 
 

@@ -6,15 +6,11 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
-from node.store import ids, keys
+from node.store import keys
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, tasks_on, told
+from tests.tasks.calls import TASKS, act, claimed, let_end, offered, read, refused, tasks_on, told
 
 BROKEN = {"code": "input.unreadable", "message": "The second page is blank."}
-
-
-async def read(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
-    return (await node.client.get(f"{TASKS}/{task['id']}")).json()
 
 
 async def fail(node: NodeUnderTest, task: dict[str, Any], **more: Any) -> Any:
@@ -23,12 +19,6 @@ async def fail(node: NodeUnderTest, task: dict[str, Any], **more: Any) -> Any:
 
 def seconds_between(earlier: str, later: str) -> float:
     return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
-
-
-async def move_back(node: NodeUnderTest, task: dict[str, Any], field: str) -> None:
-    """Let a time of a contract be over, which nobody has noticed yet."""
-    await node.store.command("HSET", keys.task(task["id"]), field, 1)
-    await node.store.command("ZADD", keys.leases(ids.partition_of_id(task["id"])), 1, task["id"])
 
 
 async def test_a_contract_that_fails_once_has_failed(node: NodeUnderTest) -> None:
@@ -72,7 +62,7 @@ async def test_pauses_double_and_nobody_claims_meanwhile(node: NodeUnderTest) ->
         paused = await act(node, task, "claim", assignee_id="summary-agent")
         assert refused(paused) == (409, "task.paused")
         assert 0.7 * expected <= int(paused.headers["retry-after"]) <= 1.2 * expected
-        await move_back(node, task, "retry_at")
+        await let_end(node.store, task["id"], "retry_at")
         assert "retry_at" not in await read(node, task)
         task |= (await act(node, task, "claim", assignee_id="summary-agent")).json()
 
@@ -100,11 +90,11 @@ async def test_what_cannot_succeed_is_not_tried_again(node: NodeUnderTest) -> No
 
 async def test_a_lease_that_ran_out_is_an_attempt_of_a_contract_that_counts_them(node: NodeUnderTest) -> None:
     task = await claimed(node, max_attempts=2, lease_seconds=60)
-    await end_lease(node.store, task["id"])
+    await let_end(node.store, task["id"])
     seen = await read(node, task)
     assert (seen["status"], [each["outcome"] for each in seen["attempts"]]) == ("offered", ["lapsed"])
     task |= (await act(node, task, "claim", assignee_id="second-agent")).json()
-    await end_lease(node.store, task["id"])
+    await let_end(node.store, task["id"])
     before = await read(node, task)
     assert await tasks_on(node.store).sweep() == 1
     after = await read(node, task)
@@ -121,7 +111,7 @@ async def test_only_the_last_ten_attempts_and_sixteen_changes_are_kept(node: Nod
         await act(node, task, "retry", publisher_token=task["publisher_token"])
         task |= (await act(node, task, "claim", assignee_id="summary-agent")).json()
     assert [each["attempt"] for each in (await read(node, task))["attempts"]] == list(range(3, 13))
-    await move_back(node, task, "lease_expires_at")
+    await let_end(node.store, task["id"])
     seen = await read(node, task)
     assert [each["attempt"] for each in seen["attempts"]] == list(range(4, 14))
     assert await tasks_on(node.store).sweep() == 1
@@ -152,7 +142,7 @@ async def test_after_its_deadline_a_contract_is_expired(node: NodeUnderTest) -> 
     later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     free, taken = await offered(node, deadline=later), await claimed(node, deadline=later)
     for task in (free, taken):
-        await move_back(node, task, "deadline")
+        await let_end(node.store, task["id"], "deadline")
         assert (await read(node, task))["status"] == "expired"
     assert refused(await act(node, free, "claim", assignee_id="late-agent")) == (409, "task.state")
     done = await act(node, taken, "complete", claim_token=taken["claim_token"])
@@ -216,7 +206,7 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
 async def test_a_void_token_hands_in_nothing_while_another_result_is_reviewed(node: NodeUnderTest) -> None:
     """It used to be told that its result was submitted if that was the same JSON as the other worker's."""
     task = await claimed(node, review_seconds=600, lease_seconds=60)
-    await move_back(node, task, "lease_expires_at")
+    await let_end(node.store, task["id"])
     other = (await act(node, task, "claim", assignee_id="other-agent")).json()
     assert (await act(node, task, "complete", claim_token=other["claim_token"], result_payload=1)).status_code == 200
     late = await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
@@ -226,7 +216,7 @@ async def test_a_void_token_hands_in_nothing_while_another_result_is_reviewed(no
 async def test_silence_accepts(node: NodeUnderTest) -> None:
     task = await claimed(node, review_seconds=600)
     await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
-    await move_back(node, task, "review_ends_at")
+    await let_end(node.store, task["id"], "review_ends_at")
     assert (await read(node, task))["status"] == "completed"
     assert refused(await act(node, task, "reject", publisher_token=task["publisher_token"], reason="late")) == (
         409,
@@ -237,7 +227,7 @@ async def test_silence_accepts(node: NodeUnderTest) -> None:
 async def test_a_rejection_after_the_deadline_ends_the_contract(node: NodeUnderTest) -> None:
     task = await claimed(node, review_seconds=600, lease_seconds=60, deadline="2099-12-31T00:00:00Z")
     await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
-    await move_back(node, task, "deadline")
+    await let_end(node.store, task["id"], "deadline")
     rejection = {"publisher_token": task["publisher_token"], "reason": "Two pages, please."}
     ended = (await act(node, task, "reject", **rejection)).json()
     assert (ended["status"], ended["rejection"]) == ("expired", "Two pages, please.")

@@ -13,14 +13,14 @@ from node.store.keys import OFFERS
 from node.tasks.model import Holding, NewTask, NextClaim
 from node.tasks.offers.claim_next import ClaimsOfAny
 from node.tasks.offers.feed import PAGE, Offer, OfferFeed
-from node.tasks.offers.matching import Matching
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from node.web.places import WAITING_BY_CLIENT
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import RedisServer, eventually
-from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, search_on, tasks_on
+from tests.tasks.calls import TASKS, act, claimed, let_end, offered, refused, tasks_on
+from tests.tasks.web_process import Lossy, process_on
 
 NEXT = f"{TASKS}/claim-next"
 WORKERS, CONTRACTS = 300, 60
@@ -102,7 +102,7 @@ async def test_a_key_gets_the_same_claim_again_and_no_second_contract(node: Node
 async def test_a_key_whose_contract_another_has_by_now_gets_the_next_one(node: NodeUnderTest) -> None:
     lost = await offered(node, lease_seconds=60)
     assert (await claim_next(node, idempotency_key=KEY)).json()["id"] == lost["id"]
-    await end_lease(node.store, lost["id"])
+    await let_end(node.store, lost["id"])
     assert (await act(node, lost, "claim", assignee_id="other")).status_code == 200
     task = await offered(node)
     again = await claim_next(node, idempotency_key=KEY, wait=20)
@@ -112,7 +112,7 @@ async def test_a_key_whose_contract_another_has_by_now_gets_the_next_one(node: N
 async def test_a_key_that_is_forgotten_while_its_request_waits_gets_what_comes(node: NodeUnderTest) -> None:
     lost = await offered(node, lease_seconds=60)
     assert (await claim_next(node, idempotency_key=KEY)).json()["id"] == lost["id"]
-    await end_lease(node.store, lost["id"])
+    await let_end(node.store, lost["id"])
     assert (await act(node, lost, "claim", assignee_id="other")).status_code == 200
     waiting = asyncio.create_task(claim_next(node, idempotency_key=KEY, wait=20))
     await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
@@ -143,28 +143,6 @@ def _raw(task: dict[str, Any]) -> bytes:
     return task["id"].encode()
 
 
-class Lossy(TaskStore):
-    """Claims, and does not always say so."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, 3600)
-        self.calls = 0
-
-    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
-        claimed = await super().claim(task_id, assignee, request, replay_id)
-        self.calls += 1
-        if self.calls % 5 == 0:
-            raise OutcomeUnknown("no answer")
-        return claimed
-
-
-def process(store: Store, through: TaskStore | None = None) -> tuple[Tasks, ClaimsOfAny, Matching]:
-    """What a web process has, on its own connection."""
-    tasks = tasks_on(store, through=through or Lossy(store))
-    matching = Matching(OfferFeed(store))
-    return tasks, ClaimsOfAny(store, tasks, matching, search_on(store, tasks), 3600), matching
-
-
 async def persist(claims: ClaimsOfAny, name: str, seconds: float) -> str | None:
     """The contract of a worker that repeats its request when an answer is lost."""
     while True:
@@ -178,11 +156,11 @@ async def persist(claims: ClaimsOfAny, name: str, seconds: float) -> str | None:
 
 async def test_of_many_who_wait_in_two_processes_each_contract_goes_to_one(empty_redis: RedisServer) -> None:
     stores = [await connect(empty_redis.url, timeout=10, max_in_flight=10_000) for _ in range(2)]
-    processes = [process(store) for store in stores]
+    processes = [process_on(store, Lossy(store)) for store in stores]
     workers = [
-        asyncio.create_task(persist(processes[number % 2][1], f"agent-{number}", 30)) for number in range(WORKERS)
+        asyncio.create_task(persist(processes[number % 2].claims, f"agent-{number}", 30)) for number in range(WORKERS)
     ]
-    tasks = processes[0][0]
+    tasks = processes[0].tasks
     made = await asyncio.gather(
         *(tasks.create(NewTask("desk", "Count the panels"), None, None) for _ in range(CONTRACTS))
     )
@@ -191,13 +169,13 @@ async def test_of_many_who_wait_in_two_processes_each_contract_goes_to_one(empty
         worker.cancel()
     got = [found for found in await asyncio.gather(*workers, return_exceptions=True) if isinstance(found, str)]
     assert sorted(got) == sorted(task.id for task, _ in made)
-    for store, (_, _, matching) in zip(stores, processes, strict=True):
-        await matching.close()
+    for store, process in zip(stores, processes, strict=True):
+        await process.matching.close()
         await store.close()
 
 
 async def test_who_goes_away_leaves_what_comes_to_the_next(node: NodeUnderTest) -> None:
-    tasks, claims, matching = process(node.store)
+    tasks, claims, matching = process_on(node.store)
     first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None))
     second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None))
     await eventually(lambda: len(matching) == 2)
@@ -225,7 +203,7 @@ class Busy(TaskStore):
 
 
 async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderTest) -> None:
-    tasks, claims, matching = process(node.store, Busy(node.store))
+    tasks, claims, matching = process_on(node.store, Busy(node.store))
     first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None))
     await eventually(lambda: len(matching) == 1)
     second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None))
@@ -241,7 +219,7 @@ async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderT
 
 async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: NodeUnderTest) -> None:
     """It gets the contract of the first request, and used to keep the one that it was handed from everybody."""
-    tasks, claims, matching = process(node.store)
+    tasks, claims, matching = process_on(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting: list[asyncio.Task[Any]] = []
     for name, given in (("worker", key), ("worker", key), ("other", None)):
@@ -258,7 +236,7 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
 
 async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
-    tasks, claims, matching = process(node.store)
+    tasks, claims, matching = process_on(node.store)
     await tasks.create(NewTask("desk", "Count the panels"), None, None)
     for _ in range(4):
         claim, _ = await claims.claim(NextClaim("worker", wait=20), None)
@@ -272,7 +250,7 @@ async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, 
 async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     """It used to be passed over in the list for seconds, as one that was handed out a moment ago."""
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
-    tasks, claims, matching = process(node.store)
+    tasks, claims, matching = process_on(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key)) for _ in range(2)]
     await eventually(lambda: len(matching) == 2)
@@ -310,10 +288,9 @@ class Overtaken(OfferFeed):
 async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     """It used to be forgotten, unless a worker that it fits was waiting already: the list was read before it came."""
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 100.0)
-    tasks, _, _ = process(node.store)
+    tasks = tasks_on(node.store)
     await tasks.create(NewTask("office", "Count the panels"), None, None)
-    matching = Matching(Overtaken(node.store, tasks))
-    claims = ClaimsOfAny(node.store, tasks, matching, search_on(node.store, tasks), 3600)
+    _, claims, matching = process_on(node.store, feed=Overtaken(node.store, tasks))
     assert (await claims.claim(NextClaim("worker", publisher_ids=["office"]), None))[0]
     claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=20), None)
     assert claim
@@ -337,9 +314,7 @@ async def test_the_list_is_read_once_the_feed_is_followed(node: NodeUnderTest, m
     monkeypatch.setattr("node.tasks.offers.matching.IDLE_SECONDS", 0.0)
     monkeypatch.setattr("node.store.wakeups.IDLE_ROUNDS", 0)
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.05)
-    tasks, _, _ = process(node.store)
-    matching = Matching(Late(node.store, tasks))
-    claims = ClaimsOfAny(node.store, tasks, matching, search_on(node.store, tasks), 3600)
+    _, claims, matching = process_on(node.store, feed=Late(node.store, tasks_on(node.store)))
     for _ in range(2):
         assert (await claims.claim(NextClaim("worker"), None))[0]
         await until(lambda: _is_heard_by_nobody(node))

@@ -2,22 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from node.store import Store, connect
+from node.store import connect
 from node.store.idempotency import bound_key
 from node.tasks.model import Cancellation, Completion, FailedAttempt, Holding, NewTask, NextClaim, Rejection, TaskStatus
-from node.tasks.offers.claim_next import ClaimsOfAny
-from node.tasks.offers.feed import OfferFeed
-from node.tasks.offers.matching import Matching
-from node.tasks.service import Tasks
 from tests.support.servers import PATIENCE, Cluster, RedisServer
-from tests.tasks.calls import search_on, tasks_on
+from tests.tasks.web_process import process_on
 
 SKILLS = st.lists(st.sampled_from(["law", "arabic"]), unique=True, max_size=2)
 PUBLISHERS = st.sampled_from(["desk", "office"])
@@ -37,22 +32,6 @@ class Known(msgspec.Struct):
     token: str = ""
 
 
-class WebProcess(NamedTuple):
-    """What claim-next is in one web process."""
-
-    store: Store
-    tasks: Tasks
-    matching: Matching
-    claims: ClaimsOfAny
-
-
-async def process_on(url: str) -> WebProcess:
-    """One with connections of its own."""
-    store = await connect(url, timeout=10, max_in_flight=1000)
-    tasks, matching = tasks_on(store), Matching(OfferFeed(store))
-    return WebProcess(store, tasks, matching, ClaimsOfAny(store, tasks, matching, search_on(store, tasks), 3600))
-
-
 class ClaimNextMachine(RuleBasedStateMachine):
     """Contracts on two web processes' worth of services, each with its connections."""
 
@@ -66,16 +45,18 @@ class ClaimNextMachine(RuleBasedStateMachine):
         self._runner = asyncio.Runner()
         self._all: list[Known] = []
         self._requests = 0
-        self._processes = [self._runner.run(process_on(self.redis.url)) for _ in range(2)]
+        connecting = [connect(self.redis.url, timeout=10, max_in_flight=1000) for _ in range(2)]
+        self._stores = [self._runner.run(each) for each in connecting]
+        self._processes = [process_on(store) for store in self._stores]
         self._tasks = [process.tasks for process in self._processes]
 
     def teardown(self) -> None:
         async def end() -> None:
             for known in self._all:
                 assert (await self._tasks[0].get(known.id)).status == known.status
-            for process in self._processes:
+            for store, process in zip(self._stores, self._processes, strict=True):
                 await process.matching.close()
-                await process.store.close()
+                await store.close()
 
         self._runner.run(end())
         self._runner.close()

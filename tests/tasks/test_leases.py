@@ -8,18 +8,14 @@ from node.store import connect, ids, keys
 from node.tasks.model import NewClaim, NewTask, TaskPageQuery
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
-from tests.tasks.calls import TASKS, act, claimed, end_lease, offered, refused, tasks_on, told
+from tests.tasks.calls import TASKS, act, claimed, let_end, offered, read, refused, tasks_on, told
 
 
 async def lapsed(node: NodeUnderTest) -> dict[str, Any]:
     """A contract whose claim is void, which nobody has noticed yet."""
     task = await claimed(node, lease_seconds=60)
-    await end_lease(node.store, task["id"])
+    await let_end(node.store, task["id"])
     return task
-
-
-async def read(node: NodeUnderTest, task: dict[str, Any]) -> dict[str, Any]:
-    return (await node.client.get(f"{TASKS}/{task['id']}")).json()
 
 
 async def listed(node: NodeUnderTest, status: str) -> list[str]:
@@ -28,7 +24,7 @@ async def listed(node: NodeUnderTest, status: str) -> list[str]:
 
 
 async def leased(node: NodeUnderTest, task: dict[str, Any]) -> Any:
-    return await node.store.command("ZSCORE", keys.leases(ids.partition_of_id(task["id"])), task["id"])
+    return await node.store.command("ZSCORE", keys.leases_of(task["id"]), task["id"])
 
 
 async def test_a_claim_says_when_its_lease_ends(node: NodeUnderTest) -> None:
@@ -70,23 +66,6 @@ async def test_the_token_of_a_void_claim_is_worth_nothing(node: NodeUnderTest, w
     assert (await read(node, task))["assignee_id"] == "second-agent"
 
 
-@pytest.mark.parametrize("state", ["claimed", "in_progress", "rejected"])
-async def test_a_worker_that_falls_silent_costs_its_lease_and_nothing_else(node: NodeUnderTest, state: str) -> None:
-    task = await claimed(node, lease_seconds=30, review_seconds=60)
-    if state == "in_progress":
-        await act(node, task, "transition", actor_id="summary-agent")
-    if state == "rejected":
-        await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
-        await act(node, task, "reject", publisher_token=task["publisher_token"], reason="It is too short.")
-    await end_lease(node.store, task["id"])
-    assert (await read(node, task))["status"] == "offered"
-    other = (await act(node, task, "claim", assignee_id="other-agent")).json()
-    assert (await act(node, task, "complete", claim_token=other["claim_token"], result_payload=2)).status_code == 200
-    accepted = (await act(node, task, "accept", publisher_token=task["publisher_token"])).json()
-    assert (accepted["status"], accepted["result_payload"]) == ("completed", 2)
-    assert accepted["assignee_id"] == "other-agent"
-
-
 async def test_the_assignee_of_a_void_claim_is_nobody(node: NodeUnderTest) -> None:
     task = await lapsed(node)
     assert refused(await act(node, task, "transition", actor_id="summary-agent")) == (403, "task.actor")
@@ -106,7 +85,7 @@ async def test_a_claim_repeated_after_its_lease_is_a_new_one(node: NodeUnderTest
     task = await offered(node, lease_seconds=60)
     body = {"assignee_id": "summary-agent", "idempotency_key": "k1"}
     first = (await act(node, task, "claim", **body)).json()
-    await end_lease(node.store, task["id"])
+    await let_end(node.store, task["id"])
     second = await act(node, task, "claim", **body)
     assert "idempotency-replayed" not in second.headers
     assert second.json()["attempt"] == 2
@@ -215,16 +194,16 @@ async def test_the_sweep_ends_more_leases_than_there_may_be_calls_to_redis(empty
         for _ in range(70):
             task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), None, None)
             await tasks.claim(task.id, NewClaim("agent"), None, None)
-            await end_lease(store, task.id)
+            await let_end(store, task.id)
         assert await tasks.sweep() == 70
         assert (await tasks.page(TaskPageQuery("offered"))).total == 70
 
 
 async def test_the_sweep_forgets_a_lease_that_nobody_has(node: NodeUnderTest) -> None:
     task = await claimed(node)
-    await node.store.command("ZADD", keys.leases(ids.partition_of_id(task["id"])), 1, task["id"])
+    await node.store.command("ZADD", keys.leases_of(task["id"]), 1, task["id"])
     missing = ids.new_id()
-    await node.store.command("ZADD", keys.leases(ids.partition_of_id(missing)), 1, missing)
+    await node.store.command("ZADD", keys.leases_of(missing), 1, missing)
     tasks = tasks_on(node.store)
     assert await tasks.sweep() == 2
     assert await tasks.sweep() == 0
@@ -232,9 +211,13 @@ async def test_the_sweep_forgets_a_lease_that_nobody_has(node: NodeUnderTest) ->
     assert (await read(node, task))["status"] == "claimed"
 
 
+@pytest.mark.parametrize("is_noticed", [False, True])
 @pytest.mark.parametrize("state", ["claimed", "in_progress", "rejected"])
-async def test_a_worker_that_is_killed_costs_its_lease_and_nothing_else(node: NodeUnderTest, state: str) -> None:
-    task = await claimed(node, lease_seconds=60, review_seconds=600 if state == "rejected" else None)
+async def test_a_worker_that_falls_silent_costs_its_lease_and_nothing_else(
+    node: NodeUnderTest, state: str, is_noticed: bool
+) -> None:
+    """`is_noticed`: by the sweep, before another worker comes."""
+    task = await claimed(node, lease_seconds=60, review_seconds=600)
     token = {"claim_token": task["claim_token"]}
     if state == "in_progress":
         await act(node, task, "transition", actor_id="summary-agent")
@@ -243,16 +226,22 @@ async def test_a_worker_that_is_killed_costs_its_lease_and_nothing_else(node: No
         await act(node, task, "reject", publisher_token=task["publisher_token"], reason="Once more, please.")
     nobody = await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "second-agent"})
     assert nobody.status_code == 204
-    await end_lease(node.store, task["id"])
-    assert await tasks_on(node.store).sweep() == 1
-    second = (await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "second-agent"})).json()
+    await let_end(node.store, task["id"])
+    if is_noticed:
+        assert await tasks_on(node.store).sweep() == 1
+        second = (await node.client.post(f"{TASKS}/claim-next", json={"assignee_id": "second-agent"})).json()
+    else:
+        second = (await act(node, task, "claim", assignee_id="second-agent")).json()
     assert (second["id"], second["attempt"], second["assignee_id"]) == (task["id"], 2, "second-agent")
     assert refused(await act(node, task, "complete", **token)) == (403, "task.token")
-    done = await act(node, task, "complete", claim_token=second["claim_token"])
-    assert done.json()["status"] == ("submitted" if state == "rejected" else "completed")
+    done = await act(node, task, "complete", claim_token=second["claim_token"], result_payload=2)
+    assert done.status_code == 200
+    accepted = (await act(node, task, "accept", publisher_token=task["publisher_token"])).json()
+    assert (accepted["status"], accepted["result_payload"]) == ("completed", 2)
+    assert accepted["assignee_id"] == "second-agent"
 
 
-async def test_a_worker_that_is_killed_after_it_has_submitted_costs_nothing(node: NodeUnderTest) -> None:
+async def test_a_worker_that_falls_silent_after_it_has_submitted_costs_nothing(node: NodeUnderTest) -> None:
     task = await claimed(node, lease_seconds=60, review_seconds=600)
     await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
     submitted = await read(node, task)

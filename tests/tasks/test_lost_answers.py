@@ -1,36 +1,17 @@
 """Claims whose answer is lost on the way: the winner asks again and is told (DESIGN 5)."""
 
 import asyncio
-from random import Random
 
 from node.common.refusal import Refused
-from node.store import OutcomeUnknown, Store, connect
+from node.store import OutcomeUnknown, connect
 from node.store.idempotency import bound_key
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.service import Tasks
-from node.tasks.store import TaskStore
-from node.tasks.view import StoredTask
 from tests.support.servers import RedisServer
 from tests.tasks.calls import tasks_on
+from tests.tasks.web_process import Lossy
 
 TASKS, CLAIMERS = 100, 20
-LOST = 0.1  # of all answers
-
-
-class Lossy(TaskStore):
-    """Does what it is told, and does not always say so."""
-
-    def __init__(self, store: Store) -> None:
-        super().__init__(store, 3600)
-        self._chance = Random(1)
-        self.lost = 0
-
-    async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
-        claimed = await super().claim(task_id, assignee, request, replay_id)
-        if self._chance.random() < LOST:
-            self.lost += 1
-            raise OutcomeUnknown("no answer")
-        return claimed
 
 
 async def persist(tasks: Tasks, task_id: str, name: str) -> str | None:
@@ -48,8 +29,7 @@ async def persist(tasks: Tasks, task_id: str, name: str) -> str | None:
 
 async def test_each_contract_has_one_winner_who_knows(empty_redis: RedisServer) -> None:
     async with await connect(empty_redis.url, timeout=10, max_in_flight=10_000) as store:
-        lossy = Lossy(store)
-        tasks = tasks_on(store, through=lossy)
+        tasks = tasks_on(store, through=Lossy(store))
 
         async def compete() -> None:
             task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
@@ -61,4 +41,3 @@ async def test_each_contract_has_one_winner_who_knows(empty_redis: RedisServer) 
             assert completed.valid
 
         await asyncio.gather(*(compete() for _ in range(TASKS)))
-        assert lossy.lost > 0

@@ -7,9 +7,8 @@ from typing import Any, cast
 import pytest
 
 from node.store import Store, ids, keys
-from node.tasks.model import PLAIN_STATUSES, STATUSES, Holding
+from node.tasks.model import PLAIN_STATUSES, STATUSES, Holding, TaskPageQuery
 from node.tasks.offers.feed import OfferFeed
-from node.tasks.pages import TaskPages
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from tests.support.interrupted import Interrupted
@@ -168,9 +167,11 @@ async def test_what_is_offered_while_the_list_is_read_is_on_the_page_or_after_it
         offers.append(await offered(node))
 
     interrupted = cast("Store", Interrupted(node.store, go_on, first))
-    page = await TaskPages(interrupted, TaskStore(node.store, 60)).read("offered", 20, 0)
+    page = await tasks_on(interrupted).page(TaskPageQuery("offered"))
+    assert isinstance(page.next_since, str)
     after = await OfferFeed(node.store).after(page.next_since)
-    assert {*page.rows, *(offer.id for _, offer in after)} == {task["id"] for task in offers}
+    shown = {task.id for task in page.tasks} | {offer.id for _, offer in after}
+    assert shown == {task["id"] for task in offers}
 
 
 async def test_a_page_of_what_came_since_goes_on_after_what_it_shows(node: NodeUnderTest) -> None:

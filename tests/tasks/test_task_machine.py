@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, multiple, precondition, rule
 
 from node.common.timestamps import timestamp
-from node.store import ids, keys
+from node.store import keys
 from node.store.idempotency import bound_key
 from node.tasks.model import (
     STATUSES,
@@ -323,7 +323,7 @@ class TaskMachine(StoreMachine):
 
     def planned(self, model: Model) -> int | None:
         """When the sweep looks at a contract."""
-        leases = keys.leases(ids.partition_of_id(model.id))
+        leases = keys.leases_of(model.id)
         at = cast("bytes | None", self.run_step(self.store.command("ZSCORE", leases, model.id)))
         return None if at is None else int(float(at))
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from node.common.refusal import Refused
-from node.store import ids, keys
+from node.store import keys
 from node.store.decoding import fields_of
-from node.tasks.clock import next_change
+from node.tasks.lapse import next_change
 from node.tasks.model import (
     Cancellation,
     Completion,
@@ -80,13 +80,13 @@ async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
     at = round(clock.time() * 1000) + 10_000
     for field, later in {case.field: 0, **case.others}.items():
         await store.command("HSET", keys.task(task.id), field, at + later)
-    await store.command("ZADD", keys.leases(ids.partition_of_id(task.id)), at, task.id)
+    await store.command("ZADD", keys.leases_of(task.id), at, task.id)
     return task.id
 
 
 async def planned(store: FakeStore, task_id: str) -> float:
     """When the sweep looks at a contract (ms); infinite if it does not."""
-    at: Any = await store.command("ZSCORE", keys.leases(ids.partition_of_id(task_id)), task_id)
+    at: Any = await store.command("ZSCORE", keys.leases_of(task_id), task_id)
     return float(at or "inf")
 
 

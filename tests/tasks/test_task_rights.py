@@ -1,13 +1,14 @@
 """Who may act on a contract: public ids, tokens and signing keys (SPEC 5, DESIGN 8)."""
 
 import json
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import pytest
-from nacl.signing import SigningKey
 
-from node.store import ids, keys
+from node.store import keys
+from tests.board.signed_posts import OTHER_KEY, send
 from tests.sign.signing import PUBLIC
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import (
@@ -17,13 +18,10 @@ from tests.tasks.calls import (
     claimed,
     offered,
     refused,
-    send,
     signed,
     signed_request,
     told,
 )
-
-OTHER_KEY = SigningKey(b"another key for the tests, 32 by")
 
 
 def altered(token: str) -> str:
@@ -73,7 +71,7 @@ async def test_the_publisher_cancels_with_its_token(node: NodeUnderTest, started
     assert answers[0].json()["status"] == "canceled"
     assert answers[0].json() == answers[1].json() == (await node.client.get(f"{TASKS}/{task['id']}")).json()
     assert [event["type"] for event in await told(node.store, task["id"])].count("task.canceled") == 1
-    assert await node.store.command("ZCARD", keys.leases(ids.partition_of_id(task["id"]))) == 0
+    assert await node.store.command("ZCARD", keys.leases_of(task["id"])) == 0
 
 
 async def test_a_canceled_contract_is_over(node: NodeUnderTest) -> None:
@@ -248,6 +246,13 @@ async def test_a_signed_claim_works_once(node: NodeUnderTest) -> None:
     token = (await send(node, request)).json()["claim_token"]
     await act(node, task, "release", claim_token=token)
     assert refused(await send(node, request)) == (409, "signature.replayed")
+
+
+async def test_a_signed_claim_is_good_for_its_contract_only(node: NodeUnderTest) -> None:
+    first, second = await offered(node), await offered(node)
+    claim = signed_request(f"{TASKS}/{first['id']}/claim", {"assignee_id": "summary-agent"})
+    assert refused(await send(node, replace(claim, path=f"{TASKS}/{second['id']}/claim"))) == (400, "signature.invalid")
+    assert (await send(node, claim)).json()["status"] == "claimed"
 
 
 async def test_a_broken_signature_is_refused(node: NodeUnderTest) -> None:

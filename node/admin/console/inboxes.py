@@ -21,8 +21,7 @@ def register(commands: Commands) -> None:
     add_dry_run(close)
 
 
-async def _count(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    del given
+async def _count(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
     count = (await totals(context.store))["inbox"]
     lines = [f"{count} inboxes"]
     if not context.settings.limits.inbox.count:

@@ -38,10 +38,6 @@ class SignedRequest(msgspec.Struct, frozen=True):
         scheme, _, authority = self.origin.partition("://")
         return authority.removesuffix(":443" if scheme == "https" else ":80")
 
-    def url(self, query: str = "") -> str:
-        """The URL as it is sent."""
-        return self.origin + escape(self.path, "/") + (f"?{query}" if query else "")
-
 
 def presign(
     credentials: Credentials,
@@ -53,50 +49,36 @@ def presign(
     now: datetime,
 ) -> str:
     """A URL that may be used for `seconds`, with exactly these header values (and Host)."""
-    stamp, scope = _when(credentials, now)
-    signed = {"host": target.host} | {name.lower(): value for name, value in headers.items()}
-    token = {"X-Amz-Security-Token": credentials.session_token} if credentials.session_token else {}
-    pairs = _query(
-        {
-            **query,
-            **token,
-            "X-Amz-Algorithm": _ALGORITHM,
-            "X-Amz-Credential": f"{credentials.access_key_id}/{scope}",
-            "X-Amz-Date": stamp,
-            "X-Amz-Expires": str(seconds),
-            "X-Amz-SignedHeaders": ";".join(sorted(signed)),
-        }
-    )
-    signature = _signature(credentials, target, now, headers=signed, query=pairs)
-    return target.url(f"{pairs}&X-Amz-Signature={signature}")
-
-
-def escape(text: str, safe: str = "") -> str:
-    """Percent-encode all but the unreserved characters of RFC 3986."""
-    return quote(text, safe=f"-_.~{safe}")
-
-
-def _query(parameters: Mapping[str, str]) -> str:
-    return "&".join(f"{escape(name)}={escape(value)}" for name, value in sorted(parameters.items()))
-
-
-def _when(credentials: Credentials, now: datetime) -> tuple[str, str]:
-    return f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{credentials.region}/s3/aws4_request"
-
-
-def _signature(
-    credentials: Credentials,
-    target: SignedRequest,
-    now: datetime,
-    *,
-    headers: Mapping[str, str],
-    query: str,
-) -> str:
-    stamp, scope = _when(credentials, now)
-    lines = "".join(f"{name}:{' '.join(headers[name].split())}\n" for name in sorted(headers))
-    request = "\n".join([target.method, escape(target.path, "/"), query, lines, ";".join(sorted(headers)), _PAYLOAD])
+    stamp, scope = f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{credentials.region}/s3/aws4_request"
+    signed = {"host": target.host} | {name.lower(): " ".join(value.split()) for name, value in headers.items()}
+    names = ";".join(sorted(signed))
+    parameters = {
+        **query,
+        "X-Amz-Algorithm": _ALGORITHM,
+        "X-Amz-Credential": f"{credentials.access_key_id}/{scope}",
+        "X-Amz-Date": stamp,
+        "X-Amz-Expires": str(seconds),
+        "X-Amz-SignedHeaders": names,
+    }
+    if credentials.session_token:
+        parameters["X-Amz-Security-Token"] = credentials.session_token
+    path = _escaped(target.path, "/")
+    sent = "&".join(f"{_escaped(name)}={_escaped(value)}" for name, value in sorted(parameters.items()))
+    lines = "".join(f"{name}:{value}\n" for name, value in sorted(signed.items()))
+    request = "\n".join([target.method, path, sent, lines, names, _PAYLOAD])
     text = "\n".join([_ALGORITHM, stamp, scope, sha256(request.encode()).hexdigest()])
-    secret = f"AWS4{credentials.secret_access_key}".encode()
+    signature = hmac.digest(_key(credentials, scope), text.encode(), sha256).hex()
+    return f"{target.origin}{path}?{sent}&X-Amz-Signature={signature}"
+
+
+def _key(credentials: Credentials, scope: str) -> bytes:
+    """The key of the account for that day, region and service."""
+    key = f"AWS4{credentials.secret_access_key}".encode()
     for part in scope.split("/"):
-        secret = hmac.digest(secret, part.encode(), sha256)
-    return hmac.digest(secret, text.encode(), sha256).hex()
+        key = hmac.digest(key, part.encode(), sha256)
+    return key
+
+
+def _escaped(text: str, safe: str = "") -> str:
+    """Percent-encoded, all but the unreserved characters of RFC 3986."""
+    return quote(text, safe=f"-_.~{safe}")

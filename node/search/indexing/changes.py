@@ -33,14 +33,14 @@ class Change(NamedTuple):
 class Changes:
     """Writes and reads the stream. Every method raises StoreUnavailable."""
 
-    def __init__(self, store: Store, keys: SearchKeys, engine: EngineChoice) -> None:
+    def __init__(self, store: Store, keys: SearchKeys, choice: EngineChoice) -> None:
         self._store = store
         self._keys = keys
-        self._engine = engine
+        self._choice = choice
 
     async def publish(self, places: Sequence[Place]) -> None:
         """Tell indexes in memory that the documents of these posts changed."""
-        if not places or await self._engine.query_engine():
+        if not places or await self._choice.query_engine():
             return
         entry = ("XADD", self._keys.changes, "MAXLEN", "~", KEPT_CHANGES, "*")
         added = [(*entry, "id", place.entity_id, "seq", place.seq) for place in places]

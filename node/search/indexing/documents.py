@@ -63,30 +63,30 @@ def vector_move(*, source: Key, target: Key, life: int) -> None:
 class Documents:
     """Reads and writes the documents in the Redis that is searched. Every method raises StoreUnavailable."""
 
-    def __init__(self, documents: Store, keys: SearchKeys, engine: EngineChoice, changes: Changes) -> None:
-        self._documents = documents
+    def __init__(self, store: Store, keys: SearchKeys, choice: EngineChoice, changes: Changes) -> None:
+        self._store = store
         self._keys = keys
-        self._engine = engine
+        self._choice = choice
         self._changes = changes
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
         """Index the beginning of a new entity's text at once, for the request that posted it."""
         post = Post(entity_id, OWN, body, title)
         step = _put_step(self._keys, post, post.text[:NOTED_CHARACTERS])
-        if await self._engine.query_engine():
-            self._documents.send(step)
+        if await self._choice.query_engine():
+            self._store.send(step)
         else:
-            await self._documents.run(step)
+            await self._store.run(step)
             await self._changes.publish([post.place])
 
     async def put(self, posts: Sequence[Post], *, forced: bool = False) -> None:
         """Index posts by their text; what is indexed already is not written again unless `forced`."""
-        await self._engine.query_engine()  # so that its index is there before what it indexes
+        await self._choice.query_engine()  # so that its index is there before what it indexes
         steps: list[Step] = []
         for post in posts:
             steps.append(_put_step(self._keys, post, post.text, forced=forced))
             await asyncio.sleep(0)  # a long post takes some milliseconds, and queries wait meanwhile
-        replies = cast("list[list[int]]", await bulk_steps(self._documents, steps))
+        replies = cast("list[list[int]]", await bulk_steps(self._store, steps))
         # Of a reply the step says how many replies of the entity have a document.
         full = {
             post.entity_id
@@ -98,25 +98,23 @@ class Documents:
 
     async def start_anew(self, entity_id: str) -> None:
         """Forget the marks of all replies of an entity, before each reply is `put` again."""
-        await self._documents.command("UNLINK", self._keys.reply_marks(entity_id))
+        await self._store.command("UNLINK", self._keys.reply_marks(entity_id))
 
     async def reply_numbers(self, entity_id: str) -> set[int]:
         """Numbers of the replies that have a document."""
-        numbers = await self._documents.command("SMEMBERS", self._keys.reply_docs(entity_id))
+        numbers = await self._store.command("SMEMBERS", self._keys.reply_docs(entity_id))
         return set(map(int, cast("list[bytes]", numbers)))
 
     async def remove_replies(self, entity_id: str, numbers: Collection[int]) -> None:
         """Remove the documents of these replies."""
         if numbers:
-            await bulk(self._documents, [("UNLINK", self._keys.reply_doc(entity_id, number)) for number in numbers])
-            await self._documents.command("SREM", self._keys.reply_docs(entity_id), *numbers)
+            await bulk(self._store, [("UNLINK", self._keys.reply_doc(entity_id, number)) for number in numbers])
+            await self._store.command("SREM", self._keys.reply_docs(entity_id), *numbers)
 
     async def remove(self, entity_id: str, versions: Collection[str], *, aside: bool = False) -> None:
         """Remove an entity from the index. `aside`: keep its vectors for a while, in case it is opened again."""
         await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
-        await bulk(
-            self._documents, [("UNLINK", self._keys.doc(entity_id)), ("UNLINK", self._keys.reply_marks(entity_id))]
-        )
+        await bulk(self._store, [("UNLINK", self._keys.doc(entity_id)), ("UNLINK", self._keys.reply_marks(entity_id))])
         for version in versions:
             if aside:
                 await self._put_aside(version, entity_id)
@@ -128,13 +126,13 @@ class Documents:
         """Put the vectors of these passages that lie aside into the index again."""
         vector, aside = self._keys.vector, self._keys.aside
         await bulk_steps(
-            self._documents,
+            self._store,
             [vector_move(source=aside(version, *each), target=vector(version, *each), life=0) for each in passages],
         )
 
     async def passages(self, version: str, entity_ids: Sequence[str]) -> list[set[str]]:
         """The passages of each of the entities that have a vector."""
-        found = await bulk(self._documents, [("SMEMBERS", self._keys.passages(version, each)) for each in entity_ids])
+        found = await bulk(self._store, [("SMEMBERS", self._keys.passages(version, each)) for each in entity_ids])
         return [{name.decode() for name in names} for names in cast("list[list[bytes]]", found)]
 
     async def newer(self, entity_id: str, seq: int) -> set[str]:
@@ -142,7 +140,7 @@ class Documents:
         replies than can have one."""
         numbers = sorted(number for number in await self.reply_numbers(entity_id) if number > seq)[-MAX_PASSAGES:]
         docs = [self._keys.reply_doc(entity_id, number) for number in numbers]
-        counts = cast("list[bytes | None]", await bulk(self._documents, [("HGET", doc, "passages") for doc in docs]))
+        counts = cast("list[bytes | None]", await bulk(self._store, [("HGET", doc, "passages") for doc in docs]))
         return {f"{number}.{n}" for number, count in zip(numbers, counts, strict=True) for n in range(int(count or 0))}
 
     async def with_vector(self, version: str, passages: Mapping[tuple[str, str], str]) -> set[tuple[str, str]]:
@@ -151,16 +149,14 @@ class Documents:
         A worker may have died between a name and its vector, and a vector may be of another text, if it says of which.
         """
         found = await bulk(
-            self._documents, [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
+            self._store, [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
         )
         has = zip(passages.items(), cast("list[tuple[bytes | None, bytes | None]]", found), strict=True)
         return {each for (each, text), (entity, mark) in has if entity and mark in (None, _mark(text))}
 
     async def vectors(self, version: str, passages: Passages) -> dict[tuple[str, str], bytes]:
         """The vectors of those of these passages that have one."""
-        found = await bulk(
-            self._documents, [("HGET", self._keys.vector(version, *each), "vector") for each in passages]
-        )
+        found = await bulk(self._store, [("HGET", self._keys.vector(version, *each), "vector") for each in passages])
         return {each: vector for each, vector in zip(passages, cast("list[bytes]", found), strict=True) if vector}
 
     async def put_vectors(
@@ -175,7 +171,7 @@ class Documents:
         for entity_id, name in vectors:
             named.setdefault(entity_id, []).append(name)
         await bulk(
-            self._documents,
+            self._store,
             [("SADD", self._keys.passages(version.name, each), *names) for each, names in named.items()],
         )
         commands = [
@@ -187,15 +183,15 @@ class Documents:
         ]
         at_once = VECTORS_AT_ONCE[version.algorithm]
         for start in range(0, len(commands), at_once):
-            await bulk(self._documents, commands[start : start + at_once])
+            await bulk(self._store, commands[start : start + at_once])
 
     async def remove_vectors(self, version: str, named: Mapping[str, Collection[str]]) -> None:
         """Remove the vectors of passages, by entity and name."""
         passages = [(entity_id, name) for entity_id, names in named.items() for name in names]
         vector, aside = self._keys.vector, self._keys.aside
-        await bulk(self._documents, [("UNLINK", vector(version, *each), aside(version, *each)) for each in passages])
+        await bulk(self._store, [("UNLINK", vector(version, *each), aside(version, *each)) for each in passages])
         await bulk(
-            self._documents,
+            self._store,
             [("SREM", self._keys.passages(version, each), *names) for each, names in named.items() if names],
         )
 
@@ -205,12 +201,10 @@ class Documents:
 
     async def incomplete(self, entity_ids: Sequence[str], version: str | None) -> list[str]:
         """The entities that have no document, or no vectors in that version."""
-        docs = await bulk(self._documents, [("EXISTS", self._keys.doc(each)) for each in entity_ids])
+        docs = await bulk(self._store, [("EXISTS", self._keys.doc(each)) for each in entity_ids])
         vectors = docs
         if version:
-            vectors = await bulk(
-                self._documents, [("EXISTS", self._keys.passages(version, each)) for each in entity_ids]
-            )
+            vectors = await bulk(self._store, [("EXISTS", self._keys.passages(version, each)) for each in entity_ids])
         return [each for each, *exist in zip(entity_ids, docs, vectors, strict=True) if not all(exist)]
 
     async def _put_aside(self, version: str, entity_id: str) -> None:
@@ -219,7 +213,7 @@ class Documents:
         [names] = await self.passages(version, [entity_id])
         passages = [(version, entity_id, name) for name in names]
         await bulk_steps(
-            self._documents,
+            self._store,
             [vector_move(source=vector(*each), target=aside(*each), life=ASIDE_MS) for each in passages],
         )
 

@@ -7,18 +7,22 @@ any of them can answer.
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple, cast
 
 import structlog
 
-from node.search.corpus import EVERY
-from node.search.engines.memory import MemoryIndex
+from node.search.corpus import EVERY, OWN, Place
+from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import BEGINNING
-from node.search.indexing.memory_reading import EntityDocuments, read_documents
+from node.search.indexing.documents import doc_of, marks_of_replies
+from node.search.passages import place_of
 from node.search.ranking import RankedEntities, SearchRequest
 from node.search.store import SearchStore
+from node.search.vectors import converted
 from node.search.worker_loop import unless, until_woken
 from node.store import StoreUnavailable
+from node.store.bulk import bulk
 
 log = structlog.get_logger()
 
@@ -29,6 +33,16 @@ LOADED_AT_ONCE = 50
 """Entities loaded together: each may be a megabyte."""
 
 
+class EntityDocuments(NamedTuple):
+    """What Redis holds of some posts of an entity."""
+
+    entity_id: str
+    whole: bool
+    """Whether these are all its posts."""
+    reply_marks: bytes
+    documents: list[PostDocument]
+
+
 class MemoryReplica:
     """The index in the memory of one worker."""
 
@@ -37,7 +51,8 @@ class MemoryReplica:
         self._executor = ThreadPoolExecutor(1, "search")
         self._turn = asyncio.Lock()
         self._index: MemoryIndex | None = None
-        self._version = ""
+        self._current: IndexVersion | None = None
+        """The index version of its vectors."""
         self._seen = BEGINNING
         """The last change that the index includes."""
 
@@ -49,7 +64,7 @@ class MemoryReplica:
     @property
     def version(self) -> str:
         """The index version of its vectors; empty if there are none."""
-        return self._version
+        return self._current.name if self._current else ""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Have an index as long as there is no query engine, until `stop` is set."""
@@ -82,10 +97,9 @@ class MemoryReplica:
         """Take in what has changed, or everything if it is not known what has. Raises StoreUnavailable."""
         async with self._turn:
             current = await self._store.versions.current()
-            version = current.name if current else ""
             while True:
                 is_complete, changes = await self._store.changes.after(self._seen)
-                if self._index is None or version != self._version or not is_complete:
+                if self._index is None or current != self._current or not is_complete:
                     await self._load(current)
                 elif changes:
                     changed: dict[str, set[int]] = {}
@@ -102,9 +116,8 @@ class MemoryReplica:
         entities = await self._store.corpus.source.newest_open()
         for start in range(0, len(entities), LOADED_AT_ONCE):
             await self._read_into(index, current, {each: {EVERY} for each in entities[start : start + LOADED_AT_ONCE]})
-        version = current.name if current else ""
-        self._index, self._version, self._seen = index, version, last
-        log.info("search index loaded into memory", entities=len(index), index_version=version)
+        self._index, self._current, self._seen = index, current, last
+        log.info("search index loaded into memory", entities=len(index), index_version=self.version)
 
     async def _read_into(
         self, index: MemoryIndex, version: IndexVersion | None, changed: Mapping[str, Collection[int]]
@@ -112,6 +125,45 @@ class MemoryReplica:
         """Take in these posts of these entities, as they are now."""
         read = await read_documents(self._store, changed, version)
         await asyncio.get_running_loop().run_in_executor(self._executor, _put_all, index, read)
+
+
+async def read_documents(
+    store: SearchStore, changed: Mapping[str, Collection[int]], version: IndexVersion | None
+) -> list[EntityDocuments]:
+    """The documents of these posts, by entity; EVERY among the numbers stands for all posts of the entity.
+
+    First what there is of each entity, then what that names. Raises StoreUnavailable.
+    """
+    name, scalar = (version.name, version.scalar) if version else ("", "float32")
+    passages = await store.documents.passages(name, list(changed))
+    numbers = await bulk(store.searched, [("SMEMBERS", store.keys.reply_docs(entity_id)) for entity_id in changed])
+    reply_marks = cast(
+        "list[bytes]", await bulk(store.searched, (marks_of_replies(store.keys, each) for each in changed))
+    )
+    named: dict[Place, list[str]] = {}
+    for (entity_id, seqs), replies, names in zip(
+        changed.items(), cast("list[list[bytes]]", numbers), passages, strict=True
+    ):
+        every = (OWN, *map(int, replies))
+        named |= {Place(entity_id, seq): [] for seq in (every if EVERY in seqs else seqs)}
+        for passage in names:
+            named.get(Place(entity_id, place_of(passage)[0]), []).append(passage)
+    texts = await bulk(store.searched, [("HMGET", doc_of(store.keys, place), "terms", "marks") for place in named])
+    vectors = await store.documents.vectors(
+        name, [(place.entity_id, passage) for place, names in named.items() for passage in names]
+    )
+    documents: dict[str, list[PostDocument]] = {entity_id: [] for entity_id in changed}
+    for (place, names), (terms, marks) in zip(named.items(), cast("list[list[bytes | None]]", texts), strict=True):
+        found = {
+            passage: converted(vector, scalar, "float32")
+            for passage in names
+            if (vector := vectors.get((place.entity_id, passage)))
+        }
+        documents[place.entity_id].append(PostDocument(place, (terms or b"").decode(), marks or b"", found))
+    return [
+        EntityDocuments(entity_id, EVERY in seqs, marks, documents[entity_id])
+        for (entity_id, seqs), marks in zip(changed.items(), reply_marks, strict=True)
+    ]
 
 
 def _put_all(index: MemoryIndex, read: Sequence[EntityDocuments]) -> None:

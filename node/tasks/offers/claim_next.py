@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from node.common.refusal import Refused
 from node.search.service import Charge
@@ -94,7 +95,8 @@ class ClaimsOfAny:
     async def _offers(self, new: NextClaim, client: str, charge: Charge | None) -> AsyncGenerator[NextOffer]:
         """The offers for this request while the block runs: by meaning if it has a query, else as they come."""
         if new.query is not None:
-            yield NearestOffers(self._search, new, new.query, client, charge or _uncharged).next
+            look = partial(self._search.nearest, new, new.query, client, charge or _uncharged)
+            yield NearestOffers(self._search, client, look).next
             return
         wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
         async with self._matching.waiter(wanted) as (waiter, may_wait):

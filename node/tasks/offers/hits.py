@@ -1,12 +1,12 @@
 """What a search for offered contracts answers."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta
 
-from node.search.model import Found, LowerThreshold
+from node.search.model import Found, HitMode, SearchAnswer
 from node.tasks.model import Task
 
 
@@ -19,23 +19,19 @@ class TaskHit(msgspec.Struct):
     """Of the description; of a contract without one, its title."""
     score: Annotated[float, Meta(examples=[0.83])]
     url: str
-    mode: Literal["meaning", "text", "both"]
+    mode: HitMode
     publisher_id: Annotated[str, Meta(examples=["report-desk"])]
     skills: Annotated[list[str], Meta(examples=[["translation"]])]
     """What a worker must be able to do."""
 
 
-class TaskHits(msgspec.Struct):
+class TaskHits(SearchAnswer):
     """Hits in order; `mode` says how the search was done: `text` when no embedding was at hand.
 
     Without a hit, `lower_threshold` says from which threshold on there would be some; absent if there would be none.
     """
 
     hits: list[TaskHit]
-    mode: Literal["both", "text"]
-    lower_threshold: LowerThreshold | UnsetType = UNSET
-    incomplete: Literal[True] | UnsetType = UNSET
-    """Some that match are left out, because the part of the node that keeps them cannot be read just now."""
 
     @classmethod
     def of(cls, found: Found, tasks: Mapping[str, Task]) -> "TaskHits":
@@ -54,4 +50,4 @@ class TaskHits(msgspec.Struct):
             for each in found.entities
             if (task := tasks.get(each.entity_id))
         ]
-        return cls(hits, found.mode, found.lower, found.incomplete)
+        return cls(hits, mode=found.mode, lower_threshold=found.lower, incomplete=found.incomplete)

@@ -96,8 +96,8 @@ class OfferList:
 
     async def _offered(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], bool]:
         """Those of the contracts that can be claimed, and whether some are out of reach."""
-        rows, lacks = await self._contracts.listed_reachable(task_ids)
-        return {task_id: row for task_id, row in rows.items() if row.can_be_claimed}, lacks
+        rows, lacking = await self._contracts.listed_reachable(task_ids)
+        return {task_id: row for task_id, row in rows.items() if row.can_be_claimed}, lacking > 0
 
 
 def _fits(offer: Offer, query: TaskPageQuery) -> bool:

@@ -1,6 +1,7 @@
 """Searches offered contracts: for readers of hits, and for workers that claim the one that matches best."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from msgspec import UNSET
 
@@ -70,12 +71,11 @@ class OfferSearch:
 class NearestOffers:
     """The offers for a worker that asks for them by meaning, given one after another."""
 
-    def __init__(self, search: OfferSearch, new: NextClaim, query: str, client: str, charge: Charge) -> None:
+    def __init__(self, search: OfferSearch, client: str, look: Callable[[], Awaitable[list[Offer]]]) -> None:
+        """`look` searches for them, on the account of `client`."""
         self._search = search
-        self._new = new
-        self._query = query
         self._client = client
-        self._charge = charge
+        self._look = look
         self._known: list[Offer] | None = None
         self._end: str | None = None
         """Where the feed ended when it was last looked at."""
@@ -88,7 +88,7 @@ class NearestOffers:
         deadline = loop.time() + seconds
         if self._known is None:
             self._end = await self._search.feed.end()
-            await self._look()
+            self._known = await self._look()
         while not self._known:
             with self._search.feed.wakeups.waiters.place(waiter := Waiter(Wanted())) as may_wait:
                 now = loop.time()
@@ -101,12 +101,9 @@ class NearestOffers:
             end = await self._search.feed.end()
             has_come, self._end = end != self._end, end
             if has_come or self._settles:
-                await self._look()
+                self._known = await self._look()
             self._settles = has_come
         return self._known.pop(0)
-
-    async def _look(self) -> None:
-        self._known = await self._search.nearest(self._new, self._query, self._client, self._charge)
 
 
 def _offer(task: Task) -> Offer | None:

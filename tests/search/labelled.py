@@ -1,0 +1,59 @@
+"""Labelled texts in an index in memory, and the ways to ask it that are compared."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from node.embedding.model import Model
+from node.search.corpus import Place
+from node.search.engines.memory import MemoryIndex, PostDocument
+from node.search.passages import Passage
+from node.search.ranking import RankedEntity, SearchRequest
+from node.text.terms import marks_of, terms_of
+from tests.search.relevance import Query
+
+NO_WORDS = "zzz"
+"""A query whose words no text has."""
+
+
+class Library(NamedTuple):
+    """An index, and the model that its vectors are made by."""
+
+    model: Model
+    most: int
+    """Matches of an answer."""
+    texts: MemoryIndex
+
+    def put(self, place: Place, text: str, vectors: Mapping[str, bytes]) -> None:
+        """Add a post, with the vectors of its passages by their names."""
+        terms = terms_of(text)
+        self.texts.put(PostDocument(place, " ".join(terms), marks_of(terms), vectors))
+
+    def embedded(self, passages: Sequence[Passage]) -> dict[str, bytes]:
+        """The vectors of passages, by their names."""
+        vectors = self.model.passages([passage.text for passage in passages])
+        return {passage.name: vector for passage, vector in zip(passages, vectors, strict=True)}
+
+    def ask(self, query: str, threshold: float = 0.0) -> list[RankedEntity]:
+        """As a worker does."""
+        return self._found(query, threshold, query)
+
+    def by_meaning(self, query: str) -> list[RankedEntity]:
+        """As if no text were compared: all cosines."""
+        return self._found(NO_WORDS, 0.0, query)
+
+    def by_text(self, query: str) -> list[RankedEntity]:
+        """By BM25 alone."""
+        return self.texts.find(SearchRequest(query, self.most, 0), None).matches
+
+    def _found(self, words: str, threshold: float, meant: str) -> list[RankedEntity]:
+        (vector,) = self.model.queries([meant])
+        return self.texts.find(SearchRequest(words, self.most, threshold), vector).matches
+
+
+def mean_reciprocal_rank(found: Sequence[tuple[Sequence[RankedEntity], Query]]) -> float:
+    """Of the wanted entity, among the first ten."""
+    total = 0.0
+    for matches, query in found:
+        names = [match.entity_id for match in matches[:10]]
+        total += 1 / (names.index(query.wanted) + 1) if query.wanted in names else 0.0
+    return total / len(found)
