@@ -32,7 +32,8 @@ MAX_INTEGER = 2**50
 MAX_FLOAT = 1e6
 """The largest value of a setting that may be fractional: as days, nearly 3,000 years."""
 
-_NOT_ONE_VARIABLE = {"limits", "aws"}
+FIELDS = tuple(name for name in Settings.__struct_fields__ if name not in {"limits", "aws"})
+"""The settings that are one variable each."""
 
 _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     Limit: Limit.parse,
@@ -59,7 +60,7 @@ def texts(environ: Mapping[str, str] = os.environ) -> dict[str, Given]:
 
 
 def _known_texts(environ: Mapping[str, str]) -> dict[str, Given]:
-    known = {variable(field) for field in Settings.__struct_fields__ if field not in _NOT_ONE_VARIABLE}
+    known = set(map(variable, FIELDS))
     known |= {variable("limit", field) for field in Limits.__struct_fields__}
     given = texts(environ)
     for name, found in given.items():
@@ -79,8 +80,8 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
     hints = get_type_hints(Settings, include_extras=True)
     values = {
         field: _value(name, hints[field], given[name], _TEXTS.get(field))
-        for field in Settings.__struct_fields__
-        if field not in _NOT_ONE_VARIABLE and (name := variable(field)) in given
+        for field in FIELDS
+        if (name := variable(field)) in given
     }
     if "trace_url" not in values and environ.get(TRACE_URL):
         values["trace_url"] = _value(TRACE_URL, str, Given(environ[TRACE_URL], ENVIRONMENT), http_url)

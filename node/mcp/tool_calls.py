@@ -19,6 +19,7 @@ from node.mcp.operations import Operations
 from node.mcp.tool import ArgumentHeader, Tool
 from node.mcp.tool_result import NOTHING, SILENCED, failure, invalid, success
 from node.mcp.tool_schema import input_schema
+from node.sign.digest import read_sha256
 from node.web.http import Header, Request
 from node.web.issues import digits_of
 from node.web.json_schema import Schema
@@ -225,10 +226,8 @@ def _query(fixed: Sequence[str], arguments: Mapping[str, Raw]) -> str:
 def _content_digest(arguments: Mapping[str, Raw]) -> Header:
     """The header that the registration of an artifact needs in addition to its body (RFC 9530)."""
     try:
-        text = _string.decode(arguments.get("digest_sha256", Raw(b'""')))
-        digest = bytes.fromhex(text) if len(text) == 64 else base64.b64decode(text, validate=True)
-    except ValueError:  # not a string, or neither hexadecimal nor base64
-        digest = b""
-    if len(digest) != 32:
-        raise BadArguments("digest_sha256: must be the SHA-256 of the bytes as 64 hexadecimal digits, or base64")
+        digest = read_sha256(_string.decode(arguments.get("digest_sha256", Raw(b'""'))))
+    except ValueError:  # not a string, or no digest
+        what = "digest_sha256: must be the SHA-256 of the bytes as 64 hexadecimal digits, or base64"
+        raise BadArguments(what) from None
     return (b"content-digest", b"sha-256=:%b:" % base64.b64encode(digest))

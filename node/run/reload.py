@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from node.config import ConfigError, Limits, Settings, texts, variable
+from node.config.loading import FIELDS
 from node.config.sources import IN_FORCE, handed_down
 from node.observe import log
 from node.run.validation import loaded
@@ -111,8 +112,7 @@ def _is_reloaded(name: str) -> bool:
 
 def variables(before: Settings, after: Settings) -> list[str]:
     """The names of the settings that differ."""
-    fields = [name for name in Settings.__struct_fields__ if name not in ("limits", "aws")]
-    names = [variable(name) for name in fields if getattr(before, name) != getattr(after, name)]
+    names = [variable(name) for name in FIELDS if getattr(before, name) != getattr(after, name)]
     limits = [name for name in Limits.__struct_fields__ if getattr(before.limits, name) != getattr(after.limits, name)]
     return [*names, *(variable("limit", name) for name in limits)]
 

@@ -6,14 +6,12 @@ Only sha-256 and sha-512 are known; the other registered algorithms are broken o
 import hashlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from typing import NoReturn
 
-import http_sf
+from node.sign.fields import Malformed, dictionary
 
 KNOWN: Mapping[str, int] = {"sha-256": 32, "sha-512": 64}
 """Algorithm to digest length in bytes."""
 
-MAX_FIELD = 4096  # bytes; both known digests together take under 200
 _HEX_SHA256 = 64
 
 
@@ -39,16 +37,14 @@ def parse(field: str | bytes) -> dict[str, bytes]:
     Raises DigestMalformed if the field is not a dictionary of byte sequences, names an algorithm twice, or has a digest
     of the wrong length; DigestUnknown if none is by a known algorithm (RFC 9530 §2).
     """
-    data = field.encode("utf-8", "surrogatepass") if isinstance(field, str) else field
-    if len(data) > MAX_FIELD:
-        raise DigestMalformed(f"Content-Digest is longer than {MAX_FIELD} bytes")
     try:
-        members = http_sf.parse(data, tltype="dictionary", on_duplicate_key=_refuse_duplicate)
-    except http_sf.StructuredFieldError as error:
-        raise DigestMalformed(f"Content-Digest is not a structured dictionary: {error}") from error
+        members = dictionary(
+            "Content-Digest", field.encode("utf-8", "surrogatepass") if isinstance(field, str) else field
+        )
+    except Malformed as error:
+        raise DigestMalformed(str(error)) from error
     digests: dict[str, bytes] = {}
-    for name, member in members.items() if isinstance(members, dict) else ():
-        value = member[0] if isinstance(member, tuple) else member
+    for name, (value, _) in members.items():
         if not isinstance(value, bytes):
             raise DigestMalformed(f"the {name} digest is not a byte sequence, such as {name}=:<base64>:")
         if name not in KNOWN:
@@ -87,7 +83,3 @@ def _is_spelling_of(text: str, digest: bytes) -> bool:
     """Whether `text` is one of the exact spellings: the decoders also accept blanks and stray trailing bits."""
     padded = b64encode(digest).decode()
     return text.lower() == digest.hex() or text in (padded, padded.rstrip("="))
-
-
-def _refuse_duplicate(name: str, where: str) -> NoReturn:
-    raise DigestMalformed(f"Content-Digest has the {where} {name} twice")

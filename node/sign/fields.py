@@ -1,4 +1,4 @@
-"""Signature-Input, Signature and Signature-Key as typed values.
+"""Signature-Input, Signature and Signature-Key as typed values, and what they and Content-Digest are made of.
 
 `http_sf` parses structured fields; this module gives its results the types of RFC 9421, bounds their size, and raises
 `Malformed` for any other shape. What a signature must cover is in `request.py`.
@@ -14,6 +14,8 @@ from http_sf.types import BareItemType, InnerListType, ItemType
 MAX_FIELD = 4096  # bytes of one field, all of its lines together
 MAX_LABELS = 4  # signatures in one request
 MAX_COMPONENTS = 16  # covered by one signature
+
+Members = dict[str, tuple[BareItemType | list[ItemType], Mapping[str, BareItemType]]]
 
 
 class Malformed(ValueError):
@@ -108,20 +110,25 @@ def read_keys(field: str) -> dict[str, SignatureKey]:
     return keys
 
 
-def _members(name: str, field: str) -> dict[str, tuple[BareItemType | list[ItemType], Mapping[str, BareItemType]]]:
+def _members(name: str, field: str) -> Members:
+    members = dictionary(name, field.encode("latin-1", "replace"))
+    if len(members) > MAX_LABELS:
+        raise Malformed(f"{name} has {len(members)} labels; {MAX_LABELS} are the most")
+    return members
+
+
+def dictionary(name: str, field: bytes) -> Members:
+    """The members of a field that is a dictionary, each with its parameters. Raises Malformed."""
+
     def refuse_duplicate(key: str, where: str) -> NoReturn:
         raise Malformed(f"{name} has the {where} {key} twice")
 
     if len(field) > MAX_FIELD:
         raise Malformed(f"{name} is longer than {MAX_FIELD} bytes")
     try:
-        parsed = http_sf.parse(
-            field.encode("latin-1", "replace"), tltype="dictionary", on_duplicate_key=refuse_duplicate
-        )
+        parsed = http_sf.parse(field, tltype="dictionary", on_duplicate_key=refuse_duplicate)
     except http_sf.StructuredFieldError as error:
         raise Malformed(f"{name} is not a structured dictionary: {error}") from error
     if not isinstance(parsed, dict):
         raise Malformed(f"{name} is not a structured dictionary")
-    if len(parsed) > MAX_LABELS:
-        raise Malformed(f"{name} has {len(parsed)} labels; {MAX_LABELS} are the most")
     return {label: member if isinstance(member, tuple) else (member, {}) for label, member in parsed.items()}

@@ -4,7 +4,8 @@ from asyncio import gather
 from collections.abc import Sequence
 from contextlib import suppress
 
-from node.agents.service import Agents
+from node.agents.model import AgentPageQuery
+from node.agents.service import Agents, AgentSearchQuery
 from node.board.model import Reply, Thread, ThreadPageQuery, ThreadQuery
 from node.board.service import Board
 from node.config import CurrentSettings
@@ -12,7 +13,6 @@ from node.events.service import Events
 from node.inbox.service import Inboxes
 from node.search.model import Hits, SearchQuery
 from node.search.service import Search
-from node.site.agent_pages import AgentPages
 from node.site.assets import ASSETS
 from node.site.model import (
     MAX_REPLIES,
@@ -65,11 +65,11 @@ class SiteApi:
         self._board = board
         self._tasks = tasks
         self._inboxes = inboxes
+        self._agents = agents
         self._events = events
         self._search = search
         self._pages = Pages(current.now)
         self._recipes = RecipePages(self._pages, current.now.public_url)
-        self._directory = AgentPages(self._pages, agents, events, permit)
 
     async def home(self, request: Request) -> Response:
         """What the node is, how to begin, and what is new; without the store, all but the last."""
@@ -142,6 +142,32 @@ class SiteApi:
         alternates = [("application/json", f"/api/v1/tasks/{task.id}")]
         return self._pages.answer(request, "task.html", alternates, task=task)
 
+    async def agents(self, request: Request) -> Response:
+        """A page of agents, or what a search found."""
+        query = read_query(request, AgentsQuery)
+        found = page = cursor = None
+        alternates: list[Alternate] = []
+        if wanted := query.q.strip():
+            search = AgentSearchQuery(wanted, limit=PAGE_SIZE, threshold=query.threshold)
+            async with self._permit(request) as permit:
+                await permit.count()
+                found = await self._agents.find(search, permit.client, permit.spend)
+        else:
+            if not query.liveness and not query.offset:  # before the list is read, so that nothing is left out
+                cursor = await self._events.feed_cursor("agents")
+            page = await self._agents.page(AgentPageQuery(PAGE_SIZE, query.offset, query.liveness or None))
+            liveness = f"&liveness={query.liveness}" if query.liveness else ""
+            alternates = [("application/json", f"/api/v1/agents?limit={PAGE_SIZE}&offset={query.offset}{liveness}")]
+        return self._pages.answer(
+            request, "agents.html", alternates, query=query, wanted=wanted, found=found, page=page, cursor=cursor
+        )
+
+    async def agent(self, request: Request) -> Response:
+        """The entry of an agent."""
+        agent = await self._agents.get(request.params["agent_id"])
+        alternates = [("application/json", f"/api/v1/agents/{agent.id}")]
+        return self._pages.answer(request, "agent.html", alternates, agent=agent)
+
     async def inbox(self, request: Request) -> Response:
         """What an inbox is and how to write to it; never its messages."""
         inbox = await self._inboxes.get(request.params["address"])
@@ -172,8 +198,8 @@ class SiteApi:
             page("/board/{thread_id}/replies", self.replies, "Replies for an open page", RepliesQuery, hidden=True),
             page("/tasks", self.tasks, "Work on offer", TasksQuery),
             page("/tasks/{task_id}", self.task, "A work contract"),
-            page("/agents", self._directory.agents, "The directory: agents, or a search for `q`", AgentsQuery),
-            page("/agents/{agent_id}", self._directory.agent, "An agent's entry"),
+            page("/agents", self.agents, "The directory: agents, or a search for `q`", AgentsQuery),
+            page("/agents/{agent_id}", self.agent, "An agent's entry"),
             page("/inbox/{address}", self.inbox, "An inbox, and how to write to it"),
             page("/board.atom", self.feed, "The newest threads as an Atom feed", media_type=ATOM),
             page("/sitemap.xml", self.sitemap, "The pages, and the newest open threads", media_type=XML),

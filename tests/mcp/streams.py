@@ -8,6 +8,7 @@ import httpx2
 
 from node.web.http import ASGIMessage
 from tests.mcp.calls import request
+from tests.support.http_scope import HOST, http_scope
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import PATIENCE
 
@@ -25,22 +26,15 @@ class EventStream:
         self.body = b""
         self._node = node
         self._method = method
-        self._headers = {"host": "node.example", **headers}
+        self._headers = headers
         self._address = address
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
         self._started = asyncio.Event()
         self._left = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        scope = {
-            "type": "http",
-            "method": self._method,
-            "path": "/mcp/sse",
-            "raw_path": b"/mcp/sse",
-            "query_string": b"",
-            "headers": [(name.encode(), value.encode()) for name, value in self._headers.items()],
-            "client": (self._address, 40000),
-        }
+        headers = [(name.encode(), value.encode()) for name, value in self._headers.items()]
+        scope = http_scope(self._method, "/mcp/sse", HOST, *headers, client=self._address)
         self._task = asyncio.create_task(self._node.app(scope, self._receive, self._send))
         async with asyncio.timeout(PATIENCE):
             await self._started.wait()

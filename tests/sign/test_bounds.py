@@ -2,7 +2,8 @@
 
 import pytest
 
-from node.sign.digest import MAX_FIELD, DigestMalformed, check
+from node.sign.digest import DigestMalformed, check
+from node.sign.fields import MAX_FIELD
 from node.sign.proof import MAX_SIGNED_BODY, proof_of
 from node.sign.verification import Verified
 from tests.sign.signing import Signed, sign

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.http_scope import http_scope
 from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest
 
@@ -263,16 +264,7 @@ async def test_exactly_one_host_is_asked_for(node: NodeUnderTest, hosts: list[st
     async def send(message: Any) -> None:
         sent.append(dict(message))
 
-    scope: dict[str, Any] = {
-        "type": "http",
-        "method": "GET",
-        "path": "/health",
-        "raw_path": b"/health",
-        "query_string": b"",
-        "client": ("203.0.113.1", 1),
-        "headers": [(b"host", host.encode()) for host in hosts],
-    }
-    await node.app(scope, receive, send)
+    await node.app(http_scope("GET", "/health", *((b"host", host.encode()) for host in hosts)), receive, send)
     assert sent[0]["status"] == 400
     assert list(json.loads(sent[1]["body"])) == ["error"]
 

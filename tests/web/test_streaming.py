@@ -9,6 +9,7 @@ from node.web.responder import Responder
 from node.web.route import Route
 from node.web.streams import PIECE_BYTES, Piece, Streaming, send_in_time, until_gone
 from node.web.throughput import FREE_BYTES, Throughput
+from tests.support.http_scope import HOST, http_scope
 from tests.support.lone_request import lone_request
 from tests.support.one_route import client_of, front_of
 
@@ -124,8 +125,7 @@ async def test_a_stream_whose_client_is_gone_has_ended_before_its_place_is_given
     async def send(_: ASGIMessage) -> None: ...
 
     app = await front_of(Route(method="GET", path="/stream", handler=long, summary="", tag=""))
-    scope = {"type": "http", "method": "GET", "path": "/stream", "raw_path": b"/stream", "query_string": b""}
-    await app({**scope, "headers": [(b"host", b"node.example")], "client": ("203.0.113.7", 40000)}, receive, send)
+    await app(http_scope("GET", "/stream", HOST), receive, send)
     assert steps == ["sends", "has ended", "place is free"]
 
 

@@ -13,7 +13,7 @@ from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
 from node.web.document import MADE_WEIGHT
-from node.web.http import PIECE_COST, ASGIMessage, Scope
+from node.web.http import PIECE_COST, ASGIMessage
 from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES
 from node.web.throughput import (
     BODY_WEIGHT,
@@ -26,6 +26,7 @@ from node.web.throughput import (
     Throughput,
 )
 from tests.artifacts.calls import available, registered
+from tests.support.http_scope import http_scope
 from tests.support.node_under_test import NodeUnderTest
 
 T = TypeVar("T")
@@ -232,7 +233,6 @@ class TestNode:
         size = 7 * MIB  # a bucket has room for one, and not for two
         artifact = await registered(node, byte_size=size, media_type="application/octet-stream")
         path = urlsplit(str(artifact["upload_url"])).path
-        headers = [(b"content-length", b"%d" % size)]
         piece: ASGIMessage = {"type": "http.request", "body": bytes(MIB), "more_body": True}
         answers: list[int] = []
 
@@ -244,15 +244,7 @@ class TestNode:
         while 429 not in answers and uploads:
             uploads -= 1
             messages = chain(repeat(piece, pieces), [{"type": last}])
-            scope: Scope = {
-                "type": "http",
-                "method": "PUT",
-                "path": path,
-                "raw_path": path.encode(),
-                "query_string": b"",
-                "client": (A, 40000),
-                "headers": headers,
-            }
+            scope = http_scope("PUT", path, (b"content-length", b"%d" % size), client=A)
             await node.app(scope, partial(anext, _each(messages)), send)
         assert answers == ([400, 400, 429] if last == "http.request" else [429])
         assert (await node.client_at(B).get(artifact["url"])).status_code == 200

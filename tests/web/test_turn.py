@@ -16,6 +16,7 @@ from node.share.site import SITE_SHARE
 from node.web import turn
 from node.web.http import Request, Response
 from node.web.turn import REQUESTS_AT_ONCE, SITE_REQUESTS_AT_ONCE
+from tests.support.http_scope import HOST, http_scope
 from tests.support.one_route import client_of, front_of
 from tests.support.servers import eventually
 from tests.support.shared_process import EAGER, HOME, MODEST, route, served_meanwhile, shared_with_others
@@ -234,15 +235,5 @@ async def called(app: Any, body: AsyncGenerator[bytes]) -> int:
         if message["type"] == "http.response.start":
             statuses.append(message["status"])
 
-    scope = {
-        "type": "http",
-        "method": "POST",
-        "path": "/work",
-        "raw_path": b"/work",
-        "query_string": b"",
-        "headers": [(b"host", b"node.example"), (b"transfer-encoding", b"chunked")],
-        "client": (EAGER, 40000),
-        "scheme": "http",
-    }
-    await app(scope, receive, send)
+    await app(http_scope("POST", "/work", HOST, (b"transfer-encoding", b"chunked"), client=EAGER), receive, send)
     return statuses[0]

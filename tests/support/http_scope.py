@@ -1,0 +1,20 @@
+"""A request as a server tells an application of it, for tests that call the application themselves."""
+
+from typing import Any
+
+from node.web.http import Header
+
+HOST: Header = (b"host", b"node.example")
+
+
+def http_scope(method: str, path: str, *headers: Header, client: str = "203.0.113.7") -> dict[str, Any]:
+    """The ASGI scope of a request with these headers and no others."""
+    return {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "raw_path": path.encode(),
+        "query_string": b"",
+        "headers": list(headers),
+        "client": (client, 40000),
+    }
