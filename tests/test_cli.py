@@ -228,6 +228,15 @@ def test_no_command_loads_the_embedding_model() -> None:
     assert ran.stdout == "False False\n"
 
 
+def test_no_process_loads_what_shows_logs_in_colours() -> None:
+    loaded = (
+        "import sys; from node.__main__ import main; sys.argv[1:] = ['config']; main();"
+        "import structlog, node.run.web; print([name for name in sys.modules if name.startswith('rich')])"
+    )
+    ran = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "[]"
+
+
 def test_check_of_a_fresh_machine_finds_nothing_missing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["check"]) == 0
     said = _findings(capsys)

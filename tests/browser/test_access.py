@@ -52,8 +52,8 @@ def barriers(page: Page) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+# Colours depend on the scheme alone, and where things are on the size alone: both of each are seen in two turns.
+@pytest.mark.parametrize(("scheme", "size"), [("light", DESKTOP), ("dark", PHONE)], ids=["light", "dark"])
 def test_axe_finds_no_serious_barrier(browser: Browser, url: str, paths: list[str], scheme: str, size: Any) -> None:
     with tab(browser, url, scheme=scheme, size=size, motion="reduce") as opened:
         for path in paths:

@@ -63,16 +63,15 @@ def test_what_a_node_acknowledged_is_there_after_its_redis_was_killed(tmp_path: 
         until(lambda: node.get(kept) == before, "the message can be read again")
 
 
-def test_the_worker_runs_behind_redis_and_web(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path / "data") as node:
-        node.start().ready()
-        redis, web, worker = (node.child(name) for name in ("redis", "web", "worker"))
-        ours = os.getpriority(os.PRIO_PROCESS, node.pid)
-        until(lambda: os.getpriority(os.PRIO_PROCESS, worker) == min(19, ours + NICENESS), "the worker gives way")
-        assert [os.getpriority(os.PRIO_PROCESS, child) for child in (redis, web)] == [ours, ours]
-        # In sessions of their own they would be scheduled as equals, whatever their priorities (sched(7), autogroups).
-        assert {os.getsid(child) for child in (redis, web, worker)} == {os.getsid(node.pid)}
-        assert len({os.getpgid(each) for each in (node.pid, redis, web, worker)}) == 4  # Ctrl-C reaches one
+def test_the_worker_runs_behind_redis_and_web(small: NodeProcess) -> None:
+    small.start().ready()
+    redis, web, worker = (small.child(name) for name in ("redis", "web", "worker"))
+    ours = os.getpriority(os.PRIO_PROCESS, small.pid)
+    until(lambda: os.getpriority(os.PRIO_PROCESS, worker) == min(19, ours + NICENESS), "the worker gives way")
+    assert [os.getpriority(os.PRIO_PROCESS, child) for child in (redis, web)] == [ours, ours]
+    # In sessions of their own they would be scheduled as equals, whatever their priorities (sched(7), autogroups).
+    assert {os.getsid(child) for child in (redis, web, worker)} == {os.getsid(small.pid)}
+    assert len({os.getpgid(each) for each in (small.pid, redis, web, worker)}) == 4  # Ctrl-C reaches one
 
 
 def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: NodeProcess) -> None:

@@ -1,7 +1,6 @@
 """Which keys may stay in Redis for ever, and why; all others must have a TTL."""
 
 import fnmatch
-from typing import cast
 
 from tests.support.servers import Cluster, RedisServer
 
@@ -51,9 +50,5 @@ LASTING = {
 
 def keys_without_end(server: RedisServer | Cluster) -> list[str]:
     """Keys without a TTL that LASTING does not have."""
-    names = [key.decode() for key in cast("list[bytes]", server.do("KEYS", "*"))]
-    return [
-        name
-        for name in names
-        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in LASTING) and server.do("TTL", name) == -1
-    ]
+    names = [name.decode() for name in server.without_end()]
+    return [name for name in names if not any(fnmatch.fnmatchcase(name, pattern) for pattern in LASTING)]

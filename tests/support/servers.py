@@ -20,6 +20,14 @@ from urllib.parse import quote
 import redis
 from redis.exceptions import MovedError
 
+WITHOUT_END = """
+local found = {}
+for _, name in ipairs(redis.call('KEYS', '*')) do
+  if redis.call('TTL', name) == -1 then table.insert(found, name) end
+end
+return found
+"""
+
 BUS = 10000  # what Redis adds to its port for the cluster bus
 PATIENCE = 120.0  # s that a process may take to do what it was told, on a busy machine and with a low priority
 
@@ -143,6 +151,10 @@ class RedisServer:
 
     def info(self, section: str) -> dict[str, Any]:
         return self.do("INFO", section)
+
+    def without_end(self) -> list[bytes]:
+        """The names of all keys that have no TTL."""
+        return self.do("EVAL", WITHOUT_END, 0)
 
     def stop(self) -> None:
         """Ask the process to end, and wait for it."""
@@ -295,6 +307,12 @@ class Cluster:
                 return next(server for server in self.servers if server.port == moved.port).do(*command)
         answers = [server.do(*command) for server in primaries]
         return [key for keys in answers for key in keys] if command[0] == "KEYS" else answers[0]
+
+    def without_end(self) -> list[bytes]:
+        """The names of all keys that have no TTL."""
+        return [
+            name for server in self.servers if server.running and is_primary(server) for name in server.without_end()
+        ]
 
     def node_id(self, server: RedisServer) -> str:
         return server.do("CLUSTER", "MYID").decode()

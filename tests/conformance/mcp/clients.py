@@ -99,7 +99,8 @@ class PythonCaller:
     @staticmethod
     @asynccontextmanager
     async def connect(kind: str, address: str) -> AsyncGenerator["PythonCaller"]:
-        server = sse_client(address) if address.endswith("/sse") else address
+        # Of its own, it waits for a connection five seconds: too short for a busy machine.
+        server = sse_client(address, timeout=PATIENCE) if address.endswith("/sse") else address
         async with Client(server, mode=MODES[kind]) as client:
             yield PythonCaller(client)
 

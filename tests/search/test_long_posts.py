@@ -1,0 +1,100 @@
+"""A search among posts as long as they may be looks at so many characters, in small pieces, and is charged for them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from node.board.model import NewThread
+from node.search import retrieval, snippets
+from node.search import service as search
+from node.search.corpus import Corpus
+from node.search.effort import SLICE_CHARACTERS
+from node.store import StoreUnavailable
+from tests.search.conftest import WITH_ENGINE
+from tests.search.searching import ANYTHING, SearchableBoard, searchable
+from tests.search.test_bounds import LONGEST, noise, passes
+from tests.support.servers import RedisServer
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("patience")]
+
+THREADS = 12
+MOST_MARKS = retrieval.MAX_MARKS // retrieval.MARKS_A_CHARACTER
+ONE_MORE = 2 * snippets.PIECE_CHARACTERS  # by so much a bound is exceeded at most: that of the piece under way
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=[WITH_ENGINE, "memory"])
+async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[SearchableBoard]:
+    """A board of posts as long as they may be, each with the word zebra and no other that has a meaning. All tests here
+    search the same."""
+    with_engine = request.param == "query engine"
+    server: RedisServer = request.getfixturevalue("engine_redis" if with_engine else "shared_redis")
+    server.do("FLUSHALL")
+    async with searchable(server.url) as board:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("node.text.judged.is_english", passes)
+            for number in range(THREADS):
+                post = NewThread(f"Thread {number}", f"zebra {noise(LONGEST - 10)}")
+                thread, _ = await board.board.post(post, None, None)
+                await board.reply(thread.id, f"zebra {noise(LONGEST - 10)}")
+        async with board.worker(embedding_model="none"):
+            await board.emptied()
+            yield board
+
+
+async def test_a_search_looks_at_so_many_characters_and_no_more(
+    hostile: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A word that occurs nowhere used to have every word of every post looked at."""
+    queries = ("zebra qqqqq", "zebra", f"zebra {noise(2000)}")
+    for query in queries:
+        assert len((await hostile.find(query, ANYTHING, 50)).hits) == THREADS, query
+        assert THREADS * 10_000 < hostile.looked[-1] <= search.CHARACTERS + MOST_MARKS + ONE_MORE, query
+    monkeypatch.setattr(search, "CHARACTERS", 50_000)
+    for query in queries:
+        assert len((await hostile.find(query, ANYTHING, 50)).hits) == THREADS, query
+        assert hostile.looked[-1] <= 50_000 + MOST_MARKS + THREADS * ONE_MORE, query
+
+
+async def test_one_hit_takes_no_more_than_its_share(hostile: SearchableBoard) -> None:
+    await hostile.find("zebra qqqqq", ANYTHING, 1)
+    assert hostile.looked[-1] <= search.CHARACTERS_A_HIT + MOST_MARKS + ONE_MORE
+
+
+async def test_what_many_threads_contain_is_looked_at_as_far_as_the_bound(
+    hostile: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrieval, "MAX_MARKS", 1)
+    monkeypatch.setattr(retrieval, "ENTITIES_AT_ONCE", 1)
+    monkeypatch.setattr(search, "CHARACTERS_A_HIT", 0)
+    found = await hostile.find("zebra qqqqq", ANYTHING, 50)
+    assert {hit.score for hit in found.hits} == {0.5}, "what the engine found has one of the words at least"
+    assert hostile.looked[-1] <= LONGEST + THREADS * (search.LEAST_CHARACTERS + ONE_MORE)
+
+
+async def test_others_have_their_turn_while_a_search_looks_at_texts(hostile: SearchableBoard) -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    busy = asyncio.create_task(others())
+    await hostile.find("zebra qqqqq", ANYTHING, 50)
+    busy.cancel()
+    assert turns >= hostile.looked[-1] / (SLICE_CHARACTERS + ONE_MORE)
+
+
+async def test_a_search_is_charged_whatever_becomes_of_it(
+    hostile: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise StoreUnavailable("the store went away")
+
+    monkeypatch.setattr(Corpus, "read_reachable", fails)
+    with pytest.raises(StoreUnavailable):
+        await hostile.find("zebra", ANYTHING)
+    assert hostile.looked[-1] > 0 or await hostile.search_by_memory()
