@@ -1,4 +1,4 @@
-"""One node for all tests of the client."""
+"""One node for the tests of the client, but for those that look for agents in its directory."""
 
 import signal
 from collections.abc import Generator

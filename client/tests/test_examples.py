@@ -2,15 +2,24 @@
 
 import json
 import subprocess
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.client_node import begin
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import PATIENCE
 
 PACKAGE = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-examples" / "bin" / "python"
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Generator[NodeProcess]:
+    """A node in whose directory nobody is found but the agents of the examples."""
+    with NodeProcess(tmp_path_factory.mktemp("node")) as node:
+        yield begin(node).ready()
 
 
 def said(example: str, served: NodeProcess) -> Any:

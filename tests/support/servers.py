@@ -20,14 +20,6 @@ from urllib.parse import quote
 import redis
 from redis.exceptions import MovedError
 
-WITHOUT_END = """
-local found = {}
-for _, name in ipairs(redis.call('KEYS', '*')) do
-  if redis.call('TTL', name) == -1 then table.insert(found, name) end
-end
-return found
-"""
-
 BUS = 10000  # what Redis adds to its port for the cluster bus
 PATIENCE = 120.0  # s that a process may take to do what it was told, on a busy machine and with a low priority
 
@@ -151,10 +143,6 @@ class RedisServer:
 
     def info(self, section: str) -> dict[str, Any]:
         return self.do("INFO", section)
-
-    def without_end(self) -> list[bytes]:
-        """The names of all keys that have no TTL."""
-        return self.do("EVAL", WITHOUT_END, 0)
 
     def stop(self) -> None:
         """Ask the process to end, and wait for it."""
@@ -292,27 +280,23 @@ class Cluster:
     def info(self, section: str) -> dict[str, Any]:
         """The sums over all primaries of the numbers, and tables of numbers, in their INFO."""
         found: dict[str, Any] = {}
-        for server in self.servers:
-            if server.running and is_primary(server):
-                _add(found, server.info(section))
+        for server in self.running_primaries():
+            _add(found, server.info(section))
         return found
+
+    def running_primaries(self) -> list[RedisServer]:
+        """Primaries that run now."""
+        return [server for server in self.servers if server.running and is_primary(server)]
 
     def do(self, *command: str | bytes | int) -> Any:
         """The answer of the primary that has the key. Commands in EVERYWHERE go to all; KEYS then returns all keys."""
-        primaries = [server for server in self.servers if server.running and is_primary(server)]
         if command[0] not in EVERYWHERE:
             try:
-                return primaries[0].do(*command)
+                return self.running_primaries()[0].do(*command)
             except MovedError as moved:
                 return next(server for server in self.servers if server.port == moved.port).do(*command)
-        answers = [server.do(*command) for server in primaries]
+        answers = [server.do(*command) for server in self.running_primaries()]
         return [key for keys in answers for key in keys] if command[0] == "KEYS" else answers[0]
-
-    def without_end(self) -> list[bytes]:
-        """The names of all keys that have no TTL."""
-        return [
-            name for server in self.servers if server.running and is_primary(server) for name in server.without_end()
-        ]
 
     def node_id(self, server: RedisServer) -> str:
         return server.do("CLUSTER", "MYID").decode()
