@@ -227,6 +227,23 @@ async def test_a_worker_is_asked_as_soon_as_it_has_its_model(
         await until(answered)
 
 
+async def test_a_stop_that_comes_during_a_heartbeat_does_not_wait_for_the_next_one(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, released = asyncio.Event(), asyncio.Event()
+
+    async def beats(*_: object) -> None:
+        begun.set()
+        await released.wait()
+
+    monkeypatch.setattr("node.search.rpc.server.WorkerServer._beat", beats)
+    monkeypatch.setattr("node.search.rpc.server.BEAT_SECONDS", 3600.0)
+    async with asyncio.timeout(PATIENCE):
+        async with board.worker():
+            await begun.wait()
+            asyncio.get_running_loop().call_soon(released.set)  # after the worker was told to stop
+
+
 async def test_a_worker_that_stops_is_asked_no_more(board: SearchableBoard, loaded_model: Model) -> None:
     async with board.worker():
         await board.settled()

@@ -171,7 +171,7 @@ class WorkerServer:
                         self._beats[service] = loop.time() + BEAT_SECONDS
                         await self._beat(service, channel)
                     replying = await self._answer(service, waiting, replying)
-                if not waiting:
+                if not waiting and not stop.is_set():  # a wake-up by `stop` during a heartbeat has been heard above
                     await listener.wait(self._beats[service] - loop.time())
             with _failures_logged(service):
                 await self._store.command("ZREM", self._keys.workers(service), channel)
