@@ -67,7 +67,7 @@ async def test_what_the_node_holds_is_shown_beside_its_limit(node: NodeUnderTest
 
 
 async def test_each_figure_is_that_of_its_source(node: NodeUnderTest, redis: RedisServer) -> None:
-    async def of_a_room() -> list[Reading]:
+    async def of_a_feature() -> list[Reading]:
         return [Reading("relay_agents", ("open",), 2)]
 
     for partition in (1, 2):
@@ -79,7 +79,7 @@ async def test_each_figure_is_that_of_its_source(node: NodeUnderTest, redis: Red
         await connect(node.settings.redis_url, timeout=2, max_in_flight=4096) as store,
     ):
         settings = Settings(redis_maxmemory=2**30)
-        gauges = Gauges(settings, store, [of_a_room], documents)
+        gauges = Gauges(settings, store, [of_a_feature], documents)
         found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
         assert found["relay_agents", ("open",)] == 2
         assert (found["relay_callbacks_queued", ()], found["relay_callbacks_dead", ()]) == (2, 0)

@@ -100,7 +100,7 @@ def agents(board: SearchableBoard) -> Agents:
     return Agents(board)
 
 
-async def test_what_one_room_holds_is_not_found_in_another(
+async def test_what_one_feature_holds_is_not_found_in_another(
     board: SearchableBoard, agents: Agents, loaded_model: Model
 ) -> None:
     thread = await board.post("Who translates from Portuguese?", "A contract of ten pages.")
