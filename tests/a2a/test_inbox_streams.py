@@ -1,7 +1,6 @@
 """Streams of an inbox's tasks: on whichever process, silent, read slowly, and when the process stops (NETWORK 1)."""
 
 import asyncio
-import gc
 import json
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -19,6 +18,7 @@ from node.store import keys
 from node.store.errors import OutcomeUnknown
 from tests.a2a.inbox_calls import answered, begun, message
 from tests.inbox.calls import Json, bearer, opened, path_of
+from tests.support.living import living
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.nodes import PATIENCE, NodeProcess
 from tests.support.two_processes import process_of, two_processes
@@ -249,7 +249,7 @@ async def gone_on(node: NodeUnderTest, inbox: Json) -> Json:
 
 def kept_of(task: Json) -> list[InboxTurn]:
     """What the process keeps of the first message of a task."""
-    return [each for each in gc.get_objects() if isinstance(each, InboxTurn) and each.id == task["id"]]
+    return [each for each in living(InboxTurn) if each.id == task["id"]]
 
 
 async def test_of_the_messages_of_a_task_a_stream_keeps_only_the_last(node: NodeUnderTest) -> None:

@@ -1,7 +1,6 @@
 """/mcp/sse and /mcp/messages: replies come on a stream that was opened before."""
 
 import asyncio
-import gc
 import json
 import re
 from contextlib import AsyncExitStack
@@ -18,6 +17,7 @@ from node.store.wakeups import MAX_QUEUED_BYTES
 from node.web import places
 from tests.mcp.calls import request, result
 from tests.mcp.streams import EventStream
+from tests.support.living import living
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import RedisServer
 
@@ -259,16 +259,12 @@ async def test_a_site_may_hold_only_so_many_streams(node: NodeUnderTest, monkeyp
 
 
 async def test_nothing_is_kept_of_a_stream_that_has_ended(node: NodeUnderTest) -> None:
-    def listeners() -> int:
-        gc.collect()
-        return sum(isinstance(each, Listener) for each in gc.get_objects())
-
-    before = listeners()
+    before = len(living(Listener))
     async with EventStream(node) as stream:
         assert json.loads(await stream.ask("ping"))["result"] == {}
-        assert listeners() > before
+        assert len(living(Listener)) > before
     del stream
-    assert listeners() == before
+    assert len(living(Listener)) == before
 
 
 def test_the_streams_of_a_site_are_far_from_all() -> None:
@@ -328,7 +324,7 @@ async def _long_threads(node: NodeUnderTest) -> None:
 
 def _held(node: NodeUnderTest) -> int:
     """Bytes that wait for the one stream there is."""
-    return max(each.queued_bytes for each in gc.get_objects() if isinstance(each, Listener))
+    return max(each.queued_bytes for each in living(Listener))
 
 
 async def _key(node: NodeUnderTest) -> str:
