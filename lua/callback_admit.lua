@@ -4,20 +4,23 @@
 -- and all others wait until it has ended or its time is over.
 -- KEYS[1] open      rate:{p}:callback-open:<what is called>, there while the breaker is open or a call probes
 -- KEYS[2] failures  rate:{p}:callback-failures:<what is called>
--- KEYS[3] rate      rate:{p}:callback:<pool>
+-- KEYS[3] all       rate:{p}:callback:<pool>
 -- KEYS[4] own       rate:{p}:callback-of:<pool>:<site of the publisher>
--- KEYS[5] turns     rate:{p}:callback-turns:<pool>:<site of the publisher>
--- ARGV[1] count     calls of the pool allowed in the window, those of all publishers together; 0 = no limit
--- ARGV[2] window    milliseconds
--- ARGV[3] tolerated  failures in a row that open the breaker
--- ARGV[4] probe     milliseconds that a probing call may take
--- Returns {'call', failures in a row so far} | {'wait', ms}
+-- KEYS[5] waiting   rate:{p}:callback-waiting:<pool>:<site of the publisher>
+-- ARGV[1] id        of what asks, by which it is known when it asks again
+-- ARGV[2] count     calls of the pool allowed in the window, those of all publishers together; 0 = no limit
+-- ARGV[3] window    milliseconds
+-- ARGV[4] longest   milliseconds to wait, at most, for those before it
+-- ARGV[5] tolerated  failures in a row that open the breaker
+-- ARGV[6] probe     milliseconds that a probing call may take
+-- Returns {'call', failures in a row so far, counted at (ms), waited since (ms; 0 = not at all)} | {'wait', ms}
 -- Slot    partition of the pool
 -- include now
 -- include share
 local at = now()
-local wait = share(rate, own, turns, count, window, 0, at, at + math.max(0, redis.call('PTTL', open)))
+local opens = at + math.max(0, redis.call('PTTL', open))
+local wait, since = share(all, own, waiting, id, count, window, 0, longest, at, opens)
 if wait > 0 then return {'wait', wait} end
 local before = tonumber(redis.call('GET', failures) or 0)
 if before >= tonumber(tolerated) then redis.call('SET', open, 'probe', 'PX', probe) end
-return {'call', before}
+return {'call', before, at, since}

@@ -1,15 +1,18 @@
 #!lua
 -- Counts an attempt on behalf of a client and its site, whoever the receiver is, or says how long it has to wait.
--- KEYS[1] site      rate:{p}:callback-site:<site>
+-- KEYS[1] all       rate:{p}:callback-site:<site>
 -- KEYS[2] own       rate:{p}:callback-client:<client>
--- KEYS[3] turns     rate:{p}:callback-client-turns:<client>
--- ARGV[1] count     attempts allowed to all clients of the site in the window; 0 = no limit
--- ARGV[2] window    milliseconds
--- ARGV[3] most      attempts allowed to one client of it
--- Returns {'call', 0} | {'wait', ms}
+-- KEYS[3] waiting   rate:{p}:callback-client-waiting:<client>
+-- ARGV[1] id        of what asks, by which it is known when it asks again
+-- ARGV[2] count     attempts allowed to all clients of the site in the window; 0 = no limit
+-- ARGV[3] window    milliseconds
+-- ARGV[4] most      attempts allowed to one client of it
+-- ARGV[5] longest   milliseconds to wait, at most, for those before it
+-- Returns {'call', 0, counted at (ms), waited since (ms; 0 = not at all)} | {'wait', ms}
 -- Slot    partition of the site
 -- include now
 -- include share
 local at = now()
-local wait = share(site, own, turns, count, window, most, at, at)
-return {wait > 0 and 'wait' or 'call', wait}
+local wait, since = share(all, own, waiting, id, count, window, most, longest, at, at)
+if wait > 0 then return {'wait', wait} end
+return {'call', 0, at, since}

@@ -1,12 +1,17 @@
--- share(all, own, turns, count, window, most, at, opens) -> 0 (go on; that is counted) | milliseconds to wait
+-- share(all, own, waiting, id, count, window, most, longest, at, opens) -> milliseconds to wait, since
+-- Without a wait it may go on, and that is counted; `since` is when it had begun to wait (ms; 0 = it had not).
 -- One place in a sliding log of `count` places in `window` ms that many share; before the time `opens` (ms) there is
 -- none. `most` is how many one of them may have. If it is 0, that is twice as many as are still free: one alone gets
 -- about two thirds, each of two gets two fifths, and some are always left for whoever comes next.
--- Whoever has to wait is given a turn after all others of its own that wait, at the distance that its share allows. So
--- each asks once or twice, however many wait. A count of 0 means no limit.
-local function share(all, own, turns, count, window, most, at, opens)
-  count, window, most = tonumber(count), tonumber(window), tonumber(most)
-  if count == 0 then return math.max(0, opens - at) end
+-- Whoever has to wait is noted in `waiting`, the sorted set of its own that wait, and asks again when half of those
+-- before it have been served, if shares stay as they are: so each asks a few times, however many wait, and soon learns
+-- of it when others leave more. Who is not noted comes after those that are. Nobody is noted who would have to wait for
+-- longer than `longest` ms: that is what is returned then. Who does not come again is forgotten after that time.
+-- A count of 0 means no limit.
+-- include drop_ended
+local function share(all, own, waiting, id, count, window, most, longest, at, opens)
+  count, window, most, longest = tonumber(count), tonumber(window), tonumber(most), tonumber(longest)
+  if count == 0 then return math.max(0, opens - at), 0 end
 
   local used = {}
   for place, log in ipairs({all, own}) do
@@ -23,23 +28,30 @@ local function share(all, own, turns, count, window, most, at, opens)
   end
   local free, mine = count - used[1], used[2]
 
-  local earliest
-  if opens > at then
-    earliest = opens
-  elseif free < 1 or (most == 0 and mine > 2 * free) then
-    earliest = redis.call('LINDEX', all, -1) + window
-  elseif most > 0 and mine >= most then
-    earliest = redis.call('LINDEX', own, -1) + window
-  else
+  local room, earliest = 0, opens -- room: how many it could have one after the other
+  if opens <= at then
+    room = math.min(free, most > 0 and most - mine or math.floor((2 * free - mine) / 3) + 1)
+    local full = (most == 0 or free < 1) and all or own
+    earliest = room > 0 and at or redis.call('LINDEX', full, -1) + window
+  end
+
+  drop_ended(waiting, at - longest)
+  local since = redis.call('ZSCORE', waiting, id)
+  if room > 0 and (since or room > redis.call('ZCARD', waiting)) then
     for _, log in ipairs({all, own}) do
       redis.call('LPUSH', log, at)
       redis.call('PEXPIRE', log, window)
     end
-    return 0
+    redis.call('ZREM', waiting, id)
+    return 0, tonumber(since or 0)
   end
 
-  local turn = math.max(earliest, tonumber(redis.call('GET', turns) or 0))
-  local next_turn = turn + window / (most > 0 and most or math.max(1, (free + mine) * 2 / 3))
-  redis.call('SET', turns, string.format('%.0f', next_turn), 'PX', string.format('%.0f', next_turn - at))
-  return math.max(1, math.floor(turn - at))
+  local before = since and redis.call('ZRANK', waiting, id) or redis.call('ZCARD', waiting)
+  local queue = before * window / (most > 0 and most or math.max(1, (free + mine) * 2 / 3))
+  if not since and earliest - at + queue > longest then return math.ceil(earliest - at + queue), 0 end
+  if not since then
+    redis.call('ZADD', waiting, at, id)
+    redis.call('PEXPIRE', waiting, longest)
+  end
+  return math.max(1, math.floor(earliest - at + math.min(queue, longest) / 2)), 0
 end

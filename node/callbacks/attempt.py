@@ -63,6 +63,14 @@ class Later(msgspec.Struct, frozen=True):
     wait_ms: int
 
 
+class NotNow(Exception):
+    """Raised where something may not be called before some time has passed; its result is Later."""
+
+    def __init__(self, wait_ms: int) -> None:
+        super().__init__(f"not for another {wait_ms} ms")
+        self.wait_ms = wait_ms
+
+
 class TargetForbidden(msgspec.Struct, frozen=True):
     """Not called, because the name leads to an address that callbacks do not go to."""
 

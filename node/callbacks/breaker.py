@@ -8,18 +8,18 @@ it holds for all workers together.
 
 from functools import lru_cache
 from ipaddress import ip_network
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
-from node.callbacks.attempt import AttemptResult, Retry, Throttled, Unreachable
-from node.callbacks.owners import site_part
+from node.callbacks.attempt import AttemptResult, Later, Retry, Throttled, Unreachable
+from node.callbacks.owners import Requester
 from node.callbacks.target import Target
 from node.config import Limit
 from node.config.values import Address
 from node.share.site import SITE_SHARE
 from node.store import Store, ids, keys
-from node.store.steps import Key, step
+from node.store.steps import Key, Step, step
 
 FAILURES = 5
 """Failures in a row that open the breaker."""
@@ -35,6 +35,9 @@ PROBE_MS = 15_000
 MEMORY_MS = 6 * 3600_000
 """How long failures in a row are remembered."""
 
+LONGEST_WAIT_MS = 3600_000
+"""How long a call waits for its turn, at most. What would have to wait for longer has too many before it."""
+
 NETWORK_BITS = {4: 24, 6: 64}
 """Prefix of the network that an address is counted for, by IP version: whoever has one address in it may have more."""
 
@@ -46,11 +49,13 @@ def callback_admit(
     *,
     open: Key,  # noqa: A002 - the script's word
     failures: Key,
-    rate: Key,
+    all: Key,  # noqa: A002 - the script's word
     own: Key,
-    turns: Key,
+    waiting: Key,
+    id: str,  # noqa: A002 - the script's word
     count: int,
     window: int,
+    longest: int,
     tolerated: int,
     probe: int,
 ) -> None:
@@ -58,8 +63,32 @@ def callback_admit(
 
 
 @step
-def callback_allow(*, site: Key, own: Key, turns: Key, count: int, window: int, most: int) -> None:
+def callback_allow(
+    *,
+    all: Key,  # noqa: A002 - the script's word
+    own: Key,
+    waiting: Key,
+    id: str,  # noqa: A002 - the script's word
+    count: int,
+    window: int,
+    most: int,
+    longest: int,
+) -> None:
     """Counts an attempt on behalf of a client, or says how long it has to wait."""
+
+
+@step
+def callback_refund(
+    *,
+    all: Key,  # noqa: A002 - the script's word
+    own: Key,
+    waiting: Key,
+    id: str,  # noqa: A002 - the script's word
+    at: int,
+    since: int,
+    longest: int,
+) -> None:
+    """Refunds what was counted for a call that was not made."""
 
 
 @step
@@ -80,12 +109,24 @@ def callback_pause(*, open: Key, pause: int) -> None:  # noqa: A002 - the script
     """Opens a breaker because the receiver asks for a pause."""
 
 
-class NotNow(Exception):
-    """Something may not be called before some time has passed."""
+class Admission(msgspec.Struct, frozen=True):
+    """A call that may be made, and was counted."""
 
-    def __init__(self, wait_ms: int) -> None:
-        super().__init__(f"not for another {wait_ms} ms")
-        self.wait_ms = wait_ms
+    has_failed: bool
+    """Whether one has failed since it last worked."""
+    refund: Step | None
+    """What to do if it is not made; None where nothing is counted."""
+
+
+class Share(msgspec.Struct, frozen=True):
+    """The keys of a rate that many share, as one of them sees it."""
+
+    all: Key
+    """When it was used by any of them."""
+    own: Key
+    """When it was used on behalf of that one."""
+    waiting: Key
+    """What waits on behalf of that one."""
 
 
 class Circuit(msgspec.Struct, frozen=True):
@@ -124,41 +165,71 @@ class Breaker:
         self._limit = limit
         self._client_limit = client_limit
 
-    async def allow(self, publisher: str) -> None:
-        """Count an attempt on behalf of a client, however it ends. Raises NotNow, StoreUnavailable."""
+    async def allow(self, requester: Requester) -> Admission | Later:
+        """Count an attempt on behalf of a client, however it ends. Raises StoreUnavailable."""
         limit = self._client_limit
         if not limit.count or not self._limit.count:  # an operator who has lifted the other limit wants none here
-            return
-        site = site_part(publisher)
-        partition = ids.partition_of(site)
+            return Admission(has_failed=False, refund=None)
+        client, partition = requester.publisher, ids.partition_of(requester.site)
+        share = Share(
+            all=keys.rate(partition, "callback-site", requester.site),
+            own=keys.rate(partition, "callback-client", client),
+            waiting=keys.rate(partition, "callback-client-waiting", client),
+        )
         allowing = callback_allow(
-            site=keys.rate(partition, "callback-site", site),
-            own=keys.rate(partition, "callback-client", publisher),
-            turns=keys.rate(partition, "callback-client-turns", publisher),
+            all=share.all,
+            own=share.own,
+            waiting=share.waiting,
+            id=requester.id,
             count=limit.count * SITE_SHARE,
             window=limit.milliseconds,
             most=limit.count,
+            longest=LONGEST_WAIT_MS,
         )
-        _permitted(await self._store.run(allowing))
+        return await self._counted(allowing, share, requester)
 
-    async def admit(self, circuit: Circuit, site: str) -> bool:
-        """Count a call on behalf of a site. Returns whether one has failed since it last worked.
-
-        Raises NotNow, StoreUnavailable.
-        """
-        partition, pool = circuit.partition, circuit.pool
+    async def admit(self, circuit: Circuit, requester: Requester) -> Admission | Later:
+        """Count a call. Raises StoreUnavailable."""
+        partition, name = circuit.partition, f"{circuit.pool}:{requester.site}"
+        share = Share(
+            all=keys.rate(partition, "callback", circuit.pool),
+            own=keys.rate(partition, "callback-of", name),
+            waiting=keys.rate(partition, "callback-waiting", name),
+        )
         admitting = callback_admit(
             open=circuit.open,
             failures=circuit.failures,
-            rate=keys.rate(partition, "callback", pool),
-            own=keys.rate(partition, "callback-of", f"{pool}:{site}"),
-            turns=keys.rate(partition, "callback-turns", f"{pool}:{site}"),
+            all=share.all,
+            own=share.own,
+            waiting=share.waiting,
+            id=requester.id,
             count=self._limit.count,
             window=self._limit.milliseconds,
+            longest=LONGEST_WAIT_MS,
             tolerated=FAILURES,
             probe=PROBE_MS,
         )
-        return _permitted(await self._store.run(admitting)) > 0
+        return await self._counted(admitting, share, requester)
+
+    async def refund(self, *admissions: Admission) -> None:
+        """Refund what was counted for a call that was not made. Raises StoreUnavailable."""
+        await self._store.run_all([each.refund for each in admissions if each.refund])
+
+    async def _counted(self, counting: Step, share: Share, requester: Requester) -> Admission | Later:
+        verdict, number, *counted = cast("list[Any]", await self._store.run(counting))
+        if verdict == b"wait":
+            return Later(number)
+        at, since = counted
+        refund = callback_refund(
+            all=share.all,
+            own=share.own,
+            waiting=share.waiting,
+            id=requester.id,
+            at=at,
+            since=since,
+            longest=LONGEST_WAIT_MS,
+        )
+        return Admission(has_failed=number > 0, refund=refund)
 
     async def succeeded(self, circuit: Circuit) -> None:
         """Forget the failures: it works. Raises StoreUnavailable."""
@@ -215,11 +286,3 @@ def circuit_of_address(address: Address, port: int) -> Circuit:
     """The circuit of an address that connections are made to."""
     network = ip_network((address, NETWORK_BITS[address.version]), strict=False)
     return Circuit(f"{address}:{port}", str(network))
-
-
-def _permitted(reply: object) -> int:
-    """The number that comes with a script's permission to call. Raises NotNow."""
-    verdict, number = cast("tuple[bytes, int]", tuple(cast("list[object]", reply)))
-    if verdict == b"wait":
-        raise NotNow(number)
-    return number

@@ -14,9 +14,10 @@ import httpcore2
 import msgspec
 from httpcore2 import AsyncNetworkBackend
 
-from node.callbacks.attempt import Later, Retry, TargetForbidden, Unreachable
-from node.callbacks.breaker import Breaker, NotNow
+from node.callbacks.attempt import Later, NotNow, Retry, TargetForbidden, Unreachable
+from node.callbacks.breaker import Breaker
 from node.callbacks.guard import MAX_READ, Guard
+from node.callbacks.owners import Requester
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver
 from node.callbacks.target import Policy, Target, TargetRefused
 
@@ -75,13 +76,13 @@ class Caller:
         )
 
     async def call(
-        self, target: Target, request: httpcore2.Request, site: str = "", most: int = MAX_READ
+        self, target: Target, request: httpcore2.Request, requester: Requester, most: int = MAX_READ
     ) -> CallResult:
-        """Send the request once, on behalf of a site, and read at most so many bytes of the answer.
+        """Send the request once, and read at most so many bytes of the answer.
 
         Raises StoreUnavailable; what the network causes is a result.
         """
-        guard = self._guard_of(self.policy, site=site, most=most)
+        guard = self._guard_of(self.policy, requester=requester, most=most)
         answer: httpcore2.Response | None = None
         body, is_whole, trouble = bytearray(), False, ""
         try:

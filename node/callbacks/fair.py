@@ -8,11 +8,11 @@ from asyncio import get_running_loop, sleep
 import httpcore2
 
 from node.callbacks.attempt import Delivered, Later, ReceiverGone, Rejected, judge
-from node.callbacks.breaker import Breaker, NotNow
+from node.callbacks.breaker import Breaker, circuit_of
 from node.callbacks.call import CallAnswer, Caller, CallResult
 from node.callbacks.guard import MAX_READ
-from node.callbacks.owners import site_part
-from node.callbacks.places import Places, admitted
+from node.callbacks.owners import Requester
+from node.callbacks.places import Places, if_admitted
 from node.callbacks.target import Policy, Target
 
 ANSWERED = (Delivered, ReceiverGone, Rejected)
@@ -36,11 +36,14 @@ class FairCaller:
         self, target: Target, request: httpcore2.Request, publisher: str, most: int = MAX_READ
     ) -> CallResult:
         """Send the request once for a client (`owners`). Raises StoreUnavailable."""
-        try:
-            async with admitted(self._breaker, self._places, target, publisher) as has_failed:
-                result = await self.caller.call(target, request, site_part(publisher), most)
-        except NotNow as not_now:
-            return Later(not_now.wait_ms)
+        requester = Requester(publisher, circuit_of(target).name)
+        result, has_failed = await if_admitted(
+            self._breaker,
+            self._places,
+            target,
+            requester,
+            lambda: self.caller.call(target, request, requester, most),
+        )
         judged = judge(result.status, result.headers, time.time()) if isinstance(result, CallAnswer) else result
         await self._breaker.note(target, judged, works=has_failed and isinstance(judged, ANSWERED))
         return result

@@ -14,8 +14,10 @@ from typing import cast
 import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
-from node.callbacks.breaker import Breaker, NotNow, circuit_of_address
+from node.callbacks.attempt import Later, NotNow
+from node.callbacks.breaker import Breaker, circuit_of_address
 from node.callbacks.lookup import NotLookedUp, NotResolved
+from node.callbacks.owners import Requester
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
 from node.callbacks.target import Policy, TargetRefused
 from node.config.values import Address
@@ -38,14 +40,14 @@ class Guard(AsyncNetworkBackend):
         self,
         policy: Policy,
         resolver: Resolver,
+        requester: Requester,
         *,
-        site: str = "",
         most: int = MAX_READ,
         breaker: Breaker | None = None,
         dns_timeout: float = DELIVERY_TIMEOUT,
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
-        """`site`: on whose behalf; `most`: bytes of an answer that are read, its headers included.
+        """`most`: bytes of an answer that are read, its headers included.
 
         `breaker`: counts dials and their failures, if they are to be counted.
         """
@@ -53,7 +55,7 @@ class Guard(AsyncNetworkBackend):
         """Whether nobody accepted a connection at any of the addresses that were dialled."""
         self._policy = policy
         self._resolver = resolver
-        self._site = site
+        self._requester = requester
         self._most = most
         self._breaker = breaker
         self._dns_timeout = dns_timeout
@@ -77,19 +79,19 @@ class Guard(AsyncNetworkBackend):
         failure: NotNow | httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in _to_dial(await self._addresses(host)):
             circuit = circuit_of_address(address, port)
-            try:
-                has_failed = self._breaker and await self._breaker.admit(circuit, self._site)
-                stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
-            except NotNow as not_now:
-                failure = failure or not_now
+            admission = await self._breaker.admit(circuit, self._requester) if self._breaker else None
+            if isinstance(admission, Later):
+                failure = failure or NotNow(admission.wait_ms)
                 continue
+            try:
+                stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                 failure, self.is_unreachable = error, True
                 if self._breaker:
                     await self._breaker.failed(circuit)
                 continue
             self.is_unreachable = False
-            if self._breaker and has_failed:
+            if self._breaker and admission and admission.has_failed:
                 await self._breaker.succeeded(circuit)
             return await self._checked(stream, address)
         raise failure or httpcore2.ConnectError(f"{host} has no address")
@@ -112,7 +114,7 @@ class Guard(AsyncNetworkBackend):
             addresses = [ip_address(host.strip("[]"))]
         except ValueError:
             try:
-                addresses = list(await resolve(host, self._resolver, self._dns_timeout, self._site))
+                addresses = list(await resolve(host, self._resolver, self._dns_timeout, self._requester.site))
             except NotLookedUp as error:
                 raise NotNow(BUSY_MS) from error
             except NotResolved as error:

@@ -13,6 +13,7 @@ more packages, and taking the last two labels would make `co.uk` one owner. Belo
 import asyncio
 from functools import cache, lru_cache
 
+import msgspec
 from publicsuffixlist import PublicSuffixList
 
 from node.store import ids
@@ -34,6 +35,20 @@ def publisher_of_url(url: str) -> str:
 def site_part(publisher: str) -> str:
     """The part of the name that all clients of one site have in common."""
     return publisher[:_DIGEST_HEX]
+
+
+class Requester(msgspec.Struct, frozen=True):
+    """Who asks for a call."""
+
+    publisher: str = ""
+    """On whose behalf."""
+    id: str = ""
+    """Of what is to be sent, by which it is known when it asks again."""
+
+    @property
+    def site(self) -> str:
+        """What the publisher has in common with its neighbours."""
+        return site_part(self.publisher)
 
 
 @lru_cache(maxsize=4096)

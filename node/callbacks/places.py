@@ -6,14 +6,18 @@ place among those of its own publisher, for one of the few of its host and domai
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import randint
+from typing import TypeVar
 
-from node.callbacks.breaker import Breaker, NotNow, circuit_of
-from node.callbacks.owners import registrable, site_part
+from node.callbacks.attempt import Later, NotNow
+from node.callbacks.breaker import Admission, Breaker, circuit_of
+from node.callbacks.owners import Requester, registrable
 from node.callbacks.target import Target
 from node.share.turns import Crowded, Turns
+
+Result = TypeVar("Result")
 
 PLACES = 100
 """Attempts at the same time. An attempt mostly waits, and costs a connection."""
@@ -66,14 +70,23 @@ class Places:
             yield
 
 
-@asynccontextmanager
-async def admitted(breaker: Breaker, places: Places, target: Target, publisher: str) -> AsyncGenerator[bool]:
-    """A call of a target on behalf of a publisher, counted and with a place for as long as the block runs.
+async def if_admitted(
+    breaker: Breaker, places: Places, target: Target, requester: Requester, call: Callable[[], Awaitable[Result]]
+) -> tuple[Result | Later, bool]:
+    """Make a call of a target if it may be made now, counted and with a place.
 
-    Yields whether the URL has failed since it last worked. Raises NotNow, StoreUnavailable.
+    Returns its result, and whether the URL has failed since it last worked. What was counted for a call that was not
+    made is refunded. Raises StoreUnavailable.
     """
-    site = site_part(publisher)
-    # Both in one round trip. If one refuses, the other has counted a call that is not made.
-    _, has_failed = await asyncio.gather(breaker.allow(publisher), breaker.admit(circuit_of(target), site))
-    async with places.of(site, target.host):
-        yield has_failed
+    answers = await asyncio.gather(breaker.allow(requester), breaker.admit(circuit_of(target), requester))
+    result: Result | Later | None = next((each for each in answers if isinstance(each, Later)), None)
+    if result is None:
+        try:
+            async with places.of(requester.site, target.host):
+                result = await call()
+        except NotNow as not_now:
+            result = Later(not_now.wait_ms)
+    admissions = [each for each in answers if isinstance(each, Admission)]
+    if isinstance(result, Later):
+        await breaker.refund(*admissions)
+    return result, any(each.has_failed for each in admissions)

@@ -11,6 +11,7 @@ import httpcore2
 from node.callbacks.attempt import AttemptResult, judge
 from node.callbacks.call import CallAnswer, Caller
 from node.callbacks.envelope import Envelope
+from node.callbacks.owners import Requester
 from node.callbacks.target import Policy, Target
 from node.sign.node_key import NodeKey
 
@@ -28,9 +29,9 @@ class Sender:
         """What URLs, and the addresses of the next attempts, are judged by."""
         return self._caller.policy
 
-    async def send(self, target: Target, envelope: Envelope, site: str = "") -> AttemptResult:
-        """POST the message once, on behalf of a site. Raises StoreUnavailable; what the network causes is a result."""
-        result = await self._caller.call(target, self._request(target, envelope), site)
+    async def send(self, target: Target, envelope: Envelope, requester: Requester) -> AttemptResult:
+        """POST the message once. Raises StoreUnavailable; what the network causes is a result."""
+        result = await self._caller.call(target, self._request(target, envelope), requester)
         if isinstance(result, CallAnswer):
             return judge(result.status, result.headers, time.time())
         return result

@@ -25,11 +25,11 @@ from node.callbacks.attempt import (
     TargetForbidden,
     delay,
 )
-from node.callbacks.breaker import Breaker, NotNow
+from node.callbacks.breaker import LONGEST_WAIT_MS, Breaker
 from node.callbacks.envelope import CALLBACKS
 from node.callbacks.model import TaskCallback
-from node.callbacks.owners import site_part
-from node.callbacks.places import Places, admitted
+from node.callbacks.owners import Requester
+from node.callbacks.places import Places, if_admitted
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
 from node.callbacks.sender import Sender
 from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
@@ -49,9 +49,6 @@ MAX_MISSES = 3
 
 MAX_UNDER_WAY = 2000
 """Callbacks that this process has taken and not yet settled. Most of them wait for Redis, or for a place."""
-
-MAX_TURN_MS = 3600_000
-"""A message whose turn comes later than that is given up: its publisher, or its receiver, has too many waiting."""
 
 MAX_WAIT_MS = 48 * 3600_000
 """How long a message waits for a breaker that opens again and again; then it is given up."""
@@ -171,12 +168,14 @@ class Deliverer:
         if prepared is None:
             await self._end(callback, "dropped", 0, "what it tells of is gone, or names this receiver no more")
             return
-        publisher, has_failed = prepared.publisher, False
-        try:
-            async with admitted(self._breaker, self._places, target, publisher) as has_failed:
-                result = await self._sender.send(target, prepared.envelope, site_part(publisher))
-        except NotNow as not_now:
-            result = Later(not_now.wait_ms)
+        requester = Requester(prepared.publisher, callback.name)
+        result, has_failed = await if_admitted(
+            self._breaker,
+            self._places,
+            target,
+            requester,
+            lambda: self._sender.send(target, prepared.envelope, requester),
+        )
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
         await self._settle(callback, result, source, prepared.following)
         await self._breaker.note(target, result, works=has_failed and isinstance(result, Delivered))
@@ -207,7 +206,7 @@ class Deliverer:
 
     async def _postpone(self, callback: Callback, wait_ms: int) -> None:
         """Wait for a turn, at a random distance from the others that wait, but not for ever."""
-        if wait_ms > MAX_TURN_MS:
+        if wait_ms > LONGEST_WAIT_MS:
             await self._end(callback, "dead", 0, "too many callbacks wait before it")
         elif time.time() * 1000 - callback.since > MAX_WAIT_MS:
             await self._end(callback, "dead", 0, "the receiver failed all the time")

@@ -32,6 +32,7 @@ from node.callbacks.attempt import (
 )
 from node.callbacks.call import Caller
 from node.callbacks.envelope import Envelope
+from node.callbacks.owners import Requester
 from node.callbacks.sender import Sender
 from node.callbacks.target import Target
 from node.config import Settings
@@ -204,9 +205,9 @@ class TracedSender(Sender):
         super().__init__(key, caller, public_url)
         self._tracer = tracer
 
-    async def send(self, target: Target, envelope: Envelope, site: str = "") -> AttemptResult:
+    async def send(self, target: Target, envelope: Envelope, requester: Requester) -> AttemptResult:
         with self._tracer.start_as_current_span("callback", kind=SpanKind.CLIENT, record_exception=False) as span:
-            outcome = await super().send(target, envelope, site)
+            outcome = await super().send(target, envelope, requester)
             span.set_attribute("relay.callback.outcome", OUTCOMES[type(outcome)])
             if isinstance(outcome, Delivered):
                 span.set_attribute("http.response.status_code", outcome.status)

@@ -11,8 +11,11 @@ from typing import cast
 import httpcore2
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
+from node.callbacks.owners import Requester
 from node.callbacks.resolve import NotResolved
 from node.config.values import Address
+
+SOMEBODY = Requester("somebody", "something")
 
 
 class FakeResolver:

@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from node.callbacks.breaker import FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, Circuit, NotNow
-from node.callbacks.owners import publisher_of, site_part
+from node.callbacks.attempt import Later
+from node.callbacks.breaker import FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, Circuit
+from node.callbacks.owners import Requester, publisher_of, site_part
 from node.config import Limit
 from node.share.site import SITE_SHARE
 from node.store import ids, keys
+from tests.callbacks.network import SOMEBODY
 from tests.support.fake_store import Clock, FakeStore
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
@@ -26,11 +28,8 @@ def overrides() -> dict[str, Any]:
 
 async def wait(breaker: Breaker, name: str = HOST) -> int:
     """Milliseconds until it may be called; 0 = now, and that counts."""
-    try:
-        await breaker.admit(Circuit(name, name), "")
-    except NotNow as not_now:
-        return not_now.wait_ms
-    return 0
+    admission = await breaker.admit(Circuit(name, name), SOMEBODY)
+    return admission.wait_ms if isinstance(admission, Later) else 0
 
 
 async def fail(breaker: Breaker, count: int) -> None:
@@ -101,7 +100,7 @@ async def test_a_late_answer_that_asks_for_a_pause_does_not_close_it_sooner(node
 async def test_where_calls_are_not_limited_clients_are_not_either(node: NodeUnderTest) -> None:
     breaker = Breaker(node.store, UNLIMITED, Limit(1, 60))
     for _ in range(2):
-        await breaker.allow("somebody")
+        assert not isinstance(await breaker.allow(SOMEBODY), Later)
 
 
 async def test_a_call_counts_for_its_window_and_not_at_its_end(clock: Clock) -> None:
@@ -133,7 +132,7 @@ async def test_thousands_of_attempts_that_are_over_at_once_are_forgotten_in_a_fe
         await node.store.command("LPUSH", log, *times, key=log)
         await node.store.command("PEXPIRE", log, CLIENT_LIMIT.milliseconds, key=log)
     empty_redis.do("CONFIG", "RESETSTAT")
-    await breaker.allow(client)
+    await breaker.allow(Requester(client, "a callback"))
     stats = empty_redis.info("commandstats")
     assert sum(each["calls"] for each in stats.values()) < 100
     assert [await node.store.command("LLEN", log, key=log) for log in logs] == [1, 1]

@@ -5,13 +5,15 @@ from ipaddress import ip_address
 import httpcore2
 import pytest
 
-from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, NotNow, circuit_of_address
+from node.callbacks.attempt import NotNow
+from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, circuit_of_address
 from node.callbacks.guard import Guard
 from node.callbacks.lookup import NotLookedUp
+from node.callbacks.owners import Requester
 from node.callbacks.target import Policy
 from node.config import Limit
 from node.config.values import Address
-from tests.callbacks.network import Dialler, FakeResolver, receiver, says
+from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, receiver, says
 from tests.support.node_under_test import NodeUnderTest
 
 POLICY = Policy.of("https://node.example")
@@ -26,7 +28,7 @@ def breaker(node: NodeUnderTest) -> Breaker:
 async def dial(breaker: Breaker, dialler: Dialler, answer: str, site: str = "ann", port: int = 443) -> Exception | None:
     """What came of a dial to a name with those addresses."""
     resolver = FakeResolver(agent_example=answer)
-    guard = Guard(POLICY, resolver, site=site, breaker=breaker, dialler=dialler)
+    guard = Guard(POLICY, resolver, Requester(site), breaker=breaker, dialler=dialler)
     try:
         await guard.connect_tcp("agent.example", port)
     except (NotNow, httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
@@ -96,7 +98,7 @@ async def test_a_name_is_out_of_reach_if_nobody_answers_at_one_address_and_the_o
 async def test_a_connection_that_is_made_ends_the_failures_in_a_row(node: NodeUnderTest) -> None:
     breaker = Breaker(node.store, Limit(0, 1))
     async with receiver(says(b"")) as server:
-        guard = Guard(Policy(allow_private=True), FakeResolver(), breaker=breaker, dialler=Dialler())
+        guard = Guard(Policy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=Dialler())
         for _ in range(2):
             for _ in range(FAILURES - 1):
                 await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), server.port))
@@ -108,6 +110,6 @@ async def test_a_name_that_this_node_could_not_look_up_is_dialled_later() -> Non
     async def busy(host: str, client: str = "") -> list[Address]:
         raise NotLookedUp(host)
 
-    guard = Guard(POLICY, busy, dialler=Dialler())
+    guard = Guard(POLICY, busy, SOMEBODY, dialler=Dialler())
     with pytest.raises(NotNow):
         await guard.connect_tcp("agent.example", 443)

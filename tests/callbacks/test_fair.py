@@ -1,11 +1,15 @@
-"""Single requests of the node tell the breaker of a URL what their answers say of it."""
+"""Single requests of the node count when they are made, and tell the breaker of a URL what their answers say of it."""
+
+from contextlib import AsyncExitStack
 
 import pytest
 
+from node.callbacks import places
+from node.callbacks.attempt import Later
 from node.callbacks.breaker import Breaker, circuit_of
-from node.callbacks.call import CallAnswer, Caller
+from node.callbacks.call import CallAnswer, Caller, CallResult
 from node.callbacks.fair import FairCaller
-from node.callbacks.places import Places
+from node.callbacks.places import PLACES, Places
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.target import Policy, Target, parse
 from node.config import Limit
@@ -52,3 +56,47 @@ async def test_an_answer_is_held_for_or_against_its_url(node: NodeUnderTest, sta
     assert isinstance(result, CallAnswer)
     assert result.status == status
     assert await failures(node, target) == after
+
+
+async def counted(node: NodeUnderTest) -> dict[str, object]:
+    """How many calls and attempts are counted, by their keys."""
+    names = [name for name in await node.names("rate:*:callback*") if "waiting" not in name]
+    return {name: await node.store.command("LLEN", name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("limit", "client_limit", "host", "client", "taken"),
+    [
+        pytest.param(60, 1, "127.0.0.1", "ann", 0, id="the client had its share"),
+        pytest.param(1, 60, "127.0.0.1", "bob", 0, id="the host had"),
+        pytest.param(1, 60, "127.0.0.2", "bob", 0, id="the network had"),
+        pytest.param(60, 60, "127.0.0.1", "bob", PLACES, id="no place was free"),
+    ],
+)
+async def test_a_request_that_is_not_made_counts_nowhere(
+    node: NodeUnderTest,
+    monkeypatch: pytest.MonkeyPatch,
+    limit: int,
+    client_limit: int,
+    host: str,
+    client: str,
+    taken: int,
+) -> None:
+    """It counted for all that had not refused it: what waited for one share used up others with each try."""
+    breaker = Breaker(node.store, Limit(limit, 60), Limit(client_limit, 60))
+    caller, held = Caller(POLICY, SystemResolver(), breaker=breaker), Places()
+    calls = FairCaller(caller, breaker, held)
+
+    async def result_of(url: str, publisher: str) -> CallResult:
+        target = parse(url, POLICY)
+        return await calls.call(target, caller.request("GET", target, ()), publisher)
+
+    async with FixedAnswer(answer("200 OK")) as server, AsyncExitStack() as places_held:
+        assert isinstance(await result_of(f"{server.url}/card", "ann"), CallAnswer)
+        before = await counted(node)
+        assert len(before) == 6  # of the client, the host and the network: all, and its own
+        for number in range(taken):
+            await places_held.enter_async_context(held.of(f"site {number}", f"d{number}.example"))
+        monkeypatch.setattr(places, "TURN_SECONDS", 0.01)
+        assert isinstance(await result_of(server.url.replace("127.0.0.1", host) + "/other", client), Later)
+        assert {name: used for name, used in (await counted(node)).items() if used} == before

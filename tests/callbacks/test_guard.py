@@ -6,7 +6,7 @@ import pytest
 from node.callbacks.call import AttemptTimeouts
 from node.callbacks.guard import MAX_DIALS, MAX_READ, Guard
 from node.callbacks.target import Policy, TargetRefused
-from tests.callbacks.network import Dialler, FakeResolver, never, receiver, repeats, says
+from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, never, receiver, repeats, says
 
 POLICY = Policy.of("https://node.example")
 PRIVATE = Policy(allow_private=True)
@@ -27,7 +27,7 @@ V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
 )
 async def test_a_name_with_any_address_that_is_not_public_is_never_dialled(answer: str):
     dialler = Dialler()
-    guard = Guard(POLICY, FakeResolver(agent_example=answer), dialler=dialler)
+    guard = Guard(POLICY, FakeResolver(agent_example=answer), SOMEBODY, dialler=dialler)
     with pytest.raises(TargetRefused):
         await guard.connect_tcp("agent.example", 443)
     assert dialler.dials == []
@@ -37,7 +37,7 @@ async def test_a_name_with_any_address_that_is_not_public_is_never_dialled(answe
 async def test_a_literal_address_that_is_not_public_is_never_dialled(host: str):
     dialler = Dialler()
     with pytest.raises(TargetRefused):
-        await Guard(POLICY, FakeResolver(), dialler=dialler).connect_tcp(host, 443)
+        await Guard(POLICY, FakeResolver(), SOMEBODY, dialler=dialler).connect_tcp(host, 443)
     assert dialler.dials == []
 
 
@@ -45,14 +45,14 @@ async def test_a_name_that_changes_its_address_after_it_was_accepted_is_never_di
     resolver, dialler = FakeResolver(agent_example=f"{V4}>127.0.0.1"), Dialler()
     await resolver("agent.example")
     with pytest.raises(TargetRefused):
-        await Guard(POLICY, resolver, dialler=dialler).connect_tcp("agent.example", 443)
+        await Guard(POLICY, resolver, SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443)
     assert dialler.dials == []
 
 
 async def test_a_name_is_resolved_once_and_the_checked_number_is_dialled():
     resolver, dialler = FakeResolver(agent_example=f"{V4}>127.0.0.1"), Dialler(dead=[V4])
     with pytest.raises(httpcore2.ConnectError):
-        await Guard(POLICY, resolver, dialler=dialler).connect_tcp("agent.example", 443)
+        await Guard(POLICY, resolver, SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443)
     assert resolver.asked == ["agent.example"]
     assert dialler.dials == [V4]
 
@@ -61,14 +61,14 @@ async def test_if_nobody_is_at_the_first_address_the_second_is_tried_and_no_thir
     resolver = FakeResolver(agent_example=f"{V6}|{V4}|1.1.1.1")
     dialler = Dialler(dead=[V6, V4, "1.1.1.1"])
     with pytest.raises(httpcore2.ConnectError):
-        await Guard(POLICY, resolver, dialler=dialler).connect_tcp("agent.example", 443)
+        await Guard(POLICY, resolver, SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443)
     assert dialler.dials == [V6, V4]
 
 
 async def test_if_the_first_address_swallows_the_dial_the_second_is_tried():
     resolver, dialler = FakeResolver(agent_example=f"{V6}|{V4}"), Dialler(silent=[V6, V4])
     with pytest.raises(httpcore2.ConnectTimeout):
-        await Guard(POLICY, resolver, dialler=dialler).connect_tcp("agent.example", 443, 3.0)
+        await Guard(POLICY, resolver, SOMEBODY, dialler=dialler).connect_tcp("agent.example", 443, 3.0)
     assert dialler.dials == [V6, V4]
 
 
@@ -84,7 +84,9 @@ async def test_if_the_first_address_swallows_the_dial_the_second_is_tried():
 async def test_the_two_addresses_that_are_tried_are_of_both_families_if_there_are(addresses: str, dialled: list[str]):
     dialler = Dialler(silent=addresses.split("|"))
     with pytest.raises(httpcore2.ConnectTimeout):
-        await Guard(POLICY, FakeResolver(agent_example=addresses), dialler=dialler).connect_tcp("agent.example", 443)
+        await Guard(POLICY, FakeResolver(agent_example=addresses), SOMEBODY, dialler=dialler).connect_tcp(
+            "agent.example", 443
+        )
     assert dialler.dials == dialled
 
 
@@ -97,13 +99,15 @@ async def test_a_connection_that_leads_elsewhere_than_dialled_is_closed():
     async with receiver(says(b"")) as server:
         dialler = Dialler(everything_at=server.port)
         with pytest.raises(TargetRefused):
-            await Guard(POLICY, FakeResolver(agent_example=V4), dialler=dialler).connect_tcp("agent.example", 443)
+            await Guard(POLICY, FakeResolver(agent_example=V4), SOMEBODY, dialler=dialler).connect_tcp(
+                "agent.example", 443
+            )
         assert dialler.dials == [V4]
         assert dialler.open == 0
 
 
 async def test_a_connection_that_is_gone_before_it_was_checked_is_no_refusal():
-    guard = Guard(POLICY, FakeResolver(agent_example=V4), dialler=httpcore2.AsyncMockBackend([]))
+    guard = Guard(POLICY, FakeResolver(agent_example=V4), SOMEBODY, dialler=httpcore2.AsyncMockBackend([]))
     with pytest.raises(httpcore2.ConnectError):
         await guard.connect_tcp("agent.example", 443)
 
@@ -112,19 +116,19 @@ async def test_a_name_without_address_or_without_answer_in_time_is_no_connection
     for resolver in (FakeResolver(), FakeResolver(agent_example=""), never):
         dialler = Dialler()
         with pytest.raises(httpcore2.ConnectError):
-            await Guard(POLICY, resolver, dns_timeout=0.01, dialler=dialler).connect_tcp("agent.example", 443)
+            await Guard(POLICY, resolver, SOMEBODY, dns_timeout=0.01, dialler=dialler).connect_tcp("agent.example", 443)
         assert dialler.dials == []
 
 
 async def test_unix_sockets_are_refused_even_if_private_addresses_are_allowed():
     with pytest.raises(TargetRefused):
-        await Guard(PRIVATE, FakeResolver()).connect_unix_socket("/run/redis.sock")
+        await Guard(PRIVATE, FakeResolver(), SOMEBODY).connect_unix_socket("/run/redis.sock")
 
 
 async def test_no_more_is_read_than_an_answer_needs():
     async with receiver(repeats(b"", b"x" * 4096)) as server:
         dialler = Dialler()
-        stream = await Guard(PRIVATE, FakeResolver(), dialler=dialler).connect_tcp("127.0.0.1", server.port)
+        stream = await Guard(PRIVATE, FakeResolver(), SOMEBODY, dialler=dialler).connect_tcp("127.0.0.1", server.port)
         await stream.write(b"GET / HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
         with pytest.raises(httpcore2.ReadError):
             while True:

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from node.callbacks import places
-from node.callbacks.breaker import NotNow
+from node.callbacks.attempt import NotNow
 from node.callbacks.places import (
     PLACES,
     PLACES_EACH_DOMAIN,

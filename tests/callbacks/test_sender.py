@@ -35,7 +35,7 @@ from node.callbacks.sender import Sender
 from node.callbacks.target import Policy, parse
 from node.config.values import Address
 from node.sign.node_key import NodeKey
-from tests.callbacks.network import Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
+from tests.callbacks.network import SOMEBODY, Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
 
 KEY = NodeKey.generate()
 PRIVATE = Policy.of("http://127.0.0.1:1", allow_private=True)
@@ -68,7 +68,7 @@ async def outcome_of(answer: Answer, timeouts: AttemptTimeouts) -> AttemptResult
         dialler = Dialler()
         target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
         async with asyncio.timeout(30):
-            outcome = await sender(PRIVATE, dialler, timeouts=timeouts).send(target, ENVELOPE)
+            outcome = await sender(PRIVATE, dialler, timeouts=timeouts).send(target, ENVELOPE, SOMEBODY)
         assert dialler.dials == ["127.0.0.1"]
         assert dialler.open == 0
         assert dialler.bytes_read <= MAX_READ
@@ -79,7 +79,7 @@ async def outcome_of(answer: Answer, timeouts: AttemptTimeouts) -> AttemptResult
 async def test_the_message_arrives_signed_and_says_who_sent_it():
     async with receiver(says(OK + b"Content-Length: 0\r\n\r\n")) as server:
         target = parse(f"http://127.0.0.1:{server.port}/hook?x=%2f", PRIVATE)
-        assert await sender(PRIVATE, Dialler()).send(target, ENVELOPE) == Delivered(200)
+        assert await sender(PRIVATE, Dialler()).send(target, ENVELOPE, SOMEBODY) == Delivered(200)
     headers = server.headers()
     assert server.heads[0].startswith(b"POST /hook?x=%2f HTTP/1.1\r\n")
     assert server.bodies == [ENVELOPE.body]
@@ -164,7 +164,7 @@ async def test_a_name_whose_address_is_not_public_is_refused_undialled():
     target = parse("https://agent.example/hook", POLICY)
     resolver = FakeResolver(agent_example="93.184.216.34>127.0.0.1")
     await resolver("agent.example")
-    assert isinstance(await sender(POLICY, dialler, resolver).send(target, ENVELOPE), TargetForbidden)
+    assert isinstance(await sender(POLICY, dialler, resolver).send(target, ENVELOPE, SOMEBODY), TargetForbidden)
     assert dialler.dials == []
 
 
@@ -172,14 +172,14 @@ async def test_a_name_whose_address_is_not_public_is_refused_undialled():
 async def test_a_name_that_does_not_resolve_is_tried_again_later(resolver: Resolver):
     dialler = Dialler()
     target = parse("https://agent.example/hook", POLICY)
-    assert isinstance(await sender(POLICY, dialler, resolver, timeouts=SHORT).send(target, ENVELOPE), Retry)
+    assert isinstance(await sender(POLICY, dialler, resolver, timeouts=SHORT).send(target, ENVELOPE, SOMEBODY), Retry)
     assert dialler.dials == []
 
 
 async def test_a_port_where_nobody_listens_is_tried_again_later():
     async with receiver(silence) as server:
         target = parse(f"http://127.0.0.1:{server.port}/", PRIVATE)
-    assert isinstance(await sender(PRIVATE, Dialler()).send(target, ENVELOPE), Retry)
+    assert isinstance(await sender(PRIVATE, Dialler()).send(target, ENVELOPE, SOMEBODY), Retry)
 
 
 def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
@@ -214,7 +214,7 @@ async def test_tls_holds_the_certificate_against_the_name_though_a_number_is_dia
         dialler = Dialler()
         target = parse(f"https://agent.example:{server.port}/", PRIVATE)
         resolver = FakeResolver(agent_example="127.0.0.1")
-        outcome = await sender(PRIVATE, dialler, resolver, tls=trusting).send(target, ENVELOPE)
+        outcome = await sender(PRIVATE, dialler, resolver, tls=trusting).send(target, ENVELOPE, SOMEBODY)
     assert isinstance(outcome, kind)
     assert dialler.dials == ["127.0.0.1"]
     assert dialler.open == 0
@@ -233,7 +233,7 @@ async def test_an_attempt_cut_off_during_the_handshake_leaves_no_connection():
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         target = parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", PRIVATE)
-        attempt = asyncio.create_task(sender(PRIVATE, Dialler()).send(target, ENVELOPE))
+        attempt = asyncio.create_task(sender(PRIVATE, Dialler()).send(target, ENVELOPE, SOMEBODY))
         async with asyncio.timeout(30):
             await hello.wait()
             attempt.cancel()
@@ -249,7 +249,7 @@ async def test_a_receiver_that_never_shakes_hands_is_left():
 
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         target = parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", PRIVATE)
-        assert isinstance(await sender(PRIVATE, Dialler(), timeouts=SHORT).send(target, ENVELOPE), Retry)
+        assert isinstance(await sender(PRIVATE, Dialler(), timeouts=SHORT).send(target, ENVELOPE, SOMEBODY), Retry)
 
 
 def test_retry_after_is_seconds_or_a_date():
@@ -274,17 +274,17 @@ def test_a_receiver_can_stretch_the_schedule_to_twice_its_length(asked: float | 
 async def test_only_a_connection_that_nobody_accepted_is_held_against_the_address(tmp_path: Path):
     dialler = Dialler(dead=["127.0.0.2"])
     nobody = parse("http://127.0.0.2:8080/", PRIVATE)
-    assert isinstance(await sender(PRIVATE, dialler).send(nobody, ENVELOPE), Unreachable)
+    assert isinstance(await sender(PRIVATE, dialler).send(nobody, ENVELOPE, SOMEBODY), Unreachable)
     tls, trusting = certificate(tmp_path, "other.example")
     async with receiver(silence, tls) as server:
         target = parse(f"https://agent.example:{server.port}/", PRIVATE)
         resolver = FakeResolver(agent_example="127.0.0.1")
-        wrong_name = await sender(PRIVATE, Dialler(), resolver, tls=trusting).send(target, ENVELOPE)
-    unknown = await sender(PRIVATE, Dialler()).send(target, ENVELOPE)
+        wrong_name = await sender(PRIVATE, Dialler(), resolver, tls=trusting).send(target, ENVELOPE, SOMEBODY)
+    unknown = await sender(PRIVATE, Dialler()).send(target, ENVELOPE, SOMEBODY)
     async with receiver(silence) as server:
         second = parse(f"http://agent.example:{server.port}/", PRIVATE)
         both = FakeResolver(agent_example="127.0.0.2|127.0.0.1")
-        unanswered = await sender(PRIVATE, dialler, both, timeouts=SHORT).send(second, ENVELOPE)
+        unanswered = await sender(PRIVATE, dialler, both, timeouts=SHORT).send(second, ENVELOPE, SOMEBODY)
     for outcome in (wrong_name, unknown, unanswered):
         assert isinstance(outcome, Retry)
         assert not isinstance(outcome, Unreachable)
@@ -295,4 +295,4 @@ async def test_a_name_that_this_node_could_not_look_up_is_no_attempt():
         raise NotLookedUp(host)
 
     target = parse("https://agent.example/hook", POLICY)
-    assert isinstance(await sender(POLICY, Dialler(), busy).send(target, ENVELOPE), Later)
+    assert isinstance(await sender(POLICY, Dialler(), busy).send(target, ENVELOPE, SOMEBODY), Later)

@@ -1,14 +1,24 @@
 """Rates, shares and breakers against a model: whoever calls what in whatever order, each has its share (DESIGN 13)."""
 
-from collections.abc import Awaitable
 from dataclasses import dataclass
+from itertools import count
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
-from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, LONGEST_OPEN_MS, PROBE_MS, Breaker, Circuit, NotNow
-from node.callbacks.owners import publisher_of
+from node.callbacks.attempt import Later
+from node.callbacks.breaker import (
+    FAILURES,
+    FIRST_OPEN_MS,
+    LONGEST_OPEN_MS,
+    LONGEST_WAIT_MS,
+    PROBE_MS,
+    Admission,
+    Breaker,
+    Circuit,
+)
+from node.callbacks.owners import Requester, publisher_of
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from tests.support.machine import StoreMachine
@@ -19,6 +29,9 @@ POOLS = st.sampled_from(["shared.example", "203.0.113.0/24"])
 URLS = st.sampled_from(["a", "b"])  # what is called in a pool
 SITES = st.sampled_from(["ann", "bob", "eve"])
 CLIENTS = st.sampled_from([f"2001:db8:{site}:{n}::/64" for site in (1, 2) for n in range(SITE_SHARE + 1)])
+
+ADVANCES = 0.2
+"""Seconds that the clock may be ahead of the model, which counts whole ones."""
 
 
 @dataclass
@@ -40,8 +53,11 @@ class ShareMachine(StoreMachine):
         self._breaker = Breaker(self.store, LIMIT, CLIENT_LIMIT)
         self.calls: dict[str, list[tuple[int, str]]] = {}
         """Of each pool, when and for whom."""
-        self.turns: dict[tuple[str, str], float] = {}
-        """The last turn that a site was given in a pool."""
+        self.waiting: dict[tuple[str, str], dict[str, int]] = {}
+        """Of each pool and site, what waits, the first in front, and since when."""
+        self.admitted: tuple[Admission, str, str, str, int, int | None] | None = None
+        """The last call that was let pass: its pool, site and id, when that was, and since when it had waited."""
+        self._numbers = count()
         self.tried: list[tuple[int, str]] = []
         """When, and for which client."""
         self.breakers: dict[tuple[str, str], Model] = {}
@@ -50,29 +66,64 @@ class ShareMachine(StoreMachine):
     @rule(pool=POOLS, url=URLS, site=SITES, times=st.integers(1, 15))
     def call(self, pool: str, url: str, site: str, times: int) -> None:
         for _ in range(times):
-            wait = self.waits(self._breaker.admit(Circuit(url, pool), site)) / 1000
-            recent = self.recent(pool)
-            free, mine = LIMIT.count - len(recent), recent.count(site)
-            breaker = self.breakers.get((url, pool), Model())
-            assert (wait == 0) == (free > 0 and mine <= 2 * free and breaker.until <= self.now)
-            if wait == 0:
-                self.calls.setdefault(pool, []).append((self.now, site))
-                if breaker.failures >= FAILURES:  # this call finds out whether it works again
-                    breaker.is_open, breaker.until = False, self.now + PROBE_MS // 1000
-            else:
-                turn = self.now + wait
-                last = self.turns.get((pool, site), 0.0)
-                apart = LIMIT.seconds / (LIMIT.count * 2 / 3)  # at least: what others had leaves less
-                assert turn >= last + apart - 0.1 or last < self.now
-                self.turns[pool, site] = turn
+            self.ask(pool, url, site, f"{next(self._numbers):04}")
+
+    @rule(pool=POOLS, url=URLS, site=SITES, place=st.integers(0, 30))
+    def call_again(self, pool: str, url: str, site: str, place: int) -> None:
+        if waiting := list(self.waiting.get((pool, site), ())):
+            self.ask(pool, url, site, waiting[place % len(waiting)])
+
+    def ask(self, pool: str, url: str, site: str, name: str) -> None:
+        recent, breaker = self.recent(pool), self.breakers.get((url, pool), Model())
+        free, mine = LIMIT.count - len(recent), recent.count(site)
+        is_open = breaker.until > self.now
+        room = 0 if is_open else sum(mine + taken <= 2 * (free - taken) for taken in range(free))
+        oldest = min((at for at, _ in self.calls.get(pool, ()) if at > self.now - LIMIT.seconds), default=self.now)
+        first = breaker.until - self.now if is_open else 0 if room else oldest + LIMIT.seconds - self.now
+        waiting = self.waiting.setdefault((pool, site), {})
+        for each, since in list(waiting.items()):
+            if since <= self.now - LONGEST_WAIT_MS // 1000:
+                del waiting[each]
+        before = list(waiting).index(name) if name in waiting else len(waiting)
+        queue = before * LIMIT.seconds / max(1, (free + mine) * 2 / 3)
+
+        answer = self.run_step(self._breaker.admit(Circuit(url, pool), Requester(site, name)))
+        if isinstance(answer, Admission):
+            assert room > (0 if name in waiting else len(waiting))
+            self.admitted = (answer, pool, site, name, self.now, waiting.pop(name, None))
+            self.calls.setdefault(pool, []).append((self.now, site))
+            if breaker.failures >= FAILURES:  # this call finds out whether it works again
+                breaker.is_open, breaker.until = False, self.now + PROBE_MS // 1000
+            return
+        assert room <= (0 if name in waiting else len(waiting))
+        if name in waiting or first + queue <= LONGEST_WAIT_MS / 1000:
+            waiting.setdefault(name, self.now)
+            queue = min(queue, LONGEST_WAIT_MS / 1000) / 2
+        else:
+            assert answer.wait_ms > LONGEST_WAIT_MS
+        assert abs(answer.wait_ms / 1000 - first - queue) < ADVANCES
+
+    @rule()
+    def refund(self) -> None:
+        """The last call that was let pass was not made after all: something else refused it."""
+        if self.admitted is None:
+            return
+        admission, pool, site, name, at, since = self.admitted
+        self.admitted = None
+        self.run_step(self._breaker.refund(admission))
+        self.calls[pool].remove((at, site))
+        if since is not None:
+            waiting = {**self.waiting[pool, site], name: since}
+            self.waiting[pool, site] = dict(sorted(waiting.items(), key=lambda each: (each[1], each[0])))
 
     @rule(client=CLIENTS)
     def try_one(self, client: str) -> None:
-        wait = self.waits(self._breaker.allow(publisher_of(client)))
+        answer = self.run_step(self._breaker.allow(Requester(publisher_of(client), client)))
         recent = [name for at, name in self.tried if at > self.now - CLIENT_LIMIT.seconds]
         site = sum(site_of(name) == site_of(client) for name in recent)
-        assert (wait == 0) == (recent.count(client) < CLIENT_LIMIT.count and site < CLIENT_LIMIT.count * SITE_SHARE)
-        if wait == 0:
+        may = recent.count(client) < CLIENT_LIMIT.count and site < CLIENT_LIMIT.count * SITE_SHARE
+        assert isinstance(answer, Later) != may
+        if may:
             self.tried.append((self.now, client))
 
     @rule(pool=POOLS, url=URLS, times=st.integers(1, 6))
@@ -92,17 +143,9 @@ class ShareMachine(StoreMachine):
         self.run_step(self._breaker.succeeded(Circuit(url, pool)))
         self.breakers.pop((url, pool), None)
 
-    @rule(seconds=st.sampled_from([1, 7, 30, 60, 120]))
+    @rule(seconds=st.sampled_from([1, 7, 30, 60, 120, 1900]))
     def wait(self, seconds: int) -> None:
         self.advance(seconds)
-
-    def waits(self, admission: Awaitable[object]) -> int:
-        """Milliseconds until it may be tried again; 0 = it was let pass."""
-        try:
-            self.run_step(admission)
-        except NotNow as not_now:
-            return not_now.wait_ms
-        return 0
 
     @invariant()
     def no_pool_is_called_more_often_than_its_limit_says(self) -> None:

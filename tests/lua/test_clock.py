@@ -1,9 +1,8 @@
 """The clock of Redis is set back, as that of a machine may be: nobody has to wait until it is as late again."""
 
-import pytest
-
-from node.callbacks.breaker import Breaker, NotNow
-from node.callbacks.owners import publisher_of
+from node.callbacks.attempt import Later
+from node.callbacks.breaker import Admission, Breaker
+from node.callbacks.owners import Requester, publisher_of
 from node.callbacks.queue import Callback, CallbackQueue, Message
 from node.config import Limit
 from node.relay.store import RelayStore
@@ -45,12 +44,12 @@ async def test_a_message_is_no_loop_of_those_that_seem_to_come_later(clock: Cloc
 
 async def test_callbacks_go_on(clock: Clock) -> None:
     breaker = Breaker(FakeStore(), LIMIT, LIMIT)
+    requester = Requester(publisher_of(CLIENT), "a callback")
     for _ in range(2):
-        await breaker.allow(publisher_of(CLIENT))
-    with pytest.raises(NotNow):
-        await breaker.allow(publisher_of(CLIENT))
+        assert isinstance(await breaker.allow(requester), Admission)
+    assert isinstance(await breaker.allow(requester), Later)
     clock.advance(-HOUR)
-    await breaker.allow(publisher_of(CLIENT))
+    assert isinstance(await breaker.allow(requester), Admission)
 
 
 async def test_the_next_callback_of_a_thread_is_sent(clock: Clock) -> None:

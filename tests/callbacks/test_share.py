@@ -1,0 +1,117 @@
+"""Who waits for a share of a rate, and for how long, on a Redis whose clock the tests set (`lua/lib/share.lua`)."""
+
+import pytest
+import pytest_asyncio
+
+from node.callbacks.attempt import Later
+from node.callbacks.breaker import LONGEST_WAIT_MS, Admission, Breaker, Circuit
+from node.callbacks.owners import Requester
+from node.config import Limit
+from tests.support.fake_store import Clock, FakeStore
+
+CIRCUIT = Circuit("https://agent.example/hook", "agent.example")
+WINDOW = 61
+"""Seconds after which nothing that was counted before counts any more."""
+
+
+class Calls:
+    """Asks for calls of one host."""
+
+    def __init__(self, clock: Clock, limit: Limit) -> None:
+        self.clock = clock
+        self.breaker = Breaker(FakeStore(), limit)
+
+    async def ask(self, name: str, site: str = "ann") -> Admission | Later:
+        return await self.breaker.admit(CIRCUIT, Requester(site, name))
+
+    async def may(self, name: str, site: str = "ann") -> bool:
+        return isinstance(await self.ask(name, site), Admission)
+
+    async def seconds(self, name: str, site: str = "ann") -> float:
+        """How long what may not be made now has to wait."""
+        answer = await self.ask(name, site)
+        assert isinstance(answer, Later)
+        return answer.wait_ms / 1000
+
+
+@pytest.fixture
+def limit() -> Limit:
+    return Limit(1, 60)
+
+
+@pytest_asyncio.fixture
+async def calls(clock: Clock, limit: Limit) -> Calls:
+    return Calls(clock, limit)
+
+
+async def test_what_waits_goes_before_what_comes_later(calls: Calls) -> None:
+    assert await calls.may("first")
+    assert not await calls.may("second")
+    calls.clock.advance(WINDOW)
+    assert not await calls.may("third")
+    assert await calls.may("second")
+    calls.clock.advance(WINDOW)
+    assert await calls.may("third")
+
+
+async def test_what_does_not_come_again_is_forgotten_after_an_hour(calls: Calls) -> None:
+    assert await calls.may("first")
+    assert not await calls.may("second")
+    calls.clock.advance(LONGEST_WAIT_MS / 1000 - 1)
+    assert await calls.seconds("third") == 60 / 2
+    calls.clock.advance(2)
+    assert await calls.seconds("fourth") == 60 / 2
+    assert await calls.may("third")
+
+
+async def test_nothing_is_noted_that_would_wait_for_longer_than_an_hour(calls: Calls) -> None:
+    assert await calls.may("first")
+    for number in range(60):
+        assert await calls.seconds(f"{number:02}") == 60 + number * 60 / 2
+    for name in ("too late", "too late", "as late"):
+        assert await calls.seconds(name) * 1000 > LONGEST_WAIT_MS
+
+
+class TestCrowd:
+    """Where others leave little of a rate at times."""
+
+    @pytest.fixture
+    def limit(self) -> Limit:
+        return Limit(60, 60)
+
+    async def crowd(self, calls: Calls) -> None:
+        """Others take all of a minute."""
+        for number in range(60):
+            assert await calls.may("theirs", f"site {number}")
+
+    async def test_when_the_others_have_gone_all_that_waits_goes_on_without_them(self, calls: Calls) -> None:
+        """It kept turns as far apart as the crowd had made them: 776 callbacks took 55 minutes where 13 were enough."""
+        await self.crowd(calls)
+        waits = [await calls.seconds(f"{number:02}") for number in range(30)]
+        assert waits[0] == 60
+        assert waits[-1] == 60 + 29 * 60 / 2
+        calls.clock.advance(WINDOW)
+        assert [await calls.may(f"{number:02}") for number in range(30)] == [True] * 30
+
+    async def test_what_waits_already_is_not_given_up_when_a_crowd_comes(self, calls: Calls) -> None:
+        for number in range(41):
+            assert await calls.may(f"gone {number}")
+        for number in range(200):
+            assert await calls.seconds(f"{number:03}") <= 60 + 200 * 60 / 40
+        calls.clock.advance(WINDOW)
+        await self.crowd(calls)
+        assert 60 + 30 * 60 - 1 < await calls.seconds("199") <= LONGEST_WAIT_MS / 1000
+        assert await calls.seconds("one more") * 1000 > LONGEST_WAIT_MS
+
+
+async def test_what_was_counted_and_not_made_is_refunded_and_waits_where_it_was(calls: Calls) -> None:
+    assert await calls.may("first")
+    assert not await calls.may("second")
+    assert not await calls.may("third")
+    calls.clock.advance(WINDOW)
+    admission = await calls.ask("second")
+    assert isinstance(admission, Admission)
+    await calls.breaker.refund(admission)
+    assert await calls.seconds("fourth") == 2 * 60 / 2  # before it are two again, and it need not wait for the minute
+    assert await calls.may("third")
+    assert await calls.seconds("second") == 60
