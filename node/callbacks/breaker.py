@@ -109,7 +109,7 @@ def callback_pause(*, open: Key, pause: int) -> None:  # noqa: A002 - the script
     """Opens a breaker because the receiver asks for a pause."""
 
 
-class Grant(msgspec.Struct, frozen=True):
+class Admitted(msgspec.Struct, frozen=True):
     """A call that may be made, and was counted."""
 
     has_failed: bool
@@ -165,11 +165,11 @@ class Breaker:
         self._limit = limit
         self._client_limit = client_limit
 
-    async def allow(self, requester: Requester) -> Grant | Later:
+    async def allow(self, requester: Requester) -> Admitted | Later:
         """Count an attempt on behalf of a client, however it ends. Raises StoreUnavailable."""
         limit = self._client_limit
         if not limit.count or not self._limit.count:  # an operator who has lifted the other limit wants none here
-            return Grant(has_failed=False, refund=None)
+            return Admitted(has_failed=False, refund=None)
         client, partition = requester.publisher, ids.partition_of(requester.site)
         share = Share(
             all=keys.rate(partition, "callback-site", requester.site),
@@ -188,7 +188,7 @@ class Breaker:
         )
         return await self._counted(allowing, share, requester)
 
-    async def admit(self, circuit: Circuit, requester: Requester) -> Grant | Later:
+    async def admit(self, circuit: Circuit, requester: Requester) -> Admitted | Later:
         """Count a call. Raises StoreUnavailable."""
         partition, name = circuit.partition, f"{circuit.pool}:{requester.site}"
         share = Share(
@@ -211,11 +211,11 @@ class Breaker:
         )
         return await self._counted(admitting, share, requester)
 
-    async def refund(self, *grants: Grant) -> None:
+    async def refund(self, *admitted: Admitted) -> None:
         """Refund what was counted for a call that was not made. Raises StoreUnavailable."""
-        await self._store.run_all([each.refund for each in grants if each.refund])
+        await self._store.run_all([each.refund for each in admitted if each.refund])
 
-    async def _counted(self, counting: Step, share: Share, requester: Requester) -> Grant | Later:
+    async def _counted(self, counting: Step, share: Share, requester: Requester) -> Admitted | Later:
         verdict, number, *counted = cast("list[Any]", await self._store.run(counting))
         if verdict == b"wait":
             return Later(number)
@@ -229,7 +229,7 @@ class Breaker:
             since=since,
             longest=LONGEST_WAIT_MS,
         )
-        return Grant(has_failed=number > 0, refund=refund)
+        return Admitted(has_failed=number > 0, refund=refund)
 
     async def succeeded(self, circuit: Circuit) -> None:
         """Forget the failures: it works. Raises StoreUnavailable."""

@@ -79,9 +79,9 @@ class Guard(AsyncNetworkBackend):
         failure: NotNow | httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in _to_dial(await self._addresses(host)):
             circuit = circuit_of_address(address, port)
-            grant = await self._breaker.admit(circuit, self._requester) if self._breaker else None
-            if isinstance(grant, Later):
-                failure = failure or NotNow(grant.wait_ms)
+            answer = await self._breaker.admit(circuit, self._requester) if self._breaker else None
+            if isinstance(answer, Later):
+                failure = failure or NotNow(answer.wait_ms)
                 continue
             try:
                 stream = await self._dialler.connect_tcp(str(address), port, timeout, local_address, socket_options)
@@ -91,7 +91,7 @@ class Guard(AsyncNetworkBackend):
                     await self._breaker.failed(circuit)
                 continue
             self.is_unreachable = False
-            if self._breaker and grant and grant.has_failed:
+            if self._breaker and answer and answer.has_failed:
                 await self._breaker.succeeded(circuit)
             return await self._checked(stream, address)
         raise failure or httpcore2.ConnectError(f"{host} has no address")

@@ -12,7 +12,7 @@ from random import randint
 from typing import TypeVar
 
 from node.callbacks.attempt import Later, NotNow
-from node.callbacks.breaker import Breaker, Grant, circuit_of
+from node.callbacks.breaker import Admitted, Breaker, circuit_of
 from node.callbacks.owners import Requester, registrable
 from node.callbacks.target import Target
 from node.share.turns import Crowded, Turns
@@ -86,7 +86,7 @@ async def if_admitted(
                 result = await call()
         except NotNow as not_now:
             result = Later(not_now.wait_ms)
-    grants = [each for each in answers if isinstance(each, Grant)]
+    admitted = [each for each in answers if isinstance(each, Admitted)]
     if isinstance(result, Later):
-        await breaker.refund(*grants)
-    return result, any(each.has_failed for each in grants)
+        await breaker.refund(*admitted)
+    return result, any(each.has_failed for each in admitted)

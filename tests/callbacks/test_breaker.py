@@ -28,8 +28,8 @@ def overrides() -> dict[str, Any]:
 
 async def wait(breaker: Breaker, name: str = HOST) -> int:
     """Milliseconds until it may be called; 0 = now, and that counts."""
-    grant = await breaker.admit(Circuit(name, name), SOMEBODY)
-    return grant.wait_ms if isinstance(grant, Later) else 0
+    answer = await breaker.admit(Circuit(name, name), SOMEBODY)
+    return answer.wait_ms if isinstance(answer, Later) else 0
 
 
 async def fail(breaker: Breaker, count: int) -> None:

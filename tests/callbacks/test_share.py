@@ -4,7 +4,7 @@ import pytest
 import pytest_asyncio
 
 from node.callbacks.attempt import Later
-from node.callbacks.breaker import LONGEST_WAIT_MS, Breaker, Circuit, Grant
+from node.callbacks.breaker import LONGEST_WAIT_MS, Admitted, Breaker, Circuit
 from node.callbacks.owners import Requester
 from node.config import Limit
 from tests.support.fake_store import Clock, FakeStore
@@ -21,11 +21,11 @@ class Calls:
         self.clock = clock
         self.breaker = Breaker(FakeStore(), limit)
 
-    async def ask(self, name: str, site: str = "ann") -> Grant | Later:
+    async def ask(self, name: str, site: str = "ann") -> Admitted | Later:
         return await self.breaker.admit(CIRCUIT, Requester(site, name))
 
     async def may(self, name: str, site: str = "ann") -> bool:
-        return isinstance(await self.ask(name, site), Grant)
+        return isinstance(await self.ask(name, site), Admitted)
 
     async def seconds(self, name: str, site: str = "ann") -> float:
         """How long what may not be made now has to wait."""
@@ -109,9 +109,9 @@ async def test_what_was_counted_and_not_made_is_refunded_and_waits_where_it_was(
     assert not await calls.may("second")
     assert not await calls.may("third")
     calls.clock.advance(WINDOW)
-    grant = await calls.ask("second")
-    assert isinstance(grant, Grant)
-    await calls.breaker.refund(grant)
+    admitted = await calls.ask("second")
+    assert isinstance(admitted, Admitted)
+    await calls.breaker.refund(admitted)
     assert await calls.seconds("fourth") == 2 * 60 / 2  # before it are two again, and it need not wait for the minute
     assert await calls.may("third")
     assert await calls.seconds("second") == 60

@@ -14,9 +14,9 @@ from node.callbacks.breaker import (
     LONGEST_OPEN_MS,
     LONGEST_WAIT_MS,
     PROBE_MS,
+    Admitted,
     Breaker,
     Circuit,
-    Grant,
 )
 from node.callbacks.owners import Requester, publisher_of
 from node.config import Limit
@@ -55,7 +55,7 @@ class ShareMachine(StoreMachine):
         """Of each pool, when and for whom."""
         self.waiting: dict[tuple[str, str], dict[str, int]] = {}
         """Of each pool and site, what waits, the first in front, and since when."""
-        self.admitted: tuple[Grant, str, str, str, int, int | None] | None = None
+        self.admitted: tuple[Admitted, str, str, str, int, int | None] | None = None
         """The last call that was let pass: its pool, site and id, when that was, and since when it had waited."""
         self._numbers = count()
         self.tried: list[tuple[int, str]] = []
@@ -88,7 +88,7 @@ class ShareMachine(StoreMachine):
         queue = before * LIMIT.seconds / max(1, (free + mine) * 2 / 3)
 
         answer = self.run_step(self._breaker.admit(Circuit(url, pool), Requester(site, name)))
-        if isinstance(answer, Grant):
+        if isinstance(answer, Admitted):
             assert room > (0 if name in waiting else len(waiting))
             self.admitted = (answer, pool, site, name, self.now, waiting.pop(name, None))
             self.calls.setdefault(pool, []).append((self.now, site))
@@ -108,9 +108,9 @@ class ShareMachine(StoreMachine):
         """The last call that was let pass was not made after all: something else refused it."""
         if self.admitted is None:
             return
-        grant, pool, site, name, at, since = self.admitted
+        admitted, pool, site, name, at, since = self.admitted
         self.admitted = None
-        self.run_step(self._breaker.refund(grant))
+        self.run_step(self._breaker.refund(admitted))
         self.calls[pool].remove((at, site))
         if since is not None:
             waiting = {**self.waiting[pool, site], name: since}

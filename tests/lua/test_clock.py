@@ -1,7 +1,7 @@
 """The clock of Redis is set back, as that of a machine may be: nobody has to wait until it is as late again."""
 
 from node.callbacks.attempt import Later
-from node.callbacks.breaker import Breaker, Grant
+from node.callbacks.breaker import Admitted, Breaker
 from node.callbacks.owners import Requester, publisher_of
 from node.callbacks.queue import Callback, CallbackQueue, Message
 from node.config import Limit
@@ -46,10 +46,10 @@ async def test_callbacks_go_on(clock: Clock) -> None:
     breaker = Breaker(FakeStore(), LIMIT, LIMIT)
     requester = Requester(publisher_of(CLIENT), "a callback")
     for _ in range(2):
-        assert isinstance(await breaker.allow(requester), Grant)
+        assert isinstance(await breaker.allow(requester), Admitted)
     assert isinstance(await breaker.allow(requester), Later)
     clock.advance(-HOUR)
-    assert isinstance(await breaker.allow(requester), Grant)
+    assert isinstance(await breaker.allow(requester), Admitted)
 
 
 async def test_the_next_callback_of_a_thread_is_sent(clock: Clock) -> None:
