@@ -24,7 +24,7 @@ from node.admin.fetch import FetchFailed, fetch
 from node.admin.terminal import as_json, one_line
 from node.common.timestamps import timestamp
 from node.config import Settings
-from node.sign.proof import Proof, ProofInvalid, Proven, verify_proof
+from node.sign.proof import Proof, ProofInvalid, Proven, SignatureWithheld, verify_proof
 from node.text.readable import readable
 
 PAGE_REPLIES = 20
@@ -89,6 +89,8 @@ def verdict_of(kind: Kind, record: Record) -> PostVerdict:
         return PostVerdict(kind, post_id, "unsigned")
     try:
         proven = _proven(kind, record, signature)
+    except SignatureWithheld as withheld:
+        return PostVerdict(kind, post_id, "withheld", str(withheld))
     except ProofInvalid as invalid:
         return PostVerdict(kind, post_id, "false", str(invalid))
     is_whole = proven.content is not None

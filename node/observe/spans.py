@@ -46,6 +46,10 @@ from node.web.route import Route
 EXPORT_TIMEOUT = 2.0
 """How long the collector may take for a batch, in seconds: a stopping node must end in time."""
 
+METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
+"""Methods by which spans are named. Any other is a word of the client, of up to 32 kB."""
+OTHER = "_OTHER"
+
 CONTEXT_HEADERS = (b"traceparent", b"tracestate")
 
 OUTCOMES: dict[type[AttemptResult], str] = {
@@ -86,9 +90,10 @@ class Tracing:
         async def traced(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] != "http":
                 return await app(scope, receive, send)
-            method: str = scope["method"]
+            method: str = scope["method"] if scope["method"] in METHODS else OTHER
+            name = "HTTP" if method == OTHER else method
             known = {"http.request.method": method, "url.scheme": str(scope.get("scheme", "http"))}
-            span = self.tracer.start_span(method, _context_of(scope), SpanKind.SERVER, known)
+            span = self.tracer.start_span(name, _context_of(scope), SpanKind.SERVER, known)
 
             async def send_on(message: ASGIMessage) -> None:
                 if message["type"] == "http.response.start":

@@ -16,6 +16,7 @@ import msgspec
 from node import VERSION
 from node.board.record import THREAD_FIELDS, reply_of, thread_of
 from node.board.store import LISTS
+from node.sign.proof import Proof
 from node.store import CommandFailed, Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of, flat_of
@@ -159,6 +160,8 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
 def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
     """Raise one of UNREADABLE for a record that this node could not show: every list with it would fail."""
     named = {name.encode(): value for name, value in fields.items()}
+    if "signature" in fields:
+        msgspec.json.decode(fields["signature"], type=Proof)
     match record.kind:
         case "reply":
             if record.seq < 1:
@@ -168,8 +171,6 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             thread = thread_of(record.id, [fields.get(name) for name in THREAD_FIELDS])
             if thread is None or thread.status not in LISTS:
                 raise ValueError("no thread of a known status")
-            if thread.signature is not None:
-                msgspec.json.decode(thread.signature)
         case "task":
             row = StoredTask(0, named | {b"more": b"1"})  # so that all of it is looked at
             if row.status not in STATUSES or not row.is_contract:

@@ -4,7 +4,8 @@ A signature covers the body by its digest, so a proof also keeps the signed body
 rebuilding the signature base, checking signature and digest, and comparing the fields of the body with the record.
 
 Proofs are public, and a body may hold a `callback_url` or an idempotency key. So the body is kept only if the record
-shows all of its fields; a proof without body shows who signed a request, but not what.
+shows all of its fields; a proof without body shows who signed a request, but not what. The value of a header that may
+be a secret is not kept either, and neither is a signature over one: with that, a value could be guessed and tried.
 """
 
 import json
@@ -18,10 +19,25 @@ from node.common.repeated_names import without_repetition
 from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, read_inputs
 from node.sign.keys import PublicKey
-from node.sign.signature_base import signature_base
+from node.sign.signature_base import DERIVED, signature_base
 from node.sign.verification import Verified
 
 MAX_SIGNED_BODY = 64 * 1024  # bytes; longer bodies are not kept
+
+PUBLIC_COMPONENTS = DERIVED | {
+    "accept",
+    "content-digest",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-type",
+    "date",
+    "host",
+    "signature-agent",
+    "signature-key",
+    "user-agent",
+}
+"""Components whose values everybody may see. Others may be secrets: a token, an Idempotency-Key, the key of a proxy."""
 
 
 class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,9 +46,9 @@ class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     """`x` of the ed25519 key, base64url."""
     signature: str
-    """base64"""
+    """base64; empty if it covers a component that is not public, so that only the node could verify it."""
     components: tuple[tuple[str, str], ...]
-    """Name and value of each covered component, in the order they were signed."""
+    """Name and value of each covered component that is public, in the order they were signed."""
     params: str
     """The value of `@signature-params`."""
     signed_body: str | None = None
@@ -41,6 +57,10 @@ class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class ProofInvalid(ValueError):
     """A proof that proves nothing, or not the record that it is shown with; the message says why."""
+
+
+class SignatureWithheld(ProofInvalid):
+    """A proof without its signature: nobody but the node that shows it knows whether there was one."""
 
 
 class Proven(msgspec.Struct, frozen=True):
@@ -57,13 +77,10 @@ class Proven(msgspec.Struct, frozen=True):
 
 def proof_of(verified: Verified, body: bytes, shown: Collection[str]) -> Proof:
     """The proof to store with a post; `shown` names the request fields that its record shows."""
-    return Proof(
-        verified.key.x,
-        b64encode(verified.signature).decode(),
-        verified.components,
-        verified.params,
-        _publishable(body, shown),
-    )
+    components = tuple(each for each in verified.components if each[0] in PUBLIC_COMPONENTS)
+    is_public = len(components) == len(verified.components)
+    signature = b64encode(verified.signature).decode() if is_public else ""
+    return Proof(verified.key.x, signature, components, verified.params, _publishable(body, shown))
 
 
 def rebuild_base(proof: Proof) -> bytes:
@@ -84,8 +101,10 @@ def rebuild_base(proof: Proof) -> bytes:
 def verify_proof(proof: Proof) -> Proven:
     """Check a proof. Whether a record shows what was signed (`Proven.content`) is for the caller to compare.
 
-    Raises ProofInvalid.
+    Raises ProofInvalid, of which SignatureWithheld says that there is nothing to check.
     """
+    if not proof.signature:
+        raise SignatureWithheld("the signature is withheld, as one is that covers a header that may be a secret")
     try:
         key = PublicKey.from_x(proof.key)
         signature = b64decode(proof.signature, validate=True)

@@ -11,7 +11,11 @@ from node.store.keys import Key
 from node.store.replay import bind
 
 SECRET_KEY_LENGTH = 16
-"""A key of at least this length is taken for a secret: so many random characters hold 60 bits or more."""
+"""A key of at least this length is taken for a secret: so many random characters hold 60 bits or more. What everybody
+knows, such as the id of the contract that it claims, does not count."""
+
+LEAST_KNOWN_LENGTH = 8
+"""What everybody knows counts as random if it is shorter: a secret may contain it by chance."""
 
 RETRY_SECONDS = 60
 """Time within which a client repeats a request whose answer it did not get. A key that is not a secret may be guessed
@@ -43,16 +47,27 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 
 def bound_key(
-    operation: str, client: str, key: str | None, body: bytes, name: str | None = None, home: int | None = None
+    operation: str,
+    client: str,
+    key: str | None,
+    body: bytes,
+    name: str | None = None,
+    home: int | None = None,
+    entity: str = "",
 ) -> IdempotencyKey | None:
     """None if the request carries no key.
 
     A key counts for its client; with `name`, which a body may give (`publisher_id`), a secret key counts for that name,
     whatever address its client has by then. `home`: the partition where the request writes, if the key does not decide.
+    `entity`: the public id of what the request is about.
     """
     if key is None:
         return None
-    is_secret = len(key) >= SECRET_KEY_LENGTH
+    rest = key
+    for known in (entity, name or ""):
+        if len(known) >= LEAST_KNOWN_LENGTH:
+            rest = rest.replace(known, "")
+    is_secret = len(rest) >= SECRET_KEY_LENGTH
     who = (client,) if name is None else (name,) if is_secret else (client, name)
     return IdempotencyKey(ids.digest(operation, *who, key), ids.digest(body), is_secret, home)
 

@@ -40,7 +40,7 @@ CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
 DEADLINE = "task.deadline"
 
-SHORT_KEYS = f"A shorter key counts for the client address too, and gets the token for {RETRY_SECONDS} s"
+SHORT_KEYS = f"A shorter key, ids and names left out, counts for the address too, and gets it for {RETRY_SECONDS} s"
 REPEATED_OFFER = (
     f"Keep it secret: of at least {SECRET_KEY_LENGTH} random characters, with the same body of the same publisher_id, "
     f"from any address, it gets the same contract again with its publisher_token; another body gets 422. {SHORT_KEYS}"
@@ -144,10 +144,13 @@ class TasksApi:
             await permit.charge("claim", len(await request.body()))
             signed = await self._signatures.of(request, ())
             # Assignee and key alone identify a claim, so the body is left out of the digest.
-            idempotency = idempotency_key(request, "claim", b"", name=new.assignee_id, key=new.idempotency_key)
+            task_id = request.params["id"]
+            idempotency = idempotency_key(
+                request, "claim", b"", name=new.assignee_id, key=new.idempotency_key, entity=task_id
+            )
             with _named_in_body(new.idempotency_key):
                 try:
-                    task, replayed = await self._tasks.claim(request.params["id"], new, signed, idempotency)
+                    task, replayed = await self._tasks.claim(task_id, new, signed, idempotency)
                 except Refused as refused:
                     if refused.code in NOT_COUNTED:
                         await permit.refund()

@@ -14,6 +14,7 @@ import orjson
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError
 
 from node.common.refusal import Invalid, Issue, Refused
+from node.common.repeated_names import repeats_a_name
 from node.tasks.schema_cost import DATA, EXOTIC_UNITS, SCHEMAS_BY_NAME, CheckCost, SchemaFault, SchemaWalk, TooDear
 
 LONGEST_SCHEMA = 16_384
@@ -78,6 +79,8 @@ class ResultCheck:
         if units > MOST_UNITS:
             raise Refused("task.result_large", loc=RESULT)
         value = orjson.loads(result)
+        if repeats_a_name(result, value):  # readers that take the first would get what was not checked
+            return [Issue(RESULT, "has an object with two members of one name", "value_error")]
         if self._validator.is_valid(value):
             return []
         return self._explained(value, every=units <= EXPLAINED_UNITS) if len(result) <= EXPLAINED_BYTES else [_unfit()]

@@ -187,7 +187,7 @@ CATALOGUE: dict[str, Entry] = {
     "idempotency.conflict": Entry(422, "This Idempotency-Key was used for another body; use a new key."),
     "idempotency.short": Entry(
         422,
-        "A key this short gets the token again for {seconds} s only; use a key of at least {least} random characters.",
+        "A key so easy to guess gets the token again for {seconds} s only; use at least {least} random characters.",
     ),
     "limit.exceeded": Entry(429, "Over the limit of {count} in {seconds} s for this address; wait for Retry-After."),
     "limit.throughput": Entry(

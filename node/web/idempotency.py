@@ -14,16 +14,18 @@ def idempotency_key(
     name: str | None = None,
     key: str | None = None,
     home: int | None = None,
+    entity: str = "",
 ) -> IdempotencyKey | None:
     """The key in the request's header, or `key` from its body, which comes first; None without one.
 
     `name`: whom the key belongs to, if not the client's address. `home`: the partition where the request writes,
-    if the key does not decide. Raises Invalid for a header that is empty or too long, whether or not it counts.
+    if the key does not decide. `entity`: the public id of what the request is about. Raises Invalid for a header that
+    is empty or too long, whether or not it counts.
     """
     sent = request.header(b"idempotency-key")
     if sent is not None and not 1 <= len(sent) <= MAX_KEY_LENGTH:
         raise Invalid.field("header", "Idempotency-Key", msg=f"must have 1 to {MAX_KEY_LENGTH} characters")
-    return bound_key(operation, request.client, sent if key is None else key, body, name, home)
+    return bound_key(operation, request.client, sent if key is None else key, body, name, home, entity)
 
 
 def mark_replayed(request: Request) -> None:

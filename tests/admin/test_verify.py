@@ -188,6 +188,16 @@ async def test_a_post_whose_body_is_not_public_can_neither_be_shown_true_nor_fal
     )
 
 
+async def test_a_post_whose_signature_is_not_public_cannot_be_checked(
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = "a-long-secret-of-the-author"
+    request = signed("/api/v1/board", QUESTION, more={"idempotency-key": key})
+    status, (verdict,) = await verified((await send(node, request)).json(), tmp_path, capsys)
+    assert (status, verdict["outcome"]) == (3, "withheld")
+    assert "header" in verdict["reason"]
+
+
 async def test_without_its_body_a_proof_is_still_that_of_its_place_and_key(
     node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,13 +1,15 @@
 """Signed requests to the node under test, made now."""
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import httpx2
 import msgspec
 from nacl.signing import SigningKey
 
 from node.sign.keys import PublicKey
-from tests.sign.signing import KEY, Signed, sign
+from tests.sign.signing import COVERED, KEY, Signed, sign
 from tests.support.node_under_test import NodeUnderTest
 
 BOARD = "/api/v1/board"
@@ -17,12 +19,19 @@ OFFER = {"publisher_id": "csv-agent", "title": "Parse a table", "description": "
 OTHER_KEY = SigningKey(bytes(range(32)))
 
 
-def signed(path: str, body: object = None, key: SigningKey = KEY, method: str = "POST") -> Signed:
-    """A request that is signed now; the request names its key in Signature-Key."""
+def signed(
+    path: str,
+    body: object = None,
+    key: SigningKey = KEY,
+    method: str = "POST",
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Signed:
+    """A request that is signed now; it names its key in Signature-Key. Headers in `more` are signed as well."""
     content = b"" if body is None else msgspec.json.encode(body)
     hwk = f'sig=hwk;alg="Ed25519";kty="OKP";crv="Ed25519";x="{PublicKey(bytes(key.verify_key)).x}"'
     params = f';created={int(time.time())};nonce="{time.monotonic_ns()}"'
-    return sign(params=params, signature_key=hwk, request=Signed(method=method, path=path, body=content), key=key)
+    request = Signed(method=method, path=path, body=content)
+    return sign((*COVERED, *more), params, signature_key=hwk, request=request, key=key, extra=dict(more))
 
 
 async def send(node: NodeUnderTest, request: Signed, **headers: str) -> httpx2.Response:

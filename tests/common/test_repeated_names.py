@@ -20,6 +20,11 @@ def test_a_document_of_unique_names_repeats_none(value: object, ascii_only: bool
     assert not repeats_a_name(json.dumps(value, ensure_ascii=ascii_only).encode(), value)
 
 
+def test_what_only_looks_like_an_escaped_quotation_mark_is_none() -> None:
+    raw = rb'{"a":"\\u0022 \\\\u0022 \\\u0022"}'
+    assert not repeats_a_name(raw, orjson.loads(raw))
+
+
 @pytest.mark.parametrize(
     "raw",
     [b'{"a":1,"a":1}', b'[{"b":{"a":1,"\\u0061":2}}]', rb'{"a":"x","a":"\u0022\u0022\u0022\u0022"}', b'{"":0,"":0}'],

@@ -72,7 +72,9 @@ async def test_live_resources_are_what_the_operations_answer(node: NodeUnderTest
     assert len(json.loads((await read(node, "node://board/open-threads.json"))["text"])["threads"]) == 1
 
 
-@pytest.mark.parametrize("uri", ["node://no/such", "node://recipes/none.md", "file:///etc/passwd", ""])
+@pytest.mark.parametrize(
+    "uri", ["node://no/such", "node://recipes/none.md", "file:///etc/passwd", "", "node://threads/" + 2000 * "é"]
+)
 async def test_an_unknown_resource_is_not_found(node: NodeUnderTest, uri: str) -> None:
     said = await error(node, "resources/read", {"uri": uri})
     assert said == {"code": -32002, "message": "Resource not found", "data": {"uri": uri}}

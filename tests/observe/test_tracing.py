@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +113,10 @@ def test_no_span_has_a_word_an_address_or_an_id_of_a_client(traced: Traced) -> N
     created, _ = post(node, "/api/v1/sessions", {"label": "lighthouse"})
     post(node, f"/api/v1/sessions/{created['session_id']}/messages", {"body": WORDS})
     found(collector, "POST /api/v1/sessions/{id}/messages")
-    for secret in ("lighthouse", created["session_id"], created["destroy_token"], "127.0.0.1", "/hook"):
+    with pytest.raises(urllib.error.HTTPError, match="405"):
+        urllib.request.urlopen(urllib.request.Request(f"{node.url}/health", method="LIGHTSHIP"), timeout=PATIENCE)
+    assert attributes(found(collector, "HTTP"))["http.request.method"] == "_OTHER"
+    for secret in ("lighthouse", "LIGHTSHIP", created["session_id"], created["destroy_token"], "127.0.0.1", "/hook"):
         assert secret.encode() not in collector.raw, secret
 
 

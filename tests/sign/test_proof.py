@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from node.sign.proof import MAX_SIGNED_BODY, Proof, ProofInvalid, proof_of, rebuild_base, verify_proof
+from node.sign.proof import (
+    MAX_SIGNED_BODY,
+    Proof,
+    ProofInvalid,
+    SignatureWithheld,
+    proof_of,
+    rebuild_base,
+    verify_proof,
+)
 from node.sign.signature_base import signature_base
 from node.sign.verification import Verified
 from tests.sign.signing import BODY, COVERED, KEY, NOW, PUBLIC, Signed, sign
@@ -56,6 +64,18 @@ def test_a_body_that_cannot_be_published_is_not_kept_and_the_signature_still_ver
     stored = proof(body)
     assert stored.signed_body is None
     assert verify_proof(stored).content is None
+
+
+@pytest.mark.parametrize("name", ["authorization", "cookie", "idempotency-key", "proxy-authorization", "x-api-key"])
+def test_the_value_of_a_header_that_may_be_a_secret_is_not_published_and_nothing_to_try_values_with(name: str):
+    outcome = sign((*COVERED, name), extra={name: "a-secret-of-the-signer"}).judged()
+    assert isinstance(outcome, Verified)
+    stored = proof_of(outcome, BODY, SHOWN)
+    assert "a-secret-of-the-signer" not in msgspec.json.encode(stored).decode()
+    assert stored.signature == ""
+    assert [each for each, _ in stored.components] == list(COVERED)
+    with pytest.raises(SignatureWithheld):
+        verify_proof(stored)
 
 
 def without_digest() -> Proof:

@@ -56,12 +56,14 @@ async def signed(node: NodeUnderTest, path: str, body: dict[str, Any], key: Sign
     return await send(node, signed_request(path, body, key), **headers)
 
 
-def signed_request(path: str, body: dict[str, Any], key: SigningKey = KEY) -> Signed:
-    """A signed request that can be sent again and again."""
+def signed_request(path: str, body: dict[str, Any], key: SigningKey = KEY, **covered_too: str) -> Signed:
+    """A signed request that can be sent again and again; the headers in `covered_too` are signed as well."""
     params = f';created={int(time.time())};nonce="n{next(_nonces)}"'
     did = f'{params};keyid="{_did(key)}"'
-    covered = ("@method", "@authority", "@path", "content-type", "content-digest")
-    return sign(covered, did, signature_key=None, request=Signed(path=path, body=msgspec.json.encode(body)), key=key)
+    more = {name.replace("_", "-"): value for name, value in covered_too.items()}
+    covered = ("@method", "@authority", "@path", "content-type", "content-digest", *more)
+    request = Signed(path=path, body=msgspec.json.encode(body))
+    return sign(covered, did, signature_key=None, request=request, key=key, extra=more)
 
 
 async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[str, Any]:

@@ -54,6 +54,17 @@ async def test_a_result_of_another_shape_is_refused_with_the_paths_and_the_claim
     assert refused(await complete(node, task, {"title": 5})) == (409, "task.completed")
 
 
+async def test_no_reader_of_a_result_sees_a_member_that_was_not_checked(node: NodeUnderTest) -> None:
+    task = await claimed(node, result_schema=REPORT)
+    result = msgspec.Raw(b'{"title":"Panels","panels":"none","panels":[{"watts":1.5}]}')
+    twice = msgspec.json.encode({"claim_token": task["claim_token"], "result_payload": result})
+    path, headers = f"{TASKS}/{task['id']}/complete", {"content-type": "application/json"}
+    wrong = await node.client.post(path, content=twice, headers=headers)
+    assert wrong.status_code == 422
+    assert wrong.json()["detail"][0]["msg"] == "has an object with two members of one name"
+    assert (await complete(node, task, GOOD)).json()["status"] == "completed"
+
+
 async def test_the_schema_is_shown_to_whoever_reads_or_claims(node: NodeUnderTest) -> None:
     task = await claimed(node, result_schema=REPORT)
     assert task["result_schema"] == REPORT

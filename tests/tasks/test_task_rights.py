@@ -166,6 +166,18 @@ async def test_the_proof_of_an_offer_carries_its_terms_but_no_secret(node: NodeU
     assert "signed_body" not in hidden["signature"]
 
 
+async def test_who_reads_a_signed_offer_cannot_repeat_it_to_get_its_token(node: NodeUnderTest) -> None:
+    secret = "a-long-secret-of-the-publisher"
+    offer = signed_request(TASKS, OFFER, idempotency_key=secret)
+    task = (await send(node, offer)).json()
+    public = (await node.client.get(f"{TASKS}/{task['id']}")).text
+    assert secret not in public
+    assert offer.headers["signature"].partition("=:")[2].rstrip(":") not in public
+    # The publisher itself still gets its answer again.
+    again = await send(node, offer)
+    assert (again.status_code, again.json()["publisher_token"]) == (201, task["publisher_token"])
+
+
 async def test_the_signing_key_of_the_offer_is_the_publishers_proof(node: NodeUnderTest) -> None:
     task = (await signed(node, TASKS, OFFER)).json()
     await act(node, task, "claim", assignee_id="summary-agent")
