@@ -1,8 +1,10 @@
 """The life of an entry that a domain proves, against a model: whatever happens, in whatever order (NETWORK 2)."""
 
+from collections.abc import Iterator
 from typing import cast
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
@@ -16,7 +18,6 @@ from node.agents.store import AGAIN_MS, CALM, LONGEST_PAUSE_DAYS, AgentStore
 from node.callbacks.owners import publisher_of
 from node.store import ids, keys
 from node.store.limits import DAY_MS
-from tests.support.fake_store import FakeStore
 from tests.support.machine import StoreMachine
 
 HOST = "agent.example"
@@ -310,114 +311,81 @@ TestEntries = EntryMachine.TestCase
 TestEntries.settings = settings(max_examples=20, stateful_step_count=30)
 
 
-def test_a_hidden_entry_stays_hidden_however_its_card_changes() -> None:
+@pytest.fixture
+def machine() -> Iterator[EntryMachine]:
+    machine = EntryMachine()
+    yield machine
+    machine.teardown()
+
+
+def test_a_hidden_entry_stays_hidden_however_its_card_changes(machine: EntryMachine) -> None:
     """Reached by so many steps that chance alone takes them too seldom."""
-    machine = EntryMachine()
-    try:
-        machine.post()
-        machine.the_card_is_good()
-        machine.probe("unreachable", 1)
-        machine.wait(WEEK)
-        machine.probe("unreachable", 1)
-        machine.a_probe_finds_another_card("unreachable", ELSEWHERE)
-        machine.all_of_it_was_told()
-        machine.it_is_in_the_lists_that_say_so()
-    finally:
-        machine.teardown()
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("unreachable", 1)
+    machine.wait(WEEK)
+    machine.probe("unreachable", 1)
+    machine.a_probe_finds_another_card("unreachable", ELSEWHERE)
+    machine.all_of_it_was_told()
+    machine.it_is_in_the_lists_that_say_so()
 
 
-def test_an_entry_that_is_posted_again_shortly_before_its_end_is_checked_though_no_worker_does_so_at_once() -> None:
-    machine = EntryMachine()
-    try:
-        machine.post()
-        machine.the_card_is_good()
-        machine.it_is_in_the_lists_that_say_so()
-        machine.wait(LIFE - MINUTE)
-        machine.post()
-        machine.it_is_in_the_lists_that_say_so()
-        machine.wait(60 * MINUTE)
-        machine.the_entry_is_what_it_must_be()
-        machine.the_card_is_good()
-        machine.it_is_in_the_lists_that_say_so()
-    finally:
-        machine.teardown()
+def test_an_entry_that_is_posted_again_shortly_before_its_end_is_checked_though_no_worker_does_so_at_once(
+    machine: EntryMachine,
+) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.it_is_in_the_lists_that_say_so()
+    machine.wait(LIFE - MINUTE)
+    machine.post()
+    machine.it_is_in_the_lists_that_say_so()
+    machine.wait(60 * MINUTE)
+    machine.the_entry_is_what_it_must_be()
+    machine.the_card_is_good()
+    machine.it_is_in_the_lists_that_say_so()
 
 
-def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_found_since() -> None:
-    machine = EntryMachine()
-    try:
-        machine.post()
-        machine.the_card_is_good()
-        machine.probe("open", 1)
-        machine.wait(DAY)
-        machine.a_probe_finds_another_card("open", ELSEWHERE)  # and then one of before (`_probed`)
-        machine.the_entry_is_what_it_must_be()
-    finally:
-        machine.teardown()
+def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_found_since(
+    machine: EntryMachine,
+) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("open", 1)
+    machine.wait(DAY)
+    machine.a_probe_finds_another_card("open", ELSEWHERE)  # and then one of before (`_probed`)
+    machine.the_entry_is_what_it_must_be()
 
 
-def test_probes_become_rarer_while_they_find_nothing_new() -> None:
-    machine = EntryMachine()
-    try:
-        machine.post()
-        machine.the_card_is_good()
-        machine.probe("open", 1 + LONGEST_PAUSE_DAYS * CALM)
-        machine.probe("gated", 1)
-        machine.probe("open", CALM)
-    finally:
-        machine.teardown()
+def test_probes_become_rarer_while_they_find_nothing_new(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("open", 1 + LONGEST_PAUSE_DAYS * CALM)
+    machine.probe("gated", 1)
+    machine.probe("open", CALM)
 
 
-def test_an_agent_that_is_posted_again_before_any_worker_has_checked_it_waits_as_long_again() -> None:
-    machine = EntryMachine()
-    try:
-        machine.post()
-        machine.wait(DAY - MINUTE)
-        machine.post()
-        machine.wait(60 * MINUTE)
-        machine.the_entry_is_what_it_must_be()
-        machine.the_card_is_good()
-        machine.it_is_in_the_lists_that_say_so()
-    finally:
-        machine.teardown()
+def test_an_agent_that_is_posted_again_before_any_worker_has_checked_it_waits_as_long_again(
+    machine: EntryMachine,
+) -> None:
+    machine.post()
+    machine.wait(DAY - MINUTE)
+    machine.post()
+    machine.wait(60 * MINUTE)
+    machine.the_entry_is_what_it_must_be()
+    machine.the_card_is_good()
+    machine.it_is_in_the_lists_that_say_so()
 
 
-def test_the_end_of_a_hidden_entry_is_not_told_of_as_a_second_removal() -> None:
-    machine = EntryMachine()
-    try:
-        machine.post()
-        machine.the_card_is_good()
-        machine.probe("unreachable", 1)
-        machine.wait(WEEK)
-        machine.probe("unreachable", 1)
-        machine.it_is_in_the_lists_that_say_so()
-        machine.wait(WEEK)
-        machine.wait(WEEK)
-        machine.wait(WEEK)
-        machine.wait(2 * DAY)
-        machine.the_entry_is_what_it_must_be()
-        machine.all_of_it_was_told()
-    finally:
-        machine.teardown()
-
-
-async def test_what_redis_has_dropped_is_told_of_and_what_was_posted_since_stays() -> None:
-    store = FakeStore()
-    entries, lists, agent_id = AgentStore(store, MINUTE), AgentLists(store), id_of(HOST, URL)
-
-    async def removals() -> int:
-        told = await store.command("XRANGE", keys.events(ids.partition_of(HOST)), "-", "+")
-        return sum(b"agent.removed" in flat for _, flat in cast("list[tuple[bytes, list[bytes]]]", told))
-
-    await store.command("ZADD", keys.AGENT_ENDS, 1, agent_id)
-    assert [await lists.sweep() for _ in range(2)] == [[agent_id]] * 2  # by two workers
-    assert await removals() == 1
-    await entries.unschedule(agent_id)
-    due = keys.agents_due(ids.partition_of(HOST))
-    assert await store.command("ZSCORE", due, agent_id) is None
-    await entries.submit(HOST, FIELDS, agent_id=agent_id, client="", idempotency=None)
-    assert await lists.sweep() == [agent_id]
-    [entry] = await entries.read([agent_id])
-    assert entry is not None
-    assert entry.status == "checking"
-    assert await removals() == 1
+def test_the_end_of_a_hidden_entry_is_not_told_of_as_a_second_removal(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("unreachable", 1)
+    machine.wait(WEEK)
+    machine.probe("unreachable", 1)
+    machine.it_is_in_the_lists_that_say_so()
+    machine.wait(WEEK)
+    machine.wait(WEEK)
+    machine.wait(WEEK)
+    machine.wait(2 * DAY)
+    machine.the_entry_is_what_it_must_be()
+    machine.all_of_it_was_told()
