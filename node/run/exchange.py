@@ -23,7 +23,7 @@ from node.store.lists import scan_sorted_set
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import OVER, STATUSES
-from node.tasks.view import StoredTask, task_of
+from node.tasks.view import ChangeLog, StoredTask, task_of
 
 FORMAT = "relay-node-export"
 FORMAT_VERSION = 1
@@ -157,7 +157,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
 
 
 def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
-    """Raise one of UNREADABLE for a record that this node could not show: every list with it would fail."""
+    """Raise one of UNREADABLE for a record that this node could not show, or change: every list with it would fail."""
     named = {name.encode(): value for name, value in fields.items()}
     match record.kind:
         case "reply":
@@ -175,6 +175,9 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             if row.status not in STATUSES or not row.is_contract:
                 raise ValueError("no contract of a known status")
             msgspec.json.decode(msgspec.json.encode(task_of(record.id, "", row)))
+            # Each step goes on counting from these. One that cannot holds up all changes that time brings (`lapse`).
+            ChangeLog.of(named)
+            int(named.get(b"failures", b"0"))
         case _:
             pass
 

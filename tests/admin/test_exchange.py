@@ -132,10 +132,13 @@ CONTRACT = {"kind": "contract", "publisher_id": "p", "title": "Count", "attempt"
         ("task", CONTRACT | {"status": "odd"}),
         ("task", CONTRACT | {"status": "offered", "kind": "message"}),
         ("task", CONTRACT | {"status": "offered", "deadline": "never"}),
+        ("task", CONTRACT | {"status": "offered", "failures": "many"}),
+        ("task", CONTRACT | {"status": "offered", "changes": "many"}),
+        ("task", CONTRACT | {"status": "offered", "changes": "1 offered"}),
         ("task", CONTRACT | {"status": "completed", "completed_at": "1795416370998", "result_payload": "{"}),
     ],
 )
-async def test_what_could_not_be_shown_is_not_imported(
+async def test_what_could_not_be_shown_or_changed_is_not_imported(
     node: NodeUnderTest, admin: Admin, tmp_path: Path, kind: str, fields: dict[str, Any]
 ) -> None:
     file = tmp_path / "file"
