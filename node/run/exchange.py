@@ -6,9 +6,8 @@ entities of several features and so belongs to none of them.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from itertools import zip_longest
 from typing import Literal, cast
 
 import msgspec
@@ -19,7 +18,6 @@ from node.board.store import LISTS
 from node.store import CommandFailed, Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of, flat_of
-from node.store.lists import scan_sorted_set
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import OVER, STATUSES
@@ -92,19 +90,21 @@ def header_of(node_id: str) -> ExportHeader:
 
 
 async def records(store: Store) -> AsyncIterator[ExportedRecord]:
-    """Everything that is exported; a thread comes after its replies. Raises StoreUnavailable."""
-    for listed in LISTS.values():
-        async for thread_id, fields in _hashes(store, listed, keys.thread):
-            async for reply in _replies(store, thread_id):
-                yield reply
-            yield ExportedRecord("thread", thread_id, _shown(fields))
-    for status in STATUSES:
-        async for task_id, fields in _hashes(store, keys.tasks_with(status), keys.task, keys.packed):
+    """Everything that is exported; a thread comes after its replies. Raises StoreUnavailable.
+
+    It is found by the names of keys, which stay: what goes from one list to another while lists are read may be in none
+    of them when its turn comes. A contract that is compacted meanwhile comes with the others that are.
+    """
+    async for thread_id, fields in _entities(store, keys.thread_pattern()):
+        async for reply in _replies(store, thread_id):
+            yield reply
+        yield ExportedRecord("thread", thread_id, _shown(fields))
+    for pattern in (keys.task_pattern(), keys.packed_pattern()):
+        async for task_id, fields in _entities(store, pattern):
             if fields.get(b"kind") == b"contract":
                 yield ExportedRecord("task", task_id, _shown(fields))
-    for partition in range(ids.PARTITIONS):
-        async for artifact_id, fields in _hashes(store, keys.artifacts(partition), keys.artifact):
-            yield ExportedRecord("artifact", artifact_id, _shown(fields))
+    async for artifact_id, fields in _entities(store, keys.artifact_pattern()):
+        yield ExportedRecord("artifact", artifact_id, _shown(fields))
 
 
 def read_header(line: bytes) -> ExportHeader:
@@ -198,17 +198,15 @@ async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, 
     return "imported"
 
 
-async def _hashes(
-    store: Store, listed: Key, key_of: Callable[[str], Key], packed_of: Callable[[str], Key] | None = None
-) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
-    """Ids and fields of all entities of a list; a compacted contract is unpacked."""
-    async for found in scan_sorted_set(store, listed, AT_ONCE):
-        names = [name for name, _ in found]
-        rows = await bulk(store, [("HGETALL", key_of(each)) for each in names])
-        packed = await bulk(store, [("GET", packed_of(each)) for each in names if packed_of])
-        for name, row, compact in zip_longest(names, rows, packed):
-            if fields := fields_of(row) or (unpack(cast("bytes", compact)) if compact else {}):
-                yield name, fields
+async def _entities(store: Store, pattern: str) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
+    """Ids and fields of all entities with such keys; a compacted contract is unpacked. Some may come twice."""
+    command = "GET" if pattern == keys.packed_pattern() else "HGETALL"
+    async for names in store.names(pattern):
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            for name, found in zip(some, await bulk(store, [(command, each) for each in some]), strict=True):
+                if fields := unpack(found) if isinstance(found, bytes) else fields_of(found):
+                    yield name.rpartition(":")[2], fields
 
 
 async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord]:

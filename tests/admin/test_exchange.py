@@ -12,7 +12,7 @@ import pytest
 from node.cli import main
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
-from node.run.exchange import ExportedRecord
+from node.run.exchange import ExportedRecord, records
 from node.store import Store, StoreUnavailable, ids, keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -146,6 +146,17 @@ async def test_what_could_not_be_shown_or_changed_is_not_imported(
     ran = await admin("import", str(file))
     assert (ran.status, "line 2 is no record" in ran.out) == (1, True)
     assert not await node.names(f"*{FOREIGN}*")
+
+
+async def test_what_changes_while_it_is_exported_is_in_the_file(node: NodeUnderTest) -> None:
+    tasks = [await claimed(node) for _ in range(3)]
+    await offered(node)
+    found: list[str] = []
+    async for record in records(node.store):
+        found.append(record.id)
+        for task in tasks if len(found) == 1 else ():
+            assert (await act(node, task, "release", claim_token=task["claim_token"])).status_code == 200
+    assert {task["id"] for task in tasks} <= {*found}
 
 
 async def test_a_result_that_was_not_accepted_yet_is_not_accepted_here_by_silence(
