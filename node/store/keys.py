@@ -228,7 +228,9 @@ def inbox_receipt(address: str, message_id: str) -> Key:
 
 
 def inbox_context(address: str, name: str) -> Key:
-    """Tasks of an inbox that one A2A context is about, by time (ms). TTL: 7 days from the end of the last."""
+    """Tasks of an inbox that one A2A context is about, by time (ms). TTL: 14 days from the end of the last, by when its
+    task is gone, too.
+    """
     return _at("inbox-context", f"{address}:{name}", address)
 
 

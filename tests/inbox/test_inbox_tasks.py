@@ -60,6 +60,20 @@ async def test_a_context_keeps_its_newest_tasks(node: NodeUnderTest, monkeypatch
     assert (await got(node, inbox, first))["status"]["state"] == "TASK_STATE_SUBMITTED"
 
 
+async def test_a_context_lists_a_task_for_as_long_as_that_is_there(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox, message(contextId="c"))
+    await answered(node, inbox, status="input_required", reply="Which?")
+    [context] = await node.names(f"inbox-context:*{inbox['address']}*")
+    # As if that had been asked when the message was about to expire, and be taken back when the receipt is.
+    passed = 14 * DAY_MS - 60_000
+    await node.store.command("PEXPIRE", context, cast("int", await node.store.command("PTTL", context)) - passed)
+    assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+    named = keys.inbox_receipt(inbox["address"], task["id"])
+    ends, task_ends = [cast("int", await node.store.command("PEXPIRETIME", each)) for each in (context, named)]
+    assert ends >= task_ends
+
+
 async def test_that_an_answer_has_expired_is_pushed_as_it_is_of_the_first_message(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
