@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Removes the entry of an agent if its time is over, and announces that once, whoever else has removed it meanwhile. One
--- that was posted again is checked first, for which there is as much time as for a new one. Allowed without memory, which
--- it frees.
+-- that was posted again is checked first, for which there is as much time as for a new one. Of one that Redis has
+-- dropped, a mark is left in its place for a while: that its removal is announced. Allowed without memory, which it frees
+-- but for that mark.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] events  events:{p}
 -- ARGV[1] agent_id
@@ -11,8 +12,8 @@
 -- Returns {'gone'}: there is none any more | {'stays', ends_at}: it was renewed
 -- Slot    partition of the id
 -- include now
--- include announce
-local ends_at, status, posted = unpack(redis.call('HMGET', agent, 'ends_at', 'status', 'posted'))
+-- include tell_removed
+local ends_at, status, posted, shown = unpack(redis.call('HMGET', agent, 'ends_at', 'status', 'posted', 'shown'))
 local at, waits = now(), status == 'checking' and posted + kept or 0
 ends_at = ends_at and tonumber(ends_at)
 if ends_at and waits > at then
@@ -21,8 +22,12 @@ if ends_at and waits > at then
   redis.call('PEXPIREAT', agent, ends_at + spare)
 end
 if ends_at and ends_at > at then return {'stays', ends_at} end
-if ends_at or (at >= tonumber(dropped) and redis.call('EXISTS', agent) == 0) then
+if ends_at then
   redis.call('UNLINK', agent)
-  announce(events, 'agent.removed', agent_id)
+  tell_removed(events, agent_id, shown)
+elseif at >= tonumber(dropped) and redis.call('EXISTS', agent) == 0 then
+  redis.call('HSET', agent, 'told', at)
+  redis.call('PEXPIRE', agent, kept)
+  tell_removed(events, agent_id, true)
 end
 return {'gone'}

@@ -14,7 +14,7 @@
 -- Slot    partition of the address or host
 -- include unlist
 -- include first_use
-if redis.call('EXISTS', agent) == 0 then return {'unknown'} end
+if redis.call('HEXISTS', agent, 'status') == 0 then return {'unknown'} end
 if proof ~= '*' and (redis.call('HGET', inbox, 'epoch') or '') ~= proof then return {'token'} end
 if not first_use(replay, replay_ttl, agent_id) then return {'signature'} end
 unlist(agent, listed, due, events, agent_id)

@@ -1,6 +1,6 @@
 #!lua
--- Schedules a check of the agent at a URL, listed or not, once for each Idempotency-Key. A check under way goes on. A
--- listed entry does not end before it is checked (`agent_expire`).
+-- Schedules a check of the agent at a URL, listed or not, once for each Idempotency-Key. A check that a worker has begun
+-- goes on. A listed entry does not end before it is checked (`agent_expire`).
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] listed  agents-of:{p}:<host>: ids of all entries of the host, by the time (ms) at which they end
 -- KEYS[3] due     agents-due:{p}
@@ -29,9 +29,10 @@ local at = now()
 redis.call('ZREMRANGEBYSCORE', listed, '-inf', at)
 if not redis.call('ZSCORE', listed, agent_id) and redis.call('ZCARD', listed) >= tonumber(most) then return {'full'} end
 
-if redis.call('HGET', agent, 'status') ~= 'checking' then
+local status, ends = unpack(redis.call('HMGET', agent, 'status', 'ends_at'))
+local is_known = ends or status == 'checking'
+if status ~= 'checking' or tonumber(redis.call('ZSCORE', due, agent_id) or 0) <= at then
   redis.call('HSET', agent, 'status', 'checking', 'reason', '', 'posted', at, unpack(ARGV, 9))
-  local ends = redis.call('HGET', agent, 'ends_at')
   if not ends then redis.call('PEXPIRE', agent, kept) end
   if ends and tonumber(ends) < at + holds then
     redis.call('HSET', agent, 'ends_at', at + holds)
@@ -39,8 +40,8 @@ if redis.call('HGET', agent, 'status') ~= 'checking' then
   end
   redis.call('ZADD', listed, math.max(tonumber(ends or 0), at + (ends and kept or holds)), agent_id)
   redis.call('PEXPIREAT', listed, redis.call('ZRANGE', listed, -1, -1, 'WITHSCORES')[2])
-  redis.call('ZADD', due, at, agent_id)
-  announce(events, 'check.asked', agent_id, 'client', ends and '' or client)
+  redis.call('ZADD', due, 'LT', at, agent_id)
+  announce(events, 'check.asked', agent_id, 'client', is_known and '' or client)
 end
 remember(idem, digest, idem_ttl, agent_id)
 return {'checking'}

@@ -5,5 +5,5 @@
 -- ARGV[1] agent_id
 -- Returns {'done'}
 -- Slot    partition of the address or host
-if redis.call('EXISTS', agent) == 0 then redis.call('ZREM', due, agent_id) end
+if redis.call('HEXISTS', agent, 'status') == 0 then redis.call('ZREM', due, agent_id) end
 return {'done'}

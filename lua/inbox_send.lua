@@ -87,9 +87,9 @@ if task_id ~= '' then
   redis.call('HSET', task, 'turns', earlier and earlier .. ' ' .. id or id)
   redis.call('ZADD', context, at, task_id)
   redis.call('ZREMRANGEBYRANK', context, 0, -1 - most_tasks)
-  for _, kept in ipairs({task, context}) do
-    redis.call('PEXPIREAT', kept, math.max(expires + keep, redis.call('PEXPIRETIME', kept)))
-  end
+  redis.call('PEXPIREAT', task, math.max(expires + keep, redis.call('PEXPIRETIME', task)))
+  -- A question that is taken back at the end of its receipt keeps its task for as long again (`inbox_withdraw`).
+  redis.call('PEXPIREAT', context, math.max(expires + 2 * keep, redis.call('PEXPIRETIME', context)))
 end
 if earlier then
   redis.call('HSET', asked, 'following', id)

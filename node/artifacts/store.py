@@ -17,6 +17,7 @@ from node.common import counters
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
+from node.store.cursor import TimeCursor
 from node.store.decoding import flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, record_key
@@ -33,6 +34,9 @@ VERIFICATION_MS = DAY_MS
 
 EPITAPH_MS = DAY_MS
 """Milliseconds for which the manifest of an artifact without bytes is kept, so that readers learn what became of it."""
+
+NEVER = 2**53
+"""Milliseconds since 1970 beyond any time at which an artifact ends."""
 
 PAGE_SIZE = 100
 """Artifacts read at a time for the operator."""
@@ -266,13 +270,11 @@ class ArtifactStore:
     async def kept(self) -> AsyncIterator[StoredArtifact]:
         """All artifacts that count as bytes, by partition; within one, those that end first come first.
 
-        Raises StoreUnavailable.
+        One whose end is put off meanwhile may come twice. Raises StoreUnavailable.
         """
         for partition in range(ids.PARTITIONS):
-            start = 0
-            while names := await self._store.command("ZRANGE", keys.artifacts(partition), start, start + PAGE_SIZE - 1):
-                found = [name.decode() for name in cast("list[bytes]", names)]
-                start += len(found)
+            cursor = TimeCursor(self._store, keys.artifacts(partition))
+            while found := await cursor.next(NEVER, PAGE_SIZE):
                 for stored in await self.read_many(found):
                     if stored:
                         yield stored

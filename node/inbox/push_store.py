@@ -4,7 +4,6 @@ A script that changes a message of such a task puts an `inbox.task` event into t
 message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
 """
 
-import math
 from typing import Literal, cast
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from node.inbox import steps
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxTask, PushTarget
 from node.store import Store, ids, keys
-from node.store.bulk import bulk, bulk_steps_reachable, reached
+from node.store.bulk import bulk_steps_reachable, reached
 from node.store.decoding import code_of, fields_of
 
 SWEEP_LIMIT = 100
@@ -33,6 +32,7 @@ class PushStore:
         partition = ids.partition_of(address)
         reply = await self._store.run(
             steps.inbox_push_set(
+                inbox=keys.inbox(address),
                 pushes=keys.inbox_pushes(address, task.id),
                 task=keys.inbox_receipt(address, task.id),
                 latest=keys.inbox_receipt(address, task.last.id),
@@ -43,26 +43,27 @@ class PushStore:
                 name=target.id,
                 config=msgspec.json.encode(target),
                 most=MAX_PUSH_CONFIGS,
-                held=int(not math.isinf(task.lasts)),
             )
         )
         return cast('Literal["set", "many", "moved"]', code_of(reply))
 
     async def all(self, address: str, task_id: str) -> dict[str, PushTarget]:
         """The configs of a task by their ids. Raises StoreUnavailable."""
-        [found] = await bulk(self._store, [("HGETALL", keys.inbox_pushes(address, task_id))])
-        targets = [msgspec.json.decode(value, type=PushTarget) for value in fields_of(found).values()]
-        return {target.id: target for target in sorted(targets, key=lambda target: target.id)}
+        return _targets(await self._store.command("HGETALL", keys.inbox_pushes(address, task_id)))
+
+    async def all_to_the_end(self, address: str, task: InboxTask) -> dict[str, PushTarget]:
+        """The same, and let them expire when the task does. Raises StoreUnavailable."""
+        reading = steps.inbox_push_read(
+            pushes=keys.inbox_pushes(address, task.id),
+            task=keys.inbox_receipt(address, task.id),
+            latest=keys.inbox_receipt(address, task.last.id),
+            id=task.last.id,
+        )
+        return _targets(await self._store.run(reading))
 
     async def remove(self, address: str, task_id: str, name: str) -> None:
         """Drop a config. Raises StoreUnavailable."""
         await self._store.command("HDEL", keys.inbox_pushes(address, task_id), name)
-
-    async def end_with(self, address: str, task: InboxTask) -> None:
-        """Let the configs of a task expire when it does. Raises StoreUnavailable."""
-        ends_at = await self._store.command("PEXPIRETIME", keys.inbox_receipt(address, task.last.id))
-        if cast("int", ends_at) > 0:
-            await self._store.command("PEXPIREAT", keys.inbox_pushes(address, task.id), cast("int", ends_at))
 
     async def expire(self) -> bool:
         """Announce the messages that have expired, as far as they can be read; whether there may be more.
@@ -77,3 +78,8 @@ class PushStore:
         ]
         told = reached(telling, await bulk_steps_reachable(self._store, telling))
         return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for _, reply in told)
+
+
+def _targets(found: object) -> dict[str, PushTarget]:
+    targets = [msgspec.json.decode(value, type=PushTarget) for value in fields_of(found).values()]
+    return {target.id: target for target in sorted(targets, key=lambda target: target.id)}

@@ -42,8 +42,7 @@ class InboxPushes:
         task = await self._tasks.of_message(address, message_id)
         if task is None:
             return "", []
-        await self._store.end_with(address, task)
-        return task.id, list((await self._store.all(address, task.id)).values())
+        return task.id, list((await self._store.all_to_the_end(address, task)).values())
 
     async def found(self, address: str, task_id: str, name: str) -> tuple[InboxTask, PushTarget] | None:
         """A task and one of its configs; None if either is gone. Raises StoreUnavailable."""

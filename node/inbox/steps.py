@@ -162,6 +162,7 @@ def inbox_receipt(*, inbox: Key, receipt: Key, names: Rest) -> None:
 @step
 def inbox_push_set(
     *,
+    inbox: Key,
     pushes: Key,
     task: Key,
     latest: Key,
@@ -172,9 +173,13 @@ def inbox_push_set(
     name: str,
     config: bytes,
     most: int,
-    held: int,
 ) -> None:
     """Notify a receiver of the changes of a task."""
+
+
+@step
+def inbox_push_read(*, pushes: Key, task: Key, latest: Key, id: str) -> None:
+    """Read whom the changes of a task are told."""
 
 
 @step

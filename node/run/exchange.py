@@ -6,9 +6,8 @@ entities of several features and so belongs to none of them.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from itertools import zip_longest
 from typing import Literal, cast
 
 import msgspec
@@ -20,11 +19,10 @@ from node.sign.proof import Proof
 from node.store import CommandFailed, Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of, flat_of
-from node.store.lists import scan_sorted_set
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import OVER, STATUSES
-from node.tasks.view import StoredTask, task_of
+from node.tasks.view import ChangeLog, StoredTask, task_of
 
 FORMAT = "relay-node-export"
 FORMAT_VERSION = 1
@@ -93,19 +91,21 @@ def header_of(node_id: str) -> ExportHeader:
 
 
 async def records(store: Store) -> AsyncIterator[ExportedRecord]:
-    """Everything that is exported; a thread comes after its replies. Raises StoreUnavailable."""
-    for listed in LISTS.values():
-        async for thread_id, fields in _hashes(store, listed, keys.thread):
-            async for reply in _replies(store, thread_id):
-                yield reply
-            yield ExportedRecord("thread", thread_id, _shown(fields))
-    for status in STATUSES:
-        async for task_id, fields in _hashes(store, keys.tasks_with(status), keys.task, keys.packed):
+    """Everything that is exported; a thread comes after its replies. Raises StoreUnavailable.
+
+    It is found by the names of keys, which stay: what goes from one list to another while lists are read may be in none
+    of them when its turn comes. A contract that is compacted meanwhile comes with the others that are.
+    """
+    async for thread_id, fields in _entities(store, keys.thread_pattern()):
+        async for reply in _replies(store, thread_id):
+            yield reply
+        yield ExportedRecord("thread", thread_id, _shown(fields))
+    for pattern in (keys.task_pattern(), keys.packed_pattern()):
+        async for task_id, fields in _entities(store, pattern):
             if fields.get(b"kind") == b"contract":
                 yield ExportedRecord("task", task_id, _shown(fields))
-    for partition in range(ids.PARTITIONS):
-        async for artifact_id, fields in _hashes(store, keys.artifacts(partition), keys.artifact):
-            yield ExportedRecord("artifact", artifact_id, _shown(fields))
+    async for artifact_id, fields in _entities(store, keys.artifact_pattern()):
+        yield ExportedRecord("artifact", artifact_id, _shown(fields))
 
 
 def read_header(line: bytes) -> ExportHeader:
@@ -158,7 +158,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
 
 
 def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
-    """Raise one of UNREADABLE for a record that this node could not show: every list with it would fail."""
+    """Raise one of UNREADABLE for a record that this node could not show, or change: every list with it would fail."""
     named = {name.encode(): value for name, value in fields.items()}
     if "signature" in fields:
         msgspec.json.decode(fields["signature"], type=Proof)
@@ -176,6 +176,9 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             if row.status not in STATUSES or not row.is_contract:
                 raise ValueError("no contract of a known status")
             msgspec.json.decode(msgspec.json.encode(task_of(record.id, "", row)))
+            # Each step goes on counting from these. One that cannot holds up all changes that time brings (`lapse`).
+            ChangeLog.of(named)
+            int(named.get(b"failures", b"0"))
         case _:
             pass
 
@@ -196,17 +199,15 @@ async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, 
     return "imported"
 
 
-async def _hashes(
-    store: Store, listed: Key, key_of: Callable[[str], Key], packed_of: Callable[[str], Key] | None = None
-) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
-    """Ids and fields of all entities of a list; a compacted contract is unpacked."""
-    async for found in scan_sorted_set(store, listed, AT_ONCE):
-        names = [name for name, _ in found]
-        rows = await bulk(store, [("HGETALL", key_of(each)) for each in names])
-        packed = await bulk(store, [("GET", packed_of(each)) for each in names if packed_of])
-        for name, row, compact in zip_longest(names, rows, packed):
-            if fields := fields_of(row) or (unpack(cast("bytes", compact)) if compact else {}):
-                yield name, fields
+async def _entities(store: Store, pattern: str) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
+    """Ids and fields of all entities with such keys; a compacted contract is unpacked. Some may come twice."""
+    command = "GET" if pattern == keys.packed_pattern() else "HGETALL"
+    async for names in store.names(pattern):
+        for start in range(0, len(names), AT_ONCE):
+            some = names[start : start + AT_ONCE]
+            for name, found in zip(some, await bulk(store, [(command, each) for each in some]), strict=True):
+                if fields := unpack(found) if isinstance(found, bytes) else fields_of(found):
+                    yield name.rpartition(":")[2], fields
 
 
 async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord]:

@@ -127,6 +127,26 @@ def session_pattern() -> str:
     return "session:{*"
 
 
+def thread_pattern() -> str:
+    """What the names of all threads match."""
+    return "thread:{*"
+
+
+def task_pattern() -> str:
+    """What the names of all contracts match that are not compacted, and those of A2A message tasks."""
+    return "task:{*"
+
+
+def packed_pattern() -> str:
+    """What the names of all compacted contracts match."""
+    return "packed:{*"
+
+
+def artifact_pattern() -> str:
+    """What the names of all manifests match."""
+    return "artifact:{*"
+
+
 def lines(session_id: str) -> Key:
     """The lines of a session, a stream whose entry ids are 0-<seq>. TTL: the session's own."""
     return _of("lines", session_id)
@@ -208,7 +228,9 @@ def inbox_receipt(address: str, message_id: str) -> Key:
 
 
 def inbox_context(address: str, name: str) -> Key:
-    """Tasks of an inbox that one A2A context is about, by time (ms). TTL: 7 days from the end of the last."""
+    """Tasks of an inbox that one A2A context is about, by time (ms). TTL: 14 days from the end of the last, by when its
+    task is gone, too.
+    """
     return _at("inbox-context", f"{address}:{name}", address)
 
 

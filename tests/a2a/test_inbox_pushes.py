@@ -122,9 +122,12 @@ def source_of(node: NodeUnderTest) -> PushSource:
     return PushSource(services.inbox_agents.view, services.pushes)
 
 
-def callback_to(url: str, inbox: Json, task: Json, status: str = "", at: int = 0) -> Callback:
+def callback_to(
+    url: str, inbox: Json, task: Json, status: str = "queued", at: int = 0, *, whole: bool = False
+) -> Callback:
     """What a worker has to send to the config `c`."""
     data = {"inbox": inbox["address"], "inbox_task": task["id"], "message": task["id"], "status": status, "config": "c"}
+    data |= {"whole": whole}
     partition = ids.partition_of(inbox["address"])
     return Callback(name="push", id="msg", url=url, type=PUSH, at=at, data=data, partition=partition, attempt=1)
 
@@ -140,6 +143,22 @@ async def test_a_change_that_is_told_late_is_told_as_it_was(node: NodeUnderTest)
     assert prepared.following is None
     told = json.loads(prepared.envelope.body)["statusUpdate"]["status"]
     assert told == {"state": "TASK_STATE_WORKING", "timestamp": "1970-01-01T00:00:01.000Z"}
+
+
+async def test_how_a_task_stood_when_a_receiver_came_is_told_as_it_was_then(node: NodeUnderTest) -> None:
+    """What has become of it since follows: a task that is over does not go on."""
+    inbox, url = await opened(node), "https://agent.example.com/a2a"
+    task = await begun(node, inbox)
+    await pushed_to(node, inbox, task, url=url, id="c")
+    await answered(node, inbox, status="input_required", reply="Which?")
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    await answered(node, inbox, reply="Yes.")
+    prepared = await source_of(node).prepare(callback_to(url, inbox, task, "queued", whole=True), "agent.example.com")
+    assert prepared
+    assert prepared.following is None
+    told = json.loads(prepared.envelope.body)["task"]
+    assert (told["id"], told["status"]["state"]) == (task["id"], "TASK_STATE_SUBMITTED")
+    assert not {"artifacts", "message"} & {*told, *told["status"]}
 
 
 async def test_what_a_new_url_is_shown_is_not_sent_to_the_one_before(node: NodeUnderTest) -> None:

@@ -12,7 +12,7 @@ import pytest
 from node.cli import main
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
-from node.run.exchange import ExportedRecord
+from node.run.exchange import ExportedRecord, records
 from node.store import Store, StoreUnavailable, ids, keys
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -135,10 +135,13 @@ CONTRACT = {"kind": "contract", "publisher_id": "p", "title": "Count", "attempt"
         ("task", CONTRACT | {"status": "odd"}),
         ("task", CONTRACT | {"status": "offered", "kind": "message"}),
         ("task", CONTRACT | {"status": "offered", "deadline": "never"}),
+        ("task", CONTRACT | {"status": "offered", "failures": "many"}),
+        ("task", CONTRACT | {"status": "offered", "changes": "many"}),
+        ("task", CONTRACT | {"status": "offered", "changes": "1 offered"}),
         ("task", CONTRACT | {"status": "completed", "completed_at": "1795416370998", "result_payload": "{"}),
     ],
 )
-async def test_what_could_not_be_shown_is_not_imported(
+async def test_what_could_not_be_shown_or_changed_is_not_imported(
     node: NodeUnderTest, admin: Admin, tmp_path: Path, kind: str, fields: dict[str, Any]
 ) -> None:
     file = tmp_path / "file"
@@ -146,6 +149,17 @@ async def test_what_could_not_be_shown_is_not_imported(
     ran = await admin("import", str(file))
     assert (ran.status, "line 2 is no record" in ran.out) == (1, True)
     assert not await node.names(f"*{FOREIGN}*")
+
+
+async def test_what_changes_while_it_is_exported_is_in_the_file(node: NodeUnderTest) -> None:
+    tasks = [await claimed(node) for _ in range(3)]
+    await offered(node)
+    found: list[str] = []
+    async for record in records(node.store):
+        found.append(record.id)
+        for task in tasks if len(found) == 1 else ():
+            assert (await act(node, task, "release", claim_token=task["claim_token"])).status_code == 200
+    assert {task["id"] for task in tasks} <= {*found}
 
 
 async def test_a_result_that_was_not_accepted_yet_is_not_accepted_here_by_silence(

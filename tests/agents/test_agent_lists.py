@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import cycle
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
 
 from node.agents.checks import AgentChecks
+from node.agents.entry import id_of
 from node.agents.lists import AgentLists
 from node.agents.store import AgentStore
 from node.store import Arg, RedisReply, Store, connect, ids, keys
@@ -16,8 +17,12 @@ from node.store.bulk import bulk
 from tests.agents.calls import AGENTS, card_of, listed
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import bearer, opened
+from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import Cluster, RedisServer
+
+HOST = "agent.example"
+URL = f"https://{HOST}/"
 
 
 async def test_a_projection_that_read_an_entry_before_it_changed_does_not_undo_the_one_after(
@@ -63,6 +68,30 @@ async def test_two_workers_that_find_the_same_entry_over_tell_of_that_once(node:
     assert [await each.sweep() for each in (one, other)] == [[agent["id"]]] * 2
     told: Any = await node.store.command("XRANGE", keys.events_of(agent["id"]), "-", "+")
     assert [fields[1] for _, fields in told] == [b"agent.listed", b"agent.removed"]
+
+
+async def test_what_redis_has_dropped_is_told_of_and_what_was_posted_since_stays() -> None:
+    store = FakeStore()
+    entries, lists, agent_id = AgentStore(store, 60), AgentLists(store), id_of(HOST, URL)
+
+    async def removals() -> int:
+        told = await store.command("XRANGE", keys.events(ids.partition_of(HOST)), "-", "+")
+        return sum(b"agent.removed" in flat for _, flat in cast("list[tuple[bytes, list[bytes]]]", told))
+
+    await store.command("ZADD", keys.AGENT_ENDS, 1, agent_id)
+    assert [await lists.sweep() for _ in range(2)] == [[agent_id]] * 2  # by two workers
+    assert await removals() == 1
+    await entries.unschedule(agent_id)
+    due = keys.agents_due(ids.partition_of(HOST))
+    assert await store.command("ZSCORE", due, agent_id) is None
+    await entries.submit(
+        HOST, {"given": URL, "proof": "domain", "address": HOST}, agent_id=agent_id, client="", idempotency=None
+    )
+    assert await lists.sweep() == [agent_id]
+    [entry] = await entries.read([agent_id])
+    assert entry is not None
+    assert entry.status == "checking"
+    assert await removals() == 1
 
 
 async def test_what_has_ended_is_swept_where_few_calls_may_be_under_way(empty_redis: RedisServer | Cluster) -> None:

@@ -119,6 +119,22 @@ async def test_what_is_available_ends_after_its_life_and_frees_what_it_had_and_n
         await registered(artifacts, **bound)
 
 
+async def test_the_operator_is_told_of_what_is_kept_though_others_end_while_it_is_read(
+    clock: Clock, artifacts: ArtifactStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.artifacts.store.PAGE_SIZE", 2)
+    ended = [await registered(artifacts) for _ in range(2)]
+    clock.advance(1)
+    kept = {(await registered(artifacts)).id for _ in range(3)}
+    clock.advance(COMPLETION_MS / 1000 - 1)
+    found: list[str] = []
+    async for each in artifacts.kept():
+        found.append(each.id)
+        if len(found) == 1:
+            assert [await artifacts.end(each.id) for each in ended] == [True, True]
+    assert kept <= {*found}
+
+
 async def test_what_is_rejected_stays_so_for_its_first_reason(artifacts: ArtifactStore) -> None:
     artifact = await registered(artifacts)
     assert [await artifacts.withdraw(artifact.id, reason) for reason in ("first", "second")] == [True, False]

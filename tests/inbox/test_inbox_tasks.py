@@ -8,12 +8,13 @@ import pytest
 from node.inbox import message_store
 from node.inbox.model import InboxTask
 from node.inbox.tasks import InboxTasks
+from node.run.services import Services, Stores
 from node.store import ids, keys
 from node.store.limits import DAY_MS
 from tests.a2a.inbox_calls import answered, begun, got, kinds, message, pushed_to, reason, sent
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC
-from tests.inbox.calls import Json, members, opened, path_of, read
+from tests.inbox.calls import Json, closed, members, opened, path_of, read
 from tests.support.node_under_test import NodeUnderTest
 
 EXPIRED = 1  # ms since 1970
@@ -57,6 +58,20 @@ async def test_a_context_keeps_its_newest_tasks(node: NodeUnderTest, monkeypatch
     page = (await node.client.get(path_of(inbox, "/a2a/tasks"), params={"contextId": "c"})).json()
     assert ({each["id"] for each in page["tasks"]}, page["totalSize"]) == ({each["id"] for each in later}, 2)
     assert (await got(node, inbox, first))["status"]["state"] == "TASK_STATE_SUBMITTED"
+
+
+async def test_a_context_lists_a_task_for_as_long_as_that_is_there(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox, message(contextId="c"))
+    await answered(node, inbox, status="input_required", reply="Which?")
+    [context] = await node.names(f"inbox-context:*{inbox['address']}*")
+    # As if that had been asked when the message was about to expire, and be taken back when the receipt is.
+    passed = 14 * DAY_MS - 60_000
+    await node.store.command("PEXPIRE", context, cast("int", await node.store.command("PTTL", context)) - passed)
+    assert await canceled(node, inbox, task) == "TASK_STATE_CANCELED"
+    named = keys.inbox_receipt(inbox["address"], task["id"])
+    ends, task_ends = [cast("int", await node.store.command("PEXPIRETIME", each)) for each in (context, named)]
+    assert ends >= task_ends
 
 
 async def test_that_an_answer_has_expired_is_pushed_as_it_is_of_the_first_message(
@@ -226,6 +241,52 @@ async def test_a_receiver_that_comes_after_a_message_has_expired_is_not_told_twi
     await node.store.command("HSET", keys.inbox_receipt(inbox["address"], task["id"]), "expires_at", EXPIRED)
     assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
     assert await expiring(node, inbox) == []
+
+
+async def test_a_receiver_that_comes_while_the_inbox_is_closed_is_told_once_that_its_message_has_expired(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    get = InboxTasks.get
+
+    async def before(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+        monkeypatch.undo()
+        found = await get(self, address, task_id, most)
+        await closed(node, inbox)
+        return found
+
+    monkeypatch.setattr(InboxTasks, "get", before)
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    assert await expiring(node, inbox) == []
+    told: Any = await node.store.command("XREVRANGE", keys.events(ids.partition_of(inbox["address"])), "+", "-")
+    last = dict(zip(told[0][1][::2], told[0][1][1::2], strict=True))
+    assert (last[b"type"], last[b"status"]) == (b"inbox.task", b"expired")
+
+
+async def test_a_worker_that_was_held_up_does_not_shorten_the_life_of_configs_of_a_task_that_has_gone_on(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    await answered(node, inbox, status="input_required", reply="Which?")
+    await begun(node, inbox, message("That one", taskId=task["id"]))
+    second = await answered(node, inbox, status="input_required", reply="Which of them?")
+    of_message = InboxTasks.of_message
+
+    async def before(self: InboxTasks, address: str, message_id: str) -> InboxTask | None:
+        monkeypatch.undo()
+        found = await of_message(self, address, message_id)
+        await begun(node, inbox, message("The first", taskId=task["id"]))
+        return found
+
+    monkeypatch.setattr(InboxTasks, "of_message", before)
+    pushes = Services(node.settings, Stores(node.store, node.store)).pushes
+    named, targets = await pushes.notified_of(inbox["address"], second["id"])
+    assert (named, len(targets)) == (task["id"], 1)
+    kept = keys.inbox_pushes(inbox["address"], task["id"])
+    assert cast("int", await node.store.command("PTTL", kept)) > 8 * DAY_MS  # as long as the message that came last
 
 
 async def test_a_second_receiver_is_told_how_a_task_stands_and_the_first_is_not_told_again(

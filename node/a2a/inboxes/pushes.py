@@ -99,8 +99,9 @@ class PushSource:
                     "inbox": address,
                     "inbox_task": task_id,
                     "message": fields["message"],
-                    "status": fields.get("status", ""),
+                    "status": fields["status"],
                     "config": target.id,
+                    "whole": only is not None,
                 },
             )
             for target in targets
@@ -115,7 +116,9 @@ class PushSource:
         if found is None or found[1].url != callback.url:
             return None
         task, target = found
-        events = self._events(task, str(data["message"]), str(data["status"]), callback.at)
+        events = self._events(
+            task, str(data["message"]), str(data["status"]), callback.at, whole=bool(data.get("whole"))
+        )
         if part >= len(events):
             return None
         following = None
@@ -132,17 +135,16 @@ class PushSource:
         with suppress(Refused):  # the time of the task is over
             await self._pushes.remove(str(data["inbox"]), str(data["inbox_task"]), str(data["config"]))
 
-    def _events(self, task: InboxTask, message_id: str, status: str, at: int) -> list[StreamResponse]:
-        """What a stream told when the message got that status; without a status, how the task stands."""
-        if not status:
-            return [StreamResponse(task=self._view.task(task, 0))]
+    def _events(self, task: InboxTask, message_id: str, status: str, at: int, *, whole: bool) -> list[StreamResponse]:
+        """What a stream told when the message got that status; or the `whole` task, as it stood then."""
         named = [turn.id for turn in task.turns]
         if message_id not in named:
             return []
         turns = task.turns[: named.index(message_id) + 1]
         if turns[-1].status != status:  # it has gone on since
             turns[-1] = msgspec.structs.replace(turns[-1], status=cast("InboxMessageStatus", status), at=at)
-        return list(self._view.events(msgspec.structs.replace(task, turns=turns)))
+        then = msgspec.structs.replace(task, turns=turns)
+        return [StreamResponse(task=self._view.task(then, 0))] if whole else list(self._view.events(then))
 
 
 def _for(host: str, event: StreamResponse) -> StreamResponse:

@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+-- Reads the push notification configs of a task, and lets them end when it does, unless it has gone on: then they last as
+-- long as its new message. Allowed without memory: it takes none.
+-- KEYS[1] pushes  inbox-push:{p}:<address>:<task>
+-- KEYS[2] task    the receipt of the first message of the task
+-- KEYS[3] latest  the receipt of its last message, as far as the caller knows
+-- ARGV[1] id      of that message
+-- Returns {name, config, ...}
+-- Slot    partition of the address
+local ends = redis.call('PEXPIRETIME', latest)
+if ends > 0 and string.sub(redis.call('HGET', task, 'turns') or '', -#id) == id then
+  redis.call('PEXPIREAT', pushes, ends)
+end
+return redis.call('HGETALL', pushes)
