@@ -5,6 +5,8 @@ it after the attempt: it is over, or due again later. A worker that dies in betw
 becomes due again by itself (HIDDEN_MS).
 """
 
+import math
+from asyncio import get_running_loop
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -124,6 +126,8 @@ class Callback(Message, frozen=True, kw_only=True):
     """How many of them were answered 404."""
     since: int = 0
     """When it was put under way, ms."""
+    ours_until: float = math.inf
+    """Loop time from which another worker may have taken it, too."""
 
 
 class DeadLetter(Message, frozen=True, kw_only=True):
@@ -198,6 +202,7 @@ class CallbackQueue:
 
         Raises StoreUnavailable if all are.
         """
+        ours_until = get_running_loop().time() + HIDDEN_MS / 1000
         due = {partition: keys.callbacks_due(partition) for partition in partitions}
         taken: list[tuple[int, str]] = []
         for partition, found in (await take_due(self._store, due, HIDDEN_MS, TAKE_LIMIT)).items():
@@ -207,7 +212,7 @@ class CallbackQueue:
         replies = await bulk_reachable(self._store, [("HGETALL", keys.callback(*each)) for each in taken])
         rows = [(*each, fields_of(reply)) for each, reply in reached(taken, replies)]
         # Without `attempt` it is over: it was settled after its worker had been too slow.
-        read = [_read(*row) for row in rows if b"attempt" in row[-1]]
+        read = [_read(*row, ours_until) for row in rows if b"attempt" in row[-1]]
         return [callback for callback in read if callback]
 
     async def settle(self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "") -> None:
@@ -325,24 +330,25 @@ def _entity(callback: Callback) -> Key:
             return keys.thread(str(callback.data["thread_id"]))
 
 
-def _read(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback | None:
+def _read(partition: int, name: str, fields: dict[bytes, bytes], ours_until: float) -> Callback | None:
     """A callback that was taken; None if it cannot be read. The others that were taken do not wait for it, and it is
     due again by itself: another version of the node may read it.
     """
     try:
-        return _callback(partition, name, fields)
+        return _callback(partition, name, fields, ours_until)
     except Exception:
         log.exception("callback not read", partition=partition, callback=name)
         return None
 
 
-def _callback(partition: int, name: str, fields: dict[bytes, bytes]) -> Callback:
+def _callback(partition: int, name: str, fields: dict[bytes, bytes], ours_until: float) -> Callback:
     return Callback(
         **asdict(_message(name, fields)),
         partition=partition,
         attempt=int(fields[b"attempt"]),
         misses=int(fields[b"misses"]),
         since=int(fields[b"since"]),
+        ours_until=ours_until,
     )
 
 

@@ -61,6 +61,10 @@ MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
 """The messages that a feature has for an event; each is sent at once."""
 
 
+class Overdue(Exception):
+    """Another worker may have taken a callback, since this process stood still for so long after it had."""
+
+
 class Callbacks:
     """Enqueues a message for each event of an entity that has a callback_url."""
 
@@ -147,13 +151,15 @@ class Deliverer:
         try:
             try:
                 await self._deliver(callback)
-            except StoreUnavailable:
+            except (StoreUnavailable, Overdue):
                 raise
             except Exception:
                 log.exception("callback not sent", webhook_id=callback.id, type=callback.type)
                 await self._retry(callback, Retry("an error of the node, see its log"))
         except StoreUnavailable:
             pass  # the connection logs it
+        except Overdue:
+            pass  # it is due again, and may have been sent by now, as may a newer one
         except Exception:
             log.exception("callback not settled", webhook_id=callback.id, type=callback.type)
 
@@ -169,13 +175,13 @@ class Deliverer:
             await self._end(callback, "dropped", 0, "what it tells of is gone, or names this receiver no more")
             return
         requester = Requester(prepared.publisher, callback.name)
-        result, has_failed = await if_admitted(
-            self._breaker,
-            self._places,
-            target,
-            requester,
-            lambda: self._sender.send(target, prepared.envelope, requester),
-        )
+
+        async def send() -> AttemptResult:
+            if asyncio.get_running_loop().time() >= callback.ours_until:
+                raise Overdue
+            return await self._sender.send(target, prepared.envelope, requester)
+
+        result, has_failed = await if_admitted(self._breaker, self._places, target, requester, send)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
         await self._settle(callback, result, source, prepared.following)
         await self._breaker.note(target, result, works=has_failed and isinstance(result, Delivered))

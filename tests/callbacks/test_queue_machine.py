@@ -167,16 +167,16 @@ class QueueMachine(StoreMachine):
             return None
         way.due = now + HIDDEN_MS
         told = message_of(way.seq)
-        assert found == [
-            Callback(
-                *(told.name, told.id, told.url, told.type, told.at, told.data, self._model.after),
-                partition=HOME,
-                attempt=way.attempt,
-                misses=way.misses,
-                since=way.since,
-            )
-        ]
-        return found[0]
+        (callback,) = found
+        assert callback == Callback(
+            *(told.name, told.id, told.url, told.type, told.at, told.data, self._model.after),
+            partition=HOME,
+            attempt=way.attempt,
+            misses=way.misses,
+            since=way.since,
+            ours_until=callback.ours_until,
+        )
+        return callback
 
     @rule(
         callback=consumes(taken),

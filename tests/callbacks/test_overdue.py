@@ -1,0 +1,74 @@
+"""A worker that stood still after it had taken a callback: another one may have sent it by now, and a newer one."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from node.callbacks import queue
+from node.callbacks.breaker import Breaker
+from node.callbacks.call import Caller
+from node.callbacks.envelope import Envelope
+from node.callbacks.places import Places
+from node.callbacks.queue import Callback, CallbackQueue, Message
+from node.callbacks.resolve import SystemResolver
+from node.callbacks.sender import Sender
+from node.callbacks.service import Deliverer
+from node.callbacks.sources import Prepared
+from node.callbacks.target import Policy
+from node.config import Limit, Schedule
+from node.sign.node_key import NodeKey
+from node.tasks.compaction import unpack
+from tests.callbacks.receiver import Receiver
+from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
+
+KEY = NodeKey.parse(SIGNING_KEY)
+KIND = "board.reply"
+
+
+class Slow:
+    """A source for which the process stands still: after its first callback is taken, until others may take it."""
+
+    pause_ms = 0
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._hidden_ms = queue.HIDDEN_MS
+        monkeypatch.setattr(queue, "HIDDEN_MS", 50)
+        self.prepared = 0
+
+    async def prepare(self, callback: Callback, host: str) -> Prepared:
+        self.prepared += 1
+        if self.prepared == 1:
+            self._monkeypatch.setattr(queue, "HIDDEN_MS", self._hidden_ms)
+            while (seconds := callback.ours_until - asyncio.get_running_loop().time()) > 0:
+                await asyncio.sleep(seconds)
+        return Prepared("somebody", Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host))
+
+    async def forget(self, callback: Callback) -> None:
+        raise AssertionError(callback)
+
+
+@pytest.fixture
+def overrides() -> dict[str, Any]:
+    return {"embedding_model": "none"}
+
+
+async def test_what_was_taken_too_long_ago_is_left_to_others(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was sent after a newer one of its name, which another worker had sent meanwhile."""
+    callbacks, source, stop = CallbackQueue(node.store, unpack), Slow(monkeypatch), asyncio.Event()
+    sender = Sender(KEY, Caller(Policy(allow_private=True), SystemResolver()), "https://node.example")
+    deliverer = Deliverer(
+        callbacks, sender, Breaker(node.store, Limit(0, 1)), Schedule((60,)), Places(), {KIND: source}
+    )
+    async with Receiver(KEY.public.raw) as receiver:
+        message = Message("name", "msg_1", receiver.url_at("/"), KIND, 1, {"thread_id": "t", "seq": 1, "url": "u"})
+        await callbacks.enqueue(5, [message])
+        running = asyncio.create_task(deliverer.run(stop))
+        await receiver.until(1)
+        stop.set()
+        await running
+        assert (source.prepared, receiver.requests) == (2, 1)
+    assert deliverer.outcomes == {"delivered": 1}
