@@ -41,8 +41,8 @@ class Slow:
         self.prepared += 1
         if self.prepared == 1:
             self._monkeypatch.setattr(queue, "HIDDEN_MS", self._hidden_ms)
-            while (seconds := callback.ours_until - asyncio.get_running_loop().time()) > 0:
-                await asyncio.sleep(seconds)
+            seconds = callback.ours_until - asyncio.get_running_loop().time()
+            await asyncio.sleep(max(0.0, seconds) + 0.001)  # later than that by a timer's resolution
         return Prepared("somebody", Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host))
 
     async def forget(self, callback: Callback) -> None:
