@@ -1,16 +1,17 @@
 """How well board search finds: `python -m bench.search_quality [--items 3000]`.
 
-Three questions. Does the threshold of 0.7 part what answers a query from what does not, on the labelled
+Four questions. Does the threshold of 0.7 part what answers a query from what does not, on the labelled
 set of tests/search? Does known-item search (a docstring's summary asks for its body) come up to an
 exact ranking by the same model? Does one ranking serve both paraphrases and identifiers better than
-meaning or text alone? Prints Markdown, and draws results/threshold.png.
+meaning or text alone? What becomes of threads that have no vectors yet, and of those beside them?
+Prints Markdown, and draws results/threshold.png.
 """
 
 import argparse
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +38,7 @@ from tests.support.models import MODELS, exported_model
 PICTURE = Path(__file__).parent / "results" / "threshold.png"
 THRESHOLD = 0.7
 DEEP = 10
+BARE_STEP = 10
 IDENTIFIER = re.compile(r"\b[A-Za-z]+_[A-Za-z0-9_]+\b")
 
 Mean = Callable[[Sequence[tuple[Sequence[RankedEntity], Query]]], float]
@@ -49,14 +51,14 @@ class Text(NamedTuple):
     body: str
 
 
-def library_of(model: Model, texts: Sequence[Text], most: int) -> Library:
-    """Threads in an index. Their vectors are kept from one run to the next."""
+def library_of(model: Model, texts: Sequence[Text], most: int, bare: Container[str] = ()) -> Library:
+    """Threads in an index, those named in `bare` without vectors. Vectors are kept from one run to the next."""
     cut = [of_own(text.title, text.body) for text in texts]
     made = iter(vectors(model, [passage.text for passages in cut for passage in passages]))
     library = Library(model, most, MemoryIndex())
     for text, passages in zip(texts, cut, strict=True):
         held = {passage.name: next(made).tobytes() for passage in passages}
-        library.put(Place(text.name, OWN), f"{text.title}\n{text.body}", held)
+        library.put(Place(text.name, OWN), f"{text.title}\n{text.body}", {} if text.name in bare else held)
     return library
 
 
@@ -144,6 +146,12 @@ def main() -> None:
     print(line("known items: an identifier", library, names))
     print(line("known items: half summaries, half identifiers", library, mixed))
     print(line("known items: identifier and summary in one query", library, both))
+    bare = {str(number) for number in range(0, len(items), BARE_STEP)}
+    lacking = library_of(model, texts, DEEP, bare)
+    for kind, queries in (("summaries", summaries), ("an identifier", names)):
+        for those, wanted in (("those", True), ("the others", False)):
+            name = f"known items, one in {BARE_STEP} without vectors: {kind}, of {those}"
+            print(line(name, lacking, [query for query in queries if (query.wanted in bare) == wanted]))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@ An engine finds candidates by meaning and by text, and says how near each is and
 score and rank that follow are decided here. Nothing here knows where candidates come from.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +24,9 @@ RECIPROCAL = 10
 counts. Measured by bench/search_quality.py; their 60 is for merging many long lists.
 """
 
+BOTH_LISTS = 2
+"""For how much the list by text counts where the one by meaning cannot contain an entity, which has no vectors yet."""
+
 
 class SearchRequest(msgspec.Struct, frozen=True):
     """A search as engines take it. `text` is the query, `limit` how many entities are wanted."""
@@ -37,6 +42,10 @@ class NearEntity(msgspec.Struct, frozen=True, order=True):
     meaning: float
     entity_id: str
     passage: str
+
+
+Nearness = Mapping[str, NearEntity | None]
+"""How near entities are; None stands for one without vectors."""
 
 
 class Candidate(msgspec.Struct, frozen=True, order=True):
@@ -108,7 +117,8 @@ class Ranking:
     terms the entities of `text` contain, at least `least` each. The order is by the reciprocal ranks in the two lists,
     each weighted by the square of its score, so that a good rank among bad matches counts for little; among equals the
     newer entity comes first. What is learnt later about entities found in one list only, how much they contain
-    (`contain`) or how near they are (`best`), therefore changes their scores, not the order.
+    (`contain`) or how near they are (`best`), therefore changes their scores, not the order. Only one that turns out to
+    have no vectors yet, as for some seconds after it was posted, moves up: it is judged by its text alone.
     """
 
     def __init__(
@@ -122,7 +132,8 @@ class Ranking:
         for rank, entity in enumerate(text.entities, 1):
             share = self._shares[entity] = max(shares.get(entity, 0.0), least)
             weights[entity] = weights.get(entity, 0.0) + share**2 / (RECIPROCAL + rank)
-        self._order = [entity for _, entity in sorted(zip(weights.values(), weights, strict=True), reverse=True)]
+        self._weights = weights
+        self._order = _ordered(weights)
 
     def unshared(self, request: SearchRequest) -> list[str]:
         """The entities found by meaning alone whose share of the query must be known to say which are the best; none
@@ -134,8 +145,12 @@ class Ranking:
         self._shares.update(shares)
 
     def unknown(self, request: SearchRequest) -> list[str]:
-        """The entities found by text alone whose nearness must be known to say which are the best."""
-        return [each for each in self._likeliest(request) if each not in self._near]
+        """The entities found by text alone whose nearness must be known to say which are the best: those that may be
+        among them if they have no vectors."""
+        likeliest = list(self._likeliest(request))
+        least = self._weights[likeliest[-1]] / BOTH_LISTS if likeliest else 0.0
+        possible = takewhile(lambda entity: self._weights[entity] >= least, self._order)
+        return [each for each in possible if each not in self._near]
 
     def _likeliest(self, request: SearchRequest) -> Iterator[str]:
         """The entities in order, until as many as are wanted reach the threshold by what is known of them."""
@@ -147,23 +162,24 @@ class Ranking:
             if not missing:
                 break
 
-    def ranked(self, request: SearchRequest, others: Iterable[NearEntity], mode: SearchMode) -> RankedEntities:
+    def ranked(self, request: SearchRequest, others: Nearness, mode: SearchMode) -> RankedEntities:
         """The answer: the best matches or, if there are none, what a lower threshold would let in."""
-        others = list(others)
         if (matches := self.best(request, others)) or request.threshold <= SUGGESTED_THRESHOLD:
             return RankedEntities(matches, mode)
         lower = msgspec.structs.replace(request, threshold=SUGGESTED_THRESHOLD)
         return RankedEntities([], mode, [each.score for each in self.best(lower, others)])
 
-    def best(self, request: SearchRequest, others: Iterable[NearEntity] = ()) -> list[RankedEntity]:
+    def best(self, request: SearchRequest, others: Nearness = MappingProxyType({})) -> list[RankedEntity]:
         """The entities that reach the threshold, best first, at most `limit`. `others` are the `unknown` ones.
 
         The score is the better of meaning and share.
         """
-        asked = {each.entity_id: each for each in others}
+        order = self._order
+        if unplaced := [entity for entity, near in others.items() if near is None]:
+            order = _ordered(self._weights | {each: BOTH_LISTS * self._weights[each] for each in unplaced})
         best: list[RankedEntity] = []
-        for entity in self._order:
-            known = self._near.get(entity) or asked.get(entity)
+        for entity in order:
+            known = self._near.get(entity) or others.get(entity)
             meaning, share = known.meaning if known else 0.0, self._shares.get(entity, 0.0)
             score = max(meaning, share)
             if score >= request.threshold:
@@ -173,6 +189,11 @@ class Ranking:
             if len(best) == request.limit:
                 break
         return best
+
+
+def _ordered(weights: Mapping[str, float]) -> list[str]:
+    """Entities by their weight, the greatest first; of equals the newer first."""
+    return [entity for _, entity in sorted(zip(weights.values(), weights, strict=True), reverse=True)]
 
 
 def _mode(by_meaning: bool, by_text: bool) -> HitMode:

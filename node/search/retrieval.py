@@ -16,6 +16,7 @@ from node.search.ranking import (
     REPLY_CANDIDATES,
     ByText,
     NearEntity,
+    Nearness,
     RankedEntities,
     Ranking,
     SearchRequest,
@@ -101,13 +102,13 @@ class EngineRetriever:
                 self._workers.forget()  # another index version has taken its place
         return None, []
 
-    async def _meanings(self, vector: QueryVector | None, entities: Sequence[str]) -> list[NearEntity]:
+    async def _meanings(self, vector: QueryVector | None, entities: Sequence[str]) -> Nearness:
         if vector is None or not entities:
-            return []
+            return {}
         try:
             return await self._engine.meanings(vector.version, vector.vector, entities)
         except CommandFailed:
-            return []
+            return {}
 
 
 class WorkerMemoryRetriever:
@@ -137,7 +138,7 @@ class WorkerMemoryRetriever:
         await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, effort)
         found = [entity for entity in entities if shares.get(entity)]
         found.sort(key=lambda entity: shares[entity], reverse=True)
-        return Ranking([], ByText(found, {}, True), shares).ranked(request, (), "text")
+        return Ranking([], ByText(found, {}, True), shares).ranked(request, {}, "text")
 
     async def _read_unindexed(
         self, query: QueryTerms, entities: Sequence[str], shares: dict[str, float], effort: Effort

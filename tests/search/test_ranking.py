@@ -4,18 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.search.ranking import ByText, NearEntity, RankedEntity, Ranking, SearchRequest, meaning_of
+from node.search.ranking import ByText, NearEntity, Nearness, RankedEntity, Ranking, SearchRequest, meaning_of
 
 SCORES = st.floats(0, 1)
 LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambda entry: entry[0])
 
 
 def rank(
-    by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], threshold: float = 0.7, limit: int = 5
+    by_meaning: list[tuple[str, float]],
+    by_text: list[tuple[str, float]],
+    threshold: float = 0.7,
+    limit: int = 5,
+    others: Nearness | None = None,
 ) -> list[RankedEntity]:
     nearest = [NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning]
     text = ByText([thread for thread, _ in by_text], {}, True)
-    return Ranking(nearest, text, dict(by_text)).best(SearchRequest("", limit, threshold))
+    return Ranking(nearest, text, dict(by_text)).best(SearchRequest("", limit, threshold), others or {})
 
 
 @pytest.mark.parametrize(("cosine", "meaning"), [(1, 1), (0, 0.5), (-1, 0), (0.4, 0.7), (1.0000001, 1)])
@@ -58,6 +62,27 @@ def test_of_equals_the_newer_comes_first() -> None:
     assert [match.entity_id for match in rank([("02", 1.0)], [("01", 1.0)])] == ["02", "01"]
 
 
+def test_a_thread_that_has_no_vectors_yet_is_judged_by_its_text_alone() -> None:
+    """It cannot be found by meaning, however well it fits. One that has vectors can, and is too far away."""
+    by_meaning, by_text = [("both", 0.85), ("vague", 0.8)], [("new", 1.0), ("both", 0.75)]
+    assert [match.entity_id for match in rank(by_meaning, by_text, others={"new": None})] == ["new", "both", "vague"]
+    far = {"new": NearEntity(0.5, "new", "0.0")}
+    assert [match.entity_id for match in rank(by_meaning, by_text, others=far)] == ["both", "new", "vague"]
+
+
+def test_it_is_asked_whether_a_thread_has_vectors_that_would_be_among_the_best_without() -> None:
+    nearest = [NearEntity(0.85, "both", "0.0"), NearEntity(0.8, "vague", "0.0")]
+    text = ByText(["new", "both", "far"], {}, True)
+    ranking = Ranking(nearest, text, {"new": 1.0, "both": 0.75, "far": 0.5})
+    assert ranking.unknown(SearchRequest("", 1, 0.7)) == ["new"]
+    assert ranking.unknown(SearchRequest("", 4, 0.7)) == ["new", "far"]
+
+
+def test_a_thread_without_vectors_that_contains_little_stays_behind_a_paraphrase() -> None:
+    found = rank([("paraphrase", 0.85)], [("new", 0.4)], threshold=0, others={"new": None})
+    assert found[0].entity_id == "paraphrase"
+
+
 @given(LISTS, LISTS, SCORES, st.integers(1, 8))
 def test_hits_are_distinct_reach_the_threshold_and_are_as_many_as_asked_for(
     by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], threshold: float, limit: int
@@ -71,20 +96,27 @@ def test_hits_are_distinct_reach_the_threshold_and_are_as_many_as_asked_for(
         assert match.score == pytest.approx(best[match.entity_id], abs=1e-6)
 
 
-@given(LISTS, LISTS, SCORES, SCORES, st.integers(1, 8))
+@given(LISTS, LISTS, st.dictionaries(st.sampled_from("abcdefgh"), SCORES), SCORES, st.integers(1, 8))
 def test_how_near_others_are_is_asked_of_those_only_that_may_be_among_the_best(
-    by_meaning: list[tuple[str, float]], by_text: list[tuple[str, float]], others: float, threshold: float, limit: int
+    by_meaning: list[tuple[str, float]],
+    by_text: list[tuple[str, float]],
+    others: dict[str, float],
+    threshold: float,
+    limit: int,
 ) -> None:
+    """`others` are those that have vectors."""
     nearest = [NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning]
     text = ByText([thread for thread, _ in by_text], {}, True)
     ranking, request = Ranking(nearest, text, dict(by_text)), SearchRequest("", limit, threshold)
     known = {near.entity_id for near in nearest}
-    unknown = [NearEntity(others, thread, "1.0") for thread, _ in by_text if thread not in known]
+    unknown: dict[str, NearEntity | None] = {
+        thread: NearEntity(others[thread], thread, "1.0") if thread in others else None
+        for thread, _ in by_text
+        if thread not in known
+    }
     asked = set(ranking.unknown(request))
     assert asked.isdisjoint(known)
-    assert ranking.best(request, [near for near in unknown if near.entity_id in asked]) == ranking.best(
-        request, unknown
-    )
+    assert ranking.best(request, {each: unknown[each] for each in asked}) == ranking.best(request, unknown)
 
 
 @given(LISTS, LISTS, st.dictionaries(st.sampled_from("abcdefgh"), SCORES), SCORES, st.integers(1, 8))

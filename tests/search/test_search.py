@@ -7,6 +7,7 @@ from msgspec import UNSET
 
 from node.common.refusal import Invalid
 from node.embedding.model import Model
+from node.search.corpus import EVERY, Place
 from node.search.model import LowerThreshold
 from node.search.passages import PASSAGE_CHARACTERS
 from node.store.search_keys import BOARD_KEYS
@@ -34,6 +35,21 @@ async def test_a_thread_is_found_by_meaning(board: SearchableBoard, loaded_model
         assert hit.mode == "meaning"
         assert 0.7 <= hit.score < 1
         assert (await board.find("at what time do I prepare the loaf for the oven")).mode == "both"
+
+
+async def test_a_thread_that_has_no_vectors_yet_is_not_behind_one_that_contains_less(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    exact = await board.post("A German contract", "Who translates a German contract into English?")
+    alike = await board.post("A German letter", "Who translates a German letter into English?")
+    async with board.worker():
+        await board.settled()
+        version = await board.searched.versions.current()
+        assert version
+        await board.searched.documents.remove_all_vectors(version.name, [exact])
+        await board.searched.changes.publish([Place(exact, EVERY)])
+        found = await board.find("translate a German contract into English", ANYTHING)
+        assert [(hit.thread_id, hit.mode) for hit in found.hits] == [(exact, "text"), (alike, "both")]
 
 
 async def test_a_hit_says_what_was_found_and_where(board: SearchableBoard) -> None:

@@ -17,6 +17,7 @@ from node.search.ranking import (
     REPLY_CANDIDATES,
     Candidate,
     NearEntity,
+    Nearness,
     RankedEntities,
     Ranking,
     SearchRequest,
@@ -164,10 +165,9 @@ class MemoryIndex:
             nearest = self._vectors.nearest(cosines, CANDIDATES)
         ranking = Ranking(nearest, text, self._shares(query, text.entities), query.least)
         ranking.contain(self._shares(query, ranking.unshared(request)))
-        others: list[NearEntity] = []
+        others: Nearness = {}
         if cosines is not None:
-            by_entity = (self._vectors.nearest_of(cosines, self._posts[each]) for each in ranking.unknown(request))
-            others = [near for near in by_entity if near]
+            others = {each: self._vectors.nearest_of(cosines, self._posts[each]) for each in ranking.unknown(request)}
         return ranking.ranked(request, others, "text" if vector is None else "both")
 
     def _shares(self, query: QueryTerms, entities: Iterable[str]) -> dict[str, float]:

@@ -6,12 +6,12 @@ made of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothi
 cluster the engine must be cluster-wide: asked at one primary, it answers for all.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from node.search.corpus import OWN, Corpus
 from node.search.index_versions import IndexVersion
-from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearEntity, meaning_of
+from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearEntity, Nearness, meaning_of
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
@@ -109,23 +109,32 @@ class QueryEngine:
 
     async def by_meaning(self, version: str, vector: bytes) -> list[NearEntity]:
         """Entities nearest to a vector, best first. Raises StoreUnavailable, CommandFailed without the index."""
-        return await self._nearest(version, "*", vector, CANDIDATES)
+        nearest, _ = await self._nearest(version, "*", vector, CANDIDATES)
+        return sorted(nearest.values(), reverse=True)
 
-    async def meanings(self, version: str, vector: bytes, entities: Iterable[str]) -> list[NearEntity]:
-        """How near these entities are. Raises StoreUnavailable, CommandFailed without the index."""
+    async def meanings(self, version: str, vector: bytes, entities: Sequence[str]) -> Nearness:
+        """How near these entities are. Raises StoreUnavailable, CommandFailed without the index.
+
+        If they have more passages than are looked at, those that are further away are left out.
+        """
+        if not entities:
+            return {}
         tags = "|".join(entity.replace("-", "\\-") for entity in entities)
-        return await self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT) if tags else []
+        nearest, is_all = await self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT)
+        return {each: nearest.get(each) for each in entities} if is_all else nearest
 
-    async def _nearest(self, version: str, among: str, vector: bytes, most: int) -> list[NearEntity]:
+    async def _nearest(self, version: str, among: str, vector: bytes, most: int) -> tuple[dict[str, NearEntity], bool]:
+        """The entities of the nearest passages, and whether there are no further passages."""
         query = f"{among}=>[KNN {most} @vector $vector AS distance]"
         options = ("PARAMS", 2, "vector", vector, "SORTBY", "distance", "LIMIT", 0, most, "RETURN", 1, "distance")
         found = await self._documents.command(*_search(self._vectors(version), query, *options))
+        rows = list(_rows(found, 2))
         nearest: dict[str, NearEntity] = {}
-        for key, (_, distance) in _rows(found, 2):  # the nearest first
+        for key, (_, distance) in rows:  # the nearest first
             _, entity, passage = key.decode().rsplit(":", 2)
             if entity not in nearest:
                 nearest[entity] = NearEntity(meaning_of(1 - float(distance)), entity, passage)
-        return sorted(nearest.values(), reverse=True)
+        return nearest, len(rows) < most
 
     async def _create(self, index: str, *definition: Any) -> None:
         if not await self._has(index):
