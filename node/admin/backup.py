@@ -107,9 +107,11 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
         path = directory / f"redis-{number}.rdb"
         await snapshot(primary.server, location, path)
         redis.append(copied(path, primary.slots))
-    keys = [name for name in KEYS if (settings.data_dir / name).exists()]
-    for name in keys:
-        copy_private(settings.data_dir / name, directory / name)
+    keys: list[str] = []
+    for name in KEYS:
+        with suppress(FileNotFoundError):
+            copy_private(settings.data_dir / name, directory / name)
+            keys.append(name)
     blobs = blob_directory(settings)
     if blobs:
         (directory / BLOBS).mkdir(mode=0o700)

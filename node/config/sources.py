@@ -4,8 +4,10 @@ The environment wins over relay.toml. `RELAY_SECRET_FILE` and the like name a fi
 secret is in no environment and no table. Nothing here knows a setting by name, except those that say where to look.
 """
 
+import errno
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +25,9 @@ CONFIG = "RELAY_CONFIG"
 
 CONFIG_NAME = "relay.toml"
 """The file of settings if none is named, looked for in the data directory that the environment names."""
+
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""What says that nothing is at a path; any other error says that nobody knows."""
 
 IN_FORCE = "NODE_SETTINGS"
 """The variable in which a supervisor hands down the part of relay.toml that is in force, as JSON: a process that it
@@ -79,11 +84,14 @@ def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
     """
     named = environ.get(CONFIG)
     path = Path(named or Path(environ.get("RELAY_DATA_DIR") or data_dir, CONFIG_NAME))
+    is_there = False
     try:
-        is_there = path.is_file()
+        # Not `is_file`: with Python 3.14 that says no of a file that may not be looked at, which would then be ignored.
+        is_there = stat.S_ISREG(path.stat().st_mode)
     except OSError as error:
-        what_to_do = "; run this as the user of the node" if isinstance(error, PermissionError) else ""
-        raise ConfigError(f"{path} cannot be read: {error.strerror}{what_to_do}") from error
+        if error.errno not in NOT_THERE:
+            what_to_do = "; run this as the user of the node" if isinstance(error, PermissionError) else ""
+            raise ConfigError(f"{path} cannot be read: {error.strerror}{what_to_do}") from error
     if not is_there and os.path.lexists(path):
         raise ConfigError(f"{path} is not a file")
     if named and not is_there:

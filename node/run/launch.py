@@ -83,6 +83,8 @@ def web(settings: Settings, app: str = APP) -> None:
     block_hangup()
     for signum in (DRAIN, RELEASE_WAITERS):  # each would end this process, which has no handler
         signal.signal(signum, signal.SIG_IGN)
+    if sys.platform == "linux":  # Python 3.14 would start each anew, with nothing shared, not even the mark DRAINING
+        multiprocessing.set_start_method("fork", force=True)
     server = listener.Server(
         app,
         listeners,

@@ -329,6 +329,15 @@ def test_a_backup_of_another_user_is_not_called_damaged(tmp_path: Path, whole: P
         restore(Settings(data_dir=tmp_path / "node"), whole)
 
 
+async def test_a_backup_that_cannot_look_for_the_keys_fails(tmp_path: Path) -> None:
+    """With Python 3.14 it would have been one without keys, and called whole."""
+    nowhere = Path("/" + "x" * 300)  # as a directory of another user, whoever the tests run as
+    with RedisServer(tmp_path / "redis") as server:
+        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+            with pytest.raises(BackupError, match="secret: File name too long"):
+                await back_up(Settings(redis_url=server.url, data_dir=nowhere), store, tmp_path / "backup", {})
+
+
 def test_a_node_is_never_overwritten(tmp_path: Path, whole: Path) -> None:
     settings = Settings(data_dir=tmp_path / "new")
     restore(settings, whole)

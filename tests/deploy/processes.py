@@ -4,7 +4,7 @@ import http.client
 import json
 import signal
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,9 @@ STOPPED_WITHIN = 10.0  # s, DESIGN 2
 
 
 @contextmanager
-def web_node(folder: Path, redis_url: str, **settings: str) -> Generator[NodeProcess]:
+def web_node(folder: Path, redis_url: str, command: Sequence[str] = WEB, **settings: str) -> Generator[NodeProcess]:
     """A `relay-node web` that takes requests, with one web process."""
-    with NodeProcess(folder, WEB) as node:
+    with NodeProcess(folder, command) as node:
         start(node, redis_url, **settings)
         until_ready(node)
         yield node

@@ -4,6 +4,7 @@ import http.client
 import os
 import shutil
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -23,6 +24,13 @@ from tests.deploy.processes import (
 )
 from tests.support.nodes import NodeProcess, gone
 from tests.support.servers import PATIENCE, RedisServer, free_port, until
+
+UNLESS_TOLD_TO = """
+import multiprocessing
+from node.__main__ import main
+multiprocessing.set_start_method("forkserver")
+main()
+"""
 
 
 def test_parts_may_start_before_their_redis(tmp_path: Path) -> None:
@@ -57,8 +65,12 @@ def test_a_node_that_drains_says_so_and_serves_on_until_it_stops(tmp_path: Path,
 
 
 def test_a_web_process_that_starts_during_a_drain_drains_too(tmp_path: Path, empty_redis: RedisServer) -> None:
-    """Only those that were alive got the signal: one that took the place of another called load balancers back."""
-    with web_node(tmp_path, empty_redis.url, RELAY_DRAIN_SECONDS="300") as node:
+    """Only those that were alive got the signal: one that took the place of another called load balancers back.
+
+    It did so again with Python 3.14, which does not fork unless it is told to.
+    """
+    command = (sys.executable, "-c", UNLESS_TOLD_TO, "web")
+    with web_node(tmp_path, empty_redis.url, command, RELAY_DRAIN_SECONDS="300") as node:
         node.signal(signal.SIGTERM)
         until(lambda: status(node.port, "/ready") == 503, "it drains")
         pid = node.web_process(1)

@@ -160,7 +160,7 @@ async def test_a_full_redis_does_not_keep_what_frees_memory_from_being_handled(
     redis_server.do("SET", "large", "x" * 100_000)
     redis_server.do("XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM")
     await write(store, "needs", "frees")
-    redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+    redis_server.do("CONFIG", "SET", "maxmemory", "1")
     async with reading(store, handle):
         await eventually(lambda: redis_server.do("EXISTS", "large") == 0 and pending(redis_server) == 1)
         assert done == ["frees"]
@@ -179,7 +179,7 @@ async def test_reading_goes_on_in_a_full_redis_that_was_away(
     async with reading(store, seen):
         await write(store, "a")
         await eventually(lambda: "a" in seen.entities)
-        redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+        redis_server.do("CONFIG", "SET", "maxmemory", "1")
         seen.bad = set()
         redis_server.do("SPUBLISH", STREAM, "look")
         await eventually(lambda: pending(redis_server) == 0)
@@ -190,7 +190,7 @@ async def test_outboxes_that_nobody_reads_yet_are_joined_when_a_full_redis_has_r
 ) -> None:
     monkeypatch.setattr("node.store.outbox.POLL_SECONDS", 0.01)
     await write(store, "a")
-    redis_server.do("CONFIG", "SET", "maxmemory", "1mb")
+    redis_server.do("CONFIG", "SET", "maxmemory", "1")
     async with reading(store, seen):
         await until(lambda: refused(redis_server))
         redis_server.do("CONFIG", "SET", "maxmemory", 0)
