@@ -103,8 +103,9 @@ async def test_a_stream_says_where_it_is_and_then_what_happens(served: NodeProce
         assert response.headers["content-type"] == form
         assert (await anext(events))["type"] == "heartbeat"
         offered = await post(served, "/api/v1/tasks", OFFER)
-        event = await anext(events)
-    assert (event["type"], event["data"]["id"]) == ("task.offered", offered["id"])
+        while (event := await anext(events))["data"]["id"] != offered["id"]:
+            pass  # those of the tests before may come into the feed late
+    assert event["type"] == "task.offered"
     assert "publisher_token" not in event["data"]
 
 
