@@ -8,7 +8,6 @@ import math
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
-from copy import copy
 from functools import partial
 from typing import Any
 
@@ -16,10 +15,7 @@ import hypothesis
 import pytest
 import pytest_asyncio
 
-from node.mcp.tool import Tool
-from node.mcp.tool_calls import BoundTool
 from node.observe.log import configure
-from node.web.route import Route
 from node.web.throughput import Throughput
 from tests.support.fake_store import Clock
 from tests.support.keyspace import keys_without_end
@@ -52,25 +48,6 @@ def collectable() -> Iterator[None]:
     gc.freeze()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("node.common.process.freeze", lambda: None)
-        yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def tools_made_once() -> Iterator[None]:
-    """What MCP's tools are made of, but for the operation that each calls, is made for the first node alone. It is two
-    thirds of a node's start, and thousands of nodes start here."""
-    made: dict[tuple[int, str, object, object], BoundTool] = {}
-
-    def bound(tool: Tool, route: Route) -> BoundTool:
-        parts = (id(tool), route.path, route.query, route.body)
-        if parts not in made:
-            made[parts] = BoundTool(tool, route)
-        again = copy(made[parts])
-        again.route = route
-        return again
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("node.mcp.tool_calls.BoundTool", bound)
         yield
 
 

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +17,7 @@ from node import VERSION
 from node.cli import main
 from node.describe.settings import SettingRow, page, table
 from tests.support.nodes import ROOT
+from tests.support.own_process import kept_as_it_was
 from tests.support.servers import PATIENCE, Cluster, RedisServer, free_port
 
 CONFIG_ERROR = 2
@@ -23,11 +25,13 @@ GOOD_SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
 
 
 @pytest.fixture(autouse=True)
-def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Only what a test sets; the data directory is its own."""
-    for name in [name for name in os.environ if name.startswith("RELAY_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path / "data"))
+def no_settings(tmp_path: Path) -> Iterator[None]:
+    """Only what a test sets; the data directory is its own. Nothing of it is left for other tests."""
+    with kept_as_it_was():
+        for name in [name for name in os.environ if name.startswith("RELAY_")]:
+            del os.environ[name]
+        os.environ["RELAY_DATA_DIR"] = str(tmp_path / "data")
+        yield
 
 
 def test_config_prints_the_page_of_settings(capsys: pytest.CaptureFixture[str]) -> None:

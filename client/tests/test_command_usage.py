@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.fixed_answer import FixedAnswer, answer
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 
 from relay_client import AsyncRelay, UsageError
 from relay_client.command import main
@@ -60,7 +60,7 @@ def test_what_is_no_time_to_wait_is_said_before_anything_is_sent(
 async def test_a_time_that_is_no_number_is_wrong_use() -> None:
     async with AsyncRelay(f"http://127.0.0.1:{free_port()}") as relay:
         with pytest.raises(UsageError, match="not nan"):
-            await asyncio.wait_for(relay.tasks.result("id", within=nan), 20)
+            await asyncio.wait_for(relay.tasks.result("id", within=nan), PATIENCE)
 
 
 def test_ctrl_c_while_the_client_is_imported_is_no_traceback(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_ctrl_c_while_the_client_is_imported_is_no_traceback(tmp_path: Path) -> 
         assert process.stdout
         assert process.stdout.readline() == "importing\n"
         process.send_signal(signal.SIGINT)
-        shown = process.communicate(timeout=60)[1]
+        shown = process.communicate(timeout=PATIENCE)[1]
     assert (process.returncode, shown) == (130, "")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fixed_answer import FixedAnswer
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import free_port, until
+from tests.support.servers import PATIENCE, free_port, until
 
 from relay_client import AsyncRelay, DeadlineExceeded, NotFound, Relay
 from relay_client.agents import card
@@ -41,15 +41,16 @@ async def test_lists_go_on_when_the_node_was_away(served: NodeProcess, monkeypat
             await relay.tasks.cancel(task["id"], task["publisher_token"])
 
 
-async def test_nobody_waits_longer_than_they_want_to() -> None:
-    """Whether the node is silent or not there."""
-    async with FixedAnswer() as silent:
+async def test_nobody_waits_longer_than_they_want_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the node is silent or not there. The first try took all the time that a try may take."""
+    monkeypatch.setattr("relay_client.carrier.TRY_SECONDS", 10 * PATIENCE)
+    async with asyncio.timeout(PATIENCE), FixedAnswer() as silent:
         for url in (silent.url, f"http://127.0.0.1:{free_port()}"):
             began = time.monotonic()
             async with AsyncRelay(url) as relay:
                 with pytest.raises(DeadlineExceeded):
                     await relay.tasks.result("1", within=1)
-            assert 1 <= time.monotonic() - began < 8  # the first try took 10
+            assert time.monotonic() - began >= 1
 
 
 async def test_an_iteration_can_be_closed(served: NodeProcess) -> None:

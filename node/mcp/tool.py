@@ -26,8 +26,8 @@ OPTIONAL_TOKEN = ArgumentHeader(b"authorization", "Bearer ")
 IDEMPOTENCY = ArgumentHeader(b"idempotency-key")
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool, and the operation that it calls."""
+class Tool(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """One tool, and the operation that it calls. Each is equal to itself alone, so that caches find it."""
 
     name: str
     title: str

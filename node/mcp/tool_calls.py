@@ -7,6 +7,7 @@ parameters of the path and credentials, which the operation would name in the wo
 import base64
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from http.client import NO_CONTENT, UNAUTHORIZED
 from typing import Any
 from urllib.parse import quote
@@ -58,14 +59,14 @@ _string = msgspec.json.Decoder(str)
 
 
 class BoundTool:
-    """A tool with the operation that it calls."""
+    """A tool and what the operation that it calls takes."""
 
-    def __init__(self, tool: Tool, route: Route) -> None:
+    def __init__(self, tool: Tool, path: str, query: type[msgspec.Struct] | None, body: Any) -> None:
+        """`path`, `query`, `body`: those of the operation's route."""
         self.tool = tool
-        self.route = route
-        self.input_schema = input_schema(tool, route)
-        self.in_path = tuple(name for name in tool.inputs if f"{{{name}}}" in route.path)
-        taken = route.query.__struct_fields__ if route.query else ()
+        self.input_schema = input_schema(tool, path, query, body)
+        self.in_path = tuple(name for name in tool.inputs if f"{{{name}}}" in path)
+        taken = query.__struct_fields__ if query else ()
         self.in_query = frozenset(name for name in tool.inputs if name in taken)
         self.in_head = self.in_query.union(self.in_path, tool.headers)
         """Arguments that become no part of the body."""
@@ -75,7 +76,7 @@ class BoundTool:
         self.has_digest = "digest_sha256" in tool.inputs
         required = self.input_schema.get("required", ())
         types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
-        clearable = _clearable(route.body)
+        clearable = _clearable(body)
         self.emptied = clearable if tool.empty_clears else frozenset[str]()
         """Arguments whose empty value is sent as null."""
         members = [(name, Raw | Unset, UNSET) for name in tool.inputs]
@@ -104,27 +105,32 @@ class BoundTool:
         }
 
 
+@cache
+def _bound(tool: Tool, path: str, query: type[msgspec.Struct] | None, body: Any) -> BoundTool:
+    """Made once a process, however many nodes it has: to make all tools is two thirds of a node's start."""
+    return BoundTool(tool, path, query, body)
+
+
 class ToolCalls:
     """Calls tools. Each call counts against the limit of its operation as well as against that of MCP."""
 
     def __init__(self, tools: Sequence[Tool], operations: Operations) -> None:
         self._operations = operations
-        self._tools = {tool.name: BoundTool(tool, operations[tool.operation]) for tool in tools}
+        routes = ((tool, operations[tool.operation]) for tool in tools)
+        self._tools = {tool.name: (_bound(tool, route.path, route.query, route.body), route) for tool, route in routes}
 
     def listed(self) -> list[Schema]:
         """As tools/list shows them."""
-        return [bound.listed() for bound in self._tools.values()]
+        return [bound.listed() for bound, _ in self._tools.values()]
 
     async def call(self, params: Raw, request: Request) -> bytes:
         """The members of a CallToolResult. Raises RpcError if there is no such tool, or no object of arguments."""
-        bound, arguments = self._read(params)
+        bound, route, arguments = self._read(params)
         try:
             path, query, body, headers = _request(bound, arguments)
         except BadArguments as wrong:
             return invalid(str(wrong))
-        response = await self._operations.call(
-            request, bound.route, params=path, query=query, body=body, headers=headers
-        )
+        response = await self._operations.call(request, route, params=path, query=query, body=body, headers=headers)
         if response.status == UNAUTHORIZED and bound.token:  # the operation says in which header it belongs
             return failure(response, f"Give {bound.token}: only who has it may do this.")
         if response.status >= 400:
@@ -133,12 +139,12 @@ class ToolCalls:
             return NOTHING
         return await success(response.body) if response.body else SILENCED
 
-    def _read(self, params: Raw) -> tuple[BoundTool, Raw]:
+    def _read(self, params: Raw) -> tuple[BoundTool, Route, Raw]:
         call = read_params(_params, params)
-        bound = self._tools.get(call.name)
-        if bound is None:
+        found = self._tools.get(call.name)
+        if found is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {call.name}")
-        return bound, object_of(call.arguments, "arguments")
+        return *found, object_of(call.arguments, "arguments")
 
 
 def _request(bound: BoundTool, raw: Raw) -> tuple[dict[str, str], str, bytes, Sequence[Header]]:

@@ -8,17 +8,16 @@ from typing import Any, cast
 
 from node.mcp.tool import Tool
 from node.web.json_schema import MAX_SAFE_INTEGER, Schema, schema_of
-from node.web.route import Route
 
 BOUNDS = ("minimum", "maximum", "minLength", "maxLength", "default")
 
 
-def input_schema(tool: Tool, route: Route) -> Schema:
+def input_schema(tool: Tool, path: str, query: Any, body: Any) -> Schema:
     """The JSON Schema of the tool's arguments. One that is in neither body nor query is in the path or a header."""
-    schemas = [schema_of(kind) for kind in (route.query, route.body) if kind]
+    schemas = [schema_of(kind) for kind in (query, body) if kind]
     members: dict[str, Schema] = {name: member for one in schemas for name, member in one.get("properties", {}).items()}
     named = {name for one in schemas for name in one.get("required", [])}
-    named |= {name for name in tool.inputs if f"{{{name}}}" in route.path}
+    named |= {name for name in tool.inputs if f"{{{name}}}" in path}
     named |= {name for name, header in tool.headers.items() if header.required}
     required = [name for name in tool.inputs if name in named]
     return {

@@ -8,6 +8,7 @@ from node.store import keys
 from node.tasks.store import TaskStore
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import WOKEN
 from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, told
 
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
@@ -33,7 +34,7 @@ async def test_the_operator_removes_a_contract_whatever_its_status(node: NodeUnd
     dry = await admin("tasks", "purge", done["id"], "--dry-run", "--json")
     assert (dry.status, dry.data[0]["task"]["status"]) == (0, "completed")
     assert (await node.client.get(f"{TASKS}/{done['id']}")).status_code == 200
-    waiting = asyncio.create_task(node.client.get(f"{TASKS}/{offer['id']}", params={"wait": 20, "status": "offered"}))
+    waiting = asyncio.create_task(node.client.get(f"{TASKS}/{offer['id']}", params={"wait": 30, "status": "offered"}))
     await node.listened_to(keys.task(offer["id"]))
     ran = await admin("tasks", "purge", offer["id"], done["id"], UNKNOWN, "--json")
     assert (ran.status, [each["outcome"] for each in ran.data]) == (1, ["purged", "purged", "task.unknown"])
@@ -41,7 +42,7 @@ async def test_the_operator_removes_a_contract_whatever_its_status(node: NodeUnd
         assert (await node.client.get(f"{TASKS}/{task['id']}")).status_code == 404
         assert (await admin("tasks", "list", "--status", status, "--json")).data == {"tasks": [], "total": 0}
         assert (await told(node.store, task["id"]))[-1]["type"] == "task.forgotten"
-    assert (await asyncio.wait_for(waiting, 10)).status_code == 404
+    assert (await asyncio.wait_for(waiting, WOKEN)).status_code == 404
     assert await TaskStore(node.store, 60).forget({offer["id"]: ""}) == [], "it is not removed again"
 
 

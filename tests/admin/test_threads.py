@@ -9,6 +9,7 @@ from node.store import ids, keys
 from node.store.search_keys import BOARD_KEYS
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import WOKEN
 
 BOARD = "/api/v1/board"
 QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
@@ -107,10 +108,10 @@ async def test_a_purged_thread_has_no_ping_under_way(node: NodeUnderTest, admin:
 async def test_a_waiting_reader_is_told_that_a_thread_is_gone(node: NodeUnderTest, admin: Admin, action: str) -> None:
     thread = await posted(node)
     channel = keys.thread(thread)
-    read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread}?since_seq=1&wait=20"))
+    read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread}?since_seq=1&wait=30"))
     await until(lambda: is_listened_to(node, channel))
     await admin("threads", action, thread)
-    assert (await asyncio.wait_for(read, 10)).status_code == 404
+    assert (await asyncio.wait_for(read, WOKEN)).status_code == 404
 
 
 async def test_a_dry_run_says_what_would_go_and_changes_nothing(node: NodeUnderTest, admin: Admin) -> None:

@@ -12,14 +12,15 @@ from node.callbacks import call
 from tests.agents.calls import AGENTS
 from tests.agents.made_up import LIVENESS, WELL_KNOWN, Json, MadeUpAgents
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import PATIENCE
 
 REJECTED = ("none", "gone", "redirect", "nonsense", "huge", "failing", "slow", "drip")
 KINDS = (*LIVENESS, *REJECTED)
 AGENTS_EACH = 13 if os.environ.get("FAULTS") == "full" else 2
 """Agents of each kind, each on its own host: 299 in all in the full run."""
 
-UNTIL_AGAIN = HIDDEN_MS / 1000 + 30
-"""Seconds: what a worker took without hearing of it is taken again."""
+UNTIL_AGAIN = HIDDEN_MS / 1000 + PATIENCE
+"""Seconds: what a worker took without hearing of it is taken again, and then looked at as soon as it can."""
 
 SECONDS = 4.0
 """Timeout of a request, at which those to a slow host end; the others must be answered sooner on a busy machine."""

@@ -18,6 +18,7 @@ from tests.agents.test_agent_probes import due_in, ids_listed
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import code
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.servers import WOKEN
 
 
 @pytest.fixture
@@ -275,7 +276,7 @@ async def test_who_waits_for_a_check_learns_that_the_entry_was_removed(
     waiting = asyncio.create_task(node.client.get(f"{AGENTS}/{agent['id']}", params={"wait": 30}))
     await node.listened_to(keys.agent(agent["id"]))
     await AgentStore(node.store, 60).remove(agent["id"], "127.0.0.1", BY_OPERATOR, "")
-    assert code(await asyncio.wait_for(waiting, 10)) == (404, "agent.unknown")
+    assert code(await asyncio.wait_for(waiting, WOKEN)) == (404, "agent.unknown")
 
 
 async def test_the_owner_of_a_key_cannot_remove_what_a_domain_proves(

@@ -11,6 +11,7 @@ import pytest
 from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, presign
 from tests.artifacts.blobs import BlobServer, served
 from tests.artifacts.swift import BUCKET, Swift, running
+from tests.support.servers import PATIENCE
 
 
 @pytest.fixture
@@ -30,6 +31,7 @@ def swift(tmp_path_factory: pytest.TempPathFactory) -> Generator[Swift]:
     with running(tmp_path_factory.mktemp("swift")) as service:
         key = Credentials(access_key_id=service.AWS_ACCESS_KEY_ID, secret_access_key=service.AWS_SECRET_ACCESS_KEY)
         bucket = SignedRequest("PUT", service.AWS_ENDPOINT_URL, f"/{BUCKET}")
-        made = httpx2.put(presign(key, bucket, headers={}, query={}, seconds=60, now=datetime.now(UTC)))
+        url = presign(key, bucket, headers={}, query={}, seconds=600, now=datetime.now(UTC))
+        made = httpx2.put(url, timeout=PATIENCE)
         assert made.status_code == 200, made.text
         yield service

@@ -24,6 +24,7 @@ from tests.artifacts.calls import (
     verified,
 )
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import WOKEN
 
 
 async def test_bytes_go_from_one_agent_to_another_and_never_through_the_relay(node: NodeUnderTest) -> None:
@@ -312,7 +313,7 @@ async def test_a_malformed_artifact_counts_against_the_limit(node: NodeUnderTest
 async def test_a_reader_who_waits_is_told_what_becomes_of_an_artifact(node: NodeUnderTest, step: str) -> None:
     artifact = await registered(node)
     waiting = asyncio.create_task(
-        node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 20, "status": "registered"})
+        node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30, "status": "registered"})
     )
     await node.listened_to(keys.artifact(artifact["id"]))
     store = ArtifactStore(node.store, 60, 60)
@@ -323,5 +324,5 @@ async def test_a_reader_who_waits_is_told_what_becomes_of_an_artifact(node: Node
     else:
         await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), 1, artifact["id"])
         assert await store.end(artifact["id"])
-    found = (await asyncio.wait_for(waiting, 10)).json()["status"]
+    found = (await asyncio.wait_for(waiting, WOKEN)).json()["status"]
     assert found == {"complete": "verifying", "withdraw": "rejected", "end": "expired"}[step]

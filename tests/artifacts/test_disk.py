@@ -17,7 +17,7 @@ from node.artifacts.blobs.upload import partial_file
 from node.web.errors import CATALOGUE
 from node.web.http import ASGIMessage
 from tests.artifacts.blobs import BIG, DATA, ID, SECRET, BlobServer, assert_refused, call, grant_for, served
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -167,7 +167,7 @@ async def begun(server: BlobServer) -> tuple[asyncio.StreamReader, asyncio.Strea
 async def test_an_upload_without_progress_ends_and_its_connection_closes(tmp_path: Path) -> None:
     async with served(BlobServer(tmp_path, stall=0.2)) as server:
         reader, writer = await begun(server)
-        answer = await asyncio.wait_for(reader.read(), 20)
+        answer = await asyncio.wait_for(reader.read(), PATIENCE)
         assert answer.startswith(b"HTTP/1.1 408") and CATALOGUE["blob.stalled"].sentence.encode() in answer
         assert server.files() == []
         writer.close()

@@ -9,7 +9,7 @@ import pytest
 
 from node.artifacts.blobs import s3
 from node.artifacts.blobs.interface import BlobUnavailable
-from node.artifacts.blobs.s3 import READ_SECONDS, S3Store
+from node.artifacts.blobs.s3 import S3Store
 from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.service import Artifacts
 from node.artifacts.store import ArtifactStore
@@ -18,7 +18,7 @@ from node.store import ids, keys
 from tests.artifacts.blobs import DATA, grant_for
 from tests.artifacts.calls import node_on, registered
 from tests.support.fixed_answer import FixedAnswer
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import PATIENCE, RedisServer, eventually
 
 AWS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
 
@@ -83,7 +83,10 @@ async def test_an_object_that_comes_too_slowly_is_given_up(monkeypatch: pytest.M
         given_up.set()
 
 
-async def test_a_sweep_that_a_hanging_bucket_holds_up_ends_with_its_worker(empty_redis: RedisServer) -> None:
+async def test_a_sweep_that_a_hanging_bucket_holds_up_ends_with_its_worker(
+    empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "READ_SECONDS", 10 * PATIENCE)
     async with FixedAnswer() as bucket:
         aws = AWS | {"AWS_ENDPOINT_URL": bucket.url}
         async with node_on(empty_redis, blob_url="s3://bucket", aws=aws) as node:
@@ -95,6 +98,6 @@ async def test_a_sweep_that_a_hanging_bucket_holds_up_ends_with_its_worker(empty
             await eventually(lambda: bucket.heads)
             assert bucket.heads[0].startswith(b"DELETE ")
             stop.set()
-            async with asyncio.timeout(READ_SECONDS / 2):
+            async with asyncio.timeout(PATIENCE):
                 await sweeping
             await blobs.close()

@@ -8,6 +8,7 @@ from bench.client import CLOSED, UNANSWERED, Call, Pool, request
 from bench.load import closed_loop, keep_asking, open_loop
 from bench.schedule import Schedule
 from tests.bench.stand_in import stand_in
+from tests.support.servers import PATIENCE
 
 WIRE = request("POST", "/api/v1/relay", b'{"message":"Hello from agent A."}')
 
@@ -80,7 +81,7 @@ async def test_each_connection_asks_its_own_next_question_when_it_is_answered() 
 
     async with stand_in() as server, Pool("127.0.0.1", server.port, 3) as pool:
         keep_asking(pool, next_call)
-        await asyncio.wait_for(enough.wait(), 10)
+        await asyncio.wait_for(enough.wait(), PATIENCE)
     assert {asked.count(number) > 1 for number in range(3)} == {True}
     assert set(asked) == {0, 1, 2}
 

@@ -14,6 +14,7 @@ from node.store import OutcomeUnknown, Store, StoreUnavailable, keys
 from tests.board.board_on import board_on
 from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import WOKEN
 
 BOARD = "/api/v1/board"
 QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
@@ -85,11 +86,11 @@ async def test_a_reader_that_is_ahead_of_the_replies_is_led_back_to_the_last(nod
 async def test_a_reader_can_wait_for_a_reply(node: NodeUnderTest) -> None:
     thread = await posted(node)
     channel = keys.thread(thread["id"])
-    read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread['id']}?wait=20"))
+    read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread['id']}?wait=30"))
     await node.listened_to(channel)
     assert not read.done()
     await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "Here I am"})
-    found = (await asyncio.wait_for(read, 10)).json()
+    found = (await asyncio.wait_for(read, WOKEN)).json()
     assert [reply["body"] for reply in found["replies"]] == ["Here I am"]
 
 

@@ -5,6 +5,7 @@ import asyncio
 from node.store import keys
 from tests.board.test_board import BOARD, posted
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import WOKEN
 
 
 async def test_a_reader_does_not_wait_for_a_reply_that_is_there_behind_hidden_ones(node: NodeUnderTest) -> None:
@@ -23,7 +24,7 @@ async def test_a_reader_does_not_wait_for_a_reply_that_is_there_behind_hidden_on
             since, replies = read["next_since_seq"], [reply["seq"] for reply in read["replies"]]
         return replies
 
-    assert await asyncio.wait_for(seen(), 20) == [3]
+    assert await asyncio.wait_for(seen(), WOKEN) == [3]
 
 
 async def test_a_reader_waits_behind_hidden_replies_for_the_next_one(node: NodeUnderTest) -> None:

@@ -13,7 +13,7 @@ from node.web.places import WAITING_BY_CLIENT
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import KEY, PUBLIC
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import eventually
+from tests.support.servers import WOKEN, eventually
 
 
 def proven(record: dict[str, Any], *names: str) -> None:
@@ -172,6 +172,6 @@ async def test_a_reader_who_waits_is_told_that_a_thread_was_closed(node: NodeUnd
 
     await eventually(lambda: bool(WAITING_BY_CLIENT))
     await send(node, signed(f"{BOARD}/{thread['id']}/close", {}))
-    assert (await asyncio.wait_for(waiting, 20)).json()["status"] == "closed"
+    assert (await asyncio.wait_for(waiting, WOKEN)).json()["status"] == "closed"
     # No reply will come any more, so nobody is kept waiting for one.
-    assert (await asyncio.wait_for(node.client.get(path, params={"wait": 30}), 20)).json()["status"] == "closed"
+    assert (await asyncio.wait_for(node.client.get(path, params={"wait": 30}), WOKEN)).json()["status"] == "closed"

@@ -36,8 +36,11 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def api(url: str) -> Iterator[httpx2.Client]:
-    """A client of the same node's API."""
-    with httpx2.Client(base_url=url, timeout=PATIENCE) as client:
+    """A client of the same node's API.
+
+    Each request has a connection of its own: the node closes one that is idle for 5 s, as it may be while a page loads.
+    """
+    with httpx2.Client(base_url=url, timeout=PATIENCE, limits=httpx2.Limits(max_keepalive_connections=0)) as client:
         yield client
 
 

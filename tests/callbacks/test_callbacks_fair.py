@@ -23,6 +23,7 @@ from node.tasks.store import TaskStore
 from tests.callbacks.dns_server import SILENT, DnsServer
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
+from tests.support.servers import PATIENCE
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 HERE = ["60 A 127.0.0.1"]
@@ -146,10 +147,10 @@ async def test_a_receiver_that_never_answers_leaves_another_s_on_that_host_a_pla
         evil = await Contracts.offered(node, EVIL, *[f"{base}/evil{n}" for n in range(20)])
         honest = await Contracts.offered(node, ANOTHER, f"{base}/honest")
         await evil.go_through("claim")
-        first = [await asyncio.wait_for(dialled.get(), 20) for _ in range(PLACES_EACH_SITE_AND_DOMAIN)]
+        first = [await asyncio.wait_for(dialled.get(), PATIENCE) for _ in range(PLACES_EACH_SITE_AND_DOMAIN)]
         assert all(b"/evil" in line for line in first)
         await honest.go_through("claim")
-        assert b"/honest" in await asyncio.wait_for(dialled.get(), 20)
+        assert b"/honest" in await asyncio.wait_for(dialled.get(), PATIENCE)
 
 
 async def test_many_names_of_one_machine_are_called_no_more_often_than_one(node: NodeUnderTest) -> None:

@@ -36,6 +36,7 @@ from node.callbacks.target import Policy, parse
 from node.config.values import Address
 from node.sign.node_key import NodeKey
 from tests.callbacks.network import SOMEBODY, Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
+from tests.support.servers import PATIENCE
 
 KEY = NodeKey.generate()
 PRIVATE = Policy.of("http://127.0.0.1:1", allow_private=True)
@@ -67,7 +68,7 @@ async def outcome_of(answer: Answer, timeouts: AttemptTimeouts) -> AttemptResult
     async with receiver(answer) as server:
         dialler = Dialler()
         target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             outcome = await sender(PRIVATE, dialler, timeouts=timeouts).send(target, ENVELOPE, SOMEBODY)
         assert dialler.dials == ["127.0.0.1"]
         assert dialler.open == 0
@@ -234,7 +235,7 @@ async def test_an_attempt_cut_off_during_the_handshake_leaves_no_connection():
     async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
         target = parse(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/", PRIVATE)
         attempt = asyncio.create_task(sender(PRIVATE, Dialler()).send(target, ENVELOPE, SOMEBODY))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await hello.wait()
             attempt.cancel()
             await hung_up.wait()

@@ -11,10 +11,9 @@ from node.store.keys import PARTITIONS, tag
 from node.store.slots import slot_of
 from tests.cluster.conftest import TIMEOUT, slots_in_use
 from tests.store.conftest import Opener, step
-from tests.support.servers import Cluster
+from tests.support.servers import PATIENCE, Cluster
 
 PUBLISH = step("publish", "redis.call('SPUBLISH', key1, arg1) return 1", args=1)
-SOON = 20.0  # s
 CHANNELS = [f"thread:{tag(partition)}:1" for partition in range(PARTITIONS)]
 
 
@@ -28,7 +27,7 @@ async def heard(store: Store, listeners: dict[str, Listener]) -> None:
     """Each listener hears its channel, looking again as often as it is told to."""
 
     async def hear(channel: str, listener: Listener) -> None:
-        async with asyncio.timeout(SOON):
+        async with asyncio.timeout(PATIENCE):
             while await listener.next(0.5) != channel.encode():
                 await store.run(PUBLISH(channel, channel))
 
@@ -40,7 +39,7 @@ async def heard(store: Store, listeners: dict[str, Listener]) -> None:
 async def test_a_listener_hears_its_channel_wherever_the_slot_is(store: Store, listeners: dict[str, Listener]) -> None:
     for channel, listener in listeners.items():
         await store.run(PUBLISH(channel, "message"))
-        assert await listener.next(SOON) == b"message"
+        assert await listener.next(PATIENCE) == b"message"
 
 
 async def test_listeners_follow_a_slot_that_moves_and_are_told_to_look(
@@ -53,7 +52,7 @@ async def test_listeners_follow_a_slot_that_moves_and_are_told_to_look(
         await asyncio.to_thread(cluster.move, slot, target)
     for channel, listener in listeners.items():
         if slot_of(channel) in moved:
-            assert await listener.next(SOON) == b""
+            assert await listener.next(PATIENCE) == b""
     await heard(store, listeners)
 
 
@@ -64,5 +63,5 @@ async def test_listeners_follow_a_failover(mortal_cluster: Cluster, open_store: 
         mortal_cluster.servers[1].kill()
         for channel, listener in listeners.items():
             if 5461 <= slot_of(channel) <= 10921:
-                assert await listener.next(SOON) == b""
+                assert await listener.next(PATIENCE) == b""
         await heard(store, listeners)

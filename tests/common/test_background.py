@@ -8,6 +8,7 @@ import structlog.testing
 
 from node.common import background, counters
 from node.common.background import Background, report_every
+from tests.support.servers import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,7 @@ async def test_a_task_that_fails_is_logged_counted_and_started_again() -> None:
     tasks = Background()
     with structlog.testing.capture_logs() as lines:
         tasks.start("reader", work)
-        await asyncio.wait_for(well.wait(), 20)
+        await asyncio.wait_for(well.wait(), PATIENCE)
     await tasks.close()
     assert runs == 3
     assert counters.RESTARTS == {"reader": 2}
@@ -53,7 +54,7 @@ async def test_a_task_that_waits_for_what_is_cancelled_is_started_again() -> Non
     tasks = Background()
     with structlog.testing.capture_logs() as lines:
         tasks.start("reader", work)
-        await asyncio.wait_for(well.wait(), 20)
+        await asyncio.wait_for(well.wait(), PATIENCE)
     await tasks.close()
     assert counters.RESTARTS == {"reader": 1}
     assert [line["event"] for line in lines] == ["background task failed"]
@@ -87,7 +88,7 @@ async def test_closing_ends_a_task_that_is_about_to_be_started_again() -> None:
     tasks = Background()
     tasks.start("failing", work)
     await failed.wait()
-    await asyncio.wait_for(tasks.close(), 20)
+    await asyncio.wait_for(tasks.close(), PATIENCE)
 
 
 async def test_what_is_reported_now_and_then_is_reported_once_more_at_the_end() -> None:

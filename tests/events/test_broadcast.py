@@ -11,9 +11,9 @@ from node.events.frames import Frames
 from node.events.source import START, Batch, Position, SourceEvent
 from node.store import Store, StoreUnavailable
 from tests.support.node_under_test import NodeUnderTest, until
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 
-LONG = 20.0
+LONG = PATIENCE
 BOTH = frozenset({"even", "odd"})
 
 

@@ -16,7 +16,7 @@ from node.store import connect
 from tests.faults.losing_disk import LosingDisk, needs_fuse
 from tests.faults.test_processes import HELLO, call
 from tests.support.nodes import NodeProcess
-from tests.support.servers import until
+from tests.support.servers import PATIENCE, until
 
 pytestmark = needs_fuse
 
@@ -57,11 +57,11 @@ def test_a_redis_that_does_not_start_for_lack_of_disk_may_be_tried_again(disk: L
 def test_a_disk_without_room_for_the_name_of_its_holder_is_locked_all_the_same(disk: LosingDisk) -> None:
     with Embedded(disk.mount) as server:
         server.start()
-        redis.Redis(unix_socket_path=str(server.socket)).set("kept", "yes")
+        redis.Redis(unix_socket_path=str(server.socket), socket_timeout=PATIENCE).set("kept", "yes")
     disk.fill()
     with Embedded(disk.mount) as server:
         server.start()
-        assert redis.Redis(unix_socket_path=str(server.socket)).get("kept") == b"yes"
+        assert redis.Redis(unix_socket_path=str(server.socket), socket_timeout=PATIENCE).get("kept") == b"yes"
         with pytest.raises(EmbeddedError, match="is in use"):
             Embedded(disk.mount)
 

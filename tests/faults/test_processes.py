@@ -258,6 +258,7 @@ def test_a_node_that_is_told_to_stop_answers_the_reads_it_holds(tmp_path: Path) 
 
 def waited_for(node: NodeProcess, sessions: list[str]) -> int:
     """How many of the sessions its processes listen for; a worker that starts meanwhile listens for other things."""
-    with redis.Redis(unix_socket_path=str(node.folder / "redis" / "redis.sock")) as store:
+    path = node.folder / "redis" / "redis.sock"
+    with redis.Redis(unix_socket_path=str(path), socket_timeout=PATIENCE) as store:
         heard = cast("list[bytes]", store.execute_command("PUBSUB", "SHARDCHANNELS"))  # pyright: ignore[reportUnknownMemberType]
     return sum(any(each in channel.decode() for channel in heard) for each in sessions)

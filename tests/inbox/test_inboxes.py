@@ -29,6 +29,7 @@ from tests.inbox.calls import (
     signed,
 )
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import WOKEN
 
 SECRET_KEY = "an-idempotency-key-of-32-characters"
 
@@ -133,10 +134,10 @@ async def test_rotation_ends_all_earlier_tokens_and_keeps_the_messages(node: Nod
 async def test_an_owner_who_waits_with_a_token_that_is_rotated_learns_it(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     path, token = path_of(inbox, "/messages"), bearer(inbox["inbox_token"])
-    waiting = asyncio.create_task(node.client.get(path, params={"wait": 20}, headers=token))
+    waiting = asyncio.create_task(node.client.get(path, params={"wait": 30}, headers=token))
     await node.listened_to(keys.inbox(inbox["address"]))
     await node.client.post(INBOXES, json={"rotate": True}, headers=token)
-    assert code(await asyncio.wait_for(waiting, 10)) == (403, "inbox.token")
+    assert code(await asyncio.wait_for(waiting, WOKEN)) == (403, "inbox.token")
 
 
 async def test_an_opening_that_is_repeated_with_its_key_gets_the_same_inbox(node: NodeUnderTest) -> None:
@@ -175,10 +176,10 @@ async def test_a_closed_inbox_leaves_nothing_but_its_receipts(node: NodeUnderTes
 async def test_a_sender_who_waits_learns_that_the_inbox_was_closed(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     message = await sent(node, inbox)
-    waiting = asyncio.create_task(receipt(node, inbox, message, wait=20))
+    waiting = asyncio.create_task(receipt(node, inbox, message, wait=30))
     await node.listened_to(keys.inbox_receipt(inbox["address"], message["id"]))
     await closed(node, inbox)
-    assert (await asyncio.wait_for(waiting, 10))["status"] == "expired"
+    assert (await asyncio.wait_for(waiting, WOKEN))["status"] == "expired"
 
 
 async def test_no_message_outlives_its_inbox(node: NodeUnderTest) -> None:

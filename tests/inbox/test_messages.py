@@ -23,6 +23,7 @@ from tests.inbox.calls import (
     settled,
 )
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import WOKEN
 
 CIPHERTEXT = b64encode(b"only for you").decode()
 SOME_ID = "019a8f5e-7c1d-7a3b-9c52-4e1f6d2b8a07"
@@ -169,20 +170,20 @@ async def test_a_body_in_any_language_is_taken(node: NodeUnderTest) -> None:
 
 async def test_a_waiting_owner_gets_the_message_when_it_is_sent(node: NodeUnderTest) -> None:
     inbox = await opened(node)
-    waiting = asyncio.create_task(read(node, inbox, wait=20))
+    waiting = asyncio.create_task(read(node, inbox, wait=30))
     await node.listened_to(keys.inbox(inbox["address"]))
     assert not waiting.done()
     await sent(node, inbox, body="News")
-    assert [each["body"] for each in (await asyncio.wait_for(waiting, 10))["messages"]] == ["News"]
+    assert [each["body"] for each in (await asyncio.wait_for(waiting, WOKEN))["messages"]] == ["News"]
 
 
 async def test_a_waiting_owner_learns_that_the_inbox_was_closed(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     path = path_of(inbox, "/messages")
-    waiting = asyncio.create_task(node.client.get(path, params={"wait": 20}, headers=bearer(inbox["inbox_token"])))
+    waiting = asyncio.create_task(node.client.get(path, params={"wait": 30}, headers=bearer(inbox["inbox_token"])))
     await node.listened_to(keys.inbox(inbox["address"]))
     await closed(node, inbox)
-    assert code(await asyncio.wait_for(waiting, 10)) == (404, "inbox.unknown")
+    assert code(await asyncio.wait_for(waiting, WOKEN)) == (404, "inbox.unknown")
 
 
 async def test_a_sender_sees_how_far_its_message_is(node: NodeUnderTest) -> None:
@@ -190,18 +191,18 @@ async def test_a_sender_sees_how_far_its_message_is(node: NodeUnderTest) -> None
     message = await sent(node, inbox)
     queued = await receipt(node, inbox, message)
     assert (queued["status"], queued["read_at"], queued["settled_at"]) == ("queued", None, None)
-    waiting = asyncio.create_task(receipt(node, inbox, message, wait=20))
+    waiting = asyncio.create_task(receipt(node, inbox, message, wait=30))
     await node.listened_to(keys.inbox_receipt(inbox["address"], message["id"]))
     await read(node, inbox)
-    seen = await asyncio.wait_for(waiting, 10)
+    seen = await asyncio.wait_for(waiting, WOKEN)
     assert seen["status"] == "read"
     assert seen["read_at"] >= seen["sent_at"] == queued["sent_at"]
     assert (await receipt(node, inbox, message, wait=20, status="queued"))["status"] == "read"
-    waiting = asyncio.create_task(receipt(node, inbox, message, wait=20))
+    waiting = asyncio.create_task(receipt(node, inbox, message, wait=30))
     await settled(node, inbox, message, reply="Yes", artifact_ids=[SOME_ID])
-    done = await asyncio.wait_for(waiting, 10)
+    done = await asyncio.wait_for(waiting, WOKEN)
     assert (done["status"], done["reply"], done["artifact_ids"]) == ("done", "Yes", [SOME_ID])
-    assert await asyncio.wait_for(receipt(node, inbox, message, wait=20), 10) == done  # at once when it is settled
+    assert await asyncio.wait_for(receipt(node, inbox, message, wait=30), WOKEN) == done  # at once when it is settled
 
 
 async def test_the_owner_reads_receipts_too(node: NodeUnderTest) -> None:
@@ -310,21 +311,20 @@ async def test_a_call_gets_the_owners_answer_in_one_request(node: NodeUnderTest)
 
 async def test_a_call_that_is_not_answered_in_time_tells_how_far_it_is(node: NodeUnderTest) -> None:
     inbox = await opened(node)
-    calling = asyncio.create_task(
-        node.client.post(path_of(inbox, "/messages"), params={"wait": 3}, json={"body": "Hello"})
-    )
-    await read(node, inbox, wait=20)
-    assert ((await calling).json()["status"]) == "read"
+    sending: Any = {"params": {"wait": 0.1}, "json": {"body": "Hello"}, "headers": {"idempotency-key": SECRET_KEY}}
+    assert (await node.client.post(path_of(inbox, "/messages"), **sending)).json()["status"] == "queued"
+    await read(node, inbox)
+    assert (await node.client.post(path_of(inbox, "/messages"), **sending)).json()["status"] == "read"
 
 
 async def test_a_call_that_is_repeated_with_its_key_waits_for_the_same_message(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     path, headers = path_of(inbox, "/messages"), {"idempotency-key": SECRET_KEY}
     first = (await node.client.post(path, json={"body": "Hello"}, headers=headers)).json()
-    calling = asyncio.create_task(node.client.post(path, params={"wait": 20}, json={"body": "Hello"}, headers=headers))
-    await asyncio.wait_for(node.listened_to(keys.inbox_receipt(inbox["address"], first["id"])), 10)
+    calling = asyncio.create_task(node.client.post(path, params={"wait": 30}, json={"body": "Hello"}, headers=headers))
+    await node.listened_to(keys.inbox_receipt(inbox["address"], first["id"]))
     await settled(node, inbox, first, reply="Yes")
-    again = await asyncio.wait_for(calling, 10)
+    again = await asyncio.wait_for(calling, WOKEN)
     assert again.headers["idempotency-replayed"] == "true"
     assert (again.json()["id"], again.json()["reply"]) == (first["id"], "Yes")
 

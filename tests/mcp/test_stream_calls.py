@@ -23,7 +23,7 @@ from node.web.turn import AGE_GROUP, ClientTurns, RequestTurn
 from tests.mcp.calls import done, post, request
 from tests.mcp.streams import EventStream
 from tests.support.node_under_test import NodeUnderTest, running, until
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import PATIENCE, RedisServer, eventually
 
 
 def tool(name: str, request_id: Any = 1, **arguments: Any) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def under_way() -> set[asyncio.Task[Any]]:
 async def finished(calls: set[asyncio.Task[Any]]) -> None:
     """Return once nothing is done for them any more."""
     assert calls
-    await asyncio.wait(calls, timeout=20)
+    await asyncio.wait(calls, timeout=PATIENCE)
     assert all(call.done() for call in calls)
 
 

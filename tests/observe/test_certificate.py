@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from node.observe import certificate
 from node.observe.certificate import Certificate
-from tests.support.servers import free_port
+from tests.support.servers import PATIENCE, free_port
 
 TLS = Path(__file__).parents[1] / "store" / "tls"
 """A certificate for localhost that signs itself."""
@@ -88,7 +88,7 @@ async def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.
     monkeypatch.setattr(certificate, "DEADLINE", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         shown = Certificate(f"https://localhost:{silent.getsockname()[1]}")
-        await asyncio.wait_for(shown.look(), 10)
+        await asyncio.wait_for(shown.look(), PATIENCE)
     assert seconds(shown) == []
 
 
@@ -106,5 +106,5 @@ async def test_it_looks_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> 
             stop.set()
 
     monkeypatch.setattr(Certificate, "look", look)
-    await asyncio.wait_for(Certificate("https://localhost").watch(stop), 10)
+    await asyncio.wait_for(Certificate("https://localhost").watch(stop), PATIENCE)
     assert len(looks) == 3

@@ -144,6 +144,6 @@ async def test_what_takes_too_long_is_given_up_and_answered_so(
     with MetricsServer(("127.0.0.1", 0), instance, no_pages, asyncio.get_running_loop()) as serving:
         threading.Thread(target=serving.serve_forever, daemon=True).start()
         status = await asyncio.to_thread(status_of, "127.0.0.1", serving.server_address[1], "/metrics")
-        await asyncio.wait_for(given_up.wait(), 60)
+        await asyncio.wait_for(given_up.wait(), PATIENCE)
         await asyncio.to_thread(serving.shutdown)
     assert status == HTTPStatus.GATEWAY_TIMEOUT

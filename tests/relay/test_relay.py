@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import WOKEN
 
 RELAY = "/api/v1/relay"
 JSON = {"content-type": "application/json"}
@@ -95,7 +96,7 @@ class TestCallbackUrls:
 
 async def test_a_message_that_never_changes_is_not_waited_for(node: NodeUnderTest) -> None:
     reference = (await node.client.post(RELAY, json=HELLO)).json()["reference_id"]
-    response = await asyncio.wait_for(node.client.get(f"{RELAY}/{reference}?wait=30"), 10)
+    response = await asyncio.wait_for(node.client.get(f"{RELAY}/{reference}?wait=30"), WOKEN)
     assert response.json()["payload"] == HELLO
 
 

@@ -17,7 +17,7 @@ import redis
 
 from node.run.embedded_redis import Embedded, EmbeddedError, find_search, find_server, running, socket_path
 from node.store import connect
-from tests.support.servers import until
+from tests.support.servers import PATIENCE, until
 
 DIMENSIONS = 4
 
@@ -30,7 +30,8 @@ def server(tmp_path: Path) -> Iterator[Embedded]:
 
 
 def client(server: Embedded) -> Any:
-    return redis.Redis.from_url(server.url, decode_responses=True, protocol=2)  # pyright: ignore[reportUnknownMemberType]
+    options = {"decode_responses": True, "protocol": 2, "socket_timeout": PATIENCE}
+    return redis.Redis.from_url(server.url, **options)  # pyright: ignore[reportUnknownMemberType]
 
 
 def vector(*numbers: float) -> bytes:

@@ -16,11 +16,11 @@ import uvloop
 from granian.asgi import LifespanProtocol
 
 from node.common import control_group
-from node.common.signals import DRAIN, RELEASE_WAITERS
 from node.config import Settings
 from node.run import launch
 from node.run.embedded_redis import Embedded
 from tests.support.nodes import PATIENCE
+from tests.support.own_process import SIGNALS, kept_as_it_was
 
 
 def eight_cores(_pid: int) -> set[int]:
@@ -64,15 +64,19 @@ def test_an_embedded_redis_may_use_half_of_the_memory_of_its_unit(unit: Path, tm
 
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """The event loop of a web process, in which the signals are blocked as in one that is just starting."""
-    loop = uvloop.new_event_loop()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, launch.WEB_SIGNALS)
-    yield loop
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    loop.close()
+    """The event loop of a web process, in which the signals are blocked as in one that is just starting.
+
+    uvloop leaves its handlers behind when it is closed.
+    """
+    with kept_as_it_was():
+        loop = uvloop.new_event_loop()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, launch.WEB_SIGNALS)
+        yield loop
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        loop.close()
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, DRAIN, RELEASE_WAITERS])
+@pytest.mark.parametrize("signum", SIGNALS)
 def test_a_signal_that_comes_between_the_start_of_the_application_and_of_its_server_is_heeded(
     loop: asyncio.AbstractEventLoop, signum: signal.Signals
 ) -> None:

@@ -15,6 +15,7 @@ import redis
 from node.run import embedded_redis
 from node.run.embedded_redis import Embedded, running, socket_path
 from tests.support.nodes import ROOT, gone
+from tests.support.servers import PATIENCE
 
 
 def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
@@ -31,7 +32,7 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
         assert supervisor.stdout
         orphan = int(supervisor.stdout.readline())
         path = socket_path(tmp_path / "data")
-        redis.Redis(unix_socket_path=str(path)).set("kept", "yes")
+        redis.Redis(unix_socket_path=str(path), socket_timeout=PATIENCE).set("kept", "yes")
         os.kill(orphan, signal.SIGSTOP)  # it takes long to end
         supervisor.kill()
     monkeypatch.setattr(embedded_redis, "LOCK_TIMEOUT", 0)
@@ -43,7 +44,7 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
     with Embedded(tmp_path / "data") as server:
         assert gone(orphan)
         server.start()
-        assert redis.Redis(unix_socket_path=str(path)).get("kept") == b"yes"
+        assert redis.Redis(unix_socket_path=str(path), socket_timeout=PATIENCE).get("kept") == b"yes"
 
 
 def test_a_server_that_answers_late_runs_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import pytest
 from node.search import effort
 from node.search.effort import LIGHT_CHARACTERS, REST_SECONDS, SLICE_CHARACTERS, Effort
 from node.share.turns import Turns
+from tests.support.servers import PATIENCE
 
 
 @pytest.fixture
@@ -68,5 +69,5 @@ async def test_a_search_that_is_given_up_leaves_its_place() -> None:
     for task in tasks:
         task.cancel()
         await asyncio.wait([task])
-    async with asyncio.timeout(20), readers.of("third"):
+    async with asyncio.timeout(PATIENCE), readers.of("third"):
         pass

@@ -9,6 +9,7 @@ import pytest
 from node.config import Limit, Limits
 from node.store import ids, keys
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import WOKEN
 
 SESSIONS = "/api/v1/sessions"
 
@@ -112,29 +113,29 @@ async def test_a_bad_query_is_named(node: NodeUnderTest, query: str) -> None:
 
 async def test_a_waiting_poller_gets_the_line_when_it_is_sent(node: NodeUnderTest) -> None:
     session = await opened(node)
-    poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 20}))
+    poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 30}))
     listening = keys.session(session["session_id"])
     await node.listened_to(listening)
     assert not poll.done()
     await node.client.post(messages(session), json={"body": "news"})
-    page = (await asyncio.wait_for(poll, 10)).json()
+    page = (await asyncio.wait_for(poll, WOKEN)).json()
     assert [line["body"] for line in page["lines"]] == ["news"]
 
 
 async def test_a_waiting_poller_learns_that_the_session_was_destroyed(node: NodeUnderTest) -> None:
     session = await opened(node)
-    poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 20}))
+    poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 30}))
     listening = keys.session(session["session_id"])
     await node.listened_to(listening)
     await destroy(node, session)
-    assert (await asyncio.wait_for(poll, 10)).status_code == 404
+    assert (await asyncio.wait_for(poll, WOKEN)).status_code == 404
 
 
 async def test_a_waiting_poller_learns_that_the_session_expired(node: NodeUnderTest) -> None:
     session = await opened(node)
     await node.store.command("PEXPIRE", keys.session(session["session_id"]), 500)
     poll = asyncio.create_task(node.client.get(messages(session), params={"wait": 30}))
-    assert (await asyncio.wait_for(poll, 10)).status_code == 404
+    assert (await asyncio.wait_for(poll, WOKEN)).status_code == 404
 
 
 async def test_a_wait_that_ends_answers_with_no_lines(node: NodeUnderTest) -> None:
@@ -342,7 +343,7 @@ async def test_a_poller_that_goes_away_is_not_held(node: NodeUnderTest) -> None:
     poll = asyncio.create_task(node.app(scope, receive, send))
     await node.listened_to(keys.session(session["session_id"]))
     gone.set()
-    await asyncio.wait_for(poll, 10)
+    await asyncio.wait_for(poll, WOKEN)
     assert sent == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from node.store import Store, keys
 from node.store.outbox import Consumer, Event, Handler
 from tests.store.conftest import step
-from tests.support.servers import RedisServer
+from tests.support.servers import PATIENCE, RedisServer
 
 GROUP = "readers"
 STREAM = keys.events(7)
@@ -58,7 +58,7 @@ async def reading(store: Store, handle: Handler, group: str = GROUP, at_once: in
         yield
     finally:
         stop.set()
-        await asyncio.wait_for(running, 20)
+        await asyncio.wait_for(running, PATIENCE)
 
 
 def raw(server: RedisServer, *command: str | bytes | int) -> Any:

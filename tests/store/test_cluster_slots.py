@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from node.store import RedisReply
 from node.store.address import ServerAddress
 from node.store.slots import read_map, read_redirect, slot_of
-from tests.support.servers import RedisServer, free_port
+from tests.support.servers import PATIENCE, RedisServer, free_port
 
 HERE = ServerAddress("here", 7000)
 keys = (
@@ -22,7 +22,10 @@ keys = (
 def member(tmp_path_factory: pytest.TempPathFactory) -> Iterator["redis.Redis"]:
     port = free_port()
     folder = tmp_path_factory.mktemp("member")
-    with RedisServer(folder, "--cluster-enabled", "yes", port=port), redis.Redis(port=port) as client:
+    with (
+        RedisServer(folder, "--cluster-enabled", "yes", port=port),
+        redis.Redis(port=port, socket_timeout=PATIENCE) as client,
+    ):
         yield client
 
 

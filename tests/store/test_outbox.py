@@ -215,7 +215,7 @@ async def test_stopping_waits_for_what_was_begun_and_for_nothing_else(store: Sto
     stop.set()
     await write(store, "b")
     go_on.set()
-    await asyncio.wait_for(running, 20)
+    await asyncio.wait_for(running, PATIENCE)
     assert pending(redis_server) == 0
     ((*_, lag),) = raw(redis_server, "XINFO", "GROUPS", STREAM)
     assert lag == 1

@@ -8,9 +8,8 @@ import pytest
 from node.store import Listener, Store
 from node.store.wakeups import MAX_MESSAGES, MAX_QUEUED_BYTES
 from tests.store.conftest import Opener, step
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import PATIENCE, RedisServer, eventually
 
-SOON = 10.0  # s; longer than anything here takes
 PUBLISH = step("publish", "redis.call('SET', key1, arg1) redis.call('SPUBLISH', key1, arg1) return 1", args=1)
 
 
@@ -21,7 +20,7 @@ def channels(server: RedisServer) -> list[bytes]:
 async def test_a_listener_hears_what_a_script_publishes_on_the_channel(store: Store) -> None:
     with await store.wakeups.listen("thread:{2a}:1") as listener:
         await store.run(PUBLISH("thread:{2a}:1", "reply"))
-        assert await listener.next(SOON) == b"reply"
+        assert await listener.next(PATIENCE) == b"reply"
 
 
 async def test_a_listener_hears_messages_in_order_and_only_those_of_its_channel(store: Store) -> None:
@@ -29,21 +28,21 @@ async def test_a_listener_hears_messages_in_order_and_only_those_of_its_channel(
         for number in range(50):
             await store.command("SPUBLISH", "other", "not for us")
             await store.command("SPUBLISH", "mine", number)
-        assert [await listener.next(SOON) for _ in range(50)] == [str(number).encode() for number in range(50)]
+        assert [await listener.next(PATIENCE) for _ in range(50)] == [str(number).encode() for number in range(50)]
 
 
 async def test_a_listener_waits_no_longer_than_asked(store: Store) -> None:
     with await store.wakeups.listen("channel") as listener:
         assert await listener.next(0.01) is None
         await store.command("SPUBLISH", "channel", "later")
-        assert await listener.next(SOON) == b"later"
+        assert await listener.next(PATIENCE) == b"later"
 
 
 async def test_all_listeners_of_a_channel_share_one_subscription(redis_server: RedisServer, store: Store) -> None:
     listeners = await asyncio.gather(*(store.wakeups.listen("channel") for _ in range(20)))
     assert redis_server.do("PUBSUB", "SHARDNUMSUB", "channel") == [b"channel", 1]
     await store.command("SPUBLISH", "channel", "all")
-    assert await asyncio.gather(*(listener.next(SOON) for listener in listeners)) == [b"all"] * 20
+    assert await asyncio.gather(*(listener.next(PATIENCE) for listener in listeners)) == [b"all"] * 20
 
 
 async def test_a_listener_that_left_hears_nothing_and_the_others_go_on(store: Store) -> None:
@@ -51,7 +50,7 @@ async def test_a_listener_that_left_hears_nothing_and_the_others_go_on(store: St
         with await store.wakeups.listen("channel") as leaving:
             pass
         await store.command("SPUBLISH", "channel", "message")
-        assert await staying.next(SOON) == b"message"
+        assert await staying.next(PATIENCE) == b"message"
         assert await leaving.next(0) is None
 
 
@@ -63,7 +62,7 @@ async def test_a_channel_without_listeners_is_left_after_a_while_and_can_be_hear
         with await store.wakeups.listen("channel") as listener:
             assert channels(redis_server) == [b"channel"]
             await store.command("SPUBLISH", "channel", "message")
-            assert await listener.next(SOON) == b"message"
+            assert await listener.next(PATIENCE) == b"message"
         await eventually(lambda: channels(redis_server) == [])
 
 
@@ -71,7 +70,7 @@ async def test_a_payload_arrives_as_it_was_sent(store: Store) -> None:
     vector = bytes(range(256)) * 6
     with await store.wakeups.listen("answers") as listener:
         await store.command("SPUBLISH", "answers", vector)
-        assert await listener.next(SOON) == vector
+        assert await listener.next(PATIENCE) == vector
 
 
 async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_told(store: Store) -> None:
@@ -79,8 +78,8 @@ async def test_of_a_long_backlog_the_newest_messages_are_kept_and_the_loss_is_to
         for number in range(MAX_MESSAGES + 10):
             await store.command("SPUBLISH", "busy", number)
         await store.command("SPUBLISH", "end", "")
-        await end.next(SOON)
-        kept = [await listener.next(SOON) for _ in range(MAX_MESSAGES)]
+        await end.next(PATIENCE)
+        kept = [await listener.next(PATIENCE) for _ in range(MAX_MESSAGES)]
         assert kept == [b"", *(str(number).encode() for number in range(11, MAX_MESSAGES + 10))]
         assert await listener.next(0) is None
 
@@ -91,22 +90,22 @@ async def test_a_long_backlog_is_one_of_many_bytes_too(store: Store) -> None:
         for number in range(10):
             await store.command("SPUBLISH", "busy", b"%d" % number + large[1:])
         await store.command("SPUBLISH", "end", "")
-        await end.next(SOON)
-        kept = [await listener.next(SOON) for _ in range(5)]
+        await end.next(PATIENCE)
+        kept = [await listener.next(PATIENCE) for _ in range(5)]
         assert [message and message[:1] for message in kept] == [b"", b"6", b"7", b"8", b"9"]
         await store.command("SPUBLISH", "busy", b"x" * (MAX_QUEUED_BYTES + 1))
-        assert await listener.next(SOON) == b"", "whoever looks learns what was in it"
+        assert await listener.next(PATIENCE) == b"", "whoever looks learns what was in it"
         await store.command("SPUBLISH", "busy", "small")
-        assert await listener.next(SOON) == b"small"
+        assert await listener.next(PATIENCE) == b"small"
 
 
 async def heard_again(server: RedisServer, listener: Listener) -> None:
     """The channel carries messages once more."""
-    message = await listener.next(SOON)
+    message = await listener.next(PATIENCE)
     assert message == b""
     while message == b"":  # once more, if a busy machine has been silent for too long
         server.do("SPUBLISH", "channel", "after")
-        message = await listener.next(SOON)
+        message = await listener.next(PATIENCE)
     assert message == b"after"
 
 
@@ -174,7 +173,7 @@ async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(
     with await store.wakeups.listen("channel") as listener:
         await eventually(lambda: channels(redis_server) == [b"channel"])
         await store.command("SPUBLISH", "channel", "message")
-        while (message := await listener.next(SOON)) == b"":
+        while (message := await listener.next(PATIENCE)) == b"":
             pass
         assert message == b"message"
 
@@ -182,5 +181,5 @@ async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(
 async def test_thousands_of_listeners_each_hear_their_own_channel(store: Store) -> None:
     listeners = await asyncio.gather(*(store.wakeups.listen(f"channel:{n}") for n in range(2000)))
     await asyncio.gather(*(store.command("SPUBLISH", f"channel:{n}", n) for n in range(2000)))
-    heard = await asyncio.gather(*(listener.next(SOON) for listener in listeners))
+    heard = await asyncio.gather(*(listener.next(PATIENCE) for listener in listeners))
     assert heard == [str(n).encode() for n in range(2000)]

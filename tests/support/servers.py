@@ -22,6 +22,8 @@ from redis.exceptions import MovedError
 
 BUS = 10000  # what Redis adds to its port for the cluster bus
 PATIENCE = 120.0  # s that a process may take to do what it was told, on a busy machine and with a low priority
+WOKEN = 25.0
+"""s that a request with `wait=30` may take to be answered: it was woken, its own time was not over."""
 
 
 def server_binary() -> str:
@@ -136,7 +138,7 @@ class RedisServer:
     def do(self, *command: str | bytes | int) -> Any:
         """Answer to one command, for what a test arranges or checks, on a connection of its own."""
         # Without driver_info, as redis-py reads its own package's metadata for it, at every connection.
-        found = redis.Redis.from_url(self.url, socket_timeout=5, driver_info=None)  # pyright: ignore[reportUnknownMemberType]
+        found = redis.Redis.from_url(self.url, socket_timeout=PATIENCE, driver_info=None)  # pyright: ignore[reportUnknownMemberType]
         client = cast("_Client", found)
         with client:
             return client.execute_command(*command)

@@ -11,7 +11,7 @@ from node.store import connect, keys
 from node.tasks.model import NewClaim, NewTask
 from node.tasks.store import TaskStore
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
-from tests.support.servers import RedisServer
+from tests.support.servers import WOKEN, RedisServer
 from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered, read, refused, tasks_on, told
 
 CALLBACK = "https://agents.example/hook"
@@ -330,7 +330,7 @@ async def test_every_change_is_told_once(node: NodeUnderTest) -> None:
 
 async def test_a_reader_is_answered_when_the_status_changes(node: NodeUnderTest) -> None:
     task = await offered(node)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         reading = asyncio.create_task(read(node, task, wait=30, status="offered"))
         await node.listened_to(keys.task(task["id"]))
         assert not reading.done()
@@ -341,7 +341,7 @@ async def test_a_reader_is_answered_when_the_status_changes(node: NodeUnderTest)
 @pytest.mark.parametrize("query", [{"wait": 30}, {"wait": 30, "status": "claimed"}, {"wait": 0, "status": "offered"}])
 async def test_a_reader_who_knows_less_is_answered_at_once(node: NodeUnderTest, query: dict[str, Any]) -> None:
     task = await offered(node)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WOKEN):
         assert (await read(node, task, **query))["status"] == "offered"
 
 

@@ -14,7 +14,7 @@ from node.web.throughput import Throughput
 from tests.a2a.calls import A2A
 from tests.sign.signing import KEY
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import RedisServer
+from tests.support.servers import WOKEN, RedisServer
 from tests.tasks.calls import OFFER, TASKS, act, claimed, refused, signed
 
 RESULT = base64.b64encode(random.Random(7).randbytes(675_000)).decode()  # 900 kB that hardly shrink
@@ -158,7 +158,7 @@ async def test_who_waits_reads_the_result_only_to_show_it(node: NodeUnderTest, e
     """A change of another kind, such as a lease that is over, wakes the reader as well."""
     task = await finished(node, "as it was")
     meter = Meter(empty_redis)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(WOKEN):
         waiting = asyncio.create_task(
             node.client.get(f"{TASKS}/{task['id']}", params={"wait": 30, "status": "completed"})
         )

@@ -11,6 +11,7 @@ import pytest
 from tests.support.http_scope import http_scope
 from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import PATIENCE
 
 JSON = {"content-type": "application/json"}
 SESSION = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
@@ -216,7 +217,7 @@ async def test_a_body_that_grows_too_large_is_cut_off(node: NodeUnderTest, path:
             yield b" " * 65536
 
     headers = JSON | {"transfer-encoding": "chunked"}
-    response = await asyncio.wait_for(node.client.post(path, content=endless(), headers=headers), 10)
+    response = await asyncio.wait_for(node.client.post(path, content=endless(), headers=headers), PATIENCE)
     assert response.status_code == 413
     assert sent <= 2 * 1024 * 1024
 

@@ -14,6 +14,7 @@ from node.web.http import Receive, Request, Response, Scope, Send
 from node.web.throughput import FREE_BYTES, REQUEST_COST, Throughput
 from node.web.turn import REQUESTS_AT_ONCE, ClientTurns
 from tests.support.one_route import client_of, front_of
+from tests.support.servers import PATIENCE
 from tests.support.shared_process import (
     EAGER,
     HOME,
@@ -176,7 +177,7 @@ async def test_a_mounted_application_works_on_any_number_of_requests_of_a_client
 
     app = await front_of(HOME, mounted={"/mounted/": slow})
     async with shared_with_others(app) as eager:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             answers = await asyncio.gather(*(eager.get("/mounted/x") for _ in range(MORE)))
         assert {answer.status_code for answer in answers} == {204}
 
