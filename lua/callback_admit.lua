@@ -7,6 +7,8 @@
 -- KEYS[3] all       rate:{p}:callback:<pool>
 -- KEYS[4] own       rate:{p}:callback-of:<pool>:<site of the publisher>
 -- KEYS[5] waiting   rate:{p}:callback-waiting:<pool>:<site of the publisher>
+-- KEYS[6] blocked   rate:{p}:callback-blocked:<what is called>:<site of the publisher>: what waits for the breaker, and
+--                   holds up nothing else that goes to the pool
 -- ARGV[1] id        of what asks, by which it is known when it asks again
 -- ARGV[2] count     calls of the pool allowed in the window, those of all publishers together; 0 = no limit
 -- ARGV[3] window    milliseconds
@@ -19,7 +21,10 @@
 -- include share
 local at = now()
 local opens = at + math.max(0, redis.call('PTTL', open))
-local wait, since = share(all, own, waiting, id, count, window, 0, longest, at, opens)
+local there, elsewhere = waiting, blocked
+if opens > at then there, elsewhere = blocked, waiting end
+redis.call('ZREM', elsewhere, id)
+local wait, since = share(all, own, there, id, count, window, 0, longest, at, opens)
 if wait > 0 then return {'wait', wait} end
 local before = tonumber(redis.call('GET', failures) or 0)
 if before >= tonumber(tolerated) then redis.call('SET', open, 'probe', 'PX', probe) end

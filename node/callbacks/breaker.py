@@ -52,6 +52,7 @@ def callback_admit(
     all: Key,  # noqa: A002 - the script's word
     own: Key,
     waiting: Key,
+    blocked: Key,
     id: str,  # noqa: A002 - the script's word
     count: int,
     window: int,
@@ -202,6 +203,7 @@ class Breaker:
             all=share.all,
             own=share.own,
             waiting=share.waiting,
+            blocked=keys.rate(partition, "callback-blocked", f"{circuit.name}:{requester.site}"),
             id=requester.id,
             count=self._limit.count,
             window=self._limit.milliseconds,

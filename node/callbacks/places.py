@@ -79,7 +79,8 @@ async def if_admitted(
     made is refunded. Raises StoreUnavailable.
     """
     answers = await asyncio.gather(breaker.allow(requester), breaker.admit(circuit_of(target), requester))
-    result: Result | Later | None = next((each for each in answers if isinstance(each, Later)), None)
+    refusals = [each for each in answers if isinstance(each, Later)]
+    result: Result | Later | None = max(refusals, key=lambda refusal: refusal.wait_ms, default=None)
     if result is None:
         try:
             async with places.of(requester.site, target.host):

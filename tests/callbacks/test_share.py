@@ -4,7 +4,7 @@ import pytest
 import pytest_asyncio
 
 from node.callbacks.attempt import Later
-from node.callbacks.breaker import LONGEST_WAIT_MS, Admitted, Breaker, Circuit
+from node.callbacks.breaker import FAILURES, LONGEST_WAIT_MS, Admitted, Breaker, Circuit
 from node.callbacks.owners import Requester
 from node.config import Limit
 from tests.support.fake_store import Clock, FakeStore
@@ -115,3 +115,34 @@ async def test_what_was_counted_and_not_made_is_refunded_and_waits_where_it_was(
     assert await calls.seconds("fourth") == 2 * 60 / 2  # before it are two again, and it need not wait for the minute
     assert await calls.may("third")
     assert await calls.seconds("second") == 60
+
+
+class TestBreaker:
+    """Where one of two URLs of a host has a breaker that is open."""
+
+    @pytest.fixture
+    def limit(self) -> Limit:
+        return Limit(60, 60)
+
+    async def test_what_waits_for_it_holds_up_nothing_that_goes_to_the_other(self, calls: Calls) -> None:
+        for _ in range(FAILURES):
+            await calls.breaker.failed(CIRCUIT)
+        waits = [await calls.seconds(f"{number:03}") for number in range(100)]
+        assert waits[-1] - waits[0] == 99 * 60 / 40 / 2  # spread as their share of the rate will be
+        other = Circuit("https://agent.example/other", CIRCUIT.pool)
+        assert isinstance(await calls.breaker.admit(other, Requester("ann", "other")), Admitted)
+
+    async def test_what_had_waited_for_its_turn_does_not_either(self, calls: Calls) -> None:
+        for number in range(41):
+            assert await calls.may(f"{number:03}")
+        waiting = [f"{number:03}" for number in range(100, 150)]
+        for name in waiting:
+            assert not await calls.may(name)
+        await calls.breaker.pause(CIRCUIT, 2 * WINDOW)
+        calls.clock.advance(WINDOW)
+        for name in waiting:
+            assert not await calls.may(name)
+        other = Circuit("https://agent.example/other", CIRCUIT.pool)
+        assert isinstance(await calls.breaker.admit(other, Requester("ann", "other")), Admitted)
+        calls.clock.advance(WINDOW)
+        assert [await calls.may(name) for name in waiting] == [True] * 41 + [False] * 9

@@ -53,8 +53,9 @@ class ShareMachine(StoreMachine):
         self._breaker = Breaker(self.store, LIMIT, CLIENT_LIMIT)
         self.calls: dict[str, list[tuple[int, str]]] = {}
         """Of each pool, when and for whom."""
-        self.waiting: dict[tuple[str, str], dict[str, int]] = {}
-        """Of each pool and site, what waits, the first in front, and since when."""
+        self.waiting: dict[tuple[str, ...], dict[str, int]] = {}
+        """Of each pool and site, what waits for its turn, the first in front, and since when; of each pool, site and
+        URL what waits for the breaker."""
         self.admitted: tuple[Admitted, str, str, str, int, int | None] | None = None
         """The last call that was let pass: its pool, site and id, when that was, and since when it had waited."""
         self._numbers = count()
@@ -70,7 +71,7 @@ class ShareMachine(StoreMachine):
 
     @rule(pool=POOLS, url=URLS, site=SITES, place=st.integers(0, 30))
     def call_again(self, pool: str, url: str, site: str, place: int) -> None:
-        if waiting := list(self.waiting.get((pool, site), ())):
+        if waiting := [*self.waiting.get((pool, site), ()), *self.waiting.get((pool, site, url), ())]:
             self.ask(pool, url, site, waiting[place % len(waiting)])
 
     def ask(self, pool: str, url: str, site: str, name: str) -> None:
@@ -80,7 +81,10 @@ class ShareMachine(StoreMachine):
         room = 0 if is_open else sum(mine + taken <= 2 * (free - taken) for taken in range(free))
         oldest = min((at for at, _ in self.calls.get(pool, ()) if at > self.now - LIMIT.seconds), default=self.now)
         first = breaker.until - self.now if is_open else 0 if room else oldest + LIMIT.seconds - self.now
-        waiting = self.waiting.setdefault((pool, site), {})
+        waiting, elsewhere = (self.waiting.setdefault(key, {}) for key in ((pool, site), (pool, site, url)))
+        if is_open:
+            waiting, elsewhere = elsewhere, waiting
+        elsewhere.pop(name, None)
         for each, since in list(waiting.items()):
             if since <= self.now - LONGEST_WAIT_MS // 1000:
                 del waiting[each]
