@@ -49,6 +49,7 @@ EXPORT_TIMEOUT = 2.0
 METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
 """Methods by which spans are named. Any other is a word of the client, of up to 32 kB."""
 OTHER = "_OTHER"
+"""What the semantic conventions of OpenTelemetry call any other."""
 
 CONTEXT_HEADERS = (b"traceparent", b"tracestate")
 
