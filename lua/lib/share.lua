@@ -5,8 +5,9 @@
 -- about two thirds, each of two gets two fifths, and some are always left for whoever comes next.
 -- Whoever has to wait is noted in `waiting`, the sorted set of its own that wait, and asks again when half of those
 -- before it have been served, if shares stay as they are: so each asks a few times, however many wait, and soon learns
--- of it when others leave more. Who is not noted comes after those that are. Nobody is noted who would have to wait for
--- longer than `longest` ms: that is what is returned then. Who does not come again is forgotten after that time.
+-- of it when others leave more. That keeps their order roughly, and who is new goes on only if there is room for all of
+-- them. Nobody is noted who would have to wait for longer than `longest` ms: that is what is returned then. Who does not
+-- come again is forgotten after that time.
 -- A count of 0 means no limit.
 -- include drop_ended
 local function share(all, own, waiting, id, count, window, most, longest, at, opens)

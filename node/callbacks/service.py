@@ -156,10 +156,8 @@ class Deliverer:
             except Exception:
                 log.exception("callback not sent", webhook_id=callback.id, type=callback.type)
                 await self._retry(callback, Retry("an error of the node, see its log"))
-        except StoreUnavailable:
-            pass  # the connection logs it
-        except Overdue:
-            pass  # it is due again, and may have been sent by now, as may a newer one
+        except (StoreUnavailable, Overdue):
+            pass  # the connection logs the first; of the second, another worker knows more by now
         except Exception:
             log.exception("callback not settled", webhook_id=callback.id, type=callback.type)
 

@@ -6,7 +6,6 @@ score and rank that follow are decided here. Nothing here knows where candidates
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
-from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -169,7 +168,7 @@ class Ranking:
         lower = msgspec.structs.replace(request, threshold=SUGGESTED_THRESHOLD)
         return RankedEntities([], mode, [each.score for each in self.best(lower, others)])
 
-    def best(self, request: SearchRequest, others: Nearness = MappingProxyType({})) -> list[RankedEntity]:
+    def best(self, request: SearchRequest, others: Nearness) -> list[RankedEntity]:
         """The entities that reach the threshold, best first, at most `limit`. `others` are the `unknown` ones.
 
         The score is the better of meaning and share.

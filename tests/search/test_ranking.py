@@ -135,7 +135,7 @@ def test_how_much_others_contain_is_asked_of_those_only_that_may_be_among_the_be
     asked.contain({thread: contained[thread] for thread in unshared if thread in contained})
     all_known.contain({thread: share for thread, share in contained.items() if thread not in dict(by_text)})
     assert asked.unknown(request) == all_known.unknown(request)
-    assert asked.best(request) == all_known.best(request)
+    assert asked.best(request, {}) == all_known.best(request, {})
 
 
 def test_nothing_is_asked_of_others_where_text_found_all_that_contain_anything() -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import urllib.error
 import urllib.request
 from collections import deque
 from collections.abc import Generator, Sequence
@@ -98,6 +99,14 @@ class NodeProcess:
         """The body of a successful answer. Raises OSError."""
         with urllib.request.urlopen(f"{self.url}{path}", timeout=PATIENCE) as answer:
             return answer.read()
+
+    def answers(self) -> bool:
+        """Whether it answers. A web process by itself has no event that says so."""
+        try:
+            self.get("/health")
+        except urllib.error.URLError:
+            return False
+        return True
 
     def words(self) -> str:
         """What it wrote to standard error that is no log line."""

@@ -1,7 +1,6 @@
 """Two web processes on one Redis, as an operator starts them, so that any request may land on either."""
 
 import sys
-import urllib.error
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,18 +17,10 @@ def two_processes(folder: Path, **settings: str) -> Generator[NodeProcess]:
     command = (sys.executable, "-m", "node", "web")
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
         node.start(RELAY_REDIS_URL=redis.url, RELAY_SECRET=SECRET, **NO_LIMITS_GIVEN, **settings)
-        until(lambda: _answers(node), f"{node.url} answers")
+        until(node.answers, f"{node.url} answers")
         yield node
 
 
 def process_of(request_id: str) -> str:
     """The process that gave an answer with this X-Request-Id, which begins with its name."""
     return request_id[:10]
-
-
-def _answers(node: NodeProcess) -> bool:
-    try:
-        node.get("/health")
-    except urllib.error.URLError:
-        return False
-    return True

@@ -1,7 +1,6 @@
 """A web process of the node, started as by its operator, for the official clients to call."""
 
 import sys
-import urllib.error
 from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 
@@ -16,22 +15,13 @@ if find_spec("a2a") is None:
     raise ModuleNotFoundError("the official A2A client is not installed: run `make clients`")
 
 
-def answers(node: NodeProcess) -> bool:
-    """Whether the node answers."""
-    try:
-        node.get("/health")
-    except urllib.error.URLError:
-        return False
-    return True
-
-
 def web(tmp_path_factory: pytest.TempPathFactory, *module: str) -> Iterator[NodeProcess]:
     """A web process with its own Redis; `module` is the Python module to run, and its arguments."""
     folder = tmp_path_factory.mktemp("node")
     command = (sys.executable, "-m", *module)
     with RedisServer(folder / "redis") as redis, NodeProcess(folder / "data", command) as node:
         node.start(RELAY_REDIS_URL=redis.url, RELAY_WORKERS="1", RELAY_LIMIT_MESSAGE="0")
-        until(lambda: answers(node), f"{node.url} answers: {node.lines}{node.words()}")
+        until(node.answers, f"{node.url} answers: {node.lines}{node.words()}")
         yield node
 
 
