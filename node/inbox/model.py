@@ -1,6 +1,6 @@
 """What inboxes take and show over HTTP, and, at the end, what the A2A agents in front of them are given (NETWORK 1)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -287,6 +287,9 @@ class InboxPage(msgspec.Struct):
 
 class Settlement(msgspec.Struct):
     """The body of POST /api/v1/inboxes/{address}/messages/{id}/settle."""
+
+    CONTENT: ClassVar = ("reply", "reply_ciphertext", "artifact_ids")
+    """Without them, a body that has members of other names is refused (`node.web.issues.require_content`)."""
 
     status: Literal["done", "refused", "input_required"]
     reply: Annotated[Body, Meta(examples=["Solar panels became cheaper by half."])] | None = None

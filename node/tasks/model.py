@@ -1,7 +1,7 @@
 """What the work contracts take and show (SPEC 2.3, 4.3; DESIGN 8)."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -212,6 +212,9 @@ class Transition(msgspec.Struct):
 
 class Completion(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/complete."""
+
+    CONTENT: ClassVar = ("result_payload",)
+    """Without it, a body that has members of other names is refused (`node.web.issues.require_content`)."""
 
     claim_token: Annotated[str, Meta(examples=["the token that the claim returned"])]
     result_payload: Annotated[msgspec.Raw, Meta(description="Any JSON", examples=[{"pages": 1}])] = msgspec.field(

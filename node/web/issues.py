@@ -5,7 +5,7 @@ refused is looked at again here, so that its sender learns everything at once.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -15,7 +15,7 @@ import msgspec
 import msgspec.inspect
 from msgspec.structs import FieldInfo, fields
 
-from node.common.refusal import Issue
+from node.common.refusal import Invalid, Issue
 from node.text.judged import JUDGED, faults_of
 from node.web.http import Header
 from node.web.json_schema import MAX_SAFE_INTEGER
@@ -66,6 +66,20 @@ def members_of(text: str) -> Members | None:
         return _members.decode(text)
     except msgspec.ValidationError:
         return None
+
+
+def require_content(text: str, kind: type[msgspec.Struct]) -> None:
+    """Refuse a body that has members which mean nothing here, but none of the `CONTENT` of its type: likely one of them
+    is that, by another name, and a step that cannot be repeated would lose it. Raises Invalid.
+    """
+    content: Sequence[str] = getattr(kind, "CONTENT", ())
+    if not content:
+        return
+    with suppress(msgspec.ValidationError):  # no object: refused as that
+        given = msgspec.json.decode(text, type=_content(kind))
+        if all(value is msgspec.UNSET for value in msgspec.structs.astuple(given)):
+            named = "Field required, or one of " + ", ".join(content[1:]) if content[1:] else "Field required"
+            raise Invalid.field("body", content[0], msg=f"{named}: other members mean nothing here", kind="missing")
 
 
 def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
@@ -168,6 +182,14 @@ def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None)
 @cache
 def _fields(kind: type[msgspec.Struct]) -> dict[str, FieldInfo]:
     return {field.encode_name: field for field in fields(kind)}
+
+
+@cache
+def _content(kind: Any) -> type[msgspec.Struct]:
+    """A struct of which only that is read, and nothing of it checked."""
+    return msgspec.defstruct(
+        "Content", [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in kind.CONTENT]
+    )
 
 
 @cache

@@ -17,7 +17,16 @@ from msgspec.structs import fields
 
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.http import Header, Request, parameters_of
-from node.web.issues import IGNORED, as_meant, ignored, issue_of, issues_of_body, issues_of_query, members_of
+from node.web.issues import (
+    IGNORED,
+    as_meant,
+    ignored,
+    issue_of,
+    issues_of_body,
+    issues_of_query,
+    members_of,
+    require_content,
+)
 from node.web.json_cost import check_cost
 from node.web.turn import LARGE_BODY
 
@@ -103,10 +112,13 @@ def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: st
     if members is not None:
         if notes is not None and (header := ignored("body", members, kind)):
             notes.append(header)
+            require_content(text, kind)
         members = as_meant(members, kind)
         if issues := issues_of_body(members, kind):
             raise Invalid(issues)
         text = msgspec.json.encode(members).decode()
+    else:
+        require_content(text, kind)  # it would be most of so long a body
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError as error:

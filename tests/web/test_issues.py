@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from node.common.refusal import Invalid
 from node.tasks.model import NewTask
 from node.web.http import Header
-from node.web.issues import NAMED_CHARACTERS, NAMED_FIELDS, issue_of
+from node.web.issues import LONGEST_LOOKED_AT, NAMED_CHARACTERS, NAMED_FIELDS, issue_of
 from node.web.json import decode
 from tests.support.node_under_test import NodeUnderTest
 
@@ -252,3 +252,39 @@ def test_a_second_look_finds_what_the_first_does(body: dict[str, Any]) -> None:
     else:
         assert msgspec.structs.asdict(decode(text, NewTask, notes)) == msgspec.structs.asdict(expected)
     assert bool(notes) == bool({"other", "ö"} & body.keys())
+
+
+@pytest.mark.parametrize("size", [20, LONGEST_LOOKED_AT])
+async def test_a_result_by_another_name_is_refused_and_not_lost(node: NodeUnderTest, size: int) -> None:
+    offered = (await node.client.post(TASKS, json=OFFER)).json()
+    claimed = (await node.client.post(f"{TASKS}/{offered['id']}/claim", json={"assignee_id": "worker"})).json()
+    token, result = {"claim_token": claimed["claim_token"]}, {"text": "x" * size}
+    wrong = await node.client.post(f"{TASKS}/{offered['id']}/complete", json={**token, "result": result})
+    assert wrong.status_code == 422
+    assert places(wrong.json()["detail"]) == {("body", "result_payload")}
+    right = await node.client.post(
+        f"{TASKS}/{offered['id']}/complete", json={**token, "result_payload": result, "x": 1}
+    )
+    assert right.status_code == 200
+    assert (await node.client.get(f"{TASKS}/{offered['id']}")).json()["result_payload"] == result
+
+
+@pytest.mark.parametrize("given", [{}, {"result_payload": None, "note": "There was nothing to do."}])
+async def test_a_contract_may_be_completed_without_a_result(node: NodeUnderTest, given: Any) -> None:
+    offered = (await node.client.post(TASKS, json=OFFER)).json()
+    claimed = (await node.client.post(f"{TASKS}/{offered['id']}/claim", json={"assignee_id": "worker"})).json()
+    completion = {"claim_token": claimed["claim_token"], **given}
+    answer = await node.client.post(f"{TASKS}/{offered['id']}/complete", json=completion)
+    assert answer.json()["status"] == "completed"
+
+
+async def test_a_reply_by_another_name_is_refused_and_not_lost(node: NodeUnderTest) -> None:
+    opened = (await node.client.post("/api/v1/inboxes", json={})).json()
+    url, owner = f"/api/v1/inboxes/{opened['address']}", {"authorization": f"Bearer {opened['inbox_token']}"}
+    sent = (await node.client.post(f"{url}/messages", json={"body": "Can you read three pages for me?"})).json()
+    settle = f"{url}/messages/{sent['id']}/settle"
+    wrong = await node.client.post(settle, json={"status": "done", "message": "Yes, send them."}, headers=owner)
+    assert wrong.status_code == 422
+    assert "artifact_ids" in wrong.json()["detail"][0]["msg"]
+    right = await node.client.post(settle, json={"status": "done", "reply": "Yes, send them."}, headers=owner)
+    assert right.status_code == 200
