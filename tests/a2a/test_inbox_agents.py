@@ -233,7 +233,7 @@ async def test_what_a_list_does_not_show_is_not_read(node: NodeUnderTest, empty_
 
 
 @pytest.mark.usefixtures("no_refill")
-@pytest.mark.parametrize("overrides", [{"client_throughput": 64 * 1024}])  # bytes a second, 1 MiB at once
+@pytest.mark.settings(client_throughput=64 * 1024)  # bytes a second, 1 MiB at once
 async def test_who_lists_tasks_is_charged_for_those_that_are_looked_at(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

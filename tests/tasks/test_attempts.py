@@ -257,7 +257,7 @@ async def test_the_time_of_the_last_change_never_goes_back(node: NodeUnderTest) 
     assert as_task.json()["status"]["timestamp"] == seen[-1]
 
 
-@pytest.mark.parametrize("overrides", [{"limits": Limits(claim=Limit(3, 60))}])
+@pytest.mark.settings(limits=Limits(claim=Limit(3, 60)))
 async def test_a_result_is_not_handed_in_and_rejected_without_end(node: NodeUnderTest) -> None:
     task = await claimed(node, review_seconds=600)
     statuses: list[int] = []

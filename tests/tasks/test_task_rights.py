@@ -11,17 +11,7 @@ from node.store import keys
 from tests.board.signed_posts import OTHER_KEY, send
 from tests.sign.signing import PUBLIC
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import (
-    OFFER,
-    TASKS,
-    act,
-    claimed,
-    offered,
-    refused,
-    signed,
-    signed_request,
-    told,
-)
+from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, refused, signed, signed_request, told
 
 
 def altered(token: str) -> str:
