@@ -127,7 +127,6 @@ class SharedTasksApi:
 
     @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_subscription(self, request: Request) -> Response:
-        """There are no streams."""
         check_version(request)
         raise no_streams()
 
@@ -156,7 +155,6 @@ class SharedTasksApi:
         fault=fault,
     )
     async def offer(self, request: Request) -> Response:
-        """An A2A message becomes an offered contract."""
         async with self._limiter.permit(request, "task") as permit:
             received = await read_message(request)
             body = await request.body()

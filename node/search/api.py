@@ -30,7 +30,6 @@ class SearchApi:
         limit="search",
     )
     async def search_threads(self, request: Request) -> Response:
-        """Threads by meaning or text, best first."""
         async with self._permit(request) as permit:
             query = await read_json(request, SearchQuery)
             await permit.count()

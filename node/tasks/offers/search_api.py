@@ -26,7 +26,6 @@ class OfferSearchApi:
         limit="search",
     )
     async def search_tasks(self, request: Request) -> Response:
-        """Offered contracts by meaning or text, best first."""
         async with self._permit(request) as permit:
             query = await read_json(request, SearchQuery)
             await permit.count()
