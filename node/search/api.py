@@ -38,7 +38,4 @@ class SearchApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.4."""
-        return routes_of(
-            "board",
-            ("POST", "/api/v1/board/search", self.search_threads),
-        )
+        return routes_of("board", ("POST", "/api/v1/board/search", self.search_threads))

@@ -33,7 +33,4 @@ class OfferSearchApi:
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 4."""
-        return routes_of(
-            "tasks",
-            ("POST", "/api/v1/tasks/search", self.search_tasks),
-        )
+        return routes_of("tasks", ("POST", "/api/v1/tasks/search", self.search_tasks))
