@@ -69,9 +69,11 @@ def empty_redis(shared_redis: RedisServer | Cluster) -> Iterator[RedisServer | C
 
 
 @pytest.fixture
-def overrides() -> dict[str, Any]:
-    """Settings of the node under test that differ from the defaults; a module overrides this."""
-    return {}
+def overrides(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Settings of the node under test that differ from the defaults: those of the nearest mark `settings`, of the test,
+    its class or its module. A module overrides this where settings depend on a fixture."""
+    mark = request.node.get_closest_marker("settings")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return dict(mark.kwargs) if mark else {}  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
 
 
 @pytest.fixture

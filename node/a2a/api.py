@@ -49,7 +49,6 @@ class A2AApi:
         fault=fault,
     )
     async def send(self, request: Request) -> Response:
-        """Acknowledge a message as a completed task."""
         async with self._limiter.permit(request, "message") as permit:
             received = await read_message(request)
             body = await request.body()
@@ -62,13 +61,11 @@ class A2AApi:
 
     @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_stream(self, request: Request) -> Response:
-        """There are no streams."""
         check_version(request)
         raise no_streams()
 
     @Operation("Push notifications are reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_push(self, request: Request) -> Response:
-        """There are no push notifications."""
         check_version(request)
         raise A2AError(
             "PUSH_NOTIFICATION_NOT_SUPPORTED",
@@ -77,7 +74,6 @@ class A2AApi:
 
     @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_card(self, request: Request) -> Response:
-        """There is no extended card."""
         check_version(request)
         raise no_extended_card()
 

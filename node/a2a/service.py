@@ -33,7 +33,7 @@ _MESSAGE = msgspec.json.Decoder(Message)
 
 
 class Messages:
-    """The service behind message:send and the tasks it leaves."""
+    """The service behind message:send and the tasks it leaves. Every method raises StoreUnavailable."""
 
     def __init__(self, store: MessageStore, settings: Settings) -> None:
         self._store = store
@@ -44,8 +44,7 @@ class Messages:
     ) -> tuple[SendMessageResponse, bool]:
         """Log a message and acknowledge it as a completed task; whether that was done before.
 
-        Raises A2AError, Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`,
-        StoreUnavailable.
+        Raises A2AError, Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`.
         """
         message = received.message
         require_english(received.text_place, received.text)
@@ -64,7 +63,7 @@ class Messages:
     async def check_task(self, task_id: str, context_id: str | None) -> None:
         """Refuse a message to a task: there is none, it is of another context, or it takes no further messages.
 
-        Raises A2AError, Invalid, StoreUnavailable.
+        Raises A2AError, Invalid.
         """
         fields = await self._store.read(task_id, said=False) if ids.is_id(task_id) else {}
         if not fields:
@@ -74,26 +73,21 @@ class Messages:
         raise A2AError("UNSUPPORTED_OPERATION", f"The task {task_id} takes no further messages", taskId=task_id)
 
     async def get(self, task_id: str, history_length: int | None = None) -> A2ATask | None:
-        """A message task, or None if there is none under that id. Raises StoreUnavailable."""
+        """A message task, or None if there is none under that id."""
         fields = await self._store.read(task_id, said=history_length != 0) if ids.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
-    async def cancel(self, task_id: str) -> A2ATask | None:
-        """Refuse to cancel a message task, which is completed from the start; None if none has that id.
-
-        Raises A2AError, StoreUnavailable.
-        """
+    async def refuse_cancel(self, task_id: str) -> None:
+        """Raise A2AError if that is the id of a message task, which is completed from the start."""
         task = await self.get(task_id, history_length=0)
         if task:
             why = f"Task {task_id} is in terminal state {task.status.state}"
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id)
-        return None
 
     async def page(self, query: ListQuery, client: str) -> TaskList:
         """The tasks of a context, newest first; without a context there is nothing to see.
 
-        A context id that the node made is a capability: whoever knows it may read what was said there. Raises
-        Invalid, StoreUnavailable.
+        A context id that the node made is a capability: whoever knows it may read what was said there. Raises Invalid.
         """
         oldest, size = check_list(query), query.page_size
         if query.page_token and not ids.is_id(query.page_token):

@@ -49,7 +49,7 @@ def message_accept(
 
 
 class MessageStore:
-    """Logs messages and reads them back."""
+    """Logs messages and reads them back. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, idempotency_ttl: int, kept_days: float) -> None:
         """`kept_days`: how long a message task can be read, and its context after its newest task."""
@@ -64,7 +64,7 @@ class MessageStore:
         """Log a message in its context's partition: the id of its task, and when it was made (ms).
 
         The time is None if the message was logged before. `is_new` says that the node has just named the context.
-        Raises Refused `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
+        Raises Refused `limit.exceeded`, `idempotency.conflict`.
         """
         client = rate.client
         partition, home = ids.context_home(context_id, client), ids.home_of(client)
@@ -118,7 +118,7 @@ class MessageStore:
         return before is None or before == bound.encode()
 
     async def read(self, task_id: str, *, said: bool) -> Fields:
-        """The fields of a task of any kind, with its message or not; none for an unknown id. Raises StoreUnavailable.
+        """The fields of a task of any kind, with its message or not; none for an unknown id.
 
         What is not shown is not read: nobody would be charged for it.
         """
@@ -126,7 +126,7 @@ class MessageStore:
         return fields_named(names, cast("Values", await self._store.command("HMGET", keys.task(task_id), *names)))
 
     async def context(self, context_id: str, client: str) -> str:
-        """The key of a context as that client sees it. Raises StoreUnavailable."""
+        """The key of a context as that client sees it."""
         shared, own = _contexts(context_id, client)
         return shared if shared == own or await self._store.command("EXISTS", shared) else own
 
@@ -136,7 +136,7 @@ class MessageStore:
         """Up to `limit` tasks of a context, newest first, from the one after the task `after`, with messages or not.
 
         They are None if the context has no task `after`. Also returns the last task of the page if others follow it,
-        else an empty text, and how many tasks are not older than `oldest` (ms). Raises StoreUnavailable.
+        else an empty text, and how many tasks are not older than `oldest` (ms).
         """
         start = 0
         if after:

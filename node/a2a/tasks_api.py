@@ -127,7 +127,6 @@ class SharedTasksApi:
 
     @Operation("Streaming is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=fault)
     async def refuse_subscription(self, request: Request) -> Response:
-        """There are no streams."""
         check_version(request)
         raise no_streams()
 
@@ -156,7 +155,6 @@ class SharedTasksApi:
         fault=fault,
     )
     async def offer(self, request: Request) -> Response:
-        """An A2A message becomes an offered contract."""
         async with self._limiter.permit(request, "task") as permit:
             received = await read_message(request)
             body = await request.body()
@@ -226,9 +224,7 @@ class SharedTasksApi:
         return task if asked.status in {"", "TASK_STATE_UNSPECIFIED", task.status.state} and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
-        canceled = await self._messages.cancel(task_id)
-        if canceled:
-            return canceled
+        await self._messages.refuse_cancel(task_id)
         await _found(task_id, self._tasks.require_known(task_id))
         body = await request.body()
         given = decode(body, Cancel).metadata if body else None

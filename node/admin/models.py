@@ -15,7 +15,6 @@ FAILED = 1
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("model", "the embedding model")
     command = group.add("export", _export, "export it for workers that have neither torch nor transformers")
     command.add_argument("folder", type=Path, help="that the export is written to; not there yet")

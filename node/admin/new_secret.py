@@ -19,7 +19,6 @@ from node.store.identity import forget_secret
 
 
 def register(commands: Commands) -> None:
-    """Add the command."""
     meaning = "let a stopped node begin with another RELAY_SECRET: all tokens end"
     commands.add("new-secret", _run, meaning)
 

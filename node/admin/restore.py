@@ -36,7 +36,6 @@ LOSSES = 1
 
 
 def register(commands: Commands) -> None:
-    """Add the command."""
     parser = commands.add(
         "restore", _run, "make a node out of a backup, before `serve`: RELAY_DATA_DIR, and RELAY_REDIS_URL if it is set"
     )

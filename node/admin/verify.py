@@ -74,7 +74,6 @@ class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def register(commands: Commands) -> None:
-    """Add the command."""
     parser = commands.add("verify", _run, "check the signatures of a thread and its replies, or of a task")
     parser.add_argument("source", metavar="URL|FILE", help="address of the thread or task, or a file with its JSON")
     parser.add_argument("--json", action="store_true", help="as JSON")

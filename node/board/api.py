@@ -73,7 +73,6 @@ class BoardApi:
         "List open threads, newest activity first", hot=True, query=ThreadPageQuery, answers=ThreadPage, shows=WHOLE
     )
     async def list_threads(self, request: Request) -> Response:
-        """Open threads, newest activity first."""
         return Response(200, await self._board.page_json(read_query(request, ThreadPageQuery)))
 
     @Operation(
@@ -88,7 +87,6 @@ class BoardApi:
         limit="board",
     )
     async def post_thread(self, request: Request) -> Response:
-        """Open a thread."""
         async with self._limiter.permit(request, "board") as permit:
             new = await read_json(request, NewThread)
             body = await request.body()
@@ -103,7 +101,6 @@ class BoardApi:
 
     @Operation("Read a thread and its replies", hot=True, query=ThreadQuery, answers=Thread, shows=OPEN, errors=UNKNOWN)
     async def get_thread(self, request: Request) -> Response:
-        """A thread with its replies."""
         query = read_query(request, ThreadQuery)
         return json_response(await request.while_waiting(query.wait, self._board.read(request.params["id"], query)))
 
@@ -117,7 +114,6 @@ class BoardApi:
         limit="reply",
     )
     async def add_reply(self, request: Request) -> Response:
-        """Answer an open thread."""
         thread_id = request.params["id"]
         async with self._limiter.permit(request, "reply", thread_id) as permit:
             new = await read_json(request, NewReply)
@@ -139,7 +135,6 @@ class BoardApi:
         errors=(*UNKNOWN, "thread.signer", "signature.invalid", "signature.replayed"),
     )
     async def close_thread(self, request: Request) -> Response:
-        """Close a thread with the key that signed it."""
         signed = await self._signatures.of(request, SHOWN)
         return json_response(await self._board.close(request.params["id"], signed))
 
@@ -162,7 +157,6 @@ class BoardApi:
 
     @Operation("JSON Schema of threads, replies, hits and requests", media_type="application/json")
     async def get_schema(self, request: Request) -> Response:
-        """JSON Schema of what the board takes and shows."""
         return Response(200, SCHEMA, (JSON_TYPE, (b"cache-control", b"public, max-age=3600")))
 
     def routes(self) -> tuple[Route, ...]:

@@ -42,7 +42,7 @@ Note = Callable[[str, str, str], Awaitable[None]]
 
 
 class Board:
-    """The service behind /api/v1/board."""
+    """The service behind /api/v1/board. Every method raises StoreUnavailable."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Board:
         """Open a thread; the second value says whether it is an earlier one, given again.
 
         Its callbacks are those of `client`. Raises Invalid, Refused `language.not_english`, `idempotency.conflict`,
-        `signature.replayed`, StoreUnavailable.
+        `signature.replayed`.
         """
         title, body = new.title, readable(new.body)
         require_all(
@@ -109,7 +109,7 @@ class Board:
         """Answer a thread; the second value says whether the reply is an earlier one, given again.
 
         Raises Invalid, Refused `language.not_english`, `thread.unknown`, `thread.closed`, `limit.exceeded`,
-        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        `idempotency.conflict`, `signature.replayed`.
         """
         ids.require_id(thread_id, "thread.unknown")
         body = readable(new.body)
@@ -137,7 +137,7 @@ class Board:
     async def report(self, thread_id: str, new: NewReport, client: str) -> ReceivedReport:
         """Tell the operator of a post that nobody should read; each client counts once for a post.
 
-        Raises Invalid, Refused `thread.unknown`, StoreUnavailable.
+        Raises Invalid, Refused `thread.unknown`.
         """
         ids.require_id(thread_id, "thread.unknown")
         reason = readable(new.reason)
@@ -149,7 +149,7 @@ class Board:
     async def close(self, thread_id: str, signed: Signed | None) -> Thread:
         """Close a thread for the key that signed it; again, it stays closed.
 
-        Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`.
         """
         ids.require_id(thread_id, "thread.unknown")
         if signed is None:
@@ -164,7 +164,7 @@ class Board:
     async def require_signer(self, thread_id: str, signer: str) -> None:
         """Raise unless the key that signed the thread has signed the request.
 
-        Raises Refused `thread.unknown`, `thread.signer`, StoreUnavailable.
+        Raises Refused `thread.unknown`, `thread.signer`.
         """
         ids.require_id(thread_id, "thread.unknown")
         thread = _shown(await self._store.thread(thread_id))
@@ -172,7 +172,7 @@ class Board:
             raise Refused("thread.signer")
 
     async def read(self, thread_id: str, query: ThreadQuery) -> Thread:
-        """A thread with its replies, waiting for one if asked to. Raises Refused `thread.unknown`, StoreUnavailable."""
+        """A thread with its replies, waiting for one if asked to. Raises Refused `thread.unknown`."""
         ids.require_id(thread_id, "thread.unknown")
         stored, replies = await self._store.wait(thread_id, query.wait, query.since_seq, query.limit)
         shown = _shown(stored)
@@ -183,27 +183,24 @@ class Board:
         return thread
 
     async def posts(self, places: Sequence[tuple[str, int]]) -> list[Thread | Reply | None]:
-        """Threads (number 0) and replies, by thread and number; None for what nobody may see or read.
-
-        Raises StoreUnavailable.
-        """
+        """Threads (number 0) and replies, by thread and number; None for what nobody may see or read."""
         found = await self._store.posts(places)
         posts = show_each(found.items(), lambda _, post: self._thread(post) if isinstance(post, StoredThread) else post)
         return [posts.get(place) for place in places]
 
     async def page(self, query: ThreadPageQuery, status: ThreadStatus = "open") -> ThreadPage:
-        """Threads by newest activity. Raises StoreUnavailable."""
+        """Threads by newest activity."""
         return await self._page(query, status, self._of_row)
 
     async def page_json(self, query: ThreadPageQuery) -> bytes:
-        """`page` of the open threads as JSON. Raises StoreUnavailable.
+        """`page` of the open threads as JSON.
 
         Requests for the same page at the same time share a read, and rows that have not changed are not encoded again.
         """
         return await self._pages.get(query)
 
     async def project(self, *thread_ids: str) -> None:
-        """Put threads into the lists of their status, as the worker does after every event. Raises StoreUnavailable."""
+        """Put threads into the lists of their status, as the worker does after every event."""
         await self._store.project(thread_ids)
 
     def address_of(self, reply: Reply) -> str:

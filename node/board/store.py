@@ -97,7 +97,7 @@ def thread_purge(
 
 
 class BoardStore:
-    """Posts, replies, closes, reads and lists."""
+    """Posts, replies, closes, reads and lists. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
@@ -108,7 +108,7 @@ class BoardStore:
     ) -> tuple[str, int, bool]:
         """Post a thread: its id, when it was created (ms), and whether that was before.
 
-        Raises Refused `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `idempotency.conflict`, `signature.replayed`.
         """
         wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         thread_id = ids.new_id(wanted)
@@ -143,7 +143,7 @@ class BoardStore:
         """Add a reply: its id, its sequence number, when it was created (ms), and whether that was before.
 
         Raises Refused `thread.unknown`, `thread.closed`, `limit.exceeded`, `idempotency.conflict`,
-        `signature.replayed`, StoreUnavailable.
+        `signature.replayed`.
         """
         partition = ids.partition_of_id(thread_id)
         thread = keys.thread(thread_id)
@@ -181,7 +181,7 @@ class BoardStore:
     ) -> None:
         """Close a thread as its `signer`; close it or open it again as the operator if that is empty.
 
-        Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `thread.unknown`, `thread.signer`, `signature.replayed`.
         """
         partition = ids.partition_of_id(thread_id)
         thread = keys.thread(thread_id)
@@ -201,7 +201,7 @@ class BoardStore:
             raise Refused(REFUSALS[kind])
 
     async def purge(self, idle_since: Mapping[str, int]) -> list[str]:
-        """Remove threads with their replies; the ids of those that were. Raises StoreUnavailable.
+        """Remove threads with their replies; the ids of those that were.
 
         `idle_since` says of each thread since when (ms) nothing may have happened in it; 0 is whatever did.
         """
@@ -222,19 +222,16 @@ class BoardStore:
         return [thread_id for thread_id, reply in zip(idle_since, replies, strict=True) if code_of(reply) == "purged"]
 
     async def sources(self, thread_ids: Sequence[str]) -> list[str]:
-        """Where each thread comes from: `board` or `relay`; empty if it is unknown. Raises StoreUnavailable."""
+        """Where each thread comes from: `board` or `relay`; empty if it is unknown."""
         found = await bulk(self._store, [("HGET", keys.thread(each), "source") for each in thread_ids])
         return [source.decode() if source else "" for source in cast("list[bytes | None]", found)]
 
     async def thread(self, thread_id: str) -> StoredThread | None:
-        """A thread without its replies; None if it is unknown. Raises StoreUnavailable."""
+        """A thread without its replies; None if it is unknown."""
         return thread_of(thread_id, await self._store.command("HMGET", keys.thread(thread_id), *THREAD_FIELDS))
 
     async def read(self, thread_id: str, since_seq: int, limit: int) -> tuple[StoredThread | None, list[Reply]]:
-        """A thread, None if it is unknown, and its replies after `since_seq`, the hidden ones too.
-
-        Raises StoreUnavailable.
-        """
+        """A thread, None if it is unknown, and its replies after `since_seq`, the hidden ones too."""
         # Replies are read first, so that `reply_count` may be ahead of them and never behind. No script does this: to
         # turn a hundred replies into Lua tables and back takes Redis five times as long as to read them.
         replies, thread = await self._store.commands(
@@ -248,8 +245,7 @@ class BoardStore:
 
     async def posts(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], StoredThread | Reply | None]:
         """Threads (number 0) and replies, by thread and number, without those that cannot be read; None for what nobody
-        may see. Raises StoreUnavailable.
-        """
+        may see."""
         return await read_each(places, self._posts)
 
     async def _posts(self, places: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
@@ -279,7 +275,7 @@ class BoardStore:
     async def wait(
         self, thread_id: str, seconds: float, since_seq: int, limit: int
     ) -> tuple[StoredThread | None, list[Reply]]:
-        """`read`, once there is a reply, or none to come, after `seconds` at most. Raises StoreUnavailable."""
+        """`read`, once there is a reply, or none to come, after `seconds` at most."""
         return await wait_for_next(
             self._store.wakeups,
             keys.thread(thread_id),
@@ -299,7 +295,6 @@ class BoardStore:
         """Threads of a status by newest activity as they were read, how many there are, and whether some could not be.
 
         A list may lag behind the threads: one that is found to have left the status is taken off and not counted.
-        Raises StoreUnavailable.
         """
         thread_ids, total = await page_of(self._store, LISTS[status], limit, offset)
         known, lacking = await read_reachable(thread_ids, self._values)
@@ -311,7 +306,7 @@ class BoardStore:
         return threads, total - (len(thread_ids) - lacking - len(threads)), lacking > 0
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int, bool]:
-        """`rows`, as records, without those that cannot be read. Raises StoreUnavailable."""
+        """`rows`, as records, without those that cannot be read."""
         rows, total, is_incomplete = await self.rows(status, limit, offset)
         threads = [thread for thread in show_each(rows, thread_of).values() if thread]
         return threads, total - (len(rows) - len(threads)), is_incomplete
@@ -321,7 +316,7 @@ class BoardStore:
         return await bulk_reachable(self._store, (("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids))
 
     async def project(self, thread_ids: Sequence[str]) -> None:
-        """Put threads into the list that their status asks for, and no other. Raises StoreUnavailable.
+        """Put threads into the list that their status asks for, and no other.
 
         Several processes do so at the same time. Each looks afterwards whether the threads still have the statuses that
         it has read, so that none of them leaves in the lists what another has put right meanwhile.
@@ -355,7 +350,7 @@ class BoardStore:
         await self._store.commands(changes)
 
     def touch(self, thread_id: str, active: int) -> None:
-        """Move a new or answered thread to the top of the list of open ones. Raises StoreUnavailable.
+        """Move a new or answered thread to the top of the list of open ones.
 
         The answer does not wait for it, and a list that is read later has it: Redis takes requests as they come.
         """

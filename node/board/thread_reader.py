@@ -11,20 +11,23 @@ from node.store.lists import ListedEntities
 
 
 class ThreadReader(ListedEntities):
-    """Reads posts by the numbers that the search gives them: 0 is the thread's own text, replies count from 1."""
+    """Reads posts by the numbers that the search gives them: 0 is the thread's own text, replies count from 1.
+
+    Every method raises StoreUnavailable.
+    """
 
     def __init__(self, store: Store) -> None:
         super().__init__(store, keys.OPEN_THREADS, [keys.CLOSED_THREADS])
 
     async def statuses(self, thread_ids: Sequence[str]) -> list[str]:
-        """`open`, `closed` or `hidden`; empty for a thread that there is not. Raises StoreUnavailable."""
+        """`open`, `closed` or `hidden`; empty for a thread that there is not."""
         found = await bulk(self._store, [("HGET", keys.thread(each), "status") for each in thread_ids])
         return [status.decode() if status else "" for status in cast("list[bytes | None]", found)]
 
     async def posts(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
         """Status of the thread, title and body of each post; empty where there is none.
 
-        The status is `unreachable` where the server of a thread cannot be read and others can. Raises StoreUnavailable.
+        The status is `unreachable` where the server of a thread cannot be read and others can.
         """
         thread_ids = list(dict.fromkeys(thread_id for thread_id, _ in places))
         with_text = {thread_id for thread_id, seq in places if not seq}
@@ -45,10 +48,7 @@ class ThreadReader(ListedEntities):
         return [_post(seq, threads[thread_id], entries.get((thread_id, seq))) for thread_id, seq in places]
 
     async def newest_replies(self, thread_id: str, most: int) -> list[tuple[int, str]]:
-        """Numbers and bodies of a thread's newest replies, oldest first, without those that are hidden.
-
-        Raises StoreUnavailable.
-        """
+        """Numbers and bodies of a thread's newest replies, oldest first, without those that are hidden."""
         reply, hidden = await self._store.commands(
             [
                 ("XREVRANGE", keys.replies(thread_id), "+", "-", "COUNT", most),

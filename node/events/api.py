@@ -58,7 +58,6 @@ class EventsApi:
         limit="stream",
     )
     async def follow(self, request: Request) -> Response:
-        """A page of events, or a stream."""
         query = read_query(request, EventQuery)
         proof = await proof_of(request, self._signatures) if query.topic.startswith("inbox:") else InboxProof()
         topic = self._events.topic(query, proof)

@@ -50,7 +50,6 @@ class DeliveriesApi:
         errors=("task.unknown", NOTHING_SHOWN, "task.publisher", "signature.invalid"),
     )
     async def of_task(self, request: Request) -> Response:
-        """How far the callbacks about a contract are, for its publisher."""
         return await self._of_id(
             request, lambda task_id, proof: self._tasks.require_publisher(task_id, proof.token, proof.signer)
         )
@@ -64,7 +63,6 @@ class DeliveriesApi:
         errors=("session.gone", NOTHING_SHOWN, "session.token"),
     )
     async def of_session(self, request: Request) -> Response:
-        """How far the callbacks about a session are, for whoever opened it."""
         return await self._of_id(
             request, lambda session_id, proof: self._sessions.require_opener(session_id, proof.token)
         )
@@ -77,7 +75,6 @@ class DeliveriesApi:
         errors=("thread.unknown", "thread.signer", "signature.invalid"),
     )
     async def of_thread(self, request: Request) -> Response:
-        """How far the callbacks about a thread are, for the key that signed it."""
         return await self._of_id(request, lambda thread_id, proof: self._board.require_signer(thread_id, proof.signer))
 
     @Operation(
@@ -89,7 +86,6 @@ class DeliveriesApi:
         errors=OWNER,
     )
     async def of_inbox(self, request: Request) -> Response:
-        """How far the callbacks about an inbox are, for its owner."""
         return await self._answer(request, request.params["address"], ids.partition_of, self._inboxes.require_owner)
 
     async def _of_id(self, request: Request, require_right: RequireRight) -> Response:

@@ -25,7 +25,7 @@ KINDS = ("board", "tasks", "agents", "thread", "task", "session", "inbox")
 
 
 class Topic(msgspec.Struct):
-    """What one client follows."""
+    """What one client follows. Every method raises StoreUnavailable."""
 
     source: EventSource
     broadcast: Broadcast
@@ -35,7 +35,7 @@ class Topic(msgspec.Struct):
     """How many events of other types were looked at for it."""
 
     async def position(self, cursor: str | None) -> Position:
-        """Where a client begins. Raises Invalid, Refused if the thing is gone, StoreUnavailable."""
+        """Where a client begins. Raises Invalid, Refused if the thing is gone."""
         if cursor is None or cursor == "now":
             return await self.broadcast.newest()
         if cursor == "earliest":
@@ -47,11 +47,11 @@ class Topic(msgspec.Struct):
         return cursor_of(self.source.name, position)
 
     async def begin(self, cursor: str | None, limit: int) -> Batch:
-        """The first events of a client that begins there. Raises CursorTooOld, Invalid, Refused, StoreUnavailable."""
+        """The first events of a client that begins there. Raises CursorTooOld, Invalid, Refused."""
         return await self.read(await self.position(cursor), limit)
 
     async def read(self, after: Position, limit: int) -> Batch:
-        """The next events. Raises CursorTooOld, Refused if the thing is gone, StoreUnavailable."""
+        """The next events. Raises CursorTooOld, Refused if the thing is gone."""
         batch = await self.source.read(after, limit, self.types)
         self.looked += batch.looked
         return batch

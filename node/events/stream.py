@@ -15,14 +15,7 @@ from node.events.frames import Form, Frames, written
 from node.events.service import Topic
 from node.events.source import Batch, CursorTooOld, count_within
 from node.store.errors import StoreUnavailable
-from node.web.streams import (
-    HEARTBEAT_SECONDS,
-    PIECE_BYTES,
-    SEND_SECONDS,
-    STREAM_SECONDS,
-    BodySender,
-    send_in_time,
-)
+from node.web.streams import HEARTBEAT_SECONDS, PIECE_BYTES, SEND_SECONDS, STREAM_SECONDS, BodySender, send_in_time
 
 MIN_RETRY_MS, MAX_RETRY_MS = 500, 3000
 """Bounds of the random time after which a client reconnects, so that those of a stopping process do not all come back

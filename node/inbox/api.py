@@ -113,7 +113,6 @@ class InboxApi:
         errors=("inbox.unknown",),
     )
     async def get(self, request: Request) -> Response:
-        """What everybody may see of an inbox."""
         return json_response(await self._inboxes.get(request.params["address"]))
 
     @Operation(
@@ -123,7 +122,6 @@ class InboxApi:
         errors=(*OWNER, "signature.replayed"),
     )
     async def close(self, request: Request) -> Response:
-        """Close an inbox."""
         return json_response(await self._inboxes.close(request.params["address"], await self._proof(request)))
 
     @Operation(
@@ -138,7 +136,6 @@ class InboxApi:
         limit="inbox_send",
     )
     async def send(self, request: Request) -> Response:
-        """Send a message; with `wait`, answer when it is settled."""
         address = request.params["address"]
         own = self._limiter.permit(request, "inbox_sender", address, refusals=False)
         async with own as rate, self._limiter.permit(request, "inbox_send") as permit:
@@ -165,7 +162,6 @@ class InboxApi:
         errors=OWNER,
     )
     async def read(self, request: Request) -> Response:
-        """Unsettled messages, for the owner."""
         query = read_query(request, InboxPageQuery)
         proof = await self._proof(request)
         reading = self._inboxes.read(request.params["address"], query, proof)
@@ -180,7 +176,6 @@ class InboxApi:
         errors=(*OWNER, "receipt.unknown", "inbox.settled"),
     )
     async def settle(self, request: Request) -> Response:
-        """Settle a message."""
         settlement = await read_json(request, Settlement)
         proof = await self._proof(request)
         address, message_id = request.params["address"], request.params["id"]
@@ -200,7 +195,6 @@ class InboxApi:
         errors=OWNER,
     )
     async def settle_through(self, request: Request) -> Response:
-        """Settle all messages up to a number as done."""
         wanted = await read_json(request, SettleThrough)
         proof = await self._proof(request)
         settled = await self._inboxes.settle_through(request.params["address"], wanted.through_seq, proof)
@@ -215,7 +209,6 @@ class InboxApi:
         errors=(*OWNER, "receipt.unknown"),
     )
     async def receipt(self, request: Request) -> Response:
-        """What became of a message, for its sender or the owner of the inbox."""
         query = read_query(request, ReceiptQuery)
         proof = await self._proof(request)
         asking = self._inboxes.receipt(request.params["address"], request.params["id"], query, proof)
@@ -229,7 +222,6 @@ class InboxApi:
         errors=("inbox.unknown", "inbox.proof", "receipt.token", "receipt.unknown", "inbox.settled"),
     )
     async def withdraw(self, request: Request) -> Response:
-        """Take a message back."""
         proof = InboxProof(bearer_of(request))
         withdrawn = await self._inboxes.withdraw(request.params["address"], request.params["id"], proof)
         return json_response(withdrawn, headers=NO_STORE)

@@ -5,7 +5,7 @@ long ones are kept without them. What is encrypted is kept as it is.
 """
 
 import binascii
-from base64 import b64decode, urlsafe_b64decode
+from base64 import b64decode
 from functools import partial
 from typing import Any, cast
 
@@ -25,9 +25,6 @@ from node.text.judged import require_all
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
-KEY_BYTES = 32
-"""Size of an X25519 public key."""
-
 
 def inbox_fields(wanted: NewInbox) -> dict[str, str]:
     """The fields of an inbox that a request names, without its callback; a value is empty if none is wanted.
@@ -37,7 +34,6 @@ def inbox_fields(wanted: NewInbox) -> dict[str, str]:
     card = msgspec.json.encode(_readable_texts(msgspec.to_builtins(wanted.card))).decode() if wanted.card else ""
     require_all(
         lambda: require_line("label", wanted.label or ""),
-        lambda: _require_key(wanted.encryption_key or ""),
         lambda: _require_card(card),
         *(partial(require_line, "card", skill.id) for skill in (wanted.card.skills if wanted.card else ())),
     )
@@ -127,12 +123,3 @@ def _readable_texts(value: Any) -> Any:
 def _require_card(text: str) -> None:
     if len(text.encode()) > CARD_BYTES:
         raise Invalid.field("body", "card", msg=f"name, description and skills have at most {CARD_BYTES} bytes")
-
-
-def _require_key(text: str) -> None:
-    try:
-        size = len(urlsafe_b64decode(text + "=")) if text else KEY_BYTES
-    except binascii.Error:
-        size = 0
-    if size != KEY_BYTES:
-        raise Invalid.field("body", "encryption_key", msg="is not 32 bytes in base64url without padding")

@@ -82,7 +82,7 @@ class HeldPage(msgspec.Struct, frozen=True):
 
 
 class InboxMessageStore:
-    """Sends, reads, settles and takes back."""
+    """Sends, reads, settles and takes back. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, inboxes: InboxStore, receipts: ReceiptStore, idempotency_ttl: int) -> None:
         self._store = store
@@ -94,7 +94,7 @@ class InboxMessageStore:
         """Put a message into an inbox.
 
         Raises Refused `inbox.unknown`, `limit.exceeded`, `idempotency.conflict`, `signature.replayed`, `inbox.policy`,
-        `inbox.turn`, `inbox.full`, StoreUnavailable.
+        `inbox.turn`, `inbox.full`.
         """
         kind, outcome = counted(rate, await self._store.run(_sending(sending, rate, self._idempotency_ms)))
         match kind, outcome:
@@ -150,7 +150,7 @@ class InboxMessageStore:
         return made, receipt
 
     async def read(self, owner: Owner, since_seq: int, limit: int) -> HeldPage:
-        """Unsettled messages after a number. Raises Refused `inbox.unknown`, `inbox.token`, StoreUnavailable."""
+        """Unsettled messages after a number. Raises Refused `inbox.unknown`, `inbox.token`."""
         reply = await self._store.run(
             steps.inbox_read(
                 inbox=keys.inbox(owner.address),
@@ -197,7 +197,7 @@ class InboxMessageStore:
     async def settle(self, owner: Owner, message_id: str, status: str, fields: Sequence[str]) -> tuple[int, int, bool]:
         """Settle a message: its number, when it was settled (ms), and whether that was before, in the same way.
 
-        Raises Refused `inbox.unknown`, `inbox.token`, `receipt.unknown`, `inbox.settled`, StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.token`, `receipt.unknown`, `inbox.settled`.
         """
         reply = await self._store.run(_settling(owner, message_id, status, fields))
         match reply:
@@ -210,7 +210,7 @@ class InboxMessageStore:
         """Settle all messages up to a number as done. Returns how many.
 
         Each is a step of its own, so a repetition after a failure settles the rest. Raises Refused `inbox.unknown`,
-        `inbox.token`, StoreUnavailable.
+        `inbox.token`.
         """
         inbox, ends = keys.inbox(owner.address), keys.inbox_ends(owner.address)
         listing = steps.inbox_through(inbox=inbox, ends=ends, proof=owner.proven_by, through=through)
@@ -229,7 +229,7 @@ class InboxMessageStore:
 
         The task of the message is kept as long, if it is named.
 
-        Raises Refused `receipt.unknown`, `inbox.settled`, StoreUnavailable.
+        Raises Refused `receipt.unknown`, `inbox.settled`.
         """
         reply = await self._store.run(
             steps.inbox_withdraw(

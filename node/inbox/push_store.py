@@ -19,7 +19,10 @@ SWEEP_LIMIT = 100
 
 
 class PushStore:
-    """Keeps, reads and drops configs, and announces that messages have expired."""
+    """Keeps, reads and drops configs, and announces that messages have expired.
+
+    Every method raises StoreUnavailable.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -27,7 +30,7 @@ class PushStore:
     async def add(self, address: str, task: InboxTask, target: PushTarget) -> Literal["set", "many", "moved"]:
         """Keep a config, and announce the present state of the task to it.
 
-        `many`: the task has MAX_PUSH_CONFIGS others; `moved`: it has another message by now. Raises StoreUnavailable.
+        `many`: the task has MAX_PUSH_CONFIGS others; `moved`: it has another message by now.
         """
         partition = ids.partition_of(address)
         reply = await self._store.run(
@@ -48,11 +51,11 @@ class PushStore:
         return cast('Literal["set", "many", "moved"]', code_of(reply))
 
     async def all(self, address: str, task_id: str) -> dict[str, PushTarget]:
-        """The configs of a task by their ids. Raises StoreUnavailable."""
+        """The configs of a task by their ids."""
         return _targets(await self._store.command("HGETALL", keys.inbox_pushes(address, task_id)))
 
     async def all_to_the_end(self, address: str, task: InboxTask) -> dict[str, PushTarget]:
-        """The same, and let them expire when the task does. Raises StoreUnavailable."""
+        """The same, and let them expire when the task does."""
         reading = steps.inbox_push_read(
             pushes=keys.inbox_pushes(address, task.id),
             task=keys.inbox_receipt(address, task.id),
@@ -62,7 +65,7 @@ class PushStore:
         return _targets(await self._store.run(reading))
 
     async def remove(self, address: str, task_id: str, name: str) -> None:
-        """Drop a config. Raises StoreUnavailable."""
+        """Drop a config."""
         await self._store.command("HDEL", keys.inbox_pushes(address, task_id), name)
 
     async def expire(self) -> bool:

@@ -48,7 +48,7 @@ __all__ = ["INBOX_LIFE_MS", "InboxPushes", "InboxTasks", "Inboxes"]
 
 
 class Inboxes:
-    """The service behind /api/v1/inboxes."""
+    """The service behind /api/v1/inboxes. Every method raises StoreUnavailable."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Inboxes:
         self._base = f"{settings.public_url}/api/v1/inboxes/"
 
     async def is_renewal(self, proof: InboxProof) -> bool:
-        """Whether a request to open an inbox is about one that is there, or was. Raises StoreUnavailable."""
+        """Whether a request to open an inbox is about one that is there, or was."""
         return proof.token is not None or (bool(proof.signer) and await self._store.exists(proof.signer))
 
     def proven(self, proof: InboxProof) -> Owner:
@@ -98,7 +98,7 @@ class Inboxes:
 
         `place` is the place of a new one among those that the client may have, empty if they are not counted; None for
         a renewal (`is_renewal`). Raises Invalid, Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`,
-        `idempotency.short`, `signature.replayed`, StoreUnavailable.
+        `idempotency.short`, `signature.replayed`.
         """
         if proof.is_empty:
             owner = Owner(self._store.new_address(idempotency.partition if idempotency else None), UNPROVEN)
@@ -129,7 +129,7 @@ class Inboxes:
         return opened, opening
 
     async def get(self, address: str) -> Inbox:
-        """What everybody may see of an inbox. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        """What everybody may see of an inbox. Raises Refused `inbox.unknown`."""
         _require_address(address)
         stored = await self._store.show(address)
         return Inbox(
@@ -151,7 +151,7 @@ class Inboxes:
     async def card(self, address: str) -> tuple[InboxCard, int]:
         """The A2A agent card: what the owner gave, else made of label and description; and since when it is so (ms).
 
-        Raises Refused `inbox.unknown`, StoreUnavailable.
+        Raises Refused `inbox.unknown`.
         """
         _require_address(address)
         shown = (await self._store.show(address, CARD)).fields
@@ -166,20 +166,20 @@ class Inboxes:
     async def close(self, address: str, proof: InboxProof) -> ClosedInbox:
         """Close an inbox: what it holds ends as expired.
 
-        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `signature.replayed`.
         """
         await self._store.close(await self._owner(address, proof))
         return ClosedInbox(address)
 
     async def usage(self, address: str) -> InboxUsage:
-        """How much an inbox holds, for the operator. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        """How much an inbox holds, for the operator. Raises Refused `inbox.unknown`."""
         _require_address(address)
         stored = await self._store.show(address)
         opened_at, seen_at, ends_at = (timestamp(int(stored.fields[name])) for name in ("opened_at", "seen", "ends_at"))
         return InboxUsage(address, stored.waiting, stored.size, opened_at, seen_at, ends_at)
 
     async def end(self, address: str) -> InboxUsage:
-        """Close an inbox for the operator: how much it held. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        """Close an inbox for the operator: how much it held. Raises Refused `inbox.unknown`."""
         usage = await self.usage(address)
         await self._store.close(Owner(address, BY_KEY))
         return usage
@@ -187,7 +187,7 @@ class Inboxes:
     async def take_out(self, address: str, message_id: str) -> None:
         """Take a message out of an inbox for the operator; its receipt says that it was withdrawn.
 
-        Raises Refused `receipt.unknown`, `inbox.settled`, StoreUnavailable.
+        Raises Refused `receipt.unknown`, `inbox.settled`.
         """
         await self._messages.withdraw(address, message_id)
 
@@ -202,8 +202,8 @@ class Inboxes:
     ) -> tuple[SentInboxMessage, bool]:
         """Send a message, and wait for its end if asked to; the second value says whether it was sent before.
 
-        Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.full`, `limit.exceeded`,
-        `idempotency.conflict`, `idempotency.short`, `signature.replayed`, StoreUnavailable.
+        Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.full`, `limit.exceeded`, `idempotency.conflict`,
+        `idempotency.short`, `signature.replayed`.
         """
         sending = Sending.of(address, new, proof, idempotency)
         if wait:
@@ -221,7 +221,7 @@ class Inboxes:
     async def read_on(self, address: str, query: InboxPageQuery, proof: InboxProof) -> tuple[InboxPage, bool]:
         """The same, and whether more messages may follow, also if the page lacks some that cannot be read.
 
-        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`.
         """
         owner = await self._owner(address, proof)
         page = await self._messages.read_waiting(owner, query.since_seq, query.limit, query.wait)
@@ -235,7 +235,7 @@ class Inboxes:
     async def require_owner(self, address: str, proof: InboxProof) -> None:
         """Raise unless the inbox_token or the key of the address is shown.
 
-        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`.
         """
         owner = await self._owner(address, proof)
         await self._messages.read(owner, 0, 0)  # the script knows a token that was rotated
@@ -245,8 +245,7 @@ class Inboxes:
     ) -> tuple[SettledMessage, bool]:
         """Settle a message; the second value says whether it was settled in the same way before.
 
-        Raises Invalid, Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, `inbox.settled`,
-        StoreUnavailable.
+        Raises Invalid, Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, `inbox.settled`.
         """
         fields = reply_fields(settlement)
         owner = await self._owner(address, proof)
@@ -255,17 +254,14 @@ class Inboxes:
         return SettledMessage(message_id, seq, settlement.status, timestamp(settled_at)), is_repeated
 
     async def settle_through(self, address: str, through: int, proof: InboxProof) -> SettledThrough:
-        """Settle all messages up to a number as done.
-
-        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, StoreUnavailable.
-        """
+        """Settle all messages up to a number as done. Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`."""
         owner = await self._owner(address, proof)
         return SettledThrough(through, await self._messages.settle_through(owner, through))
 
     async def receipt(self, address: str, message_id: str, query: ReceiptQuery, proof: InboxProof) -> Receipt:
         """What became of a message, for its sender or the owner; waiting for another status if asked to.
 
-        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`, StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`, `receipt.unknown`.
         """
         _require_address(address)
         ids.require_id(message_id, "receipt.unknown")
@@ -289,8 +285,7 @@ class Inboxes:
     async def withdraw(self, address: str, message_id: str, proof: InboxProof) -> SettledMessage:
         """Take a message back for its sender. Idempotent.
 
-        Raises Refused `inbox.unknown`, `inbox.proof`, `receipt.token`, `receipt.unknown`, `inbox.settled`,
-        StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.proof`, `receipt.token`, `receipt.unknown`, `inbox.settled`.
         """
         _require_address(address)
         ids.require_id(message_id, "receipt.unknown")
@@ -304,8 +299,7 @@ class Inboxes:
     async def _owner(self, address: str, proof: InboxProof) -> Owner:
         """The owner of this inbox, by either of what a request may show.
 
-        Raises Refused `inbox.unknown`, `inbox.proof` if nothing is shown, `inbox.token` if it is wrong,
-        StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.proof` if nothing is shown, `inbox.token` if it is wrong.
         """
         _require_address(address)
         if proof.signer == address:

@@ -82,7 +82,7 @@ class StoredInbox(msgspec.Struct, frozen=True):
 
 
 class InboxStore:
-    """Opens, renews, shows and closes."""
+    """Opens, renews, shows and closes. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, limits: LimitStore, idempotency_ttl: int) -> None:
         self._store = store
@@ -105,7 +105,7 @@ class InboxStore:
         """Open the inbox, with its `place` in a quota, or renew it, with a new epoch if `rotate`.
 
         Without a place it is renewed only: one that was closed a moment ago stays so, or no quota would count it.
-        Raises Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.token`, `idempotency.conflict`, `signature.replayed`.
         """
         address = owner.address
         partition, inbox = ids.partition_of(address), keys.inbox(address)
@@ -146,11 +146,11 @@ class InboxStore:
                 raise refused(reply)
 
     async def exists(self, address: str) -> bool:
-        """Whether there is such an inbox. Raises StoreUnavailable."""
+        """Whether there is such an inbox."""
         return await self._store.command("EXISTS", keys.inbox(address)) == 1
 
     async def show(self, address: str, names: Sequence[str] = SHOWN) -> StoredInbox:
-        """An inbox as everybody may see it. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        """An inbox as everybody may see it. Raises Refused `inbox.unknown`."""
         reply = await self._store.run(
             steps.inbox_show(inbox=keys.inbox(address), ends=keys.inbox_ends(address), names=names)
         )
@@ -162,16 +162,13 @@ class InboxStore:
                 raise refused(reply)
 
     async def stay(self, address: str) -> int:
-        """Let an inbox live on, because its owner is there: when it ends (ms).
-
-        Raises Refused `inbox.unknown`, StoreUnavailable.
-        """
+        """Let an inbox live on, because its owner is there: when it ends (ms). Raises Refused `inbox.unknown`."""
         return await self._held(address, await self._stay(address, 0))
 
     async def close(self, owner: Owner) -> None:
         """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.
 
-        Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `inbox.unknown`, `inbox.token`, `signature.replayed`.
         """
         address = owner.address
         partition, inbox = ids.partition_of(address), keys.inbox(address)

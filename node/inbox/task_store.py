@@ -22,7 +22,7 @@ STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled
 
 
 class InboxTaskStore:
-    """Reads tasks, and waits for what becomes of them."""
+    """Reads tasks, and waits for what becomes of them. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, receipts: ReceiptStore) -> None:
         self._store = store
@@ -34,7 +34,7 @@ class InboxTaskStore:
         return self._store.wakeups.waiters.may_wait
 
     async def read(self, address: str, task_id: str, most: int | None = None) -> InboxTask | None:
-        """A task with its last `most` messages, or all; None if none began with that one. Raises StoreUnavailable."""
+        """A task with its last `most` messages, or all; None if none began with that one."""
         first = await self._receipts.read(address, task_id)
         if first is None or first.fields.get(b"task") != task_id.encode():
             return None
@@ -49,15 +49,13 @@ class InboxTaskStore:
         return InboxTask(task_id, first.fields[b"context"].decode(), turns, found[-1][1].lasts)
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
-        """The task that a message is of; None if it is of none, or its time is over. Raises StoreUnavailable."""
+        """The task that a message is of; None if it is of none, or its time is over."""
         receipt = await self._receipts.read(address, message_id)
         named = receipt.fields.get(b"task") if receipt else None
         return await self.read(address, named.decode()) if named else None
 
     async def heads(self, address: str, task_ids: Sequence[str]) -> list[InboxTask]:
-        """How those of the tasks that are there and can be read stand, without what anybody said. Raises
-        StoreUnavailable.
-        """
+        """How those of the tasks that are there and can be read stand, without what anybody said."""
         firsts = await self._standing(address, task_ids)
         ends = show_each(firsts.items(), lambda _, first: first.fields[b"turns"].decode().split()[-1])
         lasts = await self._standing(address, list(ends.values()))
@@ -77,7 +75,7 @@ class InboxTaskStore:
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask | None], bool]
     ) -> InboxTask | None:
-        """The task with its last message, once it is new, or after `seconds`. Raises StoreUnavailable.
+        """The task with its last message, once it is new, or after `seconds`.
 
         The next message of a task is told on the channel of the one before, so that one channel tells of both.
         """
@@ -91,7 +89,7 @@ class InboxTaskStore:
         )
 
     async def of_context(self, address: str, name: str) -> list[str]:
-        """The ids of a context's tasks, in no order. Raises Refused `inbox.unknown`, StoreUnavailable."""
+        """The ids of a context's tasks, in no order. Raises Refused `inbox.unknown`."""
         context = keys.inbox_context(address, name)
         is_open, found = await bulk(self._store, [("EXISTS", keys.inbox(address)), ("ZRANGE", context, 0, -1)])
         if not is_open:

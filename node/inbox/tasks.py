@@ -22,7 +22,7 @@ CONTEXT_TOKEN_LENGTH = 22
 
 
 class InboxTasks:
-    """Sends messages of tasks, and tells what became of them."""
+    """Sends messages of tasks, and tells what became of them. Every method raises StoreUnavailable."""
 
     def __init__(self, store: InboxTaskStore, messages: InboxMessageStore, tokens: Tokens) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class InboxTasks:
         """Send a message of a task: its id, and whether it was sent before.
 
         Raises Invalid, Refused `inbox.unknown`, `inbox.policy`, `inbox.turn`, `inbox.full`, `limit.exceeded`,
-        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        `idempotency.conflict`, `signature.replayed`.
         """
         sent = await self._messages.send(Sending.of(address, new, proof, idempotency, turn), rate)
         if sent.replayed_at and idempotency:
@@ -65,33 +65,30 @@ class InboxTasks:
         return sent.id, sent.replayed_at is not None
 
     async def get(self, address: str, task_id: str, most: int | None = None) -> InboxTask:
-        """A task with its last `most` messages, or all. Raises Refused `receipt.unknown`, StoreUnavailable."""
+        """A task with its last `most` messages, or all. Raises Refused `receipt.unknown`."""
         is_name = ids.is_address(address) and ids.is_id(task_id)
         return _there(await self._store.read(address, task_id, most) if is_name else None)
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
-        """The task that a message is of; None if it is of none, or its time is over. Raises StoreUnavailable."""
+        """The task that a message is of; None if it is of none, or its time is over."""
         return await self._store.of_message(address, message_id)
 
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask], bool]
     ) -> InboxTask:
-        """A task with its last message, once it is new, or after `seconds`.
-
-        Raises Refused `receipt.unknown`, StoreUnavailable.
-        """
+        """A task with its last message, once it is new, or after `seconds`. Raises Refused `receipt.unknown`."""
         found = await self._store.wait(address, task, seconds, lambda found: found is None or is_new(found))
         return _there(found)
 
     async def cancel(self, address: str, task: InboxTask) -> InboxTask:
-        """Take back the last message of a task. Raises Refused `receipt.unknown`, `inbox.settled`, StoreUnavailable."""
+        """Take back the last message of a task. Raises Refused `receipt.unknown`, `inbox.settled`."""
         await self._messages.withdraw(address, task.last.id, task.id)
         return await self.get(address, task.id)
 
     async def of_context(self, address: str, context: str, client: str) -> list[InboxTask]:
         """How a context's tasks stand, the last changed first, without what anybody said.
 
-        Raises Refused `inbox.unknown`, StoreUnavailable.
+        Raises Refused `inbox.unknown`.
         """
         if not ids.is_address(address):
             raise Refused("inbox.unknown")

@@ -30,7 +30,6 @@ class SearchApi:
         limit="search",
     )
     async def search_threads(self, request: Request) -> Response:
-        """Threads by meaning or text, best first."""
         async with self._permit(request) as permit:
             query = await read_json(request, SearchQuery)
             await permit.count()
@@ -39,7 +38,4 @@ class SearchApi:
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.4."""
-        return routes_of(
-            "board",
-            ("POST", "/api/v1/board/search", self.search_threads),
-        )
+        return routes_of("board", ("POST", "/api/v1/board/search", self.search_threads))

@@ -105,7 +105,7 @@ class Source(Protocol):
 
 
 class Corpus(NamedTuple):
-    """The entities of one feature, which are searched together."""
+    """The entities of one feature, which are searched together. Every method raises StoreUnavailable."""
 
     name: str
     """Lower-case letters; part of keys and of the names of indexes."""
@@ -138,7 +138,7 @@ class Corpus(NamedTuple):
     async def read_posts(self, places: Sequence[Place]) -> tuple[dict[Place, Post], dict[str, str]]:
         """The posts of open entities among these, and the statuses of those entities that are not open.
 
-        Raises StoreUnavailable, also where only some of them cannot be read.
+        Raises StoreUnavailable also where only some of them cannot be read.
         """
         posts, closed, unreachable = _sorted(zip(places, await self.source.posts(places), strict=True))
         if unreachable:
@@ -153,7 +153,7 @@ class Corpus(NamedTuple):
         return posts, unreachable
 
     async def read_entity(self, entity_id: str) -> list[Post]:
-        """All posts of an entity that are indexed, oldest first; none if it is not open. Raises StoreUnavailable."""
+        """All posts of an entity that are indexed, oldest first; none if it is not open."""
         own, _ = await self.read_posts([Place(entity_id, OWN)])
         replies = await self.source.newest_replies(entity_id, INDEXED_REPLIES) if own else []
         return [*own.values(), *(Post(entity_id, seq, body) for seq, body in replies)]

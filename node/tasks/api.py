@@ -84,7 +84,6 @@ class TasksApi:
         limit="task",
     )
     async def create(self, request: Request) -> Response:
-        """Offer a contract."""
         async with self._limiter.permit(request, "task") as permit:
             new = await read_json(request, NewTask)
             body = await request.body()
@@ -107,7 +106,6 @@ class TasksApi:
         shows=examples.PAGE,
     )
     async def list_tasks(self, request: Request) -> Response:
-        """Contracts of one status, newest first."""
         query = read_query(request, TaskPageQuery)
         return Response(200, await request.while_waiting(query.wait, self._tasks.page_json(query)))
 
@@ -119,7 +117,6 @@ class TasksApi:
         errors=("task.unknown",),
     )
     async def get_task(self, request: Request) -> Response:
-        """A contract, with its result once it is completed."""
         query = read_query(request, TaskQuery)
         return json_response(await request.while_waiting(query.wait, self._tasks.get(request.params["id"], query)))
 
@@ -136,7 +133,6 @@ class TasksApi:
         limit="claim",
     )
     async def claim(self, request: Request) -> Response:
-        """Claim an offered contract; the first claimer wins."""
         self._limiter.precheck(request, "lost_claim")
         async with self._limiter.permit(request, "claim") as permit:
             new = await read_json(request, NewClaim)
@@ -207,7 +203,6 @@ class TasksApi:
         limit="lease",
     )
     async def extend(self, request: Request) -> Response:
-        """Start the lease of a claim again."""
         return await self._as_holder(request, self._tasks.extend)
 
     @Operation(
@@ -219,7 +214,6 @@ class TasksApi:
         limit="lease",
     )
     async def release(self, request: Request) -> Response:
-        """Give a claim up: the contract is on offer again."""
         return await self._as_holder(request, self._tasks.release)
 
     @Operation(
@@ -231,10 +225,8 @@ class TasksApi:
         limit="result",
     )
     async def complete(self, request: Request) -> Response:
-        """Complete a claimed contract with its result.
-
-        A refused result counts against a limit: the claim stands, and checking a large one takes some 10 ms each time.
-        """
+        """A refused result counts against a limit: the claim stands, and checking a large one takes some 10
+        ms each time."""
         async with self._limiter.permit(request, "result") as permit:
             completion = await read_json(request, Completion)
             await permit.charge("result", len(await request.body()))
@@ -255,7 +247,6 @@ class TasksApi:
         errors=HOLDING,
     )
     async def fail(self, request: Request) -> Response:
-        """End an attempt without a result."""
         failed = await read_json(request, FailedAttempt)
         async with self._limiter.charged(request, "step", len(await request.body())) as give_back:
             task, is_repeated = await self._tasks.fail(request.params["id"], failed)
@@ -277,7 +268,6 @@ class TasksApi:
         ),
     )
     async def transition(self, request: Request) -> Response:
-        """Move a contract to its next status."""
         task_id = request.params["id"]
         move = await read_json(request, Transition)
         signed = await self._signatures.of(request, ())
@@ -300,7 +290,6 @@ class TasksApi:
         errors=PUBLISHING,
     )
     async def accept(self, request: Request) -> Response:
-        """Accept a submitted result."""
         return await self._as_publisher(request, self._tasks.accept)
 
     @Operation(
@@ -331,7 +320,6 @@ class TasksApi:
         errors=(*PUBLISHING, "task.over"),
     )
     async def retry(self, request: Request) -> Response:
-        """Give a contract that failed one more attempt."""
         return await self._as_publisher(request, self._tasks.retry)
 
     @Operation(

@@ -1,22 +1,11 @@
 """The fields of contracts in the documents' examples that depend on the status."""
 
 from msgspec import UNSET
+from msgspec.structs import fields
 
-_OPTIONS = (
-    "skills",
-    "max_attempts",
-    "retry_seconds",
-    "retry_at",
-    "deadline",
-    "review_seconds",
-    "submitted_at",
-    "review_ends_at",
-    "rejection",
-    "failed_at",
-    "expired_at",
-    "result_schema",
-    "attempts",
-)
+from node.tasks.model import Task
+
+_OPTIONS = [field.name for field in fields(Task) if field.default is UNSET and field.name != "result_payload"]
 """Fields that only some contracts have."""
 
 _PLAIN: dict[str, object] = dict.fromkeys(_OPTIONS, UNSET)

@@ -68,14 +68,14 @@ class ContractTokens:
 
 
 class Proofs:
-    """Finds out who acts from what a request presents."""
+    """Finds out who acts from what a request presents. Every method raises StoreUnavailable."""
 
     def __init__(self, contracts: TaskReader, tokens: ContractTokens) -> None:
         self._contracts = contracts
         self._tokens = tokens
 
     async def publisher(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Actor:
-        """Who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`, StoreUnavailable."""
+        """Who acts as the publisher. Raises Refused `task.unknown`, `task.publisher`."""
         ids.require_id(task_id, "task.unknown")
         return Actor(
             has_publisher_token=await self._shows(task_id, proof.publisher_token, "task.publisher"),
@@ -84,10 +84,7 @@ class Proofs:
         )
 
     async def actor(self, task_id: str, move: Transition, signed: Signed | None) -> Actor:
-        """Who moves a contract.
-
-        Raises Invalid, Refused `task.unknown`, `task.proof`, `task.token`, StoreUnavailable.
-        """
+        """Who moves a contract. Raises Invalid, Refused `task.unknown`, `task.proof`, `task.token`."""
         ids.require_id(task_id, "task.unknown")
         return Actor(
             name=_actor_name(move),
@@ -98,7 +95,7 @@ class Proofs:
         )
 
     async def claim_of(self, task_id: str, claim_token: str) -> Claim:
-        """The claim of a token. Raises Refused `task.unknown`, `task.token`, StoreUnavailable."""
+        """The claim of a token. Raises Refused `task.unknown`, `task.token`."""
         ids.require_id(task_id, "task.unknown")
         claim = self._tokens.claim_of(task_id, claim_token)
         return claim or await self._refuse(task_id, "task.token")
@@ -106,7 +103,7 @@ class Proofs:
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
         """Raise unless the publisher_token or the key of the offer is shown.
 
-        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
+        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`.
         """
         ids.require_id(task_id, "task.unknown")
         row = known(await self._contracts.read(task_id, (b"kind", b"signer")))
@@ -117,7 +114,7 @@ class Proofs:
             raise Refused("task.publisher")
 
     async def require_known(self, task_id: str) -> None:
-        """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
+        """Raise Refused `task.unknown` if there is no such contract."""
         ids.require_id(task_id, "task.unknown")
         known(await self._contracts.read(task_id, (b"kind",)))
 

@@ -28,7 +28,7 @@ class ListedTasks(NamedTuple):
 
 
 class TaskReader:
-    """Reads contracts by their ids, and pages of their lists."""
+    """Reads contracts by their ids, and pages of their lists. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -36,12 +36,12 @@ class TaskReader:
         """Fields of contracts that are compacted, by id."""
 
     async def read(self, task_id: str, names: Sequence[bytes] = ()) -> StoredTask:
-        """These fields of a contract, or all; none for an unknown id. Raises StoreUnavailable."""
+        """These fields of a contract, or all; none for an unknown id."""
         (row,) = await self.read_all([task_id], names)
         return row
 
     async def listed(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
-        """What lists show of contracts, without those that cannot be read at all. Raises StoreUnavailable."""
+        """What lists show of contracts, without those that cannot be read at all."""
         return await read_each(task_ids, self._listed)
 
     async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], int]:
@@ -64,7 +64,7 @@ class TaskReader:
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
         """These fields of contracts, or all: a result may have a megabyte, so whoever does not show it names fields.
 
-        `names` with the status must have all fields that it is judged by, too. Raises StoreUnavailable.
+        `names` with the status must have all fields that it is judged by, too.
         """
         asked_at = monotonic()
         reading = (steps.task_read(task=keys.task(each), names=names) for each in task_ids)
@@ -82,7 +82,7 @@ class TaskReader:
     ) -> StoredTask:
         """These fields of a contract, or all, as soon as it is new, or once the time is over.
 
-        Only what it is judged by is read at each change, and the rest once. Raises StoreUnavailable.
+        Only what it is judged by is read at each change, and the rest once.
         """
         if seconds > 0:
             await wait_for_change(

@@ -62,7 +62,7 @@ HANDED_IN = ("submitted", "completed")
 
 
 class Tasks:
-    """The service behind /api/v1/tasks."""
+    """The service behind /api/v1/tasks. Every method raises StoreUnavailable."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Tasks:
         `client`: the one on whose behalf its callbacks are sent.
 
         Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
-        `idempotency.short`, `signature.replayed`, `task.deadline`, `task.schema_dear`, StoreUnavailable.
+        `idempotency.short`, `signature.replayed`, `task.deadline`, `task.schema_dear`.
         """
         fields = await self._offers.fields(new, client)
         if signed:
@@ -118,7 +118,7 @@ class Tasks:
     async def get(self, task_id: str, query: TaskQuery | None = None, *, with_result: bool = True) -> Task:
         """A contract, after waiting for another status if asked to.
 
-        Unless `with_result`, its result is null and not read. Raises Refused `task.unknown`, StoreUnavailable.
+        Unless `with_result`, its result is null and not read. Raises Refused `task.unknown`.
         """
         query = query or TaskQuery()
         ids.require_id(task_id, "task.unknown")
@@ -131,12 +131,12 @@ class Tasks:
         return self._task(task_id, known(row))
 
     async def record(self, task_id: str) -> Task:
-        """A contract as lists show it. Raises Refused `task.unknown`, StoreUnavailable."""
+        """A contract as lists show it. Raises Refused `task.unknown`."""
         ids.require_id(task_id, "task.unknown")
         return self._listing.record(task_id, known(await self._store.read(task_id, LISTED)))
 
     async def records(self, task_ids: Sequence[str]) -> list[Task | None]:
-        """Contracts as lists show them; None for an id of none that can be read. Raises StoreUnavailable."""
+        """Contracts as lists show them; None for an id of none that can be read."""
         rows = await self._store.listed(task_ids)
         contracts = ((task_id, row) for task_id, row in rows.items() if row.is_contract)
         found = show_each(contracts, self._listing.record)
@@ -152,7 +152,7 @@ class Tasks:
         return show_each(offers, self._listing.record)
 
     async def page(self, query: TaskPageQuery) -> TaskPage:
-        """Contracts of one status, newest first, without their results. Raises StoreUnavailable."""
+        """Contracts of one status, newest first, without their results."""
         return await self._listing.page(query)
 
     async def page_json(self, query: TaskPageQuery) -> bytes:
@@ -160,14 +160,12 @@ class Tasks:
         return await self._listing.page_json(query)
 
     async def changes(self, task_id: str) -> ChangeLog:
-        """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`,
-        StoreUnavailable.
-        """
+        """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`."""
         ids.require_id(task_id, "task.unknown")
         return ChangeLog.of(known(await self._store.read(task_id, (b"kind", b"changes"))).fields)
 
     async def require_known(self, task_id: str) -> None:
-        """Raise Refused `task.unknown` if there is no such contract. Raises StoreUnavailable."""
+        """Raise Refused `task.unknown` if there is no such contract."""
         await self._proofs.require_known(task_id)
 
     # The worker's steps.
@@ -178,7 +176,7 @@ class Tasks:
         """Claim a contract; the second value says whether the claim is an earlier one, answered again.
 
         Raises Invalid, Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `idempotency.short`,
-        `signature.replayed`, StoreUnavailable.
+        `signature.replayed`.
         """
         ids.require_id(task_id, "task.unknown")
         require_text("assignee_id", new.assignee_id)
@@ -198,19 +196,16 @@ class Tasks:
         return ClaimedTask(**msgspec.structs.asdict(task), claim_token=token), replayed
 
     async def was_claimed_by(self, task_id: str, request: str) -> bool:
-        """Whether the last claim of a contract is that of the request. Raises StoreUnavailable."""
+        """Whether the last claim of a contract is that of the request."""
         return (await self._store.read(task_id, JUDGED)).fields.get(b"claim") == request.encode()
 
     async def extend(self, task_id: str, holding: Holding) -> Task:
-        """Start the lease of a claim again.
-
-        Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
-        """
+        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         claim = await self._proofs.claim_of(task_id, holding.claim_token)
         return self._task(task_id, await self._store.extend(task_id, claim))
 
     async def release(self, task_id: str, holding: Holding) -> Task:
-        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
+        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         claim = await self._proofs.claim_of(task_id, holding.claim_token)
         return await self._changed(task_id, await self._store.release(task_id, claim))
 
@@ -222,8 +217,7 @@ class Tasks:
         The same JSON again gets the same answer; the second value says whether that is so, but not within the same
         millisecond. `charge` is told the size of the stored result if that is compared.
 
-        Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
-        StoreUnavailable.
+        Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`.
         """
         ids.require_id(task_id, "task.unknown")
         result = bytes(completion.result_payload)
@@ -254,7 +248,7 @@ class Tasks:
 
         The second value says whether that was done before, but not within the same millisecond.
 
-        Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable.
+        Raises Refused `task.unknown`, `task.token`, `task.state`.
         """
         ids.require_id(task_id, "task.unknown")
         require_text("code", failed.code)
@@ -272,7 +266,7 @@ class Tasks:
         """Move a contract to its next status (SPEC 3.1); the second value says whether that was done before.
 
         Raises Invalid, Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
-        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        `idempotency.conflict`, `signature.replayed`.
         """
         actor = await self._proofs.actor(task_id, move, signed)
         row, replayed = await self._store.transition(task_id, actor, move.status or "", idempotency)
@@ -283,7 +277,7 @@ class Tasks:
     async def accept(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
         """Accept a submitted result, for whoever proves to be the contract's publisher.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
         return await self._changed(task_id, await self._store.review(task_id, actor))
@@ -291,7 +285,7 @@ class Tasks:
     async def reject(self, task_id: str, rejection: Rejection, signed: Signed | None) -> Task:
         """Send a submitted result back to its worker, who submits again with the same claim_token.
 
-        Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
+        Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
         reason = readable(rejection.reason)
         require_text("reason", reason)
@@ -301,8 +295,7 @@ class Tasks:
     async def retry(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
         """Give a contract that failed one more attempt, for whoever proves to be its publisher.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`,
-        StoreUnavailable.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`.
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
         return await self._changed(task_id, await self._store.retry(task_id, actor))
@@ -310,7 +303,7 @@ class Tasks:
     async def cancel(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
         """Call a contract off, for whoever proves to be its publisher.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
         return await self._changed(task_id, await self._store.cancel(task_id, actor))
@@ -318,19 +311,19 @@ class Tasks:
     async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
         """Raise unless the publisher_token or the key of the offer is shown.
 
-        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`, StoreUnavailable.
+        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`.
         """
         await self._proofs.require_publisher(task_id, publisher_token, signer)
 
     # The operator's.
 
     async def call_off(self, task_id: str) -> Task:
-        """Call a contract off as the operator. Raises Refused `task.unknown`, `task.state`, StoreUnavailable."""
+        """Call a contract off as the operator. Raises Refused `task.unknown`, `task.state`."""
         ids.require_id(task_id, "task.unknown")
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
     async def purge(self, task_id: str) -> Task:
-        """Remove a contract for the operator; returns it as it was. Raises Refused `task.unknown`, StoreUnavailable."""
+        """Remove a contract for the operator; returns it as it was. Raises Refused `task.unknown`."""
         task = await self.get(task_id)
         if not await self._store.forget({task_id: ""}):
             raise Refused("task.unknown")
@@ -342,7 +335,7 @@ class Tasks:
     async def project(self, *task_ids: str) -> None:
         """Put contracts into the lists their status asks for; the worker does so for every task event.
 
-        What is no contract is taken off all lists; one that cannot be read stays where it is. Raises StoreUnavailable.
+        What is no contract is taken off all lists; one that cannot be read stays where it is.
         """
         rows = await self._store.listed(task_ids)
         await self._store.place(list(rows.items()))
@@ -351,7 +344,7 @@ class Tasks:
         """Write down what time has changed; returns how many contracts were looked at. The worker does so all the time.
 
         Contracts are judged by the clock wherever they are read or acted on; this only brings events, callbacks and
-        lists up to date. Raises StoreUnavailable.
+        lists up to date.
         """
         due = await self._store.due(SWEEP_LIMIT)
         await self._store.lapse(due)

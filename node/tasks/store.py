@@ -52,7 +52,7 @@ COPY_MS = 10_000
 
 
 class TaskStore(TaskReader):
-    """Creates, changes and lists contracts, and reads them."""
+    """Creates, changes and lists contracts, and reads them. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         super().__init__(store)
@@ -70,7 +70,7 @@ class TaskStore(TaskReader):
 
         Of one that was, only what it was offered with is read. A `replay_id` that was used before is refused. Raises
         Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one that has passed, `task.unknown`
-        for a contract that was offered before and has been removed, StoreUnavailable.
+        for a contract that was offered before and has been removed.
         """
         wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         task_id = ids.new_id(wanted)
@@ -103,20 +103,17 @@ class TaskStore(TaskReader):
     async def claim(self, task_id: str, assignee: str, request: str, replay_id: str) -> tuple[StoredTask, bool]:
         """Claim a contract: the contract, and whether the same `request` had claimed it before.
 
-        Raises Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `signature.replayed`,
-        StoreUnavailable.
+        Raises Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `signature.replayed`.
         """
         step = partial(steps.task_claim, assignee=assignee, request=request, **_signed(replay_id, task_id))
         return await self._run(step, task_id)
 
     async def extend(self, task_id: str, claim: Claim) -> StoredTask:
-        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`,
-        StoreUnavailable.
-        """
+        """Start the lease of a claim again. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         return await self._as_holder(steps.task_extend, task_id, claim)
 
     async def release(self, task_id: str, claim: Claim) -> StoredTask:
-        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`, StoreUnavailable."""
+        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         return await self._as_holder(steps.task_release, task_id, claim)
 
     async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
@@ -129,9 +126,7 @@ class TaskStore(TaskReader):
         return await self._as_holder(step, task_id, claim)
 
     async def fail(self, task_id: str, claim: Claim, reason: bytes, *, retryable: bool) -> StoredTask:
-        """End an attempt without a result. Raises Refused `task.unknown`, `task.token`, `task.state`,
-        StoreUnavailable.
-        """
+        """End an attempt without a result. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         step = partial(steps.task_fail, reason=reason, retryable=int(retryable))
         return await self._as_holder(step, task_id, claim)
 
@@ -143,7 +138,7 @@ class TaskStore(TaskReader):
         """Move a contract to the next status, which is `target` if one is wanted; whether that was done before.
 
         Raises Refused `task.unknown`, `task.actor`, `task.token`, `task.proof`, `task.state`, `task.result`,
-        `idempotency.conflict`, `signature.replayed`, StoreUnavailable.
+        `idempotency.conflict`, `signature.replayed`.
         """
         step = partial(
             steps.task_transition,
@@ -162,7 +157,7 @@ class TaskStore(TaskReader):
     async def review(self, task_id: str, actor: Actor, reason: str = "") -> StoredTask:
         """Accept a submitted result, or reject it for a `reason`.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`, StoreUnavailable.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
         row, _ = await self._as_actor(partial(steps.task_review, reason=reason), task_id, actor)
         return row
@@ -170,16 +165,13 @@ class TaskStore(TaskReader):
     async def retry(self, task_id: str, actor: Actor) -> StoredTask:
         """Give a contract that failed one more attempt.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`,
-        StoreUnavailable.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`.
         """
         row, _ = await self._as_actor(steps.task_retry, task_id, actor)
         return row
 
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
-        """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`,
-        StoreUnavailable.
-        """
+        """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`."""
         row, _ = await self._as_actor(steps.task_cancel, task_id, actor)
         return row
 
@@ -195,7 +187,7 @@ class TaskStore(TaskReader):
     async def lapse(self, task_ids: Sequence[str]) -> list[str]:
         """Write down what time has changed about contracts; returns the status of each afterwards.
 
-        It is empty for what is no contract. Raises StoreUnavailable.
+        It is empty for what is no contract.
         """
         lapsing = (
             steps.task_lapse(task=keys.task(each), leases=keys.leases_of(each), events=keys.events_of(each), id=each)
@@ -204,14 +196,14 @@ class TaskStore(TaskReader):
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
-        """When contracts ended (ms); None for one that is not over, or compacted already. Raises StoreUnavailable."""
+        """When contracts ended (ms); None for one that is not over, or compacted already."""
         found = await bulk(
             self._store, (("HMGET", keys.task(each), *(f"{status}_at" for status in OVER)) for each in task_ids)
         )
         return [next((int(at) for at in times if at), None) for times in cast("list[list[bytes | None]]", found)]
 
     async def compact(self, task_ids: Sequence[str]) -> int:
-        """Put a string in the place of each contract that is over; returns how many were. Raises StoreUnavailable."""
+        """Put a string in the place of each contract that is over; returns how many were."""
         hashes = await bulk(self._store, (("HGETALL", keys.task(each)) for each in task_ids))
         rows = {task_id: fields_of(fields) for task_id, fields in zip(task_ids, hashes, strict=True)}
         compacting = (
@@ -225,8 +217,7 @@ class TaskStore(TaskReader):
 
     async def forget(self, judged: Mapping[str, str]) -> list[str]:
         """Remove contracts, each if it still has the status given here and nobody is at work on it; with none given, in
-        any case. Returns those that were removed. Raises StoreUnavailable.
-        """
+        any case. Returns those that were removed."""
         removing = (
             steps.task_forget(
                 task=keys.task(each),
@@ -248,7 +239,7 @@ class TaskStore(TaskReader):
 
         It is idempotent. A process that was held up since it read the contracts reads them again: others may have
         changed and listed them meanwhile. Those that were changed between reading and listing are listed once more:
-        what changed them may have listed them first. Raises StoreUnavailable.
+        what changed them may have listed them first.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
             rows = list((await self.listed([task_id for task_id, _ in rows])).items())
@@ -262,7 +253,7 @@ class TaskStore(TaskReader):
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
         """`place` for one contract right after its step: the commands are sent and not waited for.
 
-        A process that was held up since the step runs `place` itself. Raises StoreUnavailable.
+        A process that was held up since the step runs `place` itself.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.place([(task_id, row)])

@@ -5,15 +5,7 @@ A handler is `async def handler(request: Request) -> Response`. `node.web.dispat
 
 import asyncio
 import math
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Coroutine,
-    Generator,
-    Iterable,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, MutableMapping, Sequence
 from contextvars import copy_context
 from time import monotonic
 from typing import Any, Protocol, TypeVar

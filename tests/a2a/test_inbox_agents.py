@@ -59,6 +59,17 @@ async def test_a_task_says_how_far_its_message_is(node: NodeUnderTest) -> None:
     assert (status["message"]["taskId"], status["message"]["contextId"]) == (task["id"], task["contextId"])
 
 
+async def test_an_encrypted_answer_is_handed_on_as_it_came(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await answered(node, inbox, reply_ciphertext="b25seSBmb3IgeW91")
+    [artifact] = (await got(node, inbox, task))["artifacts"]
+    assert artifact["parts"] == [{"raw": "b25seSBmb3IgeW91", "mediaType": "application/octet-stream"}]
+    path = path_of(inbox, f"/messages/{task['id']}")
+    receipt = (await node.client.get(path, headers=bearer(inbox["inbox_token"]))).json()
+    assert (receipt["reply_ciphertext"], receipt["reply"]) == ("b25seSBmb3IgeW91", None)
+
+
 async def test_a_task_whose_message_expires_has_failed(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     task = await begun(node, inbox)
@@ -233,7 +244,7 @@ async def test_what_a_list_does_not_show_is_not_read(node: NodeUnderTest, empty_
 
 
 @pytest.mark.usefixtures("no_refill")
-@pytest.mark.parametrize("overrides", [{"client_throughput": 64 * 1024}])  # bytes a second, 1 MiB at once
+@pytest.mark.settings(client_throughput=64 * 1024)  # bytes a second, 1 MiB at once
 async def test_who_lists_tasks_is_charged_for_those_that_are_looked_at(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

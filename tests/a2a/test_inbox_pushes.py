@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from typing import Any
 
 import httpx2
 import pytest
@@ -21,9 +20,7 @@ SECRETS = {"token": "t0ken", "authentication": {"scheme": "Bearer", "credentials
 EXPIRED = 1  # ms since 1970
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True}
+pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 @pytest.fixture(autouse=True)

@@ -285,7 +285,7 @@ async def test_the_sixty_first_message_in_a_minute_is_refused(node: NodeUnderTes
     assert int(refused.headers["retry-after"]) >= 1
 
 
-@pytest.mark.parametrize("overrides", [{"limits": Limits(message=Limit(3, 60))}])
+@pytest.mark.settings(limits=Limits(message=Limit(3, 60)))
 async def test_a_message_counts_wherever_its_context_is(node: NodeUnderTest) -> None:
     contexts = [None, *(ids.unlisted_id(partition) for partition in range(3))]
     answers = [await node.client.post(SEND, json=message(contextId=each), headers=A2A) for each in contexts]

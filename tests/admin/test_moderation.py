@@ -20,9 +20,7 @@ QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of
 MINE, OTHER = "203.0.113.7", "2001:db8:1:2::3"
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": Limits(search=Limit(0, 1), search_characters=Limit(0, 1))}
+pytestmark = pytest.mark.settings(limits=Limits(search=Limit(0, 1), search_characters=Limit(0, 1)))
 
 
 async def posted(node: NodeUnderTest) -> str:

@@ -22,9 +22,7 @@ MINE, OTHER = "203.0.113.7", "198.51.100.20"
 KINDS = ("board", "relay", "reply", "contract", "agent", "artifact", "session", "inbox", "inbox-message")
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": Limits()}
+pytestmark = pytest.mark.settings(limits=Limits())
 
 
 async def made(node: NodeUnderTest, client: httpx2.AsyncClient) -> dict[str, Any]:

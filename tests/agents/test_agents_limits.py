@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
 from tests.agents.calls import AGENTS, card_of, listed, post
@@ -18,17 +20,17 @@ async def test_a_client_lists_ten_agents_an_hour(node: NodeUnderTest) -> None:
     assert code(await post(node, inbox, card_of())) == (429, "limit.exceeded")
 
 
-async def test_clients_of_one_site_share_a_limit_of_agents(empty_redis: RedisServer | Cluster) -> None:
+@pytest.mark.settings(limits=Limits(agent=Limit(1, 600)))
+async def test_clients_of_one_site_share_a_limit_of_agents(node: NodeUnderTest) -> None:
     # From the /64s of one /48, 5,000 URLs at once held up the checks of everybody's for half a minute.
-    async with running(settings_for(empty_redis.url, limits=Limits(agent=Limit(1, 600)))) as node:
-        posted = [
-            await node.client_at(f"2001:db8:1:{number:x}::1").post(AGENTS, json={"url": f"https://a{number}.example/"})
-            for number in range(SITE_SHARE + 1)
-        ]
-        assert [response.status_code for response in posted] == [202] * SITE_SHARE + [429]
-        assert posted[-1].headers["x-error-code"] == "limit.exceeded"
-        elsewhere = await node.client_at("2001:db8:2::1").post(AGENTS, json={"url": "https://a.example/"})
-        assert elsewhere.status_code == 202
+    posted = [
+        await node.client_at(f"2001:db8:1:{number:x}::1").post(AGENTS, json={"url": f"https://a{number}.example/"})
+        for number in range(SITE_SHARE + 1)
+    ]
+    assert [response.status_code for response in posted] == [202] * SITE_SHARE + [429]
+    assert posted[-1].headers["x-error-code"] == "limit.exceeded"
+    elsewhere = await node.client_at("2001:db8:2::1").post(AGENTS, json={"url": "https://a.example/"})
+    assert elsewhere.status_code == 202
 
 
 async def test_an_address_has_twenty_entries_and_can_renew_them(node: NodeUnderTest) -> None:

@@ -1,7 +1,5 @@
 """An inbox that is opened with a card is an agent of the directory (NETWORK 1 and 2)."""
 
-from typing import Any
-
 import pytest
 
 from node.agents.store import MAX_ENTRIES
@@ -10,15 +8,13 @@ from node.store import ids, keys
 from tests.agents.calls import AGENTS, SUMMARISE, Json, card_of, listed, post
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import ADDRESS, INBOXES, bearer, closed, code, opened, send_signed, signed
-from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
-from tests.support.servers import Cluster, RedisServer
+from tests.support.node_under_test import NodeUnderTest, until
 
 CARD = card_of("Report desk", SUMMARISE)
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": Limits(search=Limit(0, 1))}  # a test searches until the worker is ready
+# a test searches until the worker is ready
+pytestmark = pytest.mark.settings(limits=Limits(search=Limit(0, 1)))
 
 
 async def the_only_agent(node: NodeUnderTest) -> Json:
@@ -129,16 +125,15 @@ async def test_a_card_that_cannot_be_listed_opens_nothing(node: NodeUnderTest) -
     assert await node.names("inbox:*") == []
 
 
+@pytest.mark.settings(client_inboxes=1, limits=Limits(agent=Limit(1, 3600)))
 async def test_a_card_does_not_count_where_there_is_no_room_for_its_inbox(
-    empty_redis: RedisServer | Cluster,
+    node: NodeUnderTest,
 ) -> None:
-    limits = Limits(agent=Limit(1, 3600))
-    async with running(settings_for(empty_redis.url, client_inboxes=1, limits=limits)) as node:
-        inbox = await opened(node)
-        for _ in range(3):
-            assert code(await node.client.post(INBOXES, json={"card": CARD})) == (429, "quota.inbox")
-        await closed(node, inbox)
-        await opened(node, card=CARD)
+    inbox = await opened(node)
+    for _ in range(3):
+        assert code(await node.client.post(INBOXES, json={"card": CARD})) == (429, "quota.inbox")
+    await closed(node, inbox)
+    await opened(node, card=CARD)
 
 
 async def test_a_card_counts_among_the_registrations_of_its_client(node: NodeUnderTest) -> None:

@@ -306,12 +306,9 @@ async def test_a_malformed_thread_counts_against_the_limit(node: NodeUnderTest, 
     assert (await node.client.post(BOARD, json=QUESTION)).status_code == 429
 
 
+@pytest.mark.settings(limits=Limits(reply=Limit(2, 60)))
 class TestReplyLimit:
     """What counts against the limit of replies."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"limits": Limits(reply=Limit(2, 60))}
 
     @pytest.mark.parametrize(
         ("reply", "code"), [({}, 422), ({"body": "\u200b"}, 422), ({"body": "¿Quién puede ayudarme?"}, 400)]

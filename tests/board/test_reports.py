@@ -15,9 +15,7 @@ QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"report_threshold": 2}
+pytestmark = pytest.mark.settings(report_threshold=2)
 
 
 async def posted(node: NodeUnderTest) -> str:

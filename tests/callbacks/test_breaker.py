@@ -1,7 +1,5 @@
 """Circuit breakers and rates of callbacks as all workers see them, on a real Redis (DESIGN 8)."""
 
-from typing import Any
-
 import pytest
 
 from node.callbacks.attempt import Later
@@ -21,9 +19,7 @@ UNLIMITED = Limit(0, 1)
 CLIENT_LIMIT = Limit(300, 60)
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"embedding_model": "none"}
+pytestmark = pytest.mark.settings(embedding_model="none")
 
 
 async def wait(breaker: Breaker, name: str = HOST) -> int:

@@ -17,9 +17,7 @@ BOARD = "/api/v1/board"
 QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True}
+pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 async def hurry(node: NodeUnderTest) -> None:
@@ -171,6 +169,7 @@ async def test_a_message_that_is_never_taken_becomes_a_dead_letter_and_can_be_se
         assert await queue.dead([home]) == []
 
 
+@pytest.mark.settings()
 @pytest.mark.parametrize(
     "url", ["http://10.0.0.1/", "http://localhost/hook", "ftp://example.org/", "http://[::1]/", "not a url"]
 )
@@ -185,10 +184,6 @@ async def test_a_message_that_is_never_taken_becomes_a_dead_letter_and_can_be_se
 )
 class TestRefusedTargets:
     """A target that would never be called is refused when it is given."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {}
 
     async def test_a_private_target_is_refused(
         self, node: NodeUnderTest, path: str, body: dict[str, Any], url: str

@@ -8,7 +8,6 @@ import json
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx2
 import pytest
@@ -43,9 +42,7 @@ class Example:
             return (await client.post(self.url, content=body, headers=headers)).status_code
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True, "embedding_model": "none"}
+pytestmark = pytest.mark.settings(callback_allow_private=True, embedding_model="none")
 
 
 @pytest_asyncio.fixture

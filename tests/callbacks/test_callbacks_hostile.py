@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 import msgspec
 import pytest
@@ -82,9 +81,7 @@ def answering(answer: bytes) -> Talk:
     return talk
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True}
+pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """The link in a callback about replies leads to all that it tells of, however many they are."""
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -17,9 +17,7 @@ QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of
 HOME = 5
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True, "embedding_model": "none"}
+pytestmark = pytest.mark.settings(callback_allow_private=True, embedding_model="none")
 
 
 @pytest.fixture(autouse=True)

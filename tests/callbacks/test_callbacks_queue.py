@@ -20,10 +20,10 @@ HOME = 5
 NAME = "thread-1"
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    # Further attempts follow at once, as many as by default.
-    return {"callback_allow_private": True, "embedding_model": "none", "callback_schedule": Schedule((0.001,) * 6)}
+# Further attempts follow at once, as many as by default.
+pytestmark = pytest.mark.settings(
+    callback_allow_private=True, embedding_model="none", callback_schedule=Schedule((0.001,) * 6)
+)
 
 
 @pytest.fixture

@@ -18,9 +18,7 @@ NEEDS_TIME = {"task.expired"}
 """Told only when a lease ends, which takes 30 s at least; it has the body of all changes of a contract."""
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True}
+pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 async def post(node: NodeUnderTest, path: str, body: dict[str, Any]) -> dict[str, Any]:

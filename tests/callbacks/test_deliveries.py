@@ -24,9 +24,7 @@ TASKS = "/api/v1/tasks"
 UNKNOWN = ids.new_id()
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True, "embedding_model": "none"}
+pytestmark = pytest.mark.settings(callback_allow_private=True, embedding_model="none")
 
 
 def bearer(token: str) -> dict[str, str]:

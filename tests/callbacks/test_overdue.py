@@ -1,7 +1,6 @@
 """A worker that stood still after it had taken a callback: another one may have sent it by now, and a newer one."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -49,9 +48,7 @@ class Slow:
         raise AssertionError(callback)
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"embedding_model": "none"}
+pytestmark = pytest.mark.settings(embedding_model="none")
 
 
 async def test_what_was_taken_too_long_ago_is_left_to_others(

@@ -11,9 +11,8 @@ THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of C
 PARAPHRASE = "somebody to read a large table of comma-separated values"
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": Limits(search=Limit(100_000, 1))}  # the test searches until the worker is ready
+# the test searches until the worker is ready
+pytestmark = pytest.mark.settings(limits=Limits(search=Limit(100_000, 1)))
 
 
 async def test_a_thread_is_found_by_its_meaning_though_the_words_differ(node: NodeUnderTest) -> None:

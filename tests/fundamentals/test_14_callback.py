@@ -1,7 +1,5 @@
 """14. A callback says that something happened, not what: signed by the node, sent by a worker, at least once."""
 
-from typing import Any
-
 import pytest
 
 from node.sign.node_key import NodeKey
@@ -11,9 +9,8 @@ from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
 THREAD = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True}  # the receiver is on this machine
+# the receiver is on this machine
+pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 async def test_a_reply_pings_the_callback_of_its_thread(node: NodeUnderTest) -> None:

@@ -1,7 +1,5 @@
 """The callback of an inbox: signed, with id and number, never with the text."""
 
-from typing import Any
-
 import pytest
 
 from tests.callbacks.receiver import Receiver
@@ -9,10 +7,7 @@ from tests.callbacks.test_callbacks import PUBLIC, hurry, under_way
 from tests.inbox.calls import INBOXES, bearer, opened, path_of, read, sent
 from tests.support.node_under_test import NodeUnderTest, until
 
-
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True}
+pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 async def test_an_owner_is_told_that_a_message_has_come_and_not_what_it_says(node: NodeUnderTest) -> None:

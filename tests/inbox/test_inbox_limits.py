@@ -1,20 +1,10 @@
 """What one client may do with inboxes in a minute, and how many it may have (NETWORK 1)."""
 
+import pytest
+
 from node.config import Limit, Limits
-from tests.inbox.calls import (
-    INBOXES,
-    UNKNOWN_ADDRESS,
-    bearer,
-    closed,
-    code,
-    opened,
-    path_of,
-    send_signed,
-    sent,
-    signed,
-)
-from tests.support.node_under_test import NodeUnderTest, running, settings_for
-from tests.support.servers import Cluster, RedisServer
+from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, bearer, closed, code, opened, path_of, send_signed, sent, signed
+from tests.support.node_under_test import NodeUnderTest
 
 
 async def test_an_address_sends_thirty_messages_a_minute_to_one_inbox_and_sixty_to_all(node: NodeUnderTest) -> None:
@@ -34,18 +24,15 @@ async def test_an_address_sends_thirty_messages_a_minute_to_one_inbox_and_sixty_
     await sent(node, one, node.client_at("203.0.113.8"))
 
 
-async def test_an_a2a_message_over_the_limit_of_its_inbox_takes_no_place_in_that_of_all(
-    empty_redis: RedisServer | Cluster,
-) -> None:
-    limits = Limits(inbox_send=Limit(3, 60), inbox_sender=Limit(1, 60))
+@pytest.mark.settings(limits=Limits(inbox_send=Limit(3, 60), inbox_sender=Limit(1, 60)))
+async def test_an_a2a_message_over_the_limit_of_its_inbox_takes_no_place_in_that_of_all(node: NodeUnderTest) -> None:
     message = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}}
     now = message | {"configuration": {"returnImmediately": True}}
-    async with running(settings_for(empty_redis.url, limits=limits)) as node:
-        one, *others = [await opened(node) for _ in range(4)]
-        for status in (200, 429, 429, 429):
-            assert (await node.client.post(path_of(one, "/a2a/message:send"), json=now)).status_code == status
-        for inbox, status in zip(others, (200, 200, 429), strict=True):
-            assert (await node.client.post(path_of(inbox, "/a2a/message:send"), json=now)).status_code == status
+    one, *others = [await opened(node) for _ in range(4)]
+    for status in (200, 429, 429, 429):
+        assert (await node.client.post(path_of(one, "/a2a/message:send"), json=now)).status_code == status
+    for inbox, status in zip(others, (200, 200, 429), strict=True):
+        assert (await node.client.post(path_of(inbox, "/a2a/message:send"), json=now)).status_code == status
 
 
 async def test_what_is_refused_for_what_it_says_is_counted(node: NodeUnderTest) -> None:
@@ -64,32 +51,30 @@ async def test_an_address_opens_ten_inboxes_a_minute(node: NodeUnderTest) -> Non
     assert code(await node.client.post(INBOXES)) == (429, "limit.exceeded")
 
 
-async def test_an_address_has_a_number_of_inboxes_and_can_renew_them(
-    empty_redis: RedisServer | Cluster,
-) -> None:
-    async with running(settings_for(empty_redis.url, client_inboxes=2)) as node:
-        first = await opened(node)
-        mine = await send_signed(node, signed("POST", INBOXES))
-        assert mine.status_code == 201
-        over = await node.client.post(INBOXES)
-        assert code(over) == (429, "quota.inbox")
-        assert int(over.headers["retry-after"]) > 29 * 86_400
-        renewed = await node.client.post(INBOXES, json={"label": "x"}, headers=bearer(first["inbox_token"]))
-        assert renewed.status_code == 200
-        assert (await send_signed(node, signed("POST", INBOXES, {"label": "y"}))).status_code == 200
-        await closed(node, first)
-        await opened(node)
+@pytest.mark.settings(client_inboxes=2)
+async def test_an_address_has_a_number_of_inboxes_and_can_renew_them(node: NodeUnderTest) -> None:
+    first = await opened(node)
+    mine = await send_signed(node, signed("POST", INBOXES))
+    assert mine.status_code == 201
+    over = await node.client.post(INBOXES)
+    assert code(over) == (429, "quota.inbox")
+    assert int(over.headers["retry-after"]) > 29 * 86_400
+    renewed = await node.client.post(INBOXES, json={"label": "x"}, headers=bearer(first["inbox_token"]))
+    assert renewed.status_code == 200
+    assert (await send_signed(node, signed("POST", INBOXES, {"label": "y"}))).status_code == 200
+    await closed(node, first)
+    await opened(node)
 
 
+@pytest.mark.settings(
+    max_in_flight=32, client_inboxes=1, limits=Limits(inbox_send=Limit(0, 1), inbox_sender=Limit(0, 1))
+)
 async def test_a_full_inbox_that_is_closed_frees_its_place_where_few_calls_may_be_under_way(
-    empty_redis: RedisServer | Cluster,
+    node: NodeUnderTest,
 ) -> None:
-    free = Limit(0, 1)
-    limits = Limits(inbox_send=free, inbox_sender=free)
-    async with running(settings_for(empty_redis.url, max_in_flight=32, client_inboxes=1, limits=limits)) as node:
-        inbox = await opened(node)
-        for client in (node.client_at("198.51.100.1"), node.client_at("198.51.100.2")):
-            for _ in range(32):
-                await sent(node, inbox, client)
-        assert (await closed(node, inbox)).status_code == 200
-        await opened(node)
+    inbox = await opened(node)
+    for client in (node.client_at("198.51.100.1"), node.client_at("198.51.100.2")):
+        for _ in range(32):
+            await sent(node, inbox, client)
+    assert (await closed(node, inbox)).status_code == 200
+    await opened(node)

@@ -1,7 +1,6 @@
 """How much an inbox holds, in all and of one client, and what others can find out about it (NETWORK 1)."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -28,9 +27,7 @@ from tests.support.node_under_test import NodeUnderTest
 FREE = Limit(0, 1)
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": Limits(inbox=FREE, inbox_send=FREE, inbox_sender=FREE)}
+pytestmark = pytest.mark.settings(limits=Limits(inbox=FREE, inbox_send=FREE, inbox_sender=FREE))
 
 
 async def test_one_address_may_have_32_messages_in_an_inbox_and_others_go_on(node: NodeUnderTest) -> None:

@@ -20,9 +20,7 @@ from tests.support.node_under_test import NodeUnderTest
 EXPIRED = 1  # ms since 1970
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True}
+pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 async def canceled(node: NodeUnderTest, inbox: Json, task: Json) -> str:

@@ -10,6 +10,7 @@ import pytest
 from node.common.timestamps import timestamp
 from node.sign.keys import PublicKey
 from node.store import ids, keys
+from tests.agents.calls import SUMMARISE, card_of
 from tests.board.signed_posts import OTHER_KEY
 from tests.inbox.calls import (
     ADDRESS,
@@ -31,6 +32,7 @@ from tests.inbox.calls import (
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
 
+LONG = "It makes one page of a long report. " * 25
 SECRET_KEY = "an-idempotency-key-of-32-characters"
 
 
@@ -76,6 +78,7 @@ async def test_an_inbox_shows_what_its_owner_says(node: NodeUnderTest) -> None:
         ("callback_url", "http://127.0.0.1/hook"),
         ("ttl_seconds", 59),
         ("ttl_seconds", 2_592_001),
+        ("card", card_of("Report desk", *[SUMMARISE | {"id": str(each), "description": LONG} for each in range(18)])),
     ],
 )
 async def test_a_bad_field_is_named(node: NodeUnderTest, field: str, value: Any) -> None:

@@ -7,7 +7,7 @@ from tests.mcp.calls import done, failed, result
 from tests.support.node_under_test import NodeUnderTest
 
 
-@pytest.mark.parametrize("overrides", [{"limits": Limits(reply=Limit(0, 1), mcp=Limit(0, 1))}])
+@pytest.mark.settings(limits=Limits(reply=Limit(0, 1), mcp=Limit(0, 1)))
 async def test_a_thread_is_read_to_its_end_as_the_tool_says(node: NodeUnderTest) -> None:
     thread = (await done(node, "post_thread", title="Looking for a CSV parser", body="Who can parse it?"))["id"]
     for number in range(104):

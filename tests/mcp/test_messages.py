@@ -229,7 +229,7 @@ async def test_an_answer_that_does_not_fit_into_a_batch_is_told(
 
 
 @pytest.mark.usefixtures("no_refill")
-@pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
+@pytest.mark.settings(client_throughput=32 * 1024)
 async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_moved(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +243,7 @@ async def test_answers_that_do_not_fit_into_a_batch_count_as_bytes_that_were_mov
 
 
 @pytest.mark.usefixtures("no_refill")
-@pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
+@pytest.mark.settings(client_throughput=32 * 1024)
 async def test_what_an_operation_costs_beside_its_bytes_counts_for_its_tool(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,7 +279,7 @@ async def test_without_redis_what_needs_it_fails_and_the_rest_is_answered(tmp_pa
             assert (response.status_code, response.json()["error"]["code"]) == (500, -32603)
 
 
-@pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(3, 60))}])
+@pytest.mark.settings(limits=Limits(mcp=Limit(3, 60)))
 async def test_every_request_counts_but_the_first_words_and_signs_of_life(node: NodeUnderTest) -> None:
     free = [request("ping"), {"jsonrpc": "2.0", "method": "notifications/initialized"}, request("no/such")]
     for _ in range(3):
@@ -309,7 +309,7 @@ async def test_every_request_counts_but_the_first_words_and_signs_of_life(node: 
     assert (await stateless(node, "server/discover")).status_code == 200
 
 
-@pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(2, 60))}])
+@pytest.mark.settings(limits=Limits(mcp=Limit(2, 60)))
 async def test_a_call_of_an_unknown_tool_counts_and_beyond_the_limit_is_a_result(node: NodeUnderTest) -> None:
     unknown = request("tools/call", {"name": "no_such_tool"})
     for _ in range(2):
@@ -319,7 +319,7 @@ async def test_a_call_of_an_unknown_tool_counts_and_beyond_the_limit_is_a_result
     assert "limit.exceeded" in refused["content"][0]["text"]
 
 
-@pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(1, 60))}])
+@pytest.mark.settings(limits=Limits(mcp=Limit(1, 60)))
 async def test_the_documents_say_what_a_client_over_its_limit_is_told(node: NodeUnderTest) -> None:
     """They said 429 with Retry-After, as over plain HTTP."""
     first, call, other = [

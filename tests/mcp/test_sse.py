@@ -164,7 +164,7 @@ async def test_an_answer_that_is_too_large_for_a_stream_is_told_there(node: Node
 
 
 @pytest.mark.usefixtures("no_refill")
-@pytest.mark.parametrize("overrides", [{"client_throughput": 32 * 1024}])
+@pytest.mark.settings(client_throughput=32 * 1024)
 async def test_answers_that_are_too_large_for_a_stream_count_as_bytes_that_were_moved(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +225,7 @@ async def test_of_a_client_only_so_many_streams_stay_that_it_does_not_read(
     assert not places.WAITING_BY_CLIENT
 
 
-@pytest.mark.parametrize("overrides", [{"limits": Limits(mcp=Limit(3, 60))}])
+@pytest.mark.settings(limits=Limits(mcp=Limit(3, 60)))
 async def test_what_goes_to_a_stream_counts_in_the_limit(node: NodeUnderTest) -> None:
     async with EventStream(node) as stream:
         await stream.post([request("prompts/list", request_id=number) for number in range(4)])
@@ -280,7 +280,7 @@ async def test_streams_that_are_opened_at_once_are_no_more_than_a_client_may_hol
         assert sum(stream.endpoint != "" for stream in streams) == 2
 
 
-@pytest.mark.parametrize("overrides", [{"limits": Limits(stream=Limit(2, 60))}])
+@pytest.mark.settings(limits=Limits(stream=Limit(2, 60)))
 async def test_a_client_may_open_only_so_many_streams_a_minute(node: NodeUnderTest) -> None:
     for _ in range(2):
         async with EventStream(node) as stream:

@@ -246,35 +246,36 @@ async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:
         assert not capacity.is_memory_low
 
 
-async def test_a_client_may_hold_so_many_sessions(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=2)) as node:
-        first = (await node.client.post("/api/v1/sessions", json={"ttl_seconds": 600})).json()
-        key = {"idempotency-key": "k"}
-        assert (await node.client.post("/api/v1/sessions", json={}, headers=key)).status_code == 201
-        response = await node.client.post("/api/v1/sessions", json={})
-        assert (response.status_code, response.headers["x-error-code"]) == (429, "quota.session")
-        assert 300 <= int(response.headers["retry-after"]) <= 600
-        assert (await node.client_at("203.0.113.8").post("/api/v1/sessions", json={})).status_code == 201
-        destroyed = {"destroy_token": first["destroy_token"]}
-        assert (await post(node, f"/api/v1/sessions/{first['session_id']}/destroy", destroyed))[0] == 200
-        assert (await post(node, "/api/v1/sessions", {}))[0] == 201
+@pytest.mark.settings(limits=FREE, client_sessions=2)
+async def test_a_client_may_hold_so_many_sessions(node: NodeUnderTest) -> None:
+    first = (await node.client.post("/api/v1/sessions", json={"ttl_seconds": 600})).json()
+    key = {"idempotency-key": "k"}
+    assert (await node.client.post("/api/v1/sessions", json={}, headers=key)).status_code == 201
+    response = await node.client.post("/api/v1/sessions", json={})
+    assert (response.status_code, response.headers["x-error-code"]) == (429, "quota.session")
+    assert 300 <= int(response.headers["retry-after"]) <= 600
+    assert (await node.client_at("203.0.113.8").post("/api/v1/sessions", json={})).status_code == 201
+    destroyed = {"destroy_token": first["destroy_token"]}
+    assert (await post(node, f"/api/v1/sessions/{first['session_id']}/destroy", destroyed))[0] == 200
+    assert (await post(node, "/api/v1/sessions", {}))[0] == 201
 
 
-async def test_a_session_that_is_not_opened_does_not_count(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=1)) as node:
-        for _ in range(2):
-            assert (await post(node, "/api/v1/sessions", {"label": "two\nlines"}))[0] == 422
-        assert (await post(node, "/api/v1/sessions", {}))[0] == 201
+@pytest.mark.settings(limits=FREE, client_sessions=1)
+async def test_a_session_that_is_not_opened_does_not_count(node: NodeUnderTest) -> None:
+    for _ in range(2):
+        assert (await post(node, "/api/v1/sessions", {"label": "two\nlines"}))[0] == 422
+    assert (await post(node, "/api/v1/sessions", {}))[0] == 201
 
 
-async def test_a_client_may_post_and_offer_so_much_a_day(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_threads=1, client_tasks=1)) as node:
-        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
-        assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
-        await offered(node)
-        assert await post(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Read"}) == (429, "quota.task")
+@pytest.mark.settings(limits=FREE, client_threads=1, client_tasks=1)
+async def test_a_client_may_post_and_offer_so_much_a_day(node: NodeUnderTest) -> None:
+    assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+    assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
+    await offered(node)
+    assert await post(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Read"}) == (429, "quota.task")
 
 
+@pytest.mark.settings(limits=FREE, client_threads=2)
 @pytest.mark.parametrize(
     ("refused", "headers"),
     [
@@ -287,26 +288,25 @@ async def test_a_client_may_post_and_offer_so_much_a_day(empty_redis: RedisServe
     ],
 )
 async def test_a_thread_that_is_not_posted_does_not_count(
-    empty_redis: RedisServer, refused: dict[str, str], headers: dict[str, str]
+    node: NodeUnderTest, refused: dict[str, str], headers: dict[str, str]
 ) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_threads=2)) as node:
-        key = {"idempotency-key": "first"}
-        assert (await node.client.post("/api/v1/board", json=THREAD, headers=key)).status_code == 201
-        for _ in range(2):
-            response = await node.client.post("/api/v1/board", json=THREAD | refused, headers=headers)
-            assert response.status_code in {400, 422}, response.text
-        assert (await post(node, "/api/v1/board", THREAD))[0] == 201
-        assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
+    key = {"idempotency-key": "first"}
+    assert (await node.client.post("/api/v1/board", json=THREAD, headers=key)).status_code == 201
+    for _ in range(2):
+        response = await node.client.post("/api/v1/board", json=THREAD | refused, headers=headers)
+        assert response.status_code in {400, 422}, response.text
+    assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+    assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
 
 
+@pytest.mark.settings(limits=FREE, client_sessions=2, client_threads=2)
 @pytest.mark.parametrize(
     ("path", "body", "name"), [("/api/v1/sessions", {}, "session_id"), ("/api/v1/board", THREAD, "id")]
 )
 async def test_what_is_asked_for_again_counts_once(
-    empty_redis: RedisServer, path: str, body: dict[str, str], name: str
+    node: NodeUnderTest, path: str, body: dict[str, str], name: str
 ) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=2, client_threads=2)) as node:
-        key = {"idempotency-key": "k"}
-        ids = [(await node.client.post(path, json=body, headers=key)).json()[name] for _ in "123"]
-        assert len(set(ids)) == 1
-        assert (await post(node, path, body))[0] == 201
+    key = {"idempotency-key": "k"}
+    ids = [(await node.client.post(path, json=body, headers=key)).json()[name] for _ in "123"]
+    assert len(set(ids)) == 1
+    assert (await post(node, path, body))[0] == 201

@@ -67,12 +67,9 @@ async def test_a_public_message_can_be_read_as_it_was_sent(node: NodeUnderTest) 
     assert kept["expires_at"] is None
 
 
+@pytest.mark.settings(callback_allow_private=True)
 class TestCallbackUrls:
     """Whom the callback_url of a message is shown to."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"callback_allow_private": True}
 
     @pytest.mark.parametrize("member", ["callback_url", "callback\\u005furl"])
     async def test_that_of_a_public_message_is_shown_to_nobody(self, node: NodeUnderTest, member: str) -> None:

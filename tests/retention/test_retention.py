@@ -35,9 +35,7 @@ TIMES = (
 """Fields of a contract."""
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": NO_LIMITS}
+pytestmark = pytest.mark.settings(limits=NO_LIMITS)
 
 
 async def look(node: NodeUnderTest, **changed: Any) -> int:

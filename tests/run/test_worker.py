@@ -1,7 +1,5 @@
 """What a worker goes on doing, whatever becomes of one of its tasks."""
 
-from typing import Any
-
 import pytest
 
 from node.common import counters
@@ -14,10 +12,7 @@ from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 from tests.support.servers import eventually
 from tests.tasks.calls import offered
 
-
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True, "embedding_model": "none"}
+pytestmark = pytest.mark.settings(callback_allow_private=True, embedding_model="none")
 
 
 async def test_a_contract_that_cannot_be_read_stops_nothing_but_what_looks_at_it(node: NodeUnderTest) -> None:

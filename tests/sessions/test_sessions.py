@@ -270,12 +270,9 @@ async def test_a_retried_creation_gives_the_same_session_and_token(node: NodeUnd
     assert (other.status_code, other.headers["x-error-code"]) == (422, "idempotency.conflict")
 
 
+@pytest.mark.settings(limits=Limits(session=Limit(0, 60)))
 class TestKeysOfLines:
     """Keys are kept in the partition of their session."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"limits": Limits(session=Limit(0, 60))}
 
     async def test_a_key_used_in_one_session_is_unused_in_another(self, node: NodeUnderTest) -> None:
         line, key = {"body": "step 1"}, {"idempotency-key": "step-1"}
@@ -286,12 +283,9 @@ class TestKeysOfLines:
             assert "idempotency-replayed" not in sent.headers
 
 
+@pytest.mark.settings(session_max_lines=3, session_max_bytes=20)
 class TestCaps:
     """What one session may hold."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"session_max_lines": 3, "session_max_bytes": 20}
 
     async def test_a_session_that_holds_its_lines_takes_no_more(self, node: NodeUnderTest) -> None:
         session = await opened(node)
@@ -363,12 +357,9 @@ async def test_a_malformed_session_counts_against_the_limit(node: NodeUnderTest,
     assert (await node.client.post(SESSIONS)).status_code == 429
 
 
+@pytest.mark.settings(limits=Limits(line=Limit(2, 60)))
 class TestLineLimit:
     """What counts as a line."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"limits": Limits(line=Limit(2, 60))}
 
     @pytest.mark.parametrize("line", [{"body": ""}, {"body": "\u200b"}, {"body": "hello", "author": "a\nb"}, {}])
     async def test_a_malformed_line_counts_against_the_limit_of_its_session(

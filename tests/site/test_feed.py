@@ -1,6 +1,5 @@
 """The Atom feed and the sitemap."""
 
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -11,9 +10,7 @@ from tests.support.node_under_test import NodeUnderTest
 SITEMAP = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": UNLIMITED}
+pytestmark = pytest.mark.settings(limits=UNLIMITED)
 
 
 async def test_the_feed_is_atom_and_newest_comes_first(node: NodeUnderTest) -> None:

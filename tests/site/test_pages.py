@@ -27,9 +27,7 @@ ADDRESSES = re.compile(r"(/|#|http://node\.example/)")
 SENTENCE = "Who can parse a large file of readings in a sandbox? "
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": UNLIMITED}
+pytestmark = pytest.mark.settings(limits=UNLIMITED)
 
 
 async def opened(node: NodeUnderTest, **fields: str) -> str:

@@ -10,7 +10,7 @@ from node.config import Limit, Limits
 from node.store import connect, keys
 from node.tasks.model import NewClaim, NewTask
 from node.tasks.store import TaskStore
-from tests.support.node_under_test import NodeUnderTest, running, settings_for
+from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, RedisServer
 from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered, read, refused, tasks_on, told
 
@@ -100,37 +100,36 @@ async def test_claims_are_limited_for_each_address(node: NodeUnderTest) -> None:
     assert [response.status_code for response in answers] == [422] * 60 + [429]
 
 
-async def test_lost_claims_have_a_larger_limit_of_their_own(empty_redis: RedisServer) -> None:
-    limits = Limits(claim=Limit(2, 60), lost_claim=Limit(4, 60))
-    async with running(settings_for(empty_redis.url, limits=limits)) as node:
-        task = await claimed(node)
-        lost = [await act(node, each, "claim", assignee_id="late-agent") for each in (task, {"id": UNKNOWN_ID}) * 2]
-        assert [refused(each) for each in lost] == [(409, "task.claimed"), (404, "task.unknown")] * 2
-        assert lost[-1].headers["ratelimit"].startswith('"claim";r=1;')
-        assert '"lost_claim";r=0;' in lost[-1].headers["ratelimit"]
-        over = await act(node, task, "claim", assignee_id="late-agent")
-        assert refused(over) == (429, "limit.exceeded")
-        assert int(over.headers["retry-after"]) > 0
+@pytest.mark.settings(limits=Limits(claim=Limit(2, 60), lost_claim=Limit(4, 60)))
+async def test_lost_claims_have_a_larger_limit_of_their_own(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    lost = [await act(node, each, "claim", assignee_id="late-agent") for each in (task, {"id": UNKNOWN_ID}) * 2]
+    assert [refused(each) for each in lost] == [(409, "task.claimed"), (404, "task.unknown")] * 2
+    assert lost[-1].headers["ratelimit"].startswith('"claim";r=1;')
+    assert '"lost_claim";r=0;' in lost[-1].headers["ratelimit"]
+    over = await act(node, task, "claim", assignee_id="late-agent")
+    assert refused(over) == (429, "limit.exceeded")
+    assert int(over.headers["retry-after"]) > 0
 
 
-async def test_refused_results_are_limited_and_accepted_ones_are_not(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=Limits(result=Limit(2, 60)))) as node:
-        task = await claimed(node, result_schema={"type": "integer"})
-        others = [await claimed(node) for _ in range(3)]
-        answers = [
-            await act(node, each, "complete", claim_token=each["claim_token"], result_payload="many")
-            for each in (*others, task, task, task)
-        ]
-        assert [answer.status_code for answer in answers] == [200, 200, 200, 422, 422, 429]
+@pytest.mark.settings(limits=Limits(result=Limit(2, 60)))
+async def test_refused_results_are_limited_and_accepted_ones_are_not(node: NodeUnderTest) -> None:
+    task = await claimed(node, result_schema={"type": "integer"})
+    others = [await claimed(node) for _ in range(3)]
+    answers = [
+        await act(node, each, "complete", claim_token=each["claim_token"], result_payload="many")
+        for each in (*others, task, task, task)
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 422, 422, 429]
 
 
+@pytest.mark.settings(limits=Limits(lease=Limit(2, 60)))
 @pytest.mark.parametrize("what", ["extend", "release"])
-async def test_steps_that_a_holder_may_repeat_are_limited(empty_redis: RedisServer, what: str) -> None:
-    async with running(settings_for(empty_redis.url, limits=Limits(lease=Limit(2, 60)))) as node:
-        task = await claimed(node, lease_seconds=60)
-        answers = [await act(node, task, "extend", claim_token=task["claim_token"]) for _ in range(2)]
-        answers.append(await act(node, task, what, claim_token=task["claim_token"]))
-        assert [answer.status_code for answer in answers] == [200, 200, 429]
+async def test_steps_that_a_holder_may_repeat_are_limited(node: NodeUnderTest, what: str) -> None:
+    task = await claimed(node, lease_seconds=60)
+    answers = [await act(node, task, "extend", claim_token=task["claim_token"]) for _ in range(2)]
+    answers.append(await act(node, task, what, claim_token=task["claim_token"]))
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
 
 
 @pytest.mark.parametrize("body", [{}, {"assignee_id": ""}, {"assignee_id": "a\nb"}, {"assignee_id": "x" * 201}])

@@ -236,3 +236,16 @@ def test_whatever_the_schema_a_result_is_taken_or_told_what_is_wrong(
         faults = check.faults(msgspec.json.encode(result))
         assert (not faults) == cast("Any", Draft202012Validator(schema)).is_valid(result)
         assert all(fault.loc[:2] == ("body", "result_payload") for fault in faults)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"properties": {"watts": True}}], "unevaluatedProperties": False},
+        {"anyOf": [{"required": ["watts"]}], "properties": {"of": {"$ref": "#/anyOf/0"}}},
+    ],
+)
+def test_what_only_the_alternatives_explain_is_a_fault_of_the_whole_result(schema: dict[str, Any]) -> None:
+    """Of alternatives nobody knows which was meant, so no fault is looked for in them."""
+    [fault] = check_of(msgspec.json.encode(schema)).faults(b'{"of": {}}')
+    assert (fault.loc, fault.msg) == (("body", "result_payload"), "does not have the shape that result_schema asks for")

@@ -11,17 +11,7 @@ from node.store import keys
 from tests.board.signed_posts import OTHER_KEY, send
 from tests.sign.signing import PUBLIC
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import (
-    OFFER,
-    TASKS,
-    act,
-    claimed,
-    offered,
-    refused,
-    signed,
-    signed_request,
-    told,
-)
+from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, refused, signed, signed_request, told
 
 
 def altered(token: str) -> str:
@@ -118,15 +108,12 @@ async def test_a_bound_contract_asks_for_more_than_a_public_id(node: NodeUnderTe
         assert refused(await act(node, task, "transition", actor_id=actor)) == (403, "task.proof")
 
 
-async def test_the_publisher_of_a_bound_contract_shows_its_token(node: NodeUnderTest) -> None:
+@pytest.mark.parametrize(("actor", "proof"), [("report-desk", "publisher_token"), ("summary-agent", "claim_token")])
+async def test_who_moves_a_bound_contract_shows_the_token_of_the_role(
+    node: NodeUnderTest, actor: str, proof: str
+) -> None:
     task = await claimed(node, require_proof=True)
-    move = {"actor_id": "report-desk", "publisher_token": task["publisher_token"]}
-    assert (await act(node, task, "transition", **move)).json()["status"] == "in_progress"
-
-
-async def test_the_assignee_of_a_bound_contract_shows_its_token(node: NodeUnderTest) -> None:
-    task = await claimed(node, require_proof=True)
-    move = {"actor_id": "summary-agent", "claim_token": task["claim_token"]}
+    move = {"actor_id": actor, proof: task[proof]}
     assert (await act(node, task, "transition", **move)).json()["status"] == "in_progress"
 
 

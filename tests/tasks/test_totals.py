@@ -12,9 +12,7 @@ FOREIGN = "Bitte fasse diesen Bericht über Solaranlagen auf einer Seite zusamme
 BY_MESSAGE = "/api/v1/a2a/tasks"
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"client_tasks": 2, "client_bytes": 20_000, "limits": Limits(task=Limit(9, 60))}
+pytestmark = pytest.mark.settings(client_tasks=2, client_bytes=20_000, limits=Limits(task=Limit(9, 60)))
 
 
 def message(text: str = "Translate this memo into plain words.", **fields: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A contract that cannot be read, such as one that a later version of the node wrote, hides no other."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -15,9 +14,7 @@ from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, tasks_on
 Break = Callable[[NodeUnderTest, str], Awaitable[object]]
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"embedding_model": "none"}
+pytestmark = pytest.mark.settings(embedding_model="none")
 
 
 async def lose_a_field(node: NodeUnderTest, task_id: str) -> None:

@@ -23,9 +23,7 @@ DIGEST = {"content-digest": content_digest(b"a")}
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"client_bytes": TOTAL}
+pytestmark = pytest.mark.settings(client_bytes=TOTAL)
 
 
 Charges = list[tuple[Kind | None, int]]

@@ -54,9 +54,7 @@ NOT_JSON = {
 }
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": NO_LIMITS}
+pytestmark = pytest.mark.settings(limits=NO_LIMITS)
 
 
 @pytest.mark.parametrize("path", POSTS)

@@ -5,7 +5,6 @@ import json
 import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import httpx2
 import pytest
@@ -27,9 +26,7 @@ TOOL_CALL = {
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": TEXT}]}
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"embedding_model": "none"}
+pytestmark = pytest.mark.settings(embedding_model="none")
 
 
 @pytest.fixture

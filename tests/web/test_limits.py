@@ -70,12 +70,9 @@ async def test_an_answer_says_where_the_client_stands_if_the_request_was_counted
         assert len(told) == 2 * (await counted(node) - before), response.text
 
 
+@pytest.mark.settings(limits=every_limit(1, 60))
 class TestBeyondTheLimit:
     """Nothing is kept of what is refused."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"limits": every_limit(1, 60)}
 
     @pytest.mark.parametrize(
         ("path", "body"),
@@ -106,12 +103,9 @@ class TestBeyondTheLimit:
         assert await kept(node) == before
 
 
+@pytest.mark.settings(client_sessions=1, client_threads=1, client_tasks=1, client_inboxes=1)
 class TestLastPlace:
     """Whoever has had it, and not the answer, repeats the request with its Idempotency-Key."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"client_sessions": 1, "client_threads": 1, "client_tasks": 1, "client_inboxes": 1}
 
     @pytest.mark.parametrize(
         ("path", "body"),
@@ -137,12 +131,9 @@ class TestLastPlace:
         assert (other.status_code, other.headers["x-error-code"][:6]) == (429, "quota.")
 
 
+@pytest.mark.settings(client_bytes=TOTAL, limits=every_limit(1000, 60))
 class TestLastBytes:
     """Whoever has used them up repeats a request with its Idempotency-Key, too."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"client_bytes": TOTAL, "limits": every_limit(1000, 60)}
 
     @pytest.mark.parametrize(
         ("path", "body"),
@@ -170,12 +161,9 @@ class TestLastBytes:
         await is_answered_again(node, path, body, {"content-digest": content_digest(BYTES)})
 
 
+@pytest.mark.settings(client_bytes=25 * TOTAL)
 class TestLastBytesOfAgents:
     """As above; an agent is charged for what its card may need in the search."""
-
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"client_bytes": 25 * TOTAL}
 
     async def test_the_answer_about_a_url_is_given_again(self, node: NodeUnderTest) -> None:
         await is_answered_again(node, AGENTS, {"url": "https://agents.example/card.json"}, {}, 25 * TOTAL)

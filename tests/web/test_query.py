@@ -1,7 +1,5 @@
 """Queries and paths of any length cost about what short ones cost."""
 
-from typing import Any
-
 import pytest
 
 from node.web import handling
@@ -14,9 +12,7 @@ from tests.support.node_under_test import NodeUnderTest
 RATE = 64 * 1024  # so that a bucket is soon empty
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"client_throughput": RATE}
+pytestmark = pytest.mark.settings(client_throughput=RATE)
 
 
 def parameters(count: int) -> str:

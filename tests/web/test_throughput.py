@@ -273,12 +273,9 @@ class TestNode:
         assert (health.status_code, health.headers["connection"]) == (200, "close"), "answered, and its body not read"
 
 
+@pytest.mark.settings(client_throughput=SLOW_RATE)
 @pytest.mark.usefixtures("no_refill")
 class TestNodeOfALowRate:
-    @pytest.fixture
-    def overrides(self) -> dict[str, Any]:
-        return {"client_throughput": SLOW_RATE}
-
     @pytest.mark.parametrize(("condition", "status"), [("if-none-match", 304), ("if-match", 412)])
     async def test_a_page_that_the_client_has_counts_as_if_it_were_sent(
         self, node: NodeUnderTest, condition: str, status: int

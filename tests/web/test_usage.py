@@ -46,10 +46,8 @@ WRITES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    # Without a quota of things: a total of bytes that a process has not told yet lets more through than it says.
-    return {"limits": FREE, "client_bytes": TOTAL, "client_sessions": 0, "client_threads": 0, "client_tasks": 0}
+# Without a quota of things: a total of bytes that a process has not told yet lets more through than it says.
+pytestmark = pytest.mark.settings(limits=FREE, client_bytes=TOTAL, client_sessions=0, client_threads=0, client_tasks=0)
 
 
 async def until_refused(client: AsyncClient, path: str, body: dict[str, Any]) -> tuple[int, Response]:
@@ -109,28 +107,28 @@ async def test_clients_of_one_site_share_a_total_of_their_own(node: NodeUnderTes
     assert elsewhere.status_code == 201
 
 
-async def test_clients_of_one_site_share_what_they_may_hold(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=FREE, client_sessions=2)) as node:
-        opened = 0
-        for number in range(2 * SITE_SHARE):
-            client = node.client_at(f"2001:db8:1:{number:x}::1")
-            opened += sum([(await client.post("/api/v1/sessions", json={})).status_code == 201 for _ in range(3)])
-        assert opened == 2 * SITE_SHARE
-        assert (await node.client_at("2001:db8:2::1").post("/api/v1/sessions", json={})).status_code == 201
+@pytest.mark.settings(limits=FREE, client_sessions=2)
+async def test_clients_of_one_site_share_what_they_may_hold(node: NodeUnderTest) -> None:
+    opened = 0
+    for number in range(2 * SITE_SHARE):
+        client = node.client_at(f"2001:db8:1:{number:x}::1")
+        opened += sum([(await client.post("/api/v1/sessions", json={})).status_code == 201 for _ in range(3)])
+    assert opened == 2 * SITE_SHARE
+    assert (await node.client_at("2001:db8:2::1").post("/api/v1/sessions", json={})).status_code == 201
 
 
-async def test_clients_of_one_site_share_a_limit_of_searches(empty_redis: RedisServer) -> None:
-    async with running(settings_for(empty_redis.url, limits=Limits(search=Limit(2, 600)))) as node:
-        found = 0
-        for number in range(2 * SITE_SHARE):
-            client = node.client_at(f"2001:db8:1:{number:x}::1")
-            answers = [await client.post("/api/v1/board/search", json={"query": "a parser"}) for _ in range(3)]
-            found += sum(answer.status_code == 200 for answer in answers)
-            assert answers[-1].headers["x-error-code"] == "limit.exceeded"
-            assert 0 < int(answers[-1].headers["retry-after"]) <= 600
-        assert found == 2 * SITE_SHARE
-        elsewhere = node.client_at("2001:db8:2::1")
-        assert (await elsewhere.post("/api/v1/board/search", json={"query": "a parser"})).status_code == 200
+@pytest.mark.settings(limits=Limits(search=Limit(2, 600)))
+async def test_clients_of_one_site_share_a_limit_of_searches(node: NodeUnderTest) -> None:
+    found = 0
+    for number in range(2 * SITE_SHARE):
+        client = node.client_at(f"2001:db8:1:{number:x}::1")
+        answers = [await client.post("/api/v1/board/search", json={"query": "a parser"}) for _ in range(3)]
+        found += sum(answer.status_code == 200 for answer in answers)
+        assert answers[-1].headers["x-error-code"] == "limit.exceeded"
+        assert 0 < int(answers[-1].headers["retry-after"]) <= 600
+    assert found == 2 * SITE_SHARE
+    elsewhere = node.client_at("2001:db8:2::1")
+    assert (await elsewhere.post("/api/v1/board/search", json={"query": "a parser"})).status_code == 200
 
 
 @pytest.fixture

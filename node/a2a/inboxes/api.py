@@ -42,7 +42,6 @@ class InboxAgentApi:
         fault=inbox_fault,
     )
     async def send(self, request: Request) -> Response:
-        """Send a message, and answer with its task."""
         _check(request)
         request.notes += NO_STORE
         return negotiated(request, await self._calls.send(request, await request.body()))
@@ -59,13 +58,11 @@ class InboxAgentApi:
         fault=inbox_fault,
     )
     async def stream(self, request: Request) -> Response:
-        """Send a message, and stream what becomes of it."""
         _check(request)
         return await self._calls.send_streaming(request, await request.body(), bytes)
 
     @Operation("An A2A task of an inbox", query=HistoryQuery, answers=A2ATask, shows=ANSWERED, fault=inbox_fault)
     async def get(self, request: Request) -> Response:
-        """A task, for whoever knows its id."""
         check_version(request)
         request.notes += NO_STORE
         length = history_length_of(request)
@@ -80,7 +77,6 @@ class InboxAgentApi:
         fault=inbox_fault,
     )
     async def page(self, request: Request) -> Response:
-        """The tasks of a context."""
         check_version(request)
         request.notes += NO_STORE
         query = convert_query(request.query(), ListQuery)
@@ -95,7 +91,6 @@ class InboxAgentApi:
         fault=inbox_fault,
     )
     async def cancel(self, request: Request) -> Response:
-        """Take back the last message of a task."""
         check_version(request)
         request.notes += NO_STORE
         return negotiated(request, await self._agents.cancel(request.params["address"], request.params["id"]))
@@ -110,7 +105,6 @@ class InboxAgentApi:
         fault=inbox_fault,
     )
     async def subscribe(self, request: Request) -> Response:
-        """Stream what becomes of a task."""
         check_version(request)
         return await self._calls.subscribe(request, request.params["id"], bytes)
 
@@ -124,7 +118,6 @@ class InboxAgentApi:
         fault=inbox_fault,
     )
     async def create_push(self, request: Request) -> Response:
-        """Tell a receiver what becomes of a task."""
         _check(request)
         request.notes += NO_STORE
         return negotiated(request, await self._calls.create_push(request, request.params["id"], await request.body()))
@@ -136,14 +129,12 @@ class InboxAgentApi:
         fault=inbox_fault,
     )
     async def list_pushes(self, request: Request) -> Response:
-        """Who is told of a task."""
         check_version(request)
         request.notes += NO_STORE
         return negotiated(request, await self._pushes.list(request.params["address"], request.params["id"]))
 
     @Operation("A push notification config of an A2A task", answers=PushConfig, shows=PUSHED, fault=inbox_fault)
     async def get_push(self, request: Request) -> Response:
-        """One receiver."""
         check_version(request)
         request.notes += NO_STORE
         address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))
@@ -151,7 +142,6 @@ class InboxAgentApi:
 
     @Operation("Send the events of an A2A task to a webhook no more", answers=DeletedPush, fault=inbox_fault)
     async def delete_push(self, request: Request) -> Response:
-        """Tell a receiver no more."""
         check_version(request)
         address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))
         await self._pushes.delete(address, task_id, config_id)
@@ -159,7 +149,6 @@ class InboxAgentApi:
 
     @Operation("The extended card is reported as unsupported", status=400, success=NOT_SUPPORTED, fault=inbox_fault)
     async def refuse_card(self, request: Request) -> Response:
-        """There is no extended card."""
         check_version(request)
         raise no_extended_card()
 

@@ -24,7 +24,6 @@ class InboxCardApi:
 
     @Operation("The agent card of an inbox", errors=("inbox.unknown",), has_etag=True, fault=inbox_fault)
     async def get(self, request: Request) -> Response:
-        """The card of an inbox."""
         address = request.params["address"]
         given, changed = await self._inboxes.card(address)
         card = card_of(given, self._inboxes.a2a_url(address), self._base)

@@ -28,16 +28,13 @@ PUSH = "inbox.task"
 
 
 class PushConfigService:
-    """Who is told of the changes of tasks."""
+    """Who is told of the changes of tasks. Every method raises StoreUnavailable."""
 
     def __init__(self, pushes: InboxPushes) -> None:
         self._pushes = pushes
 
     async def create(self, address: str, task_id: str, target: PushTarget) -> PushConfig:
-        """Tell a receiver how a task stands, and what changes.
-
-        Raises A2AError, Refused `store.busy`, StoreUnavailable.
-        """
+        """Tell a receiver how a task stands, and what changes. Raises A2AError, Refused `store.busy`."""
         named = target if target.id else msgspec.structs.replace(target, id=task_id)
         with of_task(task_id):
             has_room = await self._pushes.add(address, task_id, named)
@@ -46,13 +43,13 @@ class PushConfigService:
         return shown(task_id, named)
 
     async def require_room(self, address: str, task_id: str, target: PushTarget) -> None:
-        """Refuse a config that a task has no place for. Raises A2AError, StoreUnavailable."""
+        """Refuse a config that a task has no place for. Raises A2AError."""
         others = (await self._all(address, task_id)).keys() - {target.id or task_id}
         if len(others) >= MAX_PUSH_CONFIGS:
             raise _too_many(task_id)
 
     async def get(self, address: str, task_id: str, config_id: str) -> PushConfig:
-        """One config. Raises A2AError, StoreUnavailable."""
+        """One config. Raises A2AError."""
         target = (await self._all(address, task_id)).get(config_id)
         if target is None:
             why = f"The task {task_id} has no push notification config {config_id[:64]}"
@@ -60,11 +57,11 @@ class PushConfigService:
         return shown(task_id, target)
 
     async def list(self, address: str, task_id: str) -> PushConfigs:
-        """All configs of a task. Raises A2AError, StoreUnavailable."""
+        """All configs of a task. Raises A2AError."""
         return PushConfigs([shown(task_id, each) for each in (await self._all(address, task_id)).values()])
 
     async def delete(self, address: str, task_id: str, config_id: str) -> None:
-        """Tell a receiver no more; it is no error if it was not told before. Raises A2AError, StoreUnavailable."""
+        """Tell a receiver no more; it is no error if it was not told before. Raises A2AError."""
         with of_task(task_id):
             await self._pushes.remove(address, task_id, config_id)
 

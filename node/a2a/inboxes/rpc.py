@@ -149,7 +149,6 @@ class InboxRpcApi:
         fault=rpc_fault,
     )
     async def call(self, request: Request) -> Response:
-        """Answer a call, or stream what becomes of a task."""
         check_media_type(request)
         call = await _read(request)
         call_id = msgspec.json.encode(call.id)

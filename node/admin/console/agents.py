@@ -7,7 +7,7 @@ from node.admin.console.context import (
     CommandContext,
     CommandResult,
     add,
-    add_dry_run,
+    add_change,
     for_each_target,
     natural,
     table_of,
@@ -28,14 +28,12 @@ MOST = 100
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("agents", "agents that are listed in the directory")
     listed = add(group, "agents list", _list, "the newest entries", audited=False)
     listed.add_argument("--liveness", choices=LIVENESS, help="only agents of which probes have found that")
     listed.add_argument("--offset", type=natural, default=0, help="entries to pass over")
-    remove = add(group, "agents remove", _remove, "remove an entry; who has its key may list it again")
-    remove.add_argument("targets", metavar="ID", nargs="+", help="id of an agent")
-    add_dry_run(remove)
+    meaning = "remove an entry; who has its key may list it again"
+    add_change(group, "agents remove", _remove, meaning, "ID", "id of an agent")
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -3,14 +3,7 @@
 import argparse
 
 from node.admin.commands import Commands
-from node.admin.console.context import (
-    CommandContext,
-    CommandResult,
-    add,
-    add_dry_run,
-    for_each_target,
-    positive,
-)
+from node.admin.console.context import CommandContext, CommandResult, add, add_change, for_each_target, positive
 from node.artifacts.model import Manifest
 
 COLUMNS = {
@@ -25,13 +18,11 @@ COLUMNS = {
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("artifacts", "what agents have uploaded")
     listing = add(group, "artifacts list", _list, "artifacts whose bytes count")
     listing.add_argument("--limit", type=positive, default=100, help="how many")
-    purge = add(group, "artifacts purge", _purge, "remove the bytes of an artifact, for good")
-    purge.add_argument("targets", metavar="ID", nargs="+", help="id of an artifact")
-    add_dry_run(purge)
+    meaning = "remove the bytes of an artifact, for good"
+    add_change(group, "artifacts purge", _purge, meaning, "ID", "id of an artifact")
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:

@@ -21,7 +21,6 @@ VERIFY = "verify"
 
 
 def register(commands: Commands) -> None:
-    """Add the command."""
     parser = add(commands, "backup", _backup, "copy all that the node keeps, while it serves; `restore` takes it back")
     parser.set_defaults(run=_run)
     meaning = "a new directory or s3://bucket/prefix; `verify` and one of them compares a backup with what was written"

@@ -51,7 +51,6 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("callbacks", "webhooks to agents")
     pending = add(group, "callbacks pending", _pending, "those under way, the next one first")
     pending.add_argument("--limit", type=positive, default=20, help="how many")

@@ -50,7 +50,6 @@ class TopClient(msgspec.Struct, frozen=True):
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("clients", "who posts and asks how much, and who is refused")
     top = add(group, "clients top", _top, "addresses that post, keep or are refused the most")
     top.add_argument("--by", choices=TOP, default="posts", help="what to rank them by")

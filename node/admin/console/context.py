@@ -127,6 +127,13 @@ def add(
     return parser
 
 
+def add_change(commands: Commands, title: str, action: Action, meaning: str, metavar: str, named: str) -> None:
+    """Add a command that changes or destroys each of its targets; `named` is the help for them."""
+    parser = add(commands, title, action, meaning)
+    parser.add_argument("targets", metavar=metavar, nargs="+", help=named)
+    add_dry_run(parser)
+
+
 def add_dry_run(parser: argparse.ArgumentParser) -> None:
     """Add the option of a command that changes or destroys something."""
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")

@@ -22,7 +22,6 @@ STANDARD = Path("-")
 
 
 def register(commands: Commands) -> None:
-    """Add the commands."""
     meaning = "write threads, replies, contracts and manifests of artifacts (no bytes) as JSON lines; hidden ones too"
     writing = add(commands, "export", _export, meaning)
     writing.add_argument("file", type=Path, nargs="?", default=STANDARD, help="a new file; default: standard output")

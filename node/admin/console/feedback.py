@@ -13,7 +13,6 @@ COLUMNS = {"RECEIVED": "received_at", "CATEGORY": "category", "CONTACT": "contac
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("feedback", "reports of users to the operators")
     listing = add(group, "feedback list", _list, "the newest reports")
     listing.add_argument("--limit", type=positive, default=20, help="how many")

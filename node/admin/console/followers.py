@@ -9,7 +9,6 @@ from node.store.limits import LimitStore
 
 
 def register(commands: Commands) -> None:
-    """Add the command."""
     add(commands, "followers", _followers, "open streams of events, by topic and client", audited=False)
 
 

@@ -36,7 +36,6 @@ GROUPS = (
 
 
 def register(commands: Commands) -> None:
-    """Add the group with all its commands."""
     admin = commands.group("admin", "look after a node: what is on it, who may use it, what the operators did")
     for group in GROUPS:
         group.register(admin)

@@ -10,7 +10,6 @@ COLUMNS = {"WAITING": "waiting", "BYTES": "bytes", "OPENED": "opened_at", "SEEN"
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("inboxes", "addresses that agents have opened")
     add(group, "inboxes count", _count, "how many there are", audited=False)
     show = add(group, "inboxes show", _show, "how much an inbox holds, and when its owner was last there")

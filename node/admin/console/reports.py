@@ -1,17 +1,11 @@
 """`relay-node admin reports`: posts that clients have reported, to be hidden or shown again."""
 
 import argparse
+from functools import partial
 from typing import Literal
 
 from node.admin.commands import Commands
-from node.admin.console.context import (
-    CommandContext,
-    CommandResult,
-    add,
-    add_dry_run,
-    for_each_target,
-    positive,
-)
+from node.admin.console.context import CommandContext, CommandResult, add, add_change, for_each_target, positive
 from node.admin.console.threads import NAMED, post_named
 from node.admin.terminal import one_line
 from node.board.model import ReportedPost
@@ -28,19 +22,18 @@ COLUMNS = {
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("reports", "posts that clients have reported")
     listing = add(group, "reports list", _list, "those that nobody has looked at, the last reported first")
     listing.add_argument("--limit", type=positive, default=20, help="how many")
     show = add(group, "reports show", _show, "a reported post and the reasons that were given")
     show.add_argument("targets", metavar="ID[:N]", nargs=1, help=NAMED["ID[:N]"])
-    for name, action, meaning in (
-        ("dismiss", _dismiss, "let everybody see a reported post; the same reports hide it no more"),
-        ("hide", _hide, "hide a reported post; `threads unhide` shows it again"),
-    ):
-        parser = add(group, f"reports {name}", action, meaning)
-        parser.add_argument("targets", metavar="ID[:N]", nargs="+", help=NAMED["ID[:N]"])
-        add_dry_run(parser)
+    settlings: tuple[tuple[Literal["dismiss", "hide"], str, str], ...] = (
+        ("dismiss", "dismissed", "let everybody see a reported post; the same reports hide it no more"),
+        ("hide", "hidden", "hide a reported post; `threads unhide` shows it again"),
+    )
+    for name, done, meaning in settlings:
+        action = partial(_settle, done=done, action=name)
+        add_change(group, f"reports {name}", action, meaning, "ID[:N]", NAMED["ID[:N]"])
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -60,14 +53,6 @@ async def _show(context: CommandContext, given: argparse.Namespace) -> CommandRe
         *map(one_line, found.reasons),
     ]
     return CommandResult(data=found, lines=lines)
-
-
-async def _dismiss(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _settle(context, given, "dismissed", "dismiss")
-
-
-async def _hide(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _settle(context, given, "hidden", "hide")
 
 
 async def _settle(

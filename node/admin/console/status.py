@@ -60,7 +60,6 @@ class StatusReport(msgspec.Struct, frozen=True):
 
 
 def register(commands: Commands) -> None:
-    """Add the commands."""
     add(commands, "status", _status, "the node on one screen", audited=False)
     listing = add(commands, "audit", _audit, "what the operators did, newest first", audited=False)
     listing.add_argument("--limit", type=positive, default=50, help="how many")

@@ -11,7 +11,7 @@ from node.admin.console.context import (
     CommandContext,
     CommandResult,
     add,
-    add_dry_run,
+    add_change,
     for_each_target,
     natural,
     positive,
@@ -42,7 +42,6 @@ class TracedContract(Task, kw_only=True):
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("tasks", "work contracts")
     listing = add(group, "tasks list", _list, "contracts of one status, the newest first")
     listing.add_argument("--status", choices=get_args(TaskStatus), default="offered", help="default: offered")
@@ -50,11 +49,11 @@ def register(commands: Commands) -> None:
     listing.add_argument("--offset", type=natural, default=0, help="after how many")
     show = add(group, "tasks show", _show, "a contract with its text, and which address offered it")
     show.add_argument("targets", metavar="ID", nargs=1, help="id of a contract")
-    cancel = add(group, "tasks cancel", _cancel, "call a contract off that is not over, whoever offered it; for good")
-    purge = add(group, "tasks purge", _purge, "remove a contract, whoever has claimed or done it; for good")
-    for parser in (cancel, purge):
-        parser.add_argument("targets", metavar="ID", nargs="+", help="id of a contract")
-        add_dry_run(parser)
+    for name, action, meaning in (
+        ("cancel", _cancel, "call a contract off that is not over, whoever offered it; for good"),
+        ("purge", _purge, "remove a contract, whoever has claimed or done it; for good"),
+    ):
+        add_change(group, f"tasks {name}", action, meaning, "ID", "id of a contract")
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:

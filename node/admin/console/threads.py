@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Literal, get_args
 
 from node.admin.commands import Commands
@@ -9,7 +10,7 @@ from node.admin.console.context import (
     CommandContext,
     CommandResult,
     add,
-    add_dry_run,
+    add_change,
     for_each_target,
     natural,
     positive,
@@ -45,7 +46,6 @@ NOT_KNOWN = "not known: it is older than RELAY_PROVENANCE_DAYS, or no worker has
 
 
 def register(commands: Commands) -> None:
-    """Add the group."""
     group = commands.group("threads", "the threads of the board")
     parser = add(group, "threads list", _list, "threads by newest activity")
     parser.add_argument("--status", choices=get_args(ThreadStatus), default="open", help="open, closed or hidden")
@@ -54,15 +54,13 @@ def register(commands: Commands) -> None:
     show = add(group, "threads show", _show, "a thread and its replies, and which address or key each came from")
     show.add_argument("targets", metavar="ID", nargs=1, help="id of a thread")
     for name, action, named, meaning in (
-        ("close", _close, "ID", "take no more replies to a thread"),
-        ("reopen", _reopen, "ID", "take replies to a closed thread again"),
+        ("close", partial(_set_status, done="closed", status="closed"), "ID", "take no more replies to a thread"),
+        ("reopen", partial(_set_status, done="reopened", status="open"), "ID", "take replies to a closed thread again"),
         ("hide", _hide, "ID[:N]", "show a thread or a reply to nobody any more, and keep it"),
         ("unhide", _unhide, "ID[:N]", "show a hidden thread or reply again"),
         ("purge", _purge, "ID[:N]", "remove a thread and its replies, or a reply, here and from the search, for good"),
     ):
-        parser = add(group, f"threads {name}", action, meaning)
-        parser.add_argument("targets", metavar=named, nargs="+", help=NAMED[named])
-        add_dry_run(parser)
+        add_change(group, f"threads {name}", action, meaning, named, NAMED[named])
 
 
 async def _list(context: CommandContext, given: argparse.Namespace) -> CommandResult:
@@ -85,14 +83,6 @@ async def _show(context: CommandContext, given: argparse.Namespace) -> CommandRe
     ]
     lines = [*(f"{name:8}{fact}" for name, fact in facts), "", *map(one_line, found.body.splitlines()), ""]
     return CommandResult(data=found, lines=[*lines, *table_of(REPLY_COLUMNS, found.replies)])
-
-
-async def _close(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _set_status(context, given, "closed", "closed")
-
-
-async def _reopen(context: CommandContext, given: argparse.Namespace) -> CommandResult:
-    return await _set_status(context, given, "reopened", "open")
 
 
 async def _hide(context: CommandContext, given: argparse.Namespace) -> CommandResult:

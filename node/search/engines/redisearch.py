@@ -30,7 +30,7 @@ _BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")
 
 
 class QueryEngine:
-    """Indexes and queries of one Redis deployment."""
+    """Indexes and queries of one Redis deployment. Every method raises StoreUnavailable."""
 
     def __init__(self, documents: Store, corpus: Corpus) -> None:
         self._documents = documents
@@ -43,16 +43,13 @@ class QueryEngine:
         self._reply_terms = f"{self._prefix}-replies-{TERMS_FORMAT}"
 
     async def ensure_terms(self) -> None:
-        """Make the indexes of terms, unless they are there. Redis then indexes the documents that there are already.
-
-        Raises StoreUnavailable.
-        """
+        """Make the indexes of terms, unless they are there. Redis then indexes the documents that there are already."""
         schema = ("SCHEMA", "terms", "TEXT", "NOSTEM")
         for name, prefix in ((self._terms, self._keys.docs), (self._reply_terms, self._keys.reply_doc_prefix)):
             await self._create(name, "ON", "HASH", "PREFIX", 1, prefix, "STOPWORDS", 0, *_BARE, *schema)
 
     async def ensure_vectors(self, version: IndexVersion) -> None:
-        """Make the index of a version's vectors, unless it is there. Raises StoreUnavailable."""
+        """Make the index of a version's vectors, unless it is there."""
         options = ("TYPE", version.scalar.upper(), "DIM", version.dimension, "DISTANCE_METRIC", "COSINE")
         options += _VECTOR_OPTIONS[version.algorithm]
         schema = ("SCHEMA", "thread", "TAG", "vector", "VECTOR", version.algorithm.upper(), len(options), *options)
@@ -60,7 +57,7 @@ class QueryEngine:
         await self._create(self._vectors(version.name), "ON", "HASH", "PREFIX", 1, prefix, *_BARE, *schema)
 
     async def keeps_float16(self) -> bool:
-        """Whether vectors may be 16-bit numbers, as since RediSearch 2.10. Raises StoreUnavailable."""
+        """Whether vectors may be 16-bit numbers, as since RediSearch 2.10."""
         probe, options = f"{self._prefix}-probe", ("TYPE", "FLOAT16", "DIM", 1, "DISTANCE_METRIC", "COSINE")
         if self._keeps_float16 is None:
             schema = ("SCHEMA", "vector", "VECTOR", "FLAT", len(options), *options)
@@ -73,21 +70,21 @@ class QueryEngine:
         return self._keeps_float16
 
     async def drop_vectors(self, version: str) -> None:
-        """Forget the index of a version; its vectors stay. Raises StoreUnavailable."""
+        """Forget the index of a version; its vectors stay."""
         await self._tolerant("FT.DROPINDEX", self._vectors(version))
 
     async def count_terms(self) -> int:
-        """Entities that can be found by text. Raises StoreUnavailable, CommandFailed without the index."""
+        """Entities that can be found by text. Raises CommandFailed without the index."""
         return await self._count(self._terms)
 
     async def count_vectors(self, version: str) -> int:
-        """Passages that can be found by meaning. Raises StoreUnavailable, CommandFailed without the index."""
+        """Passages that can be found by meaning. Raises CommandFailed without the index."""
         return await self._count(self._vectors(version))
 
     async def by_text(self, terms: Sequence[str]) -> tuple[list[Candidate], list[Candidate], dict[str, bytes]]:
         """The entities and the replies that match best with any of the terms, and the marks of the entities' own texts.
 
-        Raises StoreUnavailable, CommandFailed without the indexes.
+        Raises CommandFailed without the indexes.
         """
         found_own, found_replies = await self._documents.commands(
             [
@@ -108,12 +105,12 @@ class QueryEngine:
         return own, replies, marks
 
     async def by_meaning(self, version: str, vector: bytes) -> list[NearEntity]:
-        """Entities nearest to a vector, best first. Raises StoreUnavailable, CommandFailed without the index."""
+        """Entities nearest to a vector, best first. Raises CommandFailed without the index."""
         nearest, _ = await self._nearest(version, "*", vector, CANDIDATES)
         return sorted(nearest.values(), reverse=True)
 
     async def meanings(self, version: str, vector: bytes, entities: Sequence[str]) -> Nearness:
-        """How near these entities are. Raises StoreUnavailable, CommandFailed without the index.
+        """How near these entities are. Raises CommandFailed without the index.
 
         If they have more passages than are looked at, those that are further away are left out.
         """

@@ -84,39 +84,36 @@ def announcement_of(task_id: str, row: StoredTask) -> Step | None:
 
 
 class OfferFeed:
-    """Reads the feed, and the list of all offers."""
+    """Reads the feed, and the list of all offers. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.wakeups = store.wakeups
 
     async def end(self) -> str:
-        """The id of the newest entry. Raises StoreUnavailable."""
+        """The id of the newest entry."""
         return _end(await self._store.command(*_LAST))
 
     async def after(self, entry: str) -> list[tuple[str, Offer]]:
-        """Up to PAGE entries after that one, oldest first. Raises StoreUnavailable."""
+        """Up to PAGE entries after that one, oldest first."""
         return _entries(await self._store.command(*_after(entry)))
 
     async def tail(self, entry: str) -> tuple[list[tuple[str, Offer]], str]:
         """Like `after`, with the position to go on from.
 
         A position beyond the end of the feed (a failover lost entries, or the client made it up) is replaced by the
-        end: otherwise each new entry before it would wake the reader in vain. Raises StoreUnavailable.
+        end: otherwise each new entry before it would wake the reader in vain.
         """
         last, found = await self._store.commands([_LAST, _after(entry)])
         entries = _entries(found)
         return entries, entry if entries else min(entry, _end(last), key=entry_id)
 
     async def count(self) -> int:
-        """How many contracts are listed as offered. Raises StoreUnavailable."""
+        """How many contracts are listed as offered."""
         return cast("int", await self._store.command("ZCARD", keys.tasks_with("offered")))
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
-        """Those in a part of the list that can be claimed, newest first, and whether some are out of reach.
-
-        Raises StoreUnavailable.
-        """
+        """Those in a part of the list that can be claimed, newest first, and whether some are out of reach."""
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
         rows, lacking = await read_reachable([name.decode() for name in cast("list[bytes]", found)], self._facts)

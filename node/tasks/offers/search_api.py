@@ -26,7 +26,6 @@ class OfferSearchApi:
         limit="search",
     )
     async def search_tasks(self, request: Request) -> Response:
-        """Offered contracts by meaning or text, best first."""
         async with self._permit(request) as permit:
             query = await read_json(request, SearchQuery)
             await permit.count()
@@ -34,7 +33,4 @@ class OfferSearchApi:
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 4."""
-        return routes_of(
-            "tasks",
-            ("POST", "/api/v1/tasks/search", self.search_tasks),
-        )
+        return routes_of("tasks", ("POST", "/api/v1/tasks/search", self.search_tasks))

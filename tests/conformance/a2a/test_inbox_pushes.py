@@ -1,7 +1,6 @@
 """The official Python client (a2a-sdk) has push notifications about an inbox's tasks sent to a receiver (NETWORK 1)."""
 
 import asyncio
-from typing import Any
 
 import httpx
 import pytest
@@ -29,10 +28,7 @@ from tests.inbox.calls import opened
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import PATIENCE, eventually
 
-
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"callback_allow_private": True}
+pytestmark = pytest.mark.settings(callback_allow_private=True)
 
 
 def last(receiver: Receiver) -> StreamResponse:

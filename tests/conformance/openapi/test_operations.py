@@ -37,9 +37,7 @@ OTHER_LANGUAGE = "language.not_english"
 """SPEC 7 requires 400 for it, whether the text or its `language` is the reason."""
 
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"limits": NO_LIMITS}
+pytestmark = pytest.mark.settings(limits=NO_LIMITS)
 
 
 class Document:
