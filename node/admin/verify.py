@@ -13,6 +13,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -73,6 +74,10 @@ class PostVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{post}: signed by {self.thumbprint} ({self.did}) at {self.signed_at} for {one_line(self.sent_to)}"
 
 
+class NotShown(Exception):
+    """A record without a field that was signed, and that not every record of that post has."""
+
+
 def register(commands: Commands) -> None:
     parser = commands.add("verify", _run, "check the signatures of a thread and its replies, or of a task")
     parser.add_argument("source", metavar="URL|FILE", help="address of the thread or task, or a file with its JSON")
@@ -88,7 +93,7 @@ def verdict_of(kind: Kind, record: Record) -> PostVerdict:
         return PostVerdict(kind, post_id, "unsigned")
     try:
         proven = _proven(kind, record, signature)
-    except SignatureWithheld as withheld:
+    except (SignatureWithheld, NotShown) as withheld:
         return PostVerdict(kind, post_id, "withheld", str(withheld))
     except ProofInvalid as invalid:
         return PostVerdict(kind, post_id, "false", str(invalid))
@@ -150,7 +155,7 @@ def api_url(source: str) -> str:
 
 
 def _proven(kind: Kind, record: Record, signature: object) -> Proven:
-    """Verify the proof, and that it belongs to the record. Raises ProofInvalid."""
+    """Verify the proof, and that it belongs to the record. Raises ProofInvalid, NotShown."""
     try:
         proof = msgspec.convert(signature, Proof)
     except msgspec.ValidationError as error:
@@ -180,9 +185,12 @@ def _check_place(kind: Kind, record: Record, proof: Proof) -> None:
 
 
 def _check_fields(kind: Kind, record: Record, content: Mapping[str, object]) -> None:
-    """Compare each field that the author wrote with what was signed. Raises ProofInvalid."""
+    """Compare each field that the author wrote with what was signed. Raises ProofInvalid, NotShown."""
     for name, shown_of in FIELDS[kind].items():
-        if record.get(name) != shown_of(content.get(name)):
+        signed = shown_of(content.get(name))
+        if signed and name in LEFT_OUT_OF_LISTS and name not in record:
+            raise NotShown(f"it has no {name}, as in a list of tasks")
+        if record.get(name) != signed:
             raise ProofInvalid(f"the {name} is not what was signed")
 
 
@@ -198,6 +206,21 @@ def _inputs(signed: object) -> object:
     return signed or []
 
 
+def _as_signed(signed: object) -> object:
+    return signed
+
+
+def _skills(signed: object) -> object:
+    return sorted({*cast("list[str]", signed)}) or None if isinstance(signed, list) else signed
+
+
+def _instant(signed: object) -> object:
+    try:
+        return None if signed is None else timestamp(round(msgspec.convert(signed, datetime).timestamp() * 1000))
+    except msgspec.ValidationError:
+        return signed
+
+
 FIELDS: dict[Kind, dict[str, Callable[[object], object]]] = {
     "thread": {"title": _text, "body": _text, "author": _optional},
     "reply": {"body": _text, "author": _optional},
@@ -206,10 +229,20 @@ FIELDS: dict[Kind, dict[str, Callable[[object], object]]] = {
         "title": _text,
         "description": _optional,
         "input_artifact_ids": _inputs,
-        "lease_seconds": _optional,
+        "lease_seconds": _as_signed,
+        "skills": _skills,
+        "max_attempts": _as_signed,
+        "retry_seconds": _as_signed,
+        "deadline": _instant,
+        "review_seconds": _as_signed,
+        "result_schema": _as_signed,
     },
 }
-"""How a record shows each field that was signed."""
+"""How a record shows each field that was signed. A signed offer has `require_proof` whatever its publisher asked."""
+
+
+LEFT_OUT_OF_LISTS = ("result_schema",)
+"""Such a field says nothing by its absence: the record may be one of a list."""
 
 
 def _run(_settings: Settings, given: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ from node.sign.proof import proof_of
 from node.sign.verification import Verified
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import PUBLIC, Signed, sign
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import NodeUnderTest, until
 
 
 class Pages(BaseHTTPRequestHandler):
@@ -232,6 +232,43 @@ async def test_a_task_is_verified(node: NodeUnderTest, changed: dict[str, Any]) 
     assert verdict_of("task", stored).outcome == "signed"
     assert verdict_of("task", stored | {"publisher_id": "other"}).outcome == "false"
     assert verdict_of("task", stored | {"lease_seconds": 3600}).outcome == "false"
+
+
+async def test_what_a_node_changed_of_the_conditions_of_a_task_is_found_out(node: NodeUnderTest) -> None:
+    conditions = {
+        "skills": ["writing", "speaking", "writing"],
+        "max_attempts": 3,
+        "retry_seconds": 60,
+        "deadline": "2099-12-31T23:59:59.9996+01:00",
+        "review_seconds": 3600,
+        "result_schema": {"type": "object", "required": ["memo"]},
+    }
+    task = (await send(node, signed(TASKS, OFFER | conditions))).json()
+    assert verdict_of("task", task).outcome == "signed"
+    for name in conditions.keys() - {"result_schema"}:
+        assert verdict_of("task", {key: task[key] for key in task if key != name}).outcome == "false", name
+    for changed in (
+        {"skills": ["writing"]},
+        {"max_attempts": 1},
+        {"retry_seconds": 61},
+        {"deadline": "2098-12-31T23:00:00.000Z"},
+        {"review_seconds": 1},
+        {"result_schema": {"type": "object"}},
+    ):
+        assert verdict_of("task", task | changed).outcome == "false", changed
+
+
+async def test_a_task_in_a_list_lacks_a_condition_and_is_not_called_false(node: NodeUnderTest) -> None:
+    task = (await send(node, signed(TASKS, OFFER | {"result_schema": {"type": "object"}}))).json()
+
+    async def listed() -> list[dict[str, Any]]:
+        return (await node.client.get(TASKS, params={"status": "offered"})).json()["tasks"]
+
+    await until(listed)
+    [record] = await listed()
+    assert (record["id"], "result_schema" in record) == (task["id"], False)
+    verdict = verdict_of("task", record)
+    assert (verdict.outcome, verdict.reason) == ("withheld", "it has no result_schema, as in a list of tasks")
 
 
 @pytest.mark.parametrize(
