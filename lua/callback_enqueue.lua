@@ -34,7 +34,7 @@ if when then -- the older message may be with the receiver at this moment: if it
 end
 when = at
 if sent and tonumber(sent) <= at then when = math.max(at, sent + pause) end -- otherwise the clock was set back
-redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'since', at)
+redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'waited', 0, 'since', at) -- version 1.0.0 reads `since`
 redis.call('PERSIST', callback)
 redis.call('ZADD', due, when, name)
 note_callback(record, id, 'pending', 0, when, '', about)

@@ -29,6 +29,7 @@ if not counted then -- it is over: another worker that had taken it, too, has se
   return {'over'}
 end
 if ending == 'postpone' then
+  redis.call('HINCRBY', callback, 'waited', pause)
   redis.call('ZADD', due, at + pause, name)
   note_callback(record, current, 'pending', tonumber(counted), at + pause, last or '')
   return {'again'}
@@ -43,7 +44,7 @@ if ending == 'retry' then
 end
 if ending ~= 'delivered' and current ~= id then
   if tonumber(counted) == tonumber(attempt) then -- otherwise another worker is further on with the newer one
-    redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'since', at)
+    redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'waited', 0, 'since', at)
     redis.call('HDEL', callback, 'reason')
     redis.call('ZADD', due, at, name)
     note_callback(record, current, 'pending', 0, at, '')
@@ -62,7 +63,7 @@ end
 if ending == 'delivered' and told ~= '' then redis.call('HSET', callback, 'after', told) end
 if ending == 'delivered' and current ~= id then
   note_callback(record, current, 'pending', 0, at + pause, '')
-  redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'since', at, 'sent_at', at)
+  redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'waited', 0, 'since', at, 'sent_at', at)
   redis.call('HDEL', callback, 'reason')
   redis.call('ZADD', due, at + pause, name)
   return {'again'}
@@ -70,7 +71,7 @@ end
 redis.call('ZREM', due, name)
 if ending == 'delivered' then
   -- Remembered, so that the next message of this name keeps its distance, and this one is not sent again.
-  redis.call('HDEL', callback, 'attempt', 'misses', 'since', 'reason', 'url', 'type', 'data')
+  redis.call('HDEL', callback, 'attempt', 'misses', 'waited', 'since', 'reason', 'url', 'type', 'data')
   redis.call('HSET', callback, 'sent_at', at)
   redis.call('PEXPIRE', callback, remember)
 else

@@ -124,8 +124,8 @@ class Callback(Message, frozen=True, kw_only=True):
     """Attempts made so far."""
     misses: int = 0
     """How many of them were answered 404."""
-    since: int = 0
-    """When it was put under way, ms."""
+    waited: int = 0
+    """For how long it was told to wait for its turn or a breaker, ms. Time in which no worker ran does not count."""
     ours_until: float = math.inf
     """Loop time from which another worker may have taken it, too."""
 
@@ -347,7 +347,7 @@ def _callback(partition: int, name: str, fields: dict[bytes, bytes], ours_until:
         partition=partition,
         attempt=int(fields[b"attempt"]),
         misses=int(fields[b"misses"]),
-        since=int(fields[b"since"]),
+        waited=int(fields.get(b"waited", 0)),  # version 1.0.0 did not count it
         ours_until=ours_until,
     )
 

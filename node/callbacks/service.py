@@ -6,7 +6,6 @@ what is due there. How an attempt can end, and what follows, is the table in `at
 
 import asyncio
 import random
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -212,7 +211,7 @@ class Deliverer:
         """Wait for a turn, at a random distance from the others that wait, but not for ever."""
         if wait_ms > LONGEST_WAIT_MS:
             await self._end(callback, "dead", 0, "too many callbacks wait before it")
-        elif time.time() * 1000 - callback.since > MAX_WAIT_MS:
+        elif callback.waited > MAX_WAIT_MS:
             await self._end(callback, "dead", 0, "the receiver failed all the time")
         else:
             await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000))

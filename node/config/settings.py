@@ -242,7 +242,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 7
     task_retention_days: Annotated[
         float,
-        says("after which a contract that is over, or that nobody took, is removed; 0 = never", 0, unit="days"),
+        says(
+            "after which a contract that is over, or was put on offer and taken by nobody since, is removed; 0 = never",
+            0,
+            unit="days",
+        ),
     ] = 0
     thread_retention_days: Annotated[
         float, says("without activity after which a board thread is removed; 0 = never", 0, unit="days")

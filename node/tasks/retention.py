@@ -24,15 +24,13 @@ class TaskRetention:
         )
 
     async def forget(self, tasks: Sequence[str], now: int) -> int:
-        """Remove those of the contracts whose time is over; how many those were. Raises StoreUnavailable."""
+        """Remove those of the contracts whose time is over, which of an offer begins when it was last put on offer; how
+        many those were. Raises StoreUnavailable.
+        """
         rows = await self._store.listed(tasks)
         gone = [task for task, row in rows.items() if not row.is_contract]
-        old = {task: row.status for task, row in rows.items() if row.is_contract and _since(row) <= now - self._kept_ms}
+        before = now - self._kept_ms
+        old = {task: row.status for task, row in rows.items() if row.is_contract and row.changed_at <= before}
         forgotten = await self._store.forget(old)
         await self._store.place([(task, StoredTask(0, {})) for task in (*gone, *forgotten)])
         return len(forgotten)
-
-
-def _since(row: StoredTask) -> int:
-    """When a contract became what it is (ms); an offer, when it was made."""
-    return row.created_at if row.status == "offered" else row.changed_at

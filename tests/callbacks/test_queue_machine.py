@@ -42,7 +42,7 @@ class UnderWay:
 
     seq: int
     due: int
-    since: int
+    waited: int = 0
     attempt: int = 0
     misses: int = 0
     reason: str = ""
@@ -129,7 +129,7 @@ class QueueMachine(StoreMachine):
             model.under_way.seq = seq
         else:
             due = now if model.delivered_at is None else max(now, model.delivered_at + PAUSE_MS)
-            model.under_way = UnderWay(seq, due, now)
+            model.under_way = UnderWay(seq, due)
         way = model.under_way
         model.note(now, seq, "pending", way.attempt, way.due, way.reason, is_new=True)
 
@@ -173,7 +173,7 @@ class QueueMachine(StoreMachine):
             partition=HOME,
             attempt=way.attempt,
             misses=way.misses,
-            since=way.since,
+            waited=way.waited,
             ours_until=callback.ours_until,
         )
         return callback
@@ -197,7 +197,7 @@ class QueueMachine(StoreMachine):
     def _end(self, now: int, way: UnderWay, callback: Callback, ending: Ending, pause: int) -> None:
         model, reason = self._model, f"for {pause}"
         if ending == "postpone":
-            way.due = now + pause
+            way.due, way.waited = now + pause, way.waited + pause
             model.note(now, way.seq, "pending", way.attempt, way.due, way.reason, is_new=False)
         elif ending == "retry":
             if callback.attempt == way.attempt:
@@ -209,11 +209,11 @@ class QueueMachine(StoreMachine):
             if way.seq == callback.at:
                 model.under_way = None
             else:
-                model.under_way = UnderWay(way.seq, now + pause, now)
+                model.under_way = UnderWay(way.seq, now + pause)
                 model.note(now, way.seq, "pending", 0, now + pause, "", is_new=False)
         elif way.seq != callback.at:  # it was not attempted
             if way.attempt == callback.attempt:
-                model.under_way = UnderWay(way.seq, now, now)
+                model.under_way = UnderWay(way.seq, now)
                 model.note(now, way.seq, "pending", 0, now, "", is_new=False)
         else:
             if ending == "dead":

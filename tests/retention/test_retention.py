@@ -258,17 +258,21 @@ async def test_a_contract_that_has_changed_since_it_was_read_is_not_compacted(no
 
 async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:
     done, open_, held, new = await finished(node, 1), await offered(node), await claimed(node), await offered(node)
-    failed = await claimed(node)
+    failed, again = await claimed(node), await claimed(node)
     assert (await act(node, failed, "fail", claim_token=failed["claim_token"], code="it.broke")).status_code == 200
-    for task in (done, open_, held, failed):
+    for task in (done, open_, held, failed, again):
         await end_long_ago(node, task)
+    # It was removed before anybody could take it again.
+    assert (await act(node, again, "release", claim_token=again["claim_token"])).status_code == 200
     await node.store.command("ZADD", keys.tasks_with("completed"), OLD, UNKNOWN_ID)  # is not there any more
     assert await look(node, task_hot_days=0) == 0
     assert await look(node, task_hot_days=0, task_retention_days=30) == 3
     assert await node.store.command("ZSCORE", keys.tasks_with("completed"), UNKNOWN_ID) is None
-    found = [(await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, failed, held, new)]
-    assert found == [404, 404, 404, 200, 200]
-    assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 1
+    found = [
+        (await node.client.get(f"{TASKS}/{task['id']}")).status_code for task in (done, open_, failed, held, new, again)
+    ]
+    assert found == [404, 404, 404, 200, 200, 200]
+    assert (await node.client.get(f"{TASKS}?status=offered")).json()["total"] == 2
     assert (await node.client.get(f"{TASKS}?status=completed")).json()["total"] == 0
 
 
