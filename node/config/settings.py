@@ -18,6 +18,8 @@ SECRETS = frozenset(("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL", "RE
 PLAIN_IN_PATH = "/%:@!$&()*+="
 """Characters that a path may have (RFC 3986 §3.3) and that have no meaning in headers and policies."""
 
+_FULLER = "; once half of them are there, an address may have fewer and fewer"
+
 
 def says(meaning: str, least: float | None = None, most: float | None = None, *, unit: str = "") -> msgspec.Meta:
     """The meaning of a setting, its smallest and largest value, and its unit.
@@ -122,10 +124,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             unit="bytes",
         ),
     ] = 256 * 1024 * 1024
-    max_sessions: Annotated[int, says("live sessions the node may hold; 0 = any number", 0)] = 100_000
-    max_inboxes: Annotated[int, says("inboxes the node may hold; 0 = any number", 0)] = 100_000
-    max_threads: Annotated[int, says("threads the node may hold; 0 = any number", 0)] = 10_000_000
-    max_tasks: Annotated[int, says("work contracts the node may hold; 0 = any number", 0)] = 10_000_000
+    max_sessions: Annotated[int, says(f"live sessions the node may hold{_FULLER}; 0 = any number", 0)] = 100_000
+    max_inboxes: Annotated[int, says(f"inboxes the node may hold{_FULLER}; 0 = any number", 0)] = 100_000
+    max_threads: Annotated[int, says(f"threads the node may hold{_FULLER}; 0 = any number", 0)] = 10_000_000
+    max_tasks: Annotated[int, says(f"work contracts the node may hold{_FULLER}; 0 = any number", 0)] = 10_000_000
     client_sessions: Annotated[int, says("live sessions of one client address; 0 = any number", 0)] = 200
     client_inboxes: Annotated[int, says("inboxes of one client address; 0 = any number", 0)] = 200
     client_threads: Annotated[int, says("board threads one client address may post in 24 hours; 0 = any number", 0)] = (

@@ -20,6 +20,7 @@ from node.mcp.server import read_messages
 from node.mcp.store import StreamStore
 from node.mcp.stream_calls import CANCELLED, StreamCalls
 from node.mcp.transport import TransportError, cors_of, event, fault, require_json
+from node.share.capacity import share_of
 from node.share.site import site_of
 from node.store import Listener, StoreUnavailable
 from node.store.wakeups import MAX_QUEUED_BYTES
@@ -45,7 +46,7 @@ MAX_STREAMS = 2000
 """Streams that one process holds open, half of the connections that it accepts; beyond it, 503."""
 
 MAX_CLIENT_STREAMS = 250
-"""Of those, streams of one client address."""
+"""Of those, streams of one client address, and fewer when more than half of all are open (`share_of`)."""
 
 MAX_SITE_STREAMS = 500
 """And of one IPv6 /48: not SITE_SHARE times as many, which would be all."""
@@ -190,8 +191,10 @@ class SseApi:
 
     def _is_full(self, client: str) -> bool:
         """Whether no more streams are opened for that client now."""
-        total, own, of_site = self._streams_of.total(), self._streams_of[client], self._streams_of_site[site_of(client)]
-        return self._ending or total >= MAX_STREAMS or own >= MAX_CLIENT_STREAMS or of_site >= MAX_SITE_STREAMS
+        taken, own, of_site = self._streams_of.total(), self._streams_of[client], self._streams_of_site[site_of(client)]
+        part = taken / MAX_STREAMS
+        is_beyond_share = own >= share_of(MAX_CLIENT_STREAMS, part) or of_site >= share_of(MAX_SITE_STREAMS, part)
+        return self._ending or taken >= MAX_STREAMS or is_beyond_share
 
     async def _pass_on(self, stream_id: str, listener: Listener, send: EventSender) -> None:
         """Send answers and comments until the process stops, or an answer may have been lost."""

@@ -111,7 +111,7 @@ class MemoryAlarm:
         share = max(primary.share for primary in primaries)
         self._capacity.allowance = self._allowance(primaries)
         if self._looks % LOOKS_PER_COUNT == 0:
-            self._full = await self._full_kinds()
+            await self._count()
         self._looks += 1
         before = self._capacity.refused
         refused = dict(self._full)
@@ -149,7 +149,9 @@ class MemoryAlarm:
             return self._client_bytes
         return min(self._client_bytes, max(MIN_CLIENT_BYTES, round(min(free) * self._client_share)))
 
-    async def _full_kinds(self) -> dict[Kind, str]:
-        """The kinds of which the node holds as many as it may."""
+    async def _count(self) -> None:
+        """Count what the node holds of each kind that has a total."""
         found = await totals(self._store) if any(self._max.values()) else {}
-        return {kind: "node.full" for kind, limit in self._max.items() if limit and found[kind] >= limit}
+        taken: dict[Kind, float] = {kind: found[kind] / limit for kind, limit in self._max.items() if limit}
+        self._full = {kind: "node.full" for kind, part in taken.items() if part >= 1}
+        self._capacity.taken = taken

@@ -3,6 +3,7 @@
 `node.observe.memory` updates this on a timer, so a request costs only a look-up in a mapping that is usually empty.
 """
 
+import math
 from collections.abc import Mapping
 
 from node.common.refusal import Refused
@@ -10,6 +11,16 @@ from node.share.cost import Kind
 
 RETRY_AFTER = 30.0
 """Seconds after which a refused client may try again: memory does not become free at once."""
+
+
+def share_of(most: int, taken: float) -> int:
+    """How many things of a total one client may have now, where `most` is its quota while half of the total is free.
+
+    Beyond that the quota shrinks faster than what is free, down to one. If it did not, a few hundred clients would have
+    the total, and nobody else anything. `taken`: the part of the total that is taken.
+    """
+    free = max(0.0, 2 * (1 - taken))
+    return max(min(most, 1), math.ceil(most * free**2)) if free < 1 else most
 
 
 class Capacity:
@@ -20,6 +31,12 @@ class Capacity:
         """The refused kinds, each with the code of the refusal; usually empty."""
         self.allowance = allowance
         """Bytes that the node keeps for one client in 24 hours, at most; 0 for any number."""
+        self.taken: Mapping[Kind, float] = {}
+        """Which part of the node's total of a kind is taken, for kinds that have a total."""
+
+    def quota(self, kind: Kind, most: int) -> int:
+        """How many of a kind one client may have now, where `most` is its quota; 0 for any number."""
+        return share_of(most, self.taken.get(kind, 0.0))
 
     def admit(self, kind: Kind) -> None:
         """Raises Refused `memory.low`, `disk.low`, `node.full` if a kind is refused at present."""

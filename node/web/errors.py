@@ -198,14 +198,16 @@ CATALOGUE: dict[str, Entry] = {
         429,
         "This address has {most} such requests waiting, and a large one counts as many; wait for their answers first.",
     ),
-    "quota.session": Entry(429, "This address holds {most} live sessions; destroy one, or wait until one expires."),
+    "quota.session": Entry(
+        429, "An address may hold {most} live sessions now; destroy one, or wait until one expires."
+    ),
     "inbox.full": Entry(
         429,
         "The inbox is full, in all or for this address; wait until its owner settles messages, or for Retry-After.",
     ),
-    "quota.inbox": Entry(429, "This address has {most} inboxes; close one, or wait until one ends."),
-    "quota.board": Entry(429, "This address has posted {most} threads in 24 hours; wait for Retry-After."),
-    "quota.task": Entry(429, "This address has offered {most} tasks in 24 hours; wait for Retry-After."),
+    "quota.inbox": Entry(429, "An address may have {most} inboxes now; close one, or wait until one ends."),
+    "quota.board": Entry(429, "An address may post {most} threads in 24 hours now; wait for Retry-After."),
+    "quota.task": Entry(429, "An address may offer {most} tasks in 24 hours now; wait for Retry-After."),
     "quota.stream": Entry(429, "This address has {most} streams of events open; close one, or ask for pages."),
     "quota.bytes": Entry(
         429,

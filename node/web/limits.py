@@ -148,8 +148,9 @@ class Limiter:
 
         Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
         """
-        self._capacity.admit(cast("Kind", "thread" if kind == "board" else kind))
-        limit, most = self._limits[kind], getattr(self._quotas, kind)
+        kept_as = cast("Kind", "thread" if kind == "board" else kind)
+        self._capacity.admit(kept_as)
+        limit, most = self._limits[kind], self._capacity.quota(kept_as, getattr(self._quotas, kind))
         if not limit.count:  # an operator who sets the limit to 0 wants no quota either
             return None
         self.precheck(request, kind)

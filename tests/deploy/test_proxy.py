@@ -125,7 +125,7 @@ def test_one_address_cannot_have_all_requests_by_putting_many_on_a_connection(pr
             assert each.content() == b'{"status":"ready"}'
         crowd[0].get(held, 5)
         for _ in range(4):
-            assert b"256 requests under way" in crowd[0].content()
+            assert b"may have 256 requests under way" in crowd[0].content()
         assert status(proxy.port, "/ready") == 200
     ended = "what the client has left counts no more, long before its waits are over"
     until(lambda: _is_ready_for(proxy.port, "127.0.0.25"), ended, LONGEST_WAIT / 3)
@@ -136,7 +136,7 @@ def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_
     shipped = CONFIG.read_text()
     assert shipped.count("ipmask(32,48)") == 3
     altered = tmp_path / "haproxy.cfg"
-    few = {"ipmask(32,48)": "ipmask(24,48)", "conn_cur(sites) gt 1024": "conn_cur(sites) gt 3", " gt 1024 }": " gt 2 }"}
+    few = {"ipmask(32,48)": "ipmask(24,48)", "conn_cur(sites) gt 1024": "conn_cur(sites) gt 3", "int(256)": "int(2)"}
     for there, here in few.items():
         shipped = shipped.replace(there, here)
     altered.write_text(shipped)
@@ -170,6 +170,30 @@ def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_
 
         until(third_is_refused, "both are under way")
         assert _ask(connect("127.0.2.1")).startswith(b"HTTP/1.1 200")
+
+
+def test_the_fuller_the_nodes_the_fewer_requests_an_address_may_have(tmp_path: Path, node: NodeProcess) -> None:
+    """Otherwise sixteen addresses had all requests that a node takes. Here it takes eight, and four are half."""
+    shipped = CONFIG.read_text()
+    for there, here in {"maxconn 4000": "maxconn 8", "lt 2000": "lt 5", "int(64)": "int(1)", "lt 1000": "lt 0"}.items():
+        assert shipped.count(there) == 1
+        shipped = shipped.replace(there, here)
+    altered = tmp_path / "haproxy.cfg"
+    altered.write_text(shipped.replace("lt 500", "lt 0"))
+    with Proxy(tmp_path, node.port, config=altered) as proxy, ExitStack() as stack:
+        proxy.sees(True)
+        created = json.loads(call(proxy.port, "POST", "/api/v1/sessions", {"ttl_seconds": 600})[2])
+        held = f"/api/v1/sessions/{created['session_id']}/messages?since_seq=0&wait={LONGEST_WAIT}"
+        crowd = Connection(proxy.port, "127.0.0.28")
+        stack.callback(crowd.close)
+        crowd.get(held, 4)
+
+        def one_more_is_refused() -> bool:
+            crowd.get("/ready", 1)
+            return b"may have 1 requests under way now" in crowd.content()
+
+        until(one_more_is_refused, "four are under way")
+        assert _is_ready_for(proxy.port, "127.0.0.29")
 
 
 def _is_ready_for(port: int, address: str) -> bool:

@@ -258,6 +258,22 @@ async def test_a_site_may_hold_only_so_many_streams(node: NodeUnderTest, monkeyp
         assert again.status == 200
 
 
+async def test_the_more_streams_are_open_the_fewer_a_client_may_hold(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise eight addresses had all the streams of a process."""
+    monkeypatch.setattr(sse, "MAX_STREAMS", 8)
+    monkeypatch.setattr(sse, "MAX_CLIENT_STREAMS", 4)
+    async with AsyncExitStack() as stack:
+
+        async def opened(address: str) -> int:
+            """How many streams a client that wants eight gets."""
+            streams = [await stack.enter_async_context(EventStream(node, address)) for _ in range(8)]
+            return [stream.status for stream in streams].count(200)
+
+        assert [await opened(f"203.0.113.{number}") for number in range(1, 5)] == [4, 2, 1, 1]
+
+
 async def test_nothing_is_kept_of_a_stream_that_has_ended(node: NodeUnderTest) -> None:
     before = len(living(Listener))
     async with EventStream(node) as stream:

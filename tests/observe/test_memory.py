@@ -237,6 +237,7 @@ async def test_totals_of_the_node_are_held(empty_redis: RedisServer) -> None:
         capacity = Capacity()
         await MemoryAlarm(node.store, settings, capacity).look()
         assert capacity.refused == {}
+        assert capacity.taken == {"session": 0.5, "inbox": 0, "thread": 0, "task": 0}
         assert (await post(node, "/api/v1/sessions", {}))[0] == 201
         assert (await post(node, "/api/v1/inboxes", {}))[0] == 201
         assert (await post(node, "/api/v1/board", THREAD))[0] == 201

@@ -90,6 +90,19 @@ async def desk(empty_redis: RedisServer) -> AsyncIterator[Desk]:
 REFUSALS = [Refused("language.not_english"), Invalid.field("body", "title", msg="is empty")]
 
 
+async def test_of_a_total_that_is_nearly_taken_a_client_gets_one(desk: Desk) -> None:
+    desk.capacity.taken = {"thread": 0.9}
+    async with desk.permit() as permit:
+        await permit.hold()
+    with pytest.raises(Refused, match=r"quota\.board"):
+        async with desk.permit() as permit:
+            await permit.hold()
+    desk.capacity.taken = {"thread": 0.5}
+    async with desk.permit() as permit:
+        await permit.hold()
+    assert await desk.places() == QUOTA
+
+
 @pytest.mark.parametrize("refusal", REFUSALS, ids=["refused", "invalid"])
 async def test_a_request_refused_before_it_was_counted_counts_once(desk: Desk, refusal: Exception) -> None:
     with pytest.raises(type(refusal)):
