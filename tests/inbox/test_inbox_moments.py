@@ -175,3 +175,13 @@ async def test_an_owner_who_is_there_after_the_end_of_an_inbox_does_not_bring_it
     with pytest.raises(Refused, match=r"inbox\.unknown"):
         await stored.stay(ADDRESS)
     assert await store.command("EXISTS", keys.inbox(ADDRESS)) == 0
+
+
+async def test_the_counter_of_a_closed_inbox_is_kept_for_its_time_and_no_longer(
+    clock: Clock, store: FakeStore, inboxes: Inboxes
+) -> None:
+    await inboxes.close(ADDRESS, OWNER)
+    clock.advance(LAST_SEQ_KEPT_MS / 1000 - ONE_MILLISECOND)
+    assert await store.command("EXISTS", keys.inbox_last_seq(ADDRESS)) == 1
+    clock.advance(2 * ONE_MILLISECOND)
+    assert await store.command("EXISTS", keys.inbox_last_seq(ADDRESS)) == 0
