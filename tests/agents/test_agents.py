@@ -133,6 +133,14 @@ async def test_only_its_owner_removes_an_entry(node: NodeUnderTest) -> None:
     assert code(await node.client.get(path)) == (404, "agent.unknown")
 
 
+async def test_whoever_closes_an_inbox_has_its_agents_checked_at_once(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    agent = await listed(node, inbox, card_of())
+    await node.client.delete(path_of(inbox), headers=bearer(inbox["inbox_token"]))
+    told: Any = await node.store.command("XRANGE", keys.events_of(agent["id"]), "-", "+")
+    assert [b"check.asked", b"id", agent["id"].encode()] in [fields[1:] for _, fields in told]
+
+
 async def test_a_signature_removes_an_entry_once(node: NodeUnderTest) -> None:
     card = {"card": card_of()}
     agent = (await send_signed(node, signed("POST", AGENTS, card))).json()

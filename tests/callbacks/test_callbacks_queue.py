@@ -97,6 +97,15 @@ async def test_what_happens_during_an_attempt_is_told_in_another_message(
     assert (await taken(queue)).id == "msg_2"
 
 
+@pytest.mark.parametrize(("first", "second"), [("msg_1", "msg_2"), ("msg_9", "msg_10")])
+async def test_of_two_messages_of_one_millisecond_the_one_with_the_later_number_is_told(
+    queue: CallbackQueue, first: str, second: str
+) -> None:
+    for each in (first, second, first):
+        await enqueue(queue, each, 1)
+    assert (await taken(queue)).id == second
+
+
 @pytest.mark.parametrize("ending", ["dropped", "dead", "delivered"])
 async def test_what_happens_during_a_later_attempt_is_told_from_its_first(
     node: NodeUnderTest, queue: CallbackQueue, ending: Ending

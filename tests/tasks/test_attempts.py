@@ -42,6 +42,13 @@ async def test_a_contract_that_fails_once_has_failed(node: NodeUnderTest) -> Non
     assert (await node.client.get(TASKS, params={"status": "failed"})).json()["total"] == 0
 
 
+@pytest.mark.parametrize("unreadable", [" ", "two\nlines", "hid\u200bden"])
+async def test_the_code_of_a_failure_is_one_line(node: NodeUnderTest, unreadable: str) -> None:
+    task = await claimed(node)
+    assert (await fail(node, task, code=unreadable)).status_code == 422
+    assert (await read(node, task))["status"] == "claimed"
+
+
 async def test_a_repeated_failure_is_told_the_same_and_counts_once(node: NodeUnderTest) -> None:
     task = await claimed(node, max_attempts=3)
     first, second = [(await fail(node, task)).json() for _ in range(2)]
