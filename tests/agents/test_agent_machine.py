@@ -343,36 +343,6 @@ def test_a_hidden_entry_stays_hidden_however_its_card_changes(machine: EntryMach
     machine.it_is_in_the_lists_that_say_so()
 
 
-def test_an_entry_that_is_posted_again_shortly_before_its_end_is_checked_though_no_worker_does_so_at_once(
-    machine: EntryMachine,
-) -> None:
-    machine.post()
-    machine.the_card_is_good()
-    machine.it_is_in_the_lists_that_say_so()
-    machine.wait(LIFE - MINUTE)
-    machine.post()
-    machine.a_listed_one_ends_when_it_must_whether_or_not_a_worker_removes_it()
-    machine.it_is_in_the_lists_that_say_so()
-    machine.wait(60 * MINUTE)
-    machine.a_listed_one_ends_when_it_must_whether_or_not_a_worker_removes_it()
-    machine.the_entry_is_what_it_must_be()
-    machine.the_card_is_good()
-    machine.it_is_in_the_lists_that_say_so()
-
-
-def test_an_entry_whose_card_is_bad_shortly_before_its_end_keeps_its_place_until_then(machine: EntryMachine) -> None:
-    machine.post()
-    machine.the_card_is_good()
-    machine.wait(LIFE - 20 * MINUTE)
-    machine.post()
-    machine.the_card_is_bad()
-    machine.it_is_in_the_lists_that_say_so()
-    machine.it_has_its_place_and_its_turn()
-    machine.wait(20 * MINUTE)
-    machine.the_entry_is_what_it_must_be()
-    machine.it_has_its_place_and_its_turn()
-
-
 def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_found_since(
     machine: EntryMachine,
 ) -> None:

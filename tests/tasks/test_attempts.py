@@ -180,6 +180,14 @@ async def test_a_pause_needs_a_second_attempt(node: NodeUnderTest) -> None:
     assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["body", "retry_seconds"])
 
 
+async def test_what_could_not_succeed_gets_one_more_attempt_when_it_is_tried_again(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=5)
+    assert (await fail(node, task, retryable=False)).json()["status"] == "failed"
+    await act(node, task, "retry", publisher_token=task["publisher_token"])
+    claim = (await act(node, task, "claim", assignee_id="other-agent")).json()
+    assert (await fail(node, claim)).json()["status"] == "failed"
+
+
 async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> None:
     task = await claimed(node, review_seconds=600, lease_seconds=60)
     token, publisher = {"claim_token": task["claim_token"]}, {"publisher_token": task["publisher_token"]}
@@ -194,6 +202,7 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
     assert refused(await act(node, task, "reject", reason="no")) == (403, "task.publisher")
     back = (await act(node, task, "reject", **publisher, reason="Two pages, please.")).json()
     assert (back["status"], back["rejection"]) == ("in_progress", "Two pages, please.")
+    assert await node.store.command("HEXISTS", keys.task(task["id"]), "result_payload") == 0
     assert back["lease_expires_at"] > seen["updated_at"]
     other = await act(node, task, "reject", **publisher, reason="Three pages, please.")
     assert refused(other) == (409, "task.state")
