@@ -11,8 +11,8 @@
 -- ARGV[4] site_most  things that its site may have; 0 = any number
 -- ARGV[5] life   milliseconds after which the place of the new thing ends
 -- ARGV[6] name   of the new thing
--- Returns {'taken'|'limited', allowed 0|1, remaining, reset_ms} | {'quota', 1, 0, 0, wait_ms}: the next place in a full
---         quota is free after wait_ms
+-- Returns {'taken'|'limited', allowed 0|1, remaining, reset_ms} | {'quota', wait_ms}: the next place in a full quota is
+--         free after wait_ms
 -- Slot    partition of the client's site
 -- include now
 -- include take
@@ -26,7 +26,7 @@ for _, place in ipairs(places) do
   drop_ended(place[1], at)
   if place[2] > 0 and redis.call('ZCOUNT', place[1], '(' .. at, '+inf') >= place[2] then
     local first = redis.call('ZRANGE', place[1], '(' .. at, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-    return {'quota', 1, 0, 0, tonumber(first[2]) - at}
+    return {'quota', tonumber(first[2]) - at}
   end
 end
 local allowed, remaining, reset = take(rate, count, window, at)

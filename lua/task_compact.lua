@@ -5,10 +5,9 @@
 -- KEYS[2] packed  packed:{p}:<id>
 -- ARGV[1] fields  how many the contract had
 -- ARGV[2] content  of that string
--- Returns {'compacted'} | {'open'}: not over | {'changed'}: a field came or went | {'gone'}
+-- Returns {'compacted'} | {'open'}: not over, or gone | {'changed'}: a field came or went
 -- Slot    partition of the id
 local status = redis.call('HGET', task, 'status')
-if not status then return {'gone'} end
 if status ~= 'completed' and status ~= 'canceled' and status ~= 'expired' then return {'open'} end
 if redis.call('HLEN', task) ~= tonumber(fields) then return {'changed'} end
 redis.call('SET', packed, content)

@@ -1,20 +1,19 @@
--- show_post(thread, events, id, seq) -> whether that changed anything
+-- show_post(thread, events, id, seq) -> nothing
 -- Undoes `hide_post`: a thread has its former status again, a reply is no longer among the hidden ones.
 -- include announce
 local function show_post(thread, events, id, seq)
   if seq == '0' then
     local status, was = unpack(redis.call('HMGET', thread, 'status', 'was'))
-    if status ~= 'hidden' then return false end
+    if status ~= 'hidden' then return end
     redis.call('HSET', thread, 'status', was or 'closed')
     redis.call('HDEL', thread, 'was')
     announce(events, 'thread.opened', id)
   else
     local hidden = redis.call('HGET', thread, 'hidden_replies') or ','
     local first, last = string.find(hidden, ',' .. seq .. ',', 1, true)
-    if not first then return false end
+    if not first then return end
     redis.call('HSET', thread, 'hidden_replies', string.sub(hidden, 1, first) .. string.sub(hidden, last + 1))
     announce(events, 'reply.shown', id, 'seq', seq)
   end
   redis.call('SPUBLISH', thread, 'shown')
-  return true
 end

@@ -199,10 +199,10 @@ class LimitStore:
             life=life_ms,
             name=quota.name,
         )
-        _, allowed, remaining, reset, *wait = cast("list[int]", await self._store.run(taking))
-        if wait:
-            raise Refused(f"quota.{kind}", retry_after=wait[0] / 1000, most=most)
-        return quota, Taken.of(allowed, remaining, reset)
+        outcome, *rest = cast("list[Any]", await self._store.run(taking))
+        if outcome == b"quota":
+            raise Refused(f"quota.{kind}", retry_after=rest[0] / 1000, most=most)
+        return quota, Taken.of(*rest)
 
     async def things(self, kind: str) -> list[str]:
         """The names of all things of a kind whose total is counted, for the operator. Raises StoreUnavailable."""

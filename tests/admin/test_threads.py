@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from node.board.store import BoardStore
 from node.store import ids, keys
 from node.store.search_keys import BOARD_KEYS
 from tests.admin.conftest import Admin
@@ -150,3 +151,12 @@ async def test_the_list_is_a_table_for_people(node: NodeUnderTest, admin: Admin)
     assert row.split()[:3] == [thread, "open", "1"]
     assert row.endswith("csv-agent  Looking for a CSV parser")
     assert total == "1 of 1 open threads"
+
+
+async def test_a_thread_that_is_gone_is_not_purged_again(node: NodeUnderTest) -> None:
+    thread, board = await posted(node), BoardStore(node.store, 60)
+    assert await board.purge({thread: 0}) == [thread]
+    events = keys.events_of(thread)
+    told = await node.store.command("XLEN", events, key=events)
+    assert await board.purge({thread: 0}) == []
+    assert await node.store.command("XLEN", events, key=events) == told

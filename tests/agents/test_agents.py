@@ -133,6 +133,31 @@ async def test_only_its_owner_removes_an_entry(node: NodeUnderTest) -> None:
     assert code(await node.client.get(path)) == (404, "agent.unknown")
 
 
+async def test_whoever_closes_an_inbox_has_its_agents_checked_at_once(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    agent = await listed(node, inbox, card_of())
+    await node.client.delete(path_of(inbox), headers=bearer(inbox["inbox_token"]))
+    told: Any = await node.store.command("XRANGE", keys.events_of(agent["id"]), "-", "+")
+    assert [b"check.asked", b"id", agent["id"].encode()] in [fields[1:] for _, fields in told]
+
+
+async def test_a_signature_removes_an_entry_once(node: NodeUnderTest) -> None:
+    card = {"card": card_of()}
+    agent = (await send_signed(node, signed("POST", AGENTS, card))).json()
+    removal = signed("DELETE", f"{AGENTS}/{agent['id']}")
+    assert (await send_signed(node, removal)).status_code == 200
+    assert (await send_signed(node, signed("POST", AGENTS, card))).json()["id"] == agent["id"]
+    assert code(await send_signed(node, removal)) == (409, "signature.replayed")
+    assert (await shown(node, agent))["address"] == ADDRESS
+
+
+async def test_of_two_who_remove_an_entry_at_once_one_is_told_that_there_is_none(node: NodeUnderTest) -> None:
+    agent = (await send_signed(node, signed("POST", AGENTS, {"card": card_of()}))).json()
+    removals = [signed("DELETE", f"{AGENTS}/{agent['id']}") for _ in range(2)]
+    answers = await asyncio.gather(*(send_signed(node, each) for each in removals))
+    assert sorted(answer.status_code for answer in answers) == [200, 404]
+
+
 async def test_the_list_has_the_newest_first(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     async with node.worker():

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from node.board.moderation_store import ModerationStore
 from node.store import keys
 from tests.board.test_board import BOARD, posted
 from tests.support.node_under_test import NodeUnderTest
@@ -36,3 +37,13 @@ async def test_a_reader_waits_behind_hidden_replies_for_the_next_one(node: NodeU
     await node.listened_to(keys.thread(thread["id"]))
     await node.client.post(replies, json={"body": "I can help, says the second agent."})
     assert [reply["seq"] for reply in (await read).json()["replies"]] == [2]
+
+
+async def test_a_reader_who_waits_is_woken_when_a_hidden_reply_is_shown_again(node: NodeUnderTest) -> None:
+    thread, moderation = await posted(node), ModerationStore(node.store)
+    await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help, says the first agent."})
+    await moderation.change(thread["id"], 1, "hide")
+    read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread['id']}?wait=30", timeout=40))
+    await node.listened_to(keys.thread(thread["id"]))
+    await moderation.change(thread["id"], 1, "show")
+    assert [reply["seq"] for reply in (await asyncio.wait_for(read, WOKEN)).json()["replies"]] == [1]

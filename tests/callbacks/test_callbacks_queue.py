@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue, Message
+from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue, Ending, Message
 from node.config import Schedule
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
@@ -96,6 +96,30 @@ async def test_what_happens_during_an_attempt_is_told_in_another_message(
     assert await queue.take([HOME]) == []
     await make_due(node)
     assert (await taken(queue)).id == "msg_2"
+
+
+@pytest.mark.parametrize(("first", "second"), [("msg_1", "msg_2"), ("msg_9", "msg_10")])
+async def test_of_two_messages_of_one_millisecond_the_one_with_the_later_number_is_told(
+    queue: CallbackQueue, first: str, second: str
+) -> None:
+    for each in (first, second, first):
+        await enqueue(queue, each, 1)
+    assert (await taken(queue)).id == second
+
+
+@pytest.mark.parametrize("ending", ["dropped", "dead", "delivered"])
+async def test_what_happens_during_a_later_attempt_is_told_from_its_first(
+    node: NodeUnderTest, queue: CallbackQueue, ending: Ending
+) -> None:
+    await enqueue(queue, "msg_1", 1)
+    await queue.settle(msgspec.structs.replace(await taken(queue), misses=1), "retry", 0, "answered 404")
+    second = await taken(queue)
+    assert (second.attempt, second.misses) == (1, 1)
+    await enqueue(queue, "msg_2", 2)
+    await queue.settle(second, ending, 0, "answered 410")
+    third = await taken(queue)
+    assert (third.id, third.attempt, third.misses) == ("msg_2", 0, 0)
+    assert await node.store.command("HGET", keys.callback(HOME, NAME), "reason") is None
 
 
 async def test_an_attempt_is_counted_once_however_often_it_is_settled(

@@ -19,7 +19,8 @@ class Calls:
 
     def __init__(self, clock: Clock, limit: Limit) -> None:
         self.clock = clock
-        self.breaker = Breaker(FakeStore(), limit)
+        self.store = FakeStore()
+        self.breaker = Breaker(self.store, limit)
 
     async def ask(self, name: str, site: str = "ann") -> Admitted | Later:
         return await self.breaker.admit(CIRCUIT, Requester(site, name))
@@ -103,6 +104,12 @@ class TestCrowd:
         assert 60 + 30 * 60 - 1 < await calls.seconds("199") <= LONGEST_WAIT_MS / 1000
         assert await calls.seconds("one more") * 1000 > LONGEST_WAIT_MS
 
+    async def test_of_calls_counted_in_one_millisecond_one_is_refunded(self, calls: Calls) -> None:
+        asked = [await calls.ask(f"{number:03}") for number in range(41)]
+        assert isinstance(asked[-1], Admitted)
+        await calls.breaker.refund(asked[-1])
+        assert [await calls.may(name) for name in ("next", "one more")] == [True, False]
+
 
 async def test_what_was_counted_and_not_made_is_refunded_and_waits_where_it_was(calls: Calls) -> None:
     assert await calls.may("first")
@@ -115,6 +122,17 @@ async def test_what_was_counted_and_not_made_is_refunded_and_waits_where_it_was(
     assert await calls.seconds("fourth") == 2 * 60 / 2  # before it are two again, and it need not wait for the minute
     assert await calls.may("third")
     assert await calls.seconds("second") == 60
+
+
+async def test_nothing_stays_of_what_waits_again_after_a_refund_and_does_not_come_again(calls: Calls) -> None:
+    assert await calls.may("first")
+    assert not await calls.may("second")
+    calls.clock.advance(WINDOW)
+    admitted = await calls.ask("second")
+    assert isinstance(admitted, Admitted)
+    await calls.breaker.refund(admitted)
+    calls.clock.advance(LONGEST_WAIT_MS / 1000 + 1)
+    assert await calls.store.command("KEYS", "*") == []
 
 
 class TestBreaker:

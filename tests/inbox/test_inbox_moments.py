@@ -158,3 +158,30 @@ async def test_a_page_is_full_and_no_fuller_though_messages_before_it_have_expir
     clock.advance(31)
     read = await inboxes.read(ADDRESS, InboxPageQuery(limit=2), OWNER)
     assert ([each.seq for each in read.messages], read.next_since_seq, read.waiting) == ([2, 3], 3, 3)
+
+
+async def test_nobody_takes_back_a_message_whose_receipt_has_ended(clock: Clock, inboxes: Inboxes) -> None:
+    message = await sent(inboxes, 30)
+    clock.advance(30 + message_store.RECEIPT_MS / 1000 + ONE_MILLISECOND)
+    with pytest.raises(Refused, match=r"receipt\.unknown"):
+        await inboxes.withdraw(ADDRESS, message.id, InboxProof(token=message.receipt_token))
+
+
+async def test_an_owner_who_is_there_after_the_end_of_an_inbox_does_not_bring_it_back(
+    clock: Clock, store: FakeStore, inboxes: Inboxes
+) -> None:
+    stored = InboxStore(store, LimitStore(store), 60)
+    clock.advance(INBOX_LIFE_MS / 1000 + ONE_MILLISECOND)
+    with pytest.raises(Refused, match=r"inbox\.unknown"):
+        await stored.stay(ADDRESS)
+    assert await store.command("EXISTS", keys.inbox(ADDRESS)) == 0
+
+
+async def test_the_counter_of_a_closed_inbox_is_kept_for_its_time_and_no_longer(
+    clock: Clock, store: FakeStore, inboxes: Inboxes
+) -> None:
+    await inboxes.close(ADDRESS, OWNER)
+    clock.advance(LAST_SEQ_KEPT_MS / 1000 - ONE_MILLISECOND)
+    assert await store.command("EXISTS", keys.inbox_last_seq(ADDRESS)) == 1
+    clock.advance(2 * ONE_MILLISECOND)
+    assert await store.command("EXISTS", keys.inbox_last_seq(ADDRESS)) == 0

@@ -48,6 +48,23 @@ async def test_who_loses_the_right_to_settle_while_settling_is_told_so(
     assert (await read(node, inbox))["waiting"] == 1
 
 
+async def test_messages_of_an_inbox_that_is_closed_while_they_are_settled_are_gone(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox = await opened(node)
+    await sent(node, inbox)
+    owner = bearer(inbox["inbox_token"])
+
+    async def closed_before(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
+        monkeypatch.undo()
+        await node.client.delete(path_of(inbox), headers=owner)
+        return await bulk_steps(store, steps)
+
+    monkeypatch.setattr("node.inbox.message_store.bulk_steps", closed_before)
+    through = await node.client.post(path_of(inbox, "/settle"), json={"through_seq": 1}, headers=owner)
+    assert code(through) == (404, "inbox.unknown")
+
+
 async def test_an_inbox_that_is_closed_while_its_key_renews_it_is_not_opened_without_a_place_in_the_quota(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,15 @@ async def test_a_process_without_a_secret_leaves_room_for_one(node: NodeUnderTes
     await identify(node.store, "")
 
 
+async def test_a_process_with_another_secret_writes_nothing(node: NodeUnderTest) -> None:
+    of_another = {"secret": fingerprint(SECRET)}
+    await node.store.command("DEL", keys.IDENTITY)
+    await node.store.command("HSET", keys.IDENTITY, "secret", of_another["secret"])
+    with pytest.raises(ConfigError, match="another RELAY_SECRET"):
+        await identify(node.store, OTHER_SECRET)
+    assert await known(node) == of_another
+
+
 @pytest.mark.parametrize(("number", "said"), [(SCHEMA + 1, "newer versions"), (OLDEST - 1, "older versions")])
 async def test_data_of_a_schema_that_is_not_known_is_left_alone(node: NodeUnderTest, number: int, said: str) -> None:
     await node.store.command("HSET", keys.IDENTITY, "schema", number)

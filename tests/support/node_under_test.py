@@ -57,9 +57,9 @@ class NodeUnderTest:
         return httpx2.AsyncClient(transport=transport, base_url="http://node.example")
 
     async def names(self, pattern: str) -> list[str]:
-        """All keys that match a pattern, on all servers."""
+        """All keys that match a pattern, on all servers, sorted: Redis changes their order as it likes."""
         replies = cast("list[list[bytes]]", await self.store.everywhere("KEYS", pattern))
-        return [name.decode() for names in replies for name in names]
+        return sorted(name.decode() for names in replies for name in names)
 
     async def listened_to(self, channel: str) -> None:
         """Return once somebody listens on the channel."""

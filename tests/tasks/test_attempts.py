@@ -42,6 +42,13 @@ async def test_a_contract_that_fails_once_has_failed(node: NodeUnderTest) -> Non
     assert (await node.client.get(TASKS, params={"status": "failed"})).json()["total"] == 0
 
 
+@pytest.mark.parametrize("unreadable", [" ", "two\nlines", "hid\u200bden"])
+async def test_the_code_of_a_failure_is_one_line(node: NodeUnderTest, unreadable: str) -> None:
+    task = await claimed(node)
+    assert (await fail(node, task, code=unreadable)).status_code == 422
+    assert (await read(node, task))["status"] == "claimed"
+
+
 async def test_a_repeated_failure_is_told_the_same_and_counts_once(node: NodeUnderTest) -> None:
     task = await claimed(node, max_attempts=3)
     first, second = [(await fail(node, task)).json() for _ in range(2)]
@@ -157,6 +164,14 @@ async def test_skills_are_tags_and_are_shown(node: NodeUnderTest) -> None:
         assert response.status_code == 422
 
 
+async def test_what_could_not_succeed_gets_one_more_attempt_when_it_is_tried_again(node: NodeUnderTest) -> None:
+    task = await claimed(node, max_attempts=5)
+    assert (await fail(node, task, retryable=False)).json()["status"] == "failed"
+    await act(node, task, "retry", publisher_token=task["publisher_token"])
+    claim = (await act(node, task, "claim", assignee_id="other-agent")).json()
+    assert (await fail(node, claim)).json()["status"] == "failed"
+
+
 async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> None:
     task = await claimed(node, review_seconds=600, lease_seconds=60)
     token, publisher = {"claim_token": task["claim_token"]}, {"publisher_token": task["publisher_token"]}
@@ -171,6 +186,7 @@ async def test_a_result_is_reviewed_before_it_counts(node: NodeUnderTest) -> Non
     assert refused(await act(node, task, "reject", reason="no")) == (403, "task.publisher")
     back = (await act(node, task, "reject", **publisher, reason="Two pages, please.")).json()
     assert (back["status"], back["rejection"]) == ("in_progress", "Two pages, please.")
+    assert await node.store.command("HEXISTS", keys.task(task["id"]), "result_payload") == 0
     assert back["lease_expires_at"] > seen["updated_at"]
     other = await act(node, task, "reject", **publisher, reason="Three pages, please.")
     assert refused(other) == (409, "task.state")

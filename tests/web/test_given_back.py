@@ -122,8 +122,10 @@ async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeU
         (f"/api/v1/inboxes/{inbox['address']}/messages/{message['id']}/settle", {"status": "done", "reply": "Yes"}),
     ]
     for path, body in ends:
+        before = sum(used for _, used in charges)
         first = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
         paid = sum(used for _, used in charges)
+        assert paid > before, path
         ended_at = time_ns() // 1_000_000  # in the same millisecond, an end is not known to be an earlier one
         await eventually(lambda ended_at=ended_at: time_ns() // 1_000_000 > ended_at)
         again = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))

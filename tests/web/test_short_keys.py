@@ -14,7 +14,13 @@ OFFER = {"publisher_id": "report-desk", "title": "Summarise a report"}
 CLAIM = {"assignee_id": "summary-agent"}
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Summarise a report for me."}]}}
 
-TOKENS = {"session": "destroy_token", "offer": "publisher_token", "claim": "claim_token", "artifact": "upload_url"}
+TOKENS = {
+    "session": "destroy_token",
+    "inbox": "inbox_token",
+    "offer": "publisher_token",
+    "claim": "claim_token",
+    "artifact": "upload_url",
+}
 
 
 class Calls:
@@ -31,6 +37,8 @@ class Calls:
         match what:
             case "session":
                 return await post("/api/v1/sessions", json={}, headers=header)
+            case "inbox":
+                return await post("/api/v1/inboxes", json={}, headers=header)
             case "offer":
                 return await post("/api/v1/tasks", json=OFFER | named, headers=header)
             case "artifact":
@@ -44,12 +52,12 @@ class Calls:
 
     async def wait(self, what: str, answer: dict[str, Any], seconds: int) -> None:
         """Put the first answer that far into the past."""
-        if what == "session":
+        if what in ("session", "inbox"):  # the record ends with a time: that of its end, or of its beginning
             (record,) = await self.node.names("idem:*")
             kept = await self.node.store.command("GET", record)
             assert isinstance(kept, bytes)
-            first, _, expires = kept.decode().partition("@")
-            await self.node.store.command("SET", record, f"{first}@{int(expires) - seconds * 1000}", "KEEPTTL")
+            first, _, time = kept.decode().rpartition("@")
+            await self.node.store.command("SET", record, f"{first}@{int(time) - seconds * 1000}", "KEEPTTL")
             return
         entity = answer["task"]["id"] if what == "message" else answer["id"]
         key = keys.artifact(entity) if what == "artifact" else keys.task(entity)

@@ -1,0 +1,48 @@
+"""The steps of the search whose effects no answer shows at once (lua/reply_put.lua, lua/vector_move.lua)."""
+
+from node.search.indexing.documents import reply_put, vector_move
+from node.store import keys
+from node.store.steps import Step
+from tests.support.fake_store import Clock, FakeStore
+
+VECTOR, ASIDE = keys.Key("vector:{00}"), keys.Key("aside:{00}")
+MARKS = keys.Key("marks:{00}")
+DAY = 86_400
+
+
+def put(seq: int, added: bytes) -> Step:
+    """A reply with these marks, of which four bytes count."""
+    return reply_put(
+        doc=keys.Key(f"doc:{{00}}:{seq}"),
+        docs=keys.Key("docs:{00}"),
+        marks=MARKS,
+        seq=seq,
+        forced=0,
+        most=4,
+        terms="",
+        added=added,
+        passages=1,
+    )
+
+
+async def test_marks_that_are_kept_are_those_of_the_newest_replies() -> None:
+    store = FakeStore()
+    for seq, added in enumerate((b"aaaa", b"bbbb"), 1):
+        await store.run(put(seq, added))
+    assert await store.command("GET", MARKS) == b"aaaabbbb"
+    await store.run(put(3, b"c"))
+    assert await store.command("GET", MARKS) == b"bbbc"
+
+
+async def test_a_vector_that_lies_aside_ends_and_one_that_is_put_back_does_not(clock: Clock) -> None:
+    store = FakeStore()
+    await store.command("HSET", VECTOR, "vector", "v")
+    away = vector_move(source=VECTOR, target=ASIDE, life=DAY * 1000)
+    back = vector_move(source=ASIDE, target=VECTOR, life=0)
+    assert await store.run(away) == [b"moved"]
+    assert await store.run(back) == [b"moved"]
+    clock.advance(DAY + 1)
+    assert await store.command("EXISTS", VECTOR) == 1
+    assert await store.run(away) == [b"moved"]
+    clock.advance(DAY + 1)
+    assert await store.run(back) == [b"absent"]
