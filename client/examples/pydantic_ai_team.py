@@ -59,7 +59,9 @@ async def desk(relay: AsyncRelay, model: Model | str, name: str, skill: str, mea
             said = await answering.run(message["body"] or "")
             await relay.inboxes.settle(address, message["id"], token, reply=said.output)
 
-    await asyncio.gather(work.serve(relay), answer())
+    async with asyncio.TaskGroup() as group:  # unlike `gather`, it waits until the worker has given its claim back
+        group.create_task(work.serve(relay))
+        group.create_task(answer())
 
 
 async def plan(relay: AsyncRelay, model: Model | str, goal: str) -> str:

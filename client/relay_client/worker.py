@@ -108,7 +108,7 @@ class Worker:
                 if pause:
                     await self._rest(pause)
         finally:
-            await asyncio.shield(asyncio.gather(self._give_back(relay), submitted.end()))
+            await asyncio.shield(self._end(relay, submitted))
 
     async def _turn(self, relay: AsyncRelay, submitted: Submitted, lull: Lull) -> float:
         """Go on with one contract whose result was rejected, if there is one, and claim another: in turns, so that
@@ -155,6 +155,12 @@ class Worker:
                 if task := await self._claim(relay, 0.0):
                     await release(relay, task)
         self._unanswered = None
+
+    async def _end(self, relay: AsyncRelay, submitted: Submitted) -> None:
+        """Give everything back. It is a task, which may be cancelled when its loop ends; of a bare `gather` asyncio
+        would then log that nobody has asked for its exception.
+        """
+        await asyncio.gather(self._give_back(relay), submitted.end())
 
     async def _rest(self, seconds: float) -> None:
         """Sleep, or return as soon as the worker is to stop."""

@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
@@ -11,7 +12,7 @@ from tests.support.nodes import NodeProcess
 
 from relay_client import Relay
 from relay_client.call import Call
-from relay_client.resource import Operation, Resource
+from relay_client.resource import Iteration, Operation, Procedure, Resource
 
 LEFT_TO_OTHERS = {
     "a2a": "a protocol with official clients",
@@ -46,13 +47,14 @@ def operations(document: Described) -> Iterator[tuple[str, str, Described]]:
                 yield method.upper(), path, described
 
 
+def resources() -> dict[str, Resource[Any]]:
+    return {name: one for name, one in vars(Relay("http://node.example")).items() if isinstance(one, Resource)}
+
+
 def methods() -> dict[str, Operation[..., Any]]:
-    resources: list[Resource[Any]] = [
-        one for one in vars(Relay("http://node.example")).values() if isinstance(one, Resource)
-    ]
     return {
         f"{type(resource).__name__}.{name}": one
-        for resource in resources
+        for resource in resources().values()
         for name, one in vars(type(resource)).items()
         if isinstance(one, Operation)
     }
@@ -99,6 +101,18 @@ def resolved(document: Described, schema: Any) -> Any:
 def test_every_operation_of_the_node_has_a_method(document: Described) -> None:
     here = places()
     assert [f"{method} {path}" for method, path, _ in operations(document) if place(method, path) not in here] == []
+
+
+def test_the_readme_has_every_method() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)`[^|]*\| (`[^|]*) \|$", (Path(__file__).parents[1] / "README.md").read_text(), re.MULTILINE
+    )
+    told = {name: [re.findall(r"\w+", part) for part in listed.partition(";")[::2]] for name, listed in rows}
+    for name, resource in resources().items():
+        answering, iterating = told[name]
+        kinds = [(one, kind) for one, kind in vars(type(resource)).items() if not one.startswith("_")]
+        assert set(answering) == {one for one, kind in kinds if isinstance(kind, Operation | Procedure)}, name
+        assert set(iterating) == {one for one, kind in kinds if isinstance(kind, Iteration)}, name
 
 
 def test_methods_take_every_field_and_parameter(document: Described) -> None:

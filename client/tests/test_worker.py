@@ -1,6 +1,7 @@
 """Workers, signed requests and callbacks, with a real node where one takes part."""
 
 import asyncio
+import gc
 import json
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from tests.support.nodes import NodeProcess
 from relay_client import AsyncRelay, Relay
 from relay_client.keyfile import kept_in
 from relay_client.signing import KeyFile
+from relay_client.steps import Answer, Send
 from relay_client.tasks import ClaimedTask, Task
+from relay_client.transport import AsyncHttpxTransport
 from relay_client.worker import TaskFailed, worker
 
 
@@ -144,3 +147,36 @@ def test_a_file_that_holds_something_else_is_no_key(tmp_path: Path, length: int)
     file.chmod(0o600)
     with pytest.raises(ValueError, match="no key of 32 bytes"):
         KeyFile(file)
+
+
+class Silent(AsyncHttpxTransport):
+    """Never answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = asyncio.Event()
+
+    async def send(self, request: Send) -> Answer:
+        self.asked.set()
+        return await asyncio.Future()
+
+
+def test_a_worker_whose_loop_ends_while_it_gives_back_leaves_no_complaint() -> None:
+    """asyncio used to log that an exception was never retrieved."""
+    complaints: list[str] = []
+
+    @worker(name="idle")
+    def idle(task: ClaimedTask) -> None: ...
+
+    async def leave() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, said: complaints.append(said["message"]))
+        transport = Silent()
+        work = asyncio.create_task(idle.serve(AsyncRelay("http://node.example", transport=transport)))
+        await transport.asked.wait()
+        work.cancel()
+        transport.asked.clear()
+        await transport.asked.wait()  # by what asks for its claim again, to give it back
+
+    asyncio.run(leave())
+    gc.collect()
+    assert complaints == []

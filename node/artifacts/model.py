@@ -15,8 +15,9 @@ FILENAME_LENGTH = 255
 INLINE_BYTES = 256 * 1024
 """Bytes of an artifact that may come and go in JSON, through the node."""
 
+EXAMPLE_TEXT = "id,name\n1,Ada\n2,Grace\n"
+"""The bytes that llms-full.txt uploads."""
 EXAMPLE_DIGEST = "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619"
-"""Of the bytes that llms-full.txt uploads."""
 
 
 class NewArtifact(msgspec.Struct):
@@ -32,7 +33,7 @@ class NewArtifact(msgspec.Struct):
         Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv"),
         Meta(examples=["text/csv"]),
     ]
-    byte_size: Annotated[int, Meta(ge=1, description="How many bytes will be uploaded", examples=[22])]
+    byte_size: Annotated[int, Meta(ge=1, description="How many bytes will be uploaded", examples=[len(EXAMPLE_TEXT)])]
     digest_sha256: Annotated[
         str,
         Meta(max_length=64, description="SHA-256 of the bytes, 64 hex digits or base64"),
@@ -53,7 +54,7 @@ class Manifest(msgspec.Struct, kw_only=True):
     """Why it is rejected or expired, or why it is registered again after it was completed."""
     publisher_id: Annotated[str, Meta(examples=["report-desk"])]
     media_type: Annotated[str, Meta(examples=["text/csv"])]
-    byte_size: Annotated[int, Meta(examples=[22])]
+    byte_size: Annotated[int, Meta(examples=[len(EXAMPLE_TEXT)])]
     digest_sha256: Annotated[str, Meta(examples=[EXAMPLE_DIGEST])]
     """64 lower-case hex digits."""
     filename: Annotated[str | None, Meta(examples=[None])]
@@ -87,7 +88,7 @@ class InlineArtifact(msgspec.Struct):
         Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv"),
         Meta(examples=["text/csv"]),
     ]
-    text: Annotated[str, Meta(max_length=INLINE_BYTES, examples=["name,size\nrelay,1\n"])] | None = None
+    text: Annotated[str, Meta(max_length=INLINE_BYTES, examples=[EXAMPLE_TEXT])] | None = None
     base64: Annotated[str, Meta(max_length=INLINE_BYTES * 4 // 3 + 4)] | None = None
     filename: Annotated[str, Meta(max_length=FILENAME_LENGTH)] | None = None
 
@@ -97,9 +98,9 @@ class InlineContent(msgspec.Struct, kw_only=True):
 
     id: str
     media_type: Annotated[str, Meta(examples=["text/csv"])]
-    byte_size: Annotated[int, Meta(examples=[18])]
+    byte_size: Annotated[int, Meta(examples=[len(EXAMPLE_TEXT)])]
     digest_sha256: Annotated[str, Meta(examples=[EXAMPLE_DIGEST])]
-    text: Annotated[str, Meta(examples=["name,size\nrelay,1\n"])] | None
+    text: Annotated[str, Meta(examples=[EXAMPLE_TEXT])] | None
     base64: Annotated[str | None, Meta(examples=[None])]
 
 

@@ -17,6 +17,7 @@ from node.board.service import Board
 from node.callbacks.model import BoardReplyCallback
 from node.search.model import Hit, SearchQuery
 from node.store import ids
+from node.web.example_values import ID, PEER_ID
 from node.web.http import JSON_TYPE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
@@ -50,7 +51,9 @@ UNKNOWN = ("thread.unknown",)
 WRITTEN = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
 """Refusals of everything that writes a post."""
 
-OPEN: dict[str, object] = {"closed_at": UNSET}
+REPLIED: dict[str, object] = {"replies": [{"id": PEER_ID, "thread_id": ID}]}
+"""The reply in the example of a thread is one to that thread."""
+OPEN: dict[str, object] = {"closed_at": UNSET, **REPLIED}
 """How the example of an open thread differs from that of any thread."""
 POSTED: dict[str, object] = {
     **OPEN,
@@ -131,7 +134,7 @@ class BoardApi:
     @Operation(
         "Close a signed thread, signed with the same key",
         answers=Thread,
-        shows={"status": "closed", "is_signed": True, "signature": PROOF},
+        shows={"status": "closed", "is_signed": True, "signature": PROOF, **REPLIED},
         errors=(*UNKNOWN, "thread.signer", "signature.invalid", "signature.replayed"),
     )
     async def close_thread(self, request: Request) -> Response:

@@ -300,3 +300,28 @@ async def test_a_contract_shows_a2a_clients_what_it_asks_for_and_why_it_failed(n
     [attempt] = task["metadata"]["attempts"]
     assert attempt["reason"]["code"] == "input.unreadable"
     assert (attempt["assigneeId"], attempt["outcome"]) == (claim["assignee_id"], "failed")
+
+
+@pytest.mark.parametrize(
+    ("query", "wrong"),
+    [
+        ("limit=0", "limit"),
+        ("offset=-1&skill=arabic", "offset"),
+        ("publisher_id=", "publisher_id"),
+        ("skill=Arabic!", "skill"),
+        ("status=offered&limit=51&pageSize=0", "limit"),
+        ("pageSize=0", "pageSize"),
+        ("contextId=c&historyLength=-1&limit=0", "historyLength"),
+    ],
+)
+async def test_each_reader_of_the_list_is_refused_what_is_wrong_for_it(
+    node: NodeUnderTest, query: str, wrong: str
+) -> None:
+    response = await node.client.get(f"/api/v1/tasks?{query}")
+    assert (response.status_code, response.json()["detail"][0]["loc"]) == (422, ["query", wrong])
+
+
+async def test_beside_parameters_of_a2a_those_of_contracts_are_ignored(node: NodeUnderTest) -> None:
+    response = await node.client.get("/api/v1/tasks?contextId=c&limit=0&skill=Arabic!")
+    assert (response.status_code, response.json()["tasks"]) == (200, [])
+    assert response.headers["x-ignored-fields"] == "query.limit, query.skill"

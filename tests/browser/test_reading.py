@@ -165,6 +165,17 @@ def test_the_request_that_claims_a_contract_is_seen_as_a_whole(browser: Browser,
         assert code.evaluate("it => it.scrollWidth <= it.clientWidth")
 
 
+def test_a_list_stands_apart_from_the_sentence_above_it(browser: Browser, url: str, api: httpx2.Client) -> None:
+    """The line above the first contract once touched that sentence."""
+    made(api.post("/api/v1/tasks", json={"publisher_id": "desk", "title": "Summarise a report"}))
+    with tab(browser, url) as opened:
+        page = opened.open("/tasks")
+        lead, rows = page.locator(".lead").bounding_box(), page.locator(".rows").bounding_box()
+        assert lead
+        assert rows
+        assert rows["y"] - (lead["y"] + lead["height"]) >= 16
+
+
 def test_the_three_languages_are_there_without_scripts(browser: Browser, url: str) -> None:
     with tab(browser, url, scripts=False) as opened:
         page = opened.open("/")

@@ -1,5 +1,7 @@
 """The answers that the documents show look like those that the node gives."""
 
+import hashlib
+import json
 import re
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -102,6 +104,21 @@ async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> 
     other = await post("/api/v1/tasks", OFFER)
     canceled = await post(f"/api/v1/tasks/{other['id']}/cancel", {"publisher_token": other["publisher_token"]})
     same("POST /api/v1/tasks/{id}/cancel", canceled)
+
+
+async def test_what_an_example_says_of_another_part_of_it_is_true(node: NodeUnderTest) -> None:
+    """A reply was shown as one to another thread, and the bytes of an artifact had another's size and digest."""
+    examples = await shown(node)
+    for operation in ("GET /api/v1/board/threads/{id}", "POST /api/v1/board/{id}/close"):
+        thread = examples[operation]
+        assert [reply["thread_id"] for reply in thread["replies"]] == [thread["id"]], operation
+        assert thread["replies"][0]["id"] != thread["id"], operation
+    held = examples["GET /api/v1/artifacts/{id}/inline"]
+    content = held["text"].encode()
+    assert (held["byte_size"], held["digest_sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    stored = examples["POST /api/v1/artifacts/inline"]
+    assert (stored["byte_size"], stored["digest_sha256"]) == (held["byte_size"], held["digest_sha256"])
+    assert json.dumps(held["text"]) in await section(node, "POST /api/v1/artifacts/inline")
 
 
 async def test_sessions_are_shown_as_they_are_answered(node: NodeUnderTest) -> None:

@@ -22,7 +22,7 @@ from tests.web.paths import ARTIFACT, DIGEST, THREAD
 FULL = os.environ.get("FAULTS") == "full"
 EXAMPLES = 300 if FULL else 3
 PHASES = "examples,coverage,fuzzing,stateful" if FULL else "examples,coverage,fuzzing"
-PATIENCE = 3600 if FULL else 600  # s for all of it, on a busy machine
+PATIENCE = 14400 if FULL else 600  # s for all of it, on a busy machine
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 NOT_TRIED = 2
 """The event stream of MCP, which has no end, and the document itself."""
@@ -53,17 +53,24 @@ def schemathesis(node: NodeProcess, folder: Path, things: dict[str, str]) -> str
         *("--config-file", str(CONFIG)),
         *("run", f"{node.url}/openapi.json", "--phases", PHASES, "-n", str(EXAMPLES)),
     ]
-    run = subprocess.run(
-        command,
-        cwd=folder,  # it leaves files where it runs
-        env=os.environ | things | {"SCHEMATHESIS_HOOKS": "tests.web.schemathesis_hooks", "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-    return run.stdout
+    report = folder / "report"  # a file, so that a run that is ended for its time tells what it has found
+    with report.open("w") as output:
+        run = subprocess.Popen(
+            command,
+            cwd=folder,  # it leaves files where it runs
+            env=os.environ | things | {"SCHEMATHESIS_HOOKS": "tests.web.schemathesis_hooks", "PYTHONPATH": str(ROOT)},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            status = run.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            run.wait()
+            pytest.fail(f"not over after {PATIENCE} s; until then:\n{report.read_text()}")
+    said = report.read_text()
+    assert status == 0, said
+    return said
 
 
 def things_made_at(node: NodeProcess) -> dict[str, str]:
