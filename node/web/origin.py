@@ -45,16 +45,17 @@ class OriginPolicy:
         self._listed = frozenset(origin.encode() for origin in allowed.listed)
         self.is_open = allowed.everyone or (not allowed.given and not _is_for_this_machine(settings))
         """Whether every page may call. Then only MCP checks the Origin, since its specification requires that."""
+        self._checks_every_host = allowed.given
+        """Whether the Host of requests without Origin is checked too. Not by default: a proxy may have changed it."""
         self.judge = lru_cache(maxsize=256)(self._judge)
         """See `_judge`; remembers its results."""
 
     def refusal(self, request: Request) -> str:
-        """The code with which a node that is not open refuses a request; empty if it does not.
-
-        A page that has rebound its name to the node sends no Origin when it reads, so every Host is checked.
-        """
-        host = request.named.get(b"host")
-        return "" if host is None else self.judge(host, request.named.get(b"origin") or None)
+        """The code with which a node that is not open refuses a request; empty if it does not."""
+        host, origin = request.named.get(b"host"), request.named.get(b"origin")
+        if host is None or not (origin or self._checks_every_host):
+            return ""
+        return self.judge(host, origin or None)
 
     def headers(self, request: Request) -> tuple[Header, ...]:
         """The CORS headers of an answer of a node that is not open."""
@@ -66,10 +67,8 @@ class OriginPolicy:
     def _judge(self, host: bytes, origin: bytes | None) -> str:
         """`host.foreign` for a name that is not this node's, `origin.refused` for a page that may not call it."""
         requested = host_of("//" + host.decode("latin-1"))
-        # DNS rebinding needs a public name, which has a dot: an IP address cannot be made to point to this machine. By
-        # names without a dot, programs call machines and containers among themselves.
-        is_public_name = not is_address(requested) and (origin is not None or "." in requested)
-        if is_public_name and requested not in self._own:
+        # DNS rebinding needs a name: an IP address cannot be made to point to this machine.
+        if requested not in self._own and not is_address(requested):
             return "host.foreign"
         if origin is None or origin in self._listed:
             return ""

@@ -70,7 +70,7 @@ def request(
     method: str = "GET", target: bytes = b"/health", *lines: bytes, body: bytes = b"", version: bytes = b"1.1"
 ) -> bytes:
     """A request as on the wire; Content-Length is added unless `lines` say how long the body is."""
-    head = [method.encode() + b" " + target + b" HTTP/" + version, b"Host: localhost", *lines]
+    head = [method.encode() + b" " + target + b" HTTP/" + version, b"Host: node.example", *lines]
     if body and not any(line.lower().startswith((b"content-length", b"transfer-encoding")) for line in lines):
         head.append(b"Content-Length: %d" % len(body))
     return b"\r\n".join([*head, b"", body])

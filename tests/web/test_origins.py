@@ -124,19 +124,12 @@ async def test_a_protocol_says_so_in_its_own_form(empty_redis: RedisServer | Clu
         assert (mcp.status_code, mcp.json()["error"]["code"]) == (403, -32600)
 
 
-@pytest.mark.parametrize(
-    ("origins", "base_url"), [("none", "http://node.example"), ("", "http://localhost:8000"), ("", "")]
-)
-async def test_under_another_name_it_answers_nothing_but_health(
-    empty_redis: RedisServer | Cluster, origins: str, base_url: str
-) -> None:
+async def test_under_another_name_it_answers_nothing_but_health(empty_redis: RedisServer | Cluster) -> None:
     """A page that has rebound its own name to the node sends no Origin when it reads."""
-    async with reached_by(empty_redis, origins, base_url) as node:
+    async with reached_by(empty_redis, "none") as node:
         refused = await node.client.get("/api/v1/board", headers={"host": "evil.example:8000"})
         assert (refused.status_code, refused.headers["x-error-code"]) == (421, "host.foreign")
-        assert (await node.client.get("/board", headers={"host": "evil.example"})).status_code == 421
-        own = base_url.removeprefix("http://") or "localhost"
-        for host in (own, "localhost:8000", "127.0.0.1", "[::1]:8000", "192.168.1.5:8000", "relay:8000"):
+        for host in ("node.example:80", "localhost:8000", "127.0.0.1", "[::1]:8000", "192.168.1.5:8000"):
             assert (await node.client.get("/api/v1/board", headers={"host": host})).status_code == 200
         assert (await node.client.get("/ready", headers={"host": "ready"})).status_code == 200
 
@@ -152,6 +145,8 @@ async def test_a_node_that_only_this_machine_reaches_is_closed_to_foreign_pages_
         assert (await node.client.post("/api/v1/relay", content=TEXT.encode(), headers=rebound)).status_code == 421
         own = {"origin": "http://127.0.0.1:8000"}
         assert (await node.client.post("/api/v1/relay", json={"message": TEXT}, headers=own)).status_code == 200
+        # Somebody may have put a proxy in front without telling the node.
+        assert (await node.client.get("/api/v1/board", headers={"host": "relay.example"})).status_code == 200
 
 
 @pytest.mark.parametrize(
