@@ -200,7 +200,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         says(
             "origins whose pages may call the node, besides its own and those of this machine: *, none, or a list, "
             "comma separated; default *, but none on a loopback address with neither trusted proxies nor another "
-            "base URL. With none or a list, the node answers to no other public name than its own"
+            "base URL. With none or a list, the node answers to no other name than its own"
         ),
     ] = AllowedOrigins(given=False)
     buffer_ttl: Annotated[int, says("a public=false relay message can be read", 1, unit="seconds")] = 3600

@@ -289,7 +289,7 @@ class Settlement(msgspec.Struct):
     """The body of POST /api/v1/inboxes/{address}/messages/{id}/settle."""
 
     CONTENT: ClassVar = ("reply", "reply_ciphertext", "artifact_ids")
-    """Without them, a body that has members of other names is refused (`node.web.issues.require_content`)."""
+    """Without them, a body is refused that has one by another name (`node.web.issues.require_content`)."""
 
     status: Literal["done", "refused", "input_required"]
     reply: Annotated[Body, Meta(examples=["Solar panels became cheaper by half."])] | None = None

@@ -214,7 +214,7 @@ class Completion(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/complete."""
 
     CONTENT: ClassVar = ("result_payload",)
-    """Without it, a body that has members of other names is refused (`node.web.issues.require_content`)."""
+    """Without it, a body is refused that has it by another name (`node.web.issues.require_content`)."""
 
     claim_token: Annotated[str, Meta(examples=["the token that the claim returned"])]
     result_payload: Annotated[msgspec.Raw, Meta(description="Any JSON", examples=[{"pages": 1}])] = msgspec.field(

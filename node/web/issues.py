@@ -28,6 +28,9 @@ MOST_LOOKED_AT = 100
 
 IGNORED = b"x-ignored-fields"
 
+LEAST_WORD = 4
+"""Letters of a word that says what a field is: not `ids`."""
+
 NAMED_FIELDS = 10
 NAMED_CHARACTERS = 40
 """How many ignored fields are named, and by how many characters each: a header has no room for all of a body."""
@@ -68,12 +71,17 @@ def members_of(text: str) -> Members | None:
         return None
 
 
-def require_content(text: str, kind: type[msgspec.Struct]) -> None:
-    """Refuse a body that has members which mean nothing here, but none of the `CONTENT` of its type: likely one of them
-    is that, by another name, and a step that cannot be repeated would lose it. Raises Invalid.
+def require_content(text: str, kind: type[msgspec.Struct], members: Members | None) -> None:
+    """Refuse a body that has none of the `CONTENT` of its type, but a member that means nothing here and whose name has
+    a word of theirs: it is that by another name (`result` for `result_payload`), and as the step cannot be repeated,
+    it would be lost for good. So would most of a body that is too long to be looked at (`members` is None).
+
+    Raises Invalid.
     """
-    content: Sequence[str] = getattr(kind, "CONTENT", ())
-    if not content:
+    content = cast("Sequence[str]", getattr(kind, "CONTENT", ()))
+    words = {word for name in content for word in name.split("_") if len(word) >= LEAST_WORD}
+    unknown = words if members is None else members.keys() - _fields(kind).keys()
+    if not any(word in name.lower() for name in unknown for word in words):
         return
     with suppress(msgspec.ValidationError):  # no object: refused as that
         given = msgspec.json.decode(text, type=_content(kind))

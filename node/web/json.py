@@ -112,13 +112,13 @@ def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: st
     if members is not None:
         if notes is not None and (header := ignored("body", members, kind)):
             notes.append(header)
-            require_content(text, kind)
+            require_content(text, kind, members)
         members = as_meant(members, kind)
         if issues := issues_of_body(members, kind):
             raise Invalid(issues)
         text = msgspec.json.encode(members).decode()
     else:
-        require_content(text, kind)  # it would be most of so long a body
+        require_content(text, kind, None)
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.ValidationError as error:

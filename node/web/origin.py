@@ -46,14 +46,20 @@ class OriginPolicy:
         self.is_open = allowed.everyone or (not allowed.given and not _is_for_this_machine(settings))
         """Whether every page may call. Then only MCP checks the Origin, since its specification requires that."""
         self._checks_every_host = allowed.given
-        """Whether the Host of requests without Origin is checked too. Not by default: a proxy may have changed it."""
+        """Whether the Host of programs is checked too. Not by default: there may be a proxy of which the node does not
+        know."""
         self.judge = lru_cache(maxsize=256)(self._judge)
         """See `_judge`; remembers its results."""
 
     def refusal(self, request: Request) -> str:
-        """The code with which a node that is not open refuses a request; empty if it does not."""
-        host, origin = request.named.get(b"host"), request.named.get(b"origin")
-        if host is None or not (origin or self._checks_every_host):
+        """The code with which a node that is not open refuses a request; empty if it does not.
+
+        A page that has rebound its own name to the node sends no Origin when it reads. But it cannot keep its browser
+        from sending Accept-Language, which programs that call an API do not.
+        """
+        named = request.named
+        host, origin = named.get(b"host"), named.get(b"origin")
+        if host is None or not (origin or self._checks_every_host or b"accept-language" in named):
             return ""
         return self.judge(host, origin or None)
 

@@ -269,7 +269,9 @@ async def test_a_result_by_another_name_is_refused_and_not_lost(node: NodeUnderT
     assert (await node.client.get(f"{TASKS}/{offered['id']}")).json()["result_payload"] == result
 
 
-@pytest.mark.parametrize("given", [{}, {"result_payload": None, "note": "There was nothing to do."}])
+@pytest.mark.parametrize(
+    "given", [{}, {"result_payload": None, "result": 1}, {"assignee_id": "worker", "note": "Done."}]
+)
 async def test_a_contract_may_be_completed_without_a_result(node: NodeUnderTest, given: Any) -> None:
     offered = (await node.client.post(TASKS, json=OFFER)).json()
     claimed = (await node.client.post(f"{TASKS}/{offered['id']}/claim", json={"assignee_id": "worker"})).json()
@@ -283,7 +285,7 @@ async def test_a_reply_by_another_name_is_refused_and_not_lost(node: NodeUnderTe
     url, owner = f"/api/v1/inboxes/{opened['address']}", {"authorization": f"Bearer {opened['inbox_token']}"}
     sent = (await node.client.post(f"{url}/messages", json={"body": "Can you read three pages for me?"})).json()
     settle = f"{url}/messages/{sent['id']}/settle"
-    wrong = await node.client.post(settle, json={"status": "done", "message": "Yes, send them."}, headers=owner)
+    wrong = await node.client.post(settle, json={"status": "done", "replyText": "Yes, send them."}, headers=owner)
     assert wrong.status_code == 422
     assert "artifact_ids" in wrong.json()["detail"][0]["msg"]
     right = await node.client.post(settle, json={"status": "done", "reply": "Yes, send them."}, headers=owner)

@@ -145,6 +145,12 @@ async def test_a_node_that_only_this_machine_reaches_is_closed_to_foreign_pages_
         assert (await node.client.post("/api/v1/relay", content=TEXT.encode(), headers=rebound)).status_code == 421
         own = {"origin": "http://127.0.0.1:8000"}
         assert (await node.client.post("/api/v1/relay", json={"message": TEXT}, headers=own)).status_code == 200
+        # A page under a name that was rebound reads without Origin; its browser says what languages are wanted.
+        page = {"host": "evil.example:8000", "accept-language": "en"}
+        for path in ("/api/v1/board", "/board"):
+            assert (await node.client.get(path, headers=page)).status_code == 421
+        here = {"host": "localhost:8000", "accept-language": "en"}
+        assert (await node.client.get("/board", headers=here)).status_code == 200
         # Somebody may have put a proxy in front without telling the node.
         assert (await node.client.get("/api/v1/board", headers={"host": "relay.example"})).status_code == 200
 
