@@ -59,7 +59,8 @@ async def desk(relay: AsyncRelay, model: Model | str, name: str, skill: str, mea
             said = await answering.run(message["body"] or "")
             await relay.inboxes.settle(address, message["id"], token, reply=said.output)
 
-    async with asyncio.TaskGroup() as group:  # unlike `gather`, it waits until the worker has given its claim back
+    # Python 3.11. Unlike `gather`, a group waits until the worker has given its claim back.
+    async with asyncio.TaskGroup() as group:
         group.create_task(work.serve(relay))
         group.create_task(answer())
 

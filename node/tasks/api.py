@@ -225,8 +225,9 @@ class TasksApi:
         limit="result",
     )
     async def complete(self, request: Request) -> Response:
-        """A refused result counts against a limit: the claim stands, and checking a large one takes some 10
-        ms each time."""
+        """A refused result counts against a limit: the claim stands, and checking a large one takes some 10 ms each
+        time.
+        """
         async with self._limiter.permit(request, "result") as permit:
             completion = await read_json(request, Completion)
             await permit.charge("result", len(await request.body()))

@@ -54,20 +54,21 @@ def schemathesis(node: NodeProcess, folder: Path, things: dict[str, str]) -> str
         *("run", f"{node.url}/openapi.json", "--phases", PHASES, "-n", str(EXAMPLES)),
     ]
     report = folder / "report"  # a file, so that a run that is ended for its time tells what it has found
-    with report.open("w") as output:
-        run = subprocess.Popen(
-            command,
-            cwd=folder,  # it leaves files where it runs
-            env=os.environ | things | {"SCHEMATHESIS_HOOKS": "tests.web.schemathesis_hooks", "PYTHONPATH": str(ROOT)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            status = run.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            run.kill()
-            run.wait()
-            pytest.fail(f"not over after {PATIENCE} s; until then:\n{report.read_text()}")
+    try:
+        with report.open("w") as output:
+            status = subprocess.run(
+                command,
+                cwd=folder,  # it leaves files where it runs
+                env=os.environ
+                | things
+                | {"SCHEMATHESIS_HOOKS": "tests.web.schemathesis_hooks", "PYTHONPATH": str(ROOT)},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=PATIENCE,
+                check=False,
+            ).returncode
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"not over after {PATIENCE} s; until then:\n{report.read_text()}")
     said = report.read_text()
     assert status == 0, said
     return said
