@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import islice
 from typing import Any, TypeVar, cast
 from urllib.parse import quote
 
@@ -33,7 +34,8 @@ LEAST_WORD = 4
 
 NAMED_FIELDS = 10
 NAMED_CHARACTERS = 40
-"""How many ignored fields are named, and by how many characters each: a header has no room for all of a body."""
+"""How many ignored fields are named, and by how many characters each: a header has no room for all of a body. No more
+of them are looked at by `require_content`."""
 
 PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
 """Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""
@@ -79,10 +81,13 @@ def require_content(text: str, kind: type[msgspec.Struct], members: Members | No
     Raises Invalid.
     """
     content = cast("Sequence[str]", getattr(kind, "CONTENT", ()))
-    words = {word for name in content for word in name.split("_") if len(word) >= LEAST_WORD}
-    unknown = words if members is None else members.keys() - _fields(kind).keys()
-    if not any(word in name.lower() for name in unknown for word in words):
+    if not content:
         return
+    if members is not None:
+        words = [word for name in content for word in name.split("_") if len(word) >= LEAST_WORD]
+        unknown = islice((name.lower() for name in members if name not in _fields(kind)), NAMED_FIELDS)
+        if not any(word in name for name in unknown for word in words):
+            return
     with suppress(msgspec.ValidationError):  # no object: refused as that
         given = msgspec.json.decode(text, type=_content(kind))
         if all(value is msgspec.UNSET for value in msgspec.structs.astuple(given)):
