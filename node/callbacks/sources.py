@@ -63,4 +63,5 @@ class Entities:
 
     async def forget(self, callback: Callback) -> None:
         """See CallbackSource."""
-        await self._queue.forget_target(callback)
+        if await self._queue.publisher(callback) is not None:  # an inbox may name another receiver by now
+            await self._queue.forget_target(callback)

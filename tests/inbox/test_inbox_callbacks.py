@@ -2,6 +2,10 @@
 
 import pytest
 
+from node.callbacks.queue import Callback, CallbackQueue
+from node.callbacks.sources import Entities
+from node.store import ids, keys
+from node.tasks.compaction import unpack
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC, hurry, under_way
 from tests.inbox.calls import INBOXES, bearer, opened, path_of, read, sent
@@ -61,3 +65,18 @@ async def test_an_owner_who_takes_the_callback_back_is_told_no_more(node: NodeUn
         await receiver.until(1)
         assert [told["data"]["address"] for _, told in receiver.messages] == [other["address"]]
         assert (await read(node, inbox))["waiting"] == 1
+
+
+async def test_a_receiver_that_wants_no_more_does_not_take_the_next_one_with_it(node: NodeUnderTest) -> None:
+    """A callback to the URL before may be under way while the owner names another one."""
+    old, new = "https://old.example.com/hook", "https://new.example.com/hook"
+    inbox = await opened(node, callback_url=new)
+    source = Entities(CallbackQueue(node.store, unpack))
+    for url, left in ((old, new.encode()), (new, None)):
+        partition, data = ids.partition_of(inbox["address"]), {"address": inbox["address"]}
+        await source.forget(
+            Callback(
+                name="inbox", id="msg", url=url, type="inbox.message", at=0, data=data, partition=partition, attempt=1
+            )
+        )
+        assert await node.store.command("HGET", keys.inbox(inbox["address"]), "callback_url") == left
