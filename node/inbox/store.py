@@ -48,8 +48,8 @@ REFUSALS = {
 SHOWN = ("label", "description", "policy", "encryption_key", "seen", "opened_at", "ends_at", "callback_url")
 """Fields of an inbox that anybody, or the operator, may see."""
 
-CARD = ("label", "description", "card", "changed")
-"""Fields of which an agent card is made, and when they were last changed (ms)."""
+CARD = ("label", "description", "card", "policy", "changed")
+"""Fields of which an agent card is made, and when any of them was last changed (ms)."""
 
 
 class Opening(msgspec.Struct, frozen=True):
