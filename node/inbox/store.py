@@ -190,12 +190,14 @@ class InboxStore:
             )
         )
         match cast("list[Any]", reply):
-            case [b"closed", client, place, ended]:
+            case [b"closed", client, place, at, ended]:
                 with suppress(StoreUnavailable):  # the place counts until its time is over
                     await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
-                channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
+                receipts = [keys.inbox_receipt(address, each.decode()) for each in ended]
+                with suppress(StoreUnavailable):  # a message seems to end whenever its receipt is read
+                    await bulk(self._store, [("HSET", receipt, "ended_at", at) for receipt in receipts])
                 with suppress(StoreUnavailable):  # who waits for a receipt waits until its time is over
-                    await bulk(self._store, [("SPUBLISH", channel, "expired") for channel in channels])
+                    await bulk(self._store, [("SPUBLISH", receipt, "expired") for receipt in receipts])
             case _:
                 raise refused(reply)
 
