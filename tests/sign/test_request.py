@@ -287,6 +287,17 @@ def test_a_header_sent_on_two_lines_is_covered_as_one_joined_by_a_comma():
     assert isinstance(replace(signed, more_lines=lines).judged(), Verified)
 
 
+@pytest.mark.parametrize("target", [("@target-uri",), ("@target-uri", "@request-target")])
+def test_a_question_mark_with_nothing_behind_it_may_be_signed_though_no_server_tells_of_it(target: tuple[str, ...]):
+    signed = sign(("@method", *target, "content-digest", "signature-key"), request=Signed(path="/api/v1/board?"))
+    sent = replace(signed, path="/api/v1/board")
+    verified = sent.judged()
+    assert verified
+    assert dict(verified.components)["@target-uri"] == "https://node.example/api/v1/board?"
+    with pytest.raises(InvalidSignature):
+        replace(sent, query="wait=30").judged()
+
+
 @pytest.mark.parametrize("prefix", ["/relay", "/a", "/api"])
 def test_under_a_path_prefix_a_signature_fits_though_the_proxy_has_stripped_it(prefix: str):
     signed = sign((*COVERED, "@target-uri"), request=Signed(path=f"{prefix}/api/v1/board"))
