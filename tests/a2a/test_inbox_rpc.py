@@ -1,5 +1,7 @@
 """What the JSON-RPC binding of an inbox's agent refuses, and how (JSON-RPC 2.0, A2A v1.0 §9)."""
 
+import asyncio
+import json
 from typing import Any
 
 import httpx2
@@ -7,7 +9,7 @@ import pytest
 
 from node.a2a.inboxes import service
 from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, Json, closed, opened, path_of, read, settled, signed
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import PATIENCE, NodeUnderTest
 
 MESSAGE: Json = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
 SENT: Json = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
@@ -67,6 +69,16 @@ async def test_what_is_no_call_is_an_invalid_request_and_not_carried_out(node: N
 async def test_the_id_of_a_call_comes_back_as_it_was(node: NodeUnderTest, call_id: object) -> None:
     answer = (await called(node, await opened(node), call(id=call_id))).json()
     assert (answer["id"], "result" in answer) == (call_id, True)
+
+
+async def test_the_id_of_a_call_does_not_end_an_event(node: NodeUnderTest) -> None:
+    inbox, call_id = await opened(node), "a\u2028b\x85c"
+    streaming = asyncio.create_task(called(node, inbox, call(method="SendStreamingMessage", id=call_id)))
+    async with asyncio.timeout(PATIENCE):
+        [held] = (await read(node, inbox, wait=20))["messages"]
+        await settled(node, inbox, held)
+        lines = [line for line in (await streaming).text.splitlines() if line]
+    assert {json.loads(line.removeprefix("data: "))["id"] for line in lines} == {call_id}
 
 
 @pytest.mark.parametrize("length", [-1, "soon", 1.5])
