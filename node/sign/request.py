@@ -64,15 +64,12 @@ def verify(message: SignedMessage, body: bytes, now: float) -> Verified | None:
 
 def _candidates(message: SignedMessage) -> list[_Candidate]:
     """The signatures that are meant for this node: their tag is its own or absent, and their key is in the request."""
-    inputs = {
-        label: sent
-        for label, sent in read_inputs(message.field("signature-input") or "").items()
-        if sent.string("tag") in (None, TAG)
-    }
+    given = read_inputs(message.field("signature-input") or "")
+    inputs = {label: sent for label, sent in given.items() if sent.string("tag") in (None, TAG)}
     keys = _read(read_keys, message, "signature-key", "invalid_key") if inputs else {}
     found = [_candidate(label, sent, keys.get(label)) for label, sent in inputs.items()]
     candidates = [each for each in found if each is not None]
-    strays = [label for label, key in keys.items() if key.scheme == "hwk" and label not in inputs]
+    strays = [label for label, key in keys.items() if key.scheme == "hwk" and label not in given]
     if strays and len(candidates) < len(inputs):
         raise InvalidSignature("invalid_key", f"use one label: Signature-Key has {strays[0]}, Signature-Input has not")
     return candidates

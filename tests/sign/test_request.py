@@ -22,6 +22,17 @@ SHA_512 = f"sha-512=:{b64encode(hashlib.sha512(BODY).digest()).decode()}:"
 WEB_BOT_AUTH = 'wba=("@authority" "signature-agent";key="wba");created=1;keyid="poqkLGiymh";tag="web-bot-auth"'
 
 
+def beside_a_foreign_one(signed: Signed) -> Signed:
+    """With another signature, which a proxy made with its own key for somebody else."""
+    for name, more in (
+        ("signature-input", 'proxy=("@method");created=1;tag="proxy"'),
+        ("signature", "proxy=:YQ==:"),
+        ("signature-key", f"proxy={HWK}"),
+    ):
+        signed = signed.with_header(name, f"{signed.headers[name]}, {more}" if name in signed.headers else more)
+    return signed
+
+
 def respaced(signed: Signed) -> Signed:
     """The base has the canonical spelling, whatever the header has."""
     spaced = signed.headers["signature-input"].replace("(", "(  ").replace(";created", "; created")
@@ -106,6 +117,9 @@ UNVERIFIED = {
     "a key to fetch": sign(signature_key='sig=jwks_uri;id="https://agent.example";dwk="x";kid="1"'),
     "a key in a token": sign(signature_key='sig=jwt;jwt="eyJhbGciOi"'),
     "a key in a token beside a did:key": sign(params=DID, signature_key='sig=jwt;jwt="eyJhbGciOi"'),
+    "a keyid to look up, beside a signature with a key and a foreign tag": beside_a_foreign_one(
+        sign(WITHOUT_KEY, f';created=1;keyid="{PUBLIC.thumbprint}"', signature_key=None)
+    ),
 }
 
 FORGED = Signed(
