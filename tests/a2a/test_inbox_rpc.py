@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from node.a2a.inboxes import service
+from node.inbox.model import BODY_BYTES
 from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, Json, closed, opened, path_of, read, settled, signed
 from tests.support.node_under_test import PATIENCE, NodeUnderTest
 
@@ -113,10 +114,21 @@ async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
     assert (answer["id"], answer["error"]["code"]) == (7, -32602)
 
 
+async def test_a_text_of_the_longest_length_is_taken_whatever_it_says(node: NodeUnderTest) -> None:
+    """JSON escapes each of these characters."""
+    inbox, text = await opened(node), '\\"' * (BODY_BYTES // 2)
+    for parts in ([{"text": text}], [{"text": text[:8000]}, {"text": text[8001:]}]):
+        said = MESSAGE | {"parts": parts, "metadata": {"note": "x" * 8000}}
+        task = (await result(node, inbox, "SendMessage", SENT | {"message": said}))["task"]
+        assert task["history"][0]["parts"] == parts
+    assert [len(each["body"]) for each in (await read(node, inbox))["messages"]] == [BODY_BYTES, BODY_BYTES]
+
+
 @pytest.mark.parametrize(
     ("fields", "place"),
     [
         ({"parts": [{"text": "é" * 8193}]}, "message.parts"),
+        ({"parts": [{"text": "x" * 30_000}]}, "message.parts"),
         ({"contextId": "two\nlines"}, "message.contextId"),
         ({"contextId": "x" * 101}, "message.contextId"),
         ({"metadata": {"note": "x" * 24 * 1024}}, "message.metadata"),
