@@ -35,7 +35,7 @@ _SIGNATURES: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
         "audio/midi": rb"MThd\x00\x00\x00\x06",
         "audio/aiff": rb"FORM....AIF[FC]",
         "video/x-msvideo": rb"RIFF....AVI ",
-        "application/mp4": rb"....(ftyp|moov|mdat|wide|skip)",
+        "application/mp4": rb"....(ftyp|styp|moov|moof|mdat|sidx|emsg|prft|free|wide|skip)",
         "application/ogg": rb"OggS\x00",
         "application/x-matroska": rb"\x1a\x45\xdf\xa3",
         "application/pdf": rb"%PDF-\d",
