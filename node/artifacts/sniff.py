@@ -15,7 +15,8 @@ import puremagic
 HEAD_BYTES = 64 * 1024
 """Bytes from the start that are read; all signatures lie within the first 512."""
 
-_CONTROL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b"))
+_CONTROL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b\x1c\x1d\x1e\x1f"))
+"""Without the separators of records and fields, which RFC 7464 puts before each JSON text."""
 _CONTROL_SHARE = 0.02
 """The share of control characters that a text may have; of random bytes one in ten is one."""
 

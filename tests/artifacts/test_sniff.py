@@ -83,6 +83,8 @@ TRUE = [
     (b"\xef\xbb\xbf \n-1.5", "application/json"),
     (b'"text"', "application/problem+json"),
     (b'{"a":1}\n{"a":2}\n', "application/x-ndjson"),
+    (b'\x1e{"a":1}\n\x1e{"a":2}\n', "application/json-seq"),
+    (b"id\x1fname\x1e1\x1fAda\x1e", "text/plain"),
     (b"<?xml version='1.0'?><a/>", "application/xml"),
     (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
     (HTML, "text/html"),
