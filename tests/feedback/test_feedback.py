@@ -28,6 +28,7 @@ async def test_a_report_is_received(node: NodeUnderTest) -> None:
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFdq planner",
         "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAJrQLj5P/89iXES9+vFgrIy29clF9CC8=\n-----END PUBLIC KEY-----\n",
         "-----BEGIN PUBLIC KEY-----\r\nMCowBQYDK2VwAyEA\r\n-----END PUBLIC KEY-----\r\n",
+        "-----BEGIN PUBLIC KEY-----\n" + 12 * f"{64 * 'A'}\n" + "-----END PUBLIC KEY-----\n",
     ],
 )
 async def test_the_operators_can_answer_by_any_of_the_channels(node: NodeUnderTest, contact: str) -> None:
