@@ -19,6 +19,7 @@ from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import hurry
 from tests.sign.signing import KEY
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
+from tests.support.servers import WOKEN
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 TASKS = "/api/v1/tasks"
@@ -67,9 +68,9 @@ async def test_deliveries_show_a_receiver_that_fails_and_recovers(node: NodeUnde
         assert (first["type"], first["host"]) == ("task.claimed", "127.0.0.1")
         assert first["next_attempt_at"] > first["created_at"]
         known = await deliveries(node, path, token)
-        waiting = asyncio.create_task(deliveries(node, path, token, wait=20, since=known["next_since"]))
+        waiting = asyncio.create_task(deliveries(node, path, token, wait=30, since=known["next_since"]))
         await hurry(node)
-        (last,) = (await waiting)["callbacks"]
+        (last,) = (await asyncio.wait_for(waiting, WOKEN))["callbacks"]
         assert (last["status"], last["attempts"], last["last_error"]) == ("delivered", 2, None)
         assert last["next_attempt_at"] is None
         assert [last["id"]] == [webhook_id for webhook_id, _ in receiver.messages]
