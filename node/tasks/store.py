@@ -23,11 +23,12 @@ from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Step
 from node.tasks import steps
 from node.tasks.compaction import pack
+from node.tasks.lapse import JUDGED
 from node.tasks.model import OVER, TaskStatus
 from node.tasks.offers.feed import announcement_of
 from node.tasks.proofs import Actor, Claim
 from node.tasks.reader import TaskReader
-from node.tasks.view import StoredTask, known, offered_names
+from node.tasks.view import OFFERED, StoredTask, known
 
 COPIED = (
     b"kind",
@@ -97,9 +98,19 @@ class TaskStore(TaskReader):
         )
         match reply:
             case [b"replayed", bytes(original)]:
-                return original.decode(), known(await self.read(original.decode(), offered_names(fields))), True
+                return original.decode(), await self._offered(original.decode()), True
             case _:
                 return task_id, *steps.row_of(reply, asked_at)
+
+    async def offered_before(self, idempotency: IdempotencyKey) -> tuple[str, StoredTask] | None:
+        """The contract that the same request has offered, as it was then; None if there is none."""
+        record = await self._store.command("GET", keys.idempotency(idempotency.partition, idempotency.scope))
+        digest, _, original = cast("bytes", record or b"").decode().partition(" ")
+        return (original, await self._offered(original)) if digest == idempotency.digest else None
+
+    async def _offered(self, task_id: str) -> StoredTask:
+        """A contract as it was when it was offered. Raises Refused `task.unknown`."""
+        return known(await self.read(task_id, [*JUDGED, *OFFERED])).as_offered
 
     # The worker's steps.
 
