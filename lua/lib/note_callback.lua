@@ -18,6 +18,7 @@ local function note_callback(record, id, status, attempts, due_at, reason, about
     end
     redis.call('HDEL', record, oldest)
   end
-  redis.call('PEXPIRE', record, math.max(0, due_at - now()) + 86400000)
+  local life = math.max(0, due_at - now()) + 86400000
+  if redis.call('PTTL', record) < life then redis.call('PEXPIRE', record, life) end
   redis.call('SPUBLISH', record, status)
 end

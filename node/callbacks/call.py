@@ -24,6 +24,10 @@ from node.callbacks.target import Policy, Target, TargetRefused
 NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
 """What httpcore2 raises for trouble with the network. It lets TLS errors after the handshake through unchanged."""
 
+MAX_TROUBLE = 200
+"""Characters of an error that are kept. A line that is no HTTP is quoted in it whole, up to four characters for a byte,
+and so a stranger decides what would be kept of each attempt."""
+
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 
@@ -98,7 +102,7 @@ class Caller:
         except TimeoutError:
             trouble = f"no answer within {self._timeouts.total:g} s"
         except (*NETWORK_TROUBLE, httpcore2.TimeoutException) as error:
-            trouble = f"no answer: {str(error) or type(error).__name__}"
+            trouble = f"no answer: {str(error) or type(error).__name__}"[:MAX_TROUBLE]
         if answer is not None:  # what goes wrong after its headers only shows in `is_whole`
             return CallAnswer(answer.status, list(answer.headers), bytes(body), is_whole)
         return Unreachable(trouble) if guard.is_unreachable else Retry(trouble)

@@ -91,9 +91,13 @@ class Guard(AsyncNetworkBackend):
                     await self._breaker.failed(circuit)
                 continue
             self.is_unreachable = False
-            if self._breaker and answer and answer.has_failed:
-                await self._breaker.succeeded(circuit)
-            return await self._checked(stream, address)
+            async with AsyncExitStack() as cleanup:  # whatever goes wrong now, the connection does not stay open
+                cleanup.push_async_callback(stream.aclose)
+                _check_peer(stream, address)
+                if self._breaker and answer and answer.has_failed:
+                    await self._breaker.succeeded(circuit)
+                cleanup.pop_all()
+            return _LimitedStream(stream, self._most)
         raise failure or httpcore2.ConnectError(f"{host} has no address")
 
     async def connect_unix_socket(
@@ -123,14 +127,13 @@ class Guard(AsyncNetworkBackend):
             raise TargetRefused("private", "the host has an address that is not public")
         return addresses
 
-    async def _checked(self, stream: AsyncNetworkStream, address: Address) -> AsyncNetworkStream:
-        """The stream, if it leads to the address that was dialled."""
-        peer = stream.get_extra_info("server_addr")
-        if peer and ip_address(peer[0]) == address:
-            return _LimitedStream(stream, self._most)
-        await stream.aclose()
-        if not peer:  # the socket has been reset meanwhile
-            raise httpcore2.ConnectError("the connection was closed at once")
+
+def _check_peer(stream: AsyncNetworkStream, address: Address) -> None:
+    """Raise unless the stream leads to the address that was dialled."""
+    peer = stream.get_extra_info("server_addr")
+    if not peer:  # the socket has been reset meanwhile
+        raise httpcore2.ConnectError("the connection was closed at once")
+    if ip_address(peer[0]) != address:
         raise TargetRefused("private", "the connection leads to another address than the one checked")
 
 

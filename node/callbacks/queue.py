@@ -94,6 +94,11 @@ def callback_discard(*, callback: Key, due: Key, name: str) -> None:
     """Removes a callback under way, whatever it holds."""
 
 
+@step
+def callback_forget(*, entity: Key, url: str) -> None:
+    """Removes the callback URL of an entity, if it is still this one."""
+
+
 class Message(msgspec.Struct, frozen=True):
     """What a receiver is to be told."""
 
@@ -285,9 +290,10 @@ class CallbackQueue:
         return publisher.decode() if publisher else publisher_of_url(callback.url)
 
     async def forget_target(self, callback: Callback) -> None:
-        """Remove the callback_url from the entity, because its receiver has asked for nothing more. Raises
-        StoreUnavailable."""
-        await self._store.command("HDEL", _entity(callback), "callback_url")
+        """Remove the callback_url from the entity, because its receiver has asked for nothing more; one that the entity
+        has got meanwhile stays. Raises StoreUnavailable.
+        """
+        await self._store.run(callback_forget(entity=_entity(callback), url=callback.url))
 
 
 async def pending_count(store: Store) -> int:

@@ -63,5 +63,4 @@ class Entities:
 
     async def forget(self, callback: Callback) -> None:
         """See CallbackSource."""
-        if await self._queue.publisher(callback) is not None:  # an inbox may name another receiver by now
-            await self._queue.forget_target(callback)
+        await self._queue.forget_target(callback)

@@ -6,7 +6,7 @@ differently. What two parsers are known to read differently is refused. Which ad
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Literal
 
@@ -166,9 +166,14 @@ def _check_port(target: Target, policy: Policy) -> None:
         own_host, own_port = policy.own
         # At the other web ports of the same host there is usually a proxy in front of this node.
         if target.host == own_host and (target.port == own_port or target.port in WEB_PORTS):
-            raise TargetRefused("own", "the URL is this node's own")
+            others = f", or a port other than {_listed(WEB_PORTS | {own_port})}" if policy.allow_private else ""
+            raise TargetRefused("own", f"the URL is this node's own; give the receiver another name or address{others}")
     if target.port not in WEB_PORTS and not policy.allow_private:
-        raise TargetRefused("port", f"the port is not one of {', '.join(map(str, sorted(WEB_PORTS)))}")
+        raise TargetRefused("port", f"the port is not one of {_listed(WEB_PORTS)}")
+
+
+def _listed(ports: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(ports)))
 
 
 def _what_is_wrong(url: str) -> str:

@@ -99,14 +99,16 @@ class EventsApi:
     async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[Batch, bool]:
         """The first events of a stream, and whether they are not those that the client asked for."""
         last = request.header(LAST_EVENT_ID)
-        try:
-            return await topic.begin(last or query.cursor, READ_FIRST), False
-        except CursorTooOld as error:
-            if not last:
-                raise _too_old(topic, error) from None
-            return await topic.read(error.oldest, READ_FIRST), True
-        except Invalid as invalid:
-            raise _where_it_is(request, invalid) from None
+        cursor, is_reset = last or query.cursor, False
+        while True:
+            try:
+                return await topic.begin(cursor, READ_FIRST), is_reset
+            except CursorTooOld as error:
+                if not last:
+                    raise _too_old(topic, error) from None
+                cursor, is_reset = topic.cursor(error.oldest), True  # also that one may be gone when it is read
+            except Invalid as invalid:
+                raise _where_it_is(request, invalid) from None
 
     def routes(self) -> tuple[Route, ...]:
         """NETWORK 3."""

@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from node.callbacks.policy import TargetPolicy
-from node.common.refusal import Refused
+from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.common.unreadable import show_each
@@ -93,7 +93,14 @@ class Tasks:
         Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
         `idempotency.short`, `signature.replayed`, `task.deadline`, `task.schema_dear`.
         """
-        fields = await self._offers.fields(new, client)
+        try:
+            fields = await self._offers.fields(new, client)
+        except (Invalid, Refused):
+            # What it names may have ended or moved since, but the same request gets the same answer.
+            before = await self._store.offered_before(idempotency) if idempotency else None
+            if not (idempotency and before):
+                raise
+            return self._offer_again(*before, idempotency), True
         if signed:
             fields |= {"signer": signed.signer, "signature": signed.signature}
         if signed or new.require_proof:
@@ -102,16 +109,21 @@ class Tasks:
         deadline = round(new.deadline.timestamp() * 1000) if new.deadline else None
         task_id, row, replayed = await self._store.create(idempotency, replay_id, fields, deadline, client)
         if replayed and idempotency:
-            idempotency.check_token(row.created_at, row.now)
-            row = row.as_offered(fields)  # the same answer again, whatever has become of it
-        else:
-            if self._note:
-                with suppress(StoreUnavailable):
-                    await self._note(task_id, new.title, readable(new.description or ""))
-            await self._list(task_id, row)
-        task = self._task(task_id, row)
+            return self._offer_again(task_id, row, idempotency), True
+        if self._note:
+            with suppress(StoreUnavailable):
+                await self._note(task_id, new.title, readable(new.description or ""))
+        await self._list(task_id, row)
+        return self._offer(task_id, row), False
+
+    def _offer_again(self, task_id: str, row: StoredTask, idempotency: IdempotencyKey) -> OfferedTask:
+        """The answer to an offer that is repeated, whatever has become of it. Raises Refused `idempotency.short`."""
+        idempotency.check_token(row.created_at, row.now)
+        return self._offer(task_id, row)
+
+    def _offer(self, task_id: str, row: StoredTask) -> OfferedTask:
         token = self._tokens.publisher_token(task_id)
-        return OfferedTask(**msgspec.structs.asdict(task), publisher_token=token), replayed
+        return OfferedTask(**msgspec.structs.asdict(self._task(task_id, row)), publisher_token=token)
 
     # Reading.
 

@@ -5,7 +5,7 @@ Some time after a contract is over, one compressed string takes the place of its
 contract has changed, and put right by the worker and by any reader that finds them behind.
 """
 
-from asyncio import gather
+from asyncio import gather, to_thread
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,11 +23,12 @@ from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Step
 from node.tasks import steps
 from node.tasks.compaction import pack
+from node.tasks.lapse import JUDGED
 from node.tasks.model import OVER, TaskStatus
 from node.tasks.offers.feed import announcement_of
 from node.tasks.proofs import Actor, Claim
 from node.tasks.reader import TaskReader
-from node.tasks.view import StoredTask, known, offered_names
+from node.tasks.view import OFFERED, StoredTask, known
 
 COPIED = (
     b"kind",
@@ -46,6 +47,9 @@ COPIED = (
 LATE_SECONDS = 0.05
 """A contract whose step is longer ago than this is read again before it is listed: somebody else may have changed it.
 Usually it is listed within a few milliseconds."""
+
+COMPACTED_AT_ONCE = 8
+"""Contracts that are read together to be compacted: each may have a result of a megabyte."""
 
 COPY_MS = 10_000
 """How long a copy of the COPIED fields is kept: longer than any call to Redis takes."""
@@ -94,9 +98,19 @@ class TaskStore(TaskReader):
         )
         match reply:
             case [b"replayed", bytes(original)]:
-                return original.decode(), known(await self.read(original.decode(), offered_names(fields))), True
+                return original.decode(), await self._offered(original.decode()), True
             case _:
                 return task_id, *steps.row_of(reply, asked_at)
+
+    async def offered_before(self, idempotency: IdempotencyKey) -> tuple[str, StoredTask] | None:
+        """The contract that the same request has offered, as it was then; None if there is none."""
+        record = await self._store.command("GET", keys.idempotency(idempotency.partition, idempotency.scope))
+        digest, _, original = cast("bytes", record or b"").decode().partition(" ")
+        return (original, await self._offered(original)) if digest == idempotency.digest else None
+
+    async def _offered(self, task_id: str) -> StoredTask:
+        """A contract as it was when it was offered. Raises Refused `task.unknown`."""
+        return known(await self.read(task_id, [*JUDGED, *OFFERED])).as_offered
 
     # The worker's steps.
 
@@ -204,14 +218,22 @@ class TaskStore(TaskReader):
 
     async def compact(self, task_ids: Sequence[str]) -> int:
         """Put a string in the place of each contract that is over; returns how many were."""
+        compacted = 0
+        for start in range(0, len(task_ids), COMPACTED_AT_ONCE):
+            compacted += await self._compact(task_ids[start : start + COMPACTED_AT_ONCE])
+        return compacted
+
+    async def _compact(self, task_ids: Sequence[str]) -> int:
         hashes = await bulk(self._store, (("HGETALL", keys.task(each)) for each in task_ids))
-        rows = {task_id: fields_of(fields) for task_id, fields in zip(task_ids, hashes, strict=True)}
+        read = [(task_id, fields_of(fields)) for task_id, fields in zip(task_ids, hashes, strict=True)]
+        rows = {task_id: fields for task_id, fields in read if fields.get(b"kind") == b"contract"}
+        # Beside the event loop: to deflate a result of a megabyte takes up to a tenth of a second.
+        packed = await to_thread(lambda: [pack(fields) for fields in rows.values()])
         compacting = (
             steps.task_compact(
-                task=keys.task(task_id), packed=keys.packed(task_id), fields=len(fields), content=pack(fields)
+                task=keys.task(task_id), packed=keys.packed(task_id), fields=len(fields), content=content
             )
-            for task_id, fields in rows.items()
-            if fields.get(b"kind") == b"contract"
+            for (task_id, fields), content in zip(rows.items(), packed, strict=True)
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, compacting)].count("compacted")
 

@@ -5,7 +5,6 @@ hash. So every view is of the moment at which the fields were read (`node.tasks.
 """
 
 import math
-from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.lapse import JUDGED, Fields, at_time, next_change
+from node.tasks.lapse import Fields, at_time, next_change
 from node.tasks.model import NO_RESULT, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 BASE = (
@@ -58,8 +57,25 @@ LISTED = (
 """Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
 result_payload and result_schema, which may be large."""
 
-OFFERED = (b"created_at", b"deadline", b"bound", b"signature")
-"""Fields that the node has set when a contract was offered, besides those that the offer gave."""
+OFFERED = (
+    b"kind",
+    b"created_at",
+    b"publisher_id",
+    b"title",
+    b"description",
+    b"input_artifact_ids",
+    b"bound",
+    b"signature",
+    b"lease_ms",
+    b"more",
+    b"skills",
+    b"deadline",
+    b"max_attempts",
+    b"retry_ms",
+    b"review_ms",
+    b"result_schema",
+)
+"""Fields of an offer that are shown; nothing changes them afterwards, but `more` may join them."""
 
 
 class StoredTask(msgspec.Struct, frozen=True):
@@ -75,10 +91,10 @@ class StoredTask(msgspec.Struct, frozen=True):
         """From what is stored, which may lag behind."""
         return cls(now, at_time(fields, now), asked_at)
 
-    def as_offered(self, given: Iterable[str]) -> "StoredTask":
-        """As it was when it was offered: with the given fields of the offer, and its proof."""
-        names = {b"kind", *OFFERED, *map(str.encode, given)}
-        kept = {name: value for name, value in self.fields.items() if name in names}
+    @property
+    def as_offered(self) -> "StoredTask":
+        """As it was when it was offered."""
+        kept = {name: value for name, value in self.fields.items() if name in OFFERED}
         return StoredTask(self.now, kept | {b"status": b"offered", b"attempt": b"0"}, self.asked_at)
 
     @property
@@ -166,11 +182,6 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         result_payload=_result(fields) if whole and status in ("completed", "submitted") else msgspec.UNSET,
         **_options(fields, whole=whole),
     )
-
-
-def offered_names(given: Iterable[str]) -> list[bytes]:
-    """Fields to read of a contract for `StoredTask.as_offered`."""
-    return list(dict.fromkeys((*JUDGED, *OFFERED, *map(str.encode, given))))
 
 
 class ChangeLog(msgspec.Struct, frozen=True):

@@ -269,6 +269,31 @@ async def test_what_no_worker_has_checked_stays_so_and_holds_its_place(
     assert ids.partition_of_id(agent["id"]) == ids.partition_of("127.0.0.1")
 
 
+@pytest.mark.parametrize(
+    ("was_listed", "kind", "status"),
+    [(False, "grpc", "listed"), (False, "none", "rejected"), (True, "failing", "listed")],
+)
+async def test_who_waits_for_a_check_is_told_at_once_what_it_found(
+    node: NodeUnderTest, made_up: MadeUpAgents, was_listed: bool, kind: str, status: str
+) -> None:
+    """Also of one in which no probe, which follows at once, finds what would wake them as well (`grpc`)."""
+    made_up.kinds["/desk"], url = "good", made_up.url("desk")
+    if was_listed:
+
+        async def is_listed() -> bool:
+            return await ids_listed(node) != set()
+
+        async with node.worker():
+            await submitted(node, url)
+            await until(is_listed)
+    made_up.kinds["/desk"] = kind
+    agent = await submitted(node, url)
+    waiting = asyncio.create_task(node.client.get(f"{AGENTS}/{agent['id']}", params={"wait": 30}))
+    await node.listened_to(keys.agent(agent["id"]))
+    async with node.worker():
+        assert (await asyncio.wait_for(waiting, WOKEN)).json()["status"] == status
+
+
 async def test_who_waits_for_a_check_learns_that_the_entry_was_removed(
     node: NodeUnderTest, made_up: MadeUpAgents
 ) -> None:

@@ -47,3 +47,11 @@ async def test_a_reader_who_waits_is_woken_when_a_hidden_reply_is_shown_again(no
     await node.listened_to(keys.thread(thread["id"]))
     await moderation.change(thread["id"], 1, "show")
     assert [reply["seq"] for reply in (await asyncio.wait_for(read, WOKEN)).json()["replies"]] == [1]
+
+
+async def test_a_reader_who_waits_is_woken_when_the_thread_is_hidden(node: NodeUnderTest) -> None:
+    thread, moderation = await posted(node), ModerationStore(node.store)
+    read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread['id']}?wait=30", timeout=40))
+    await node.listened_to(keys.thread(thread["id"]))
+    await moderation.change(thread["id"], 0, "hide")
+    assert (await asyncio.wait_for(read, WOKEN)).status_code == 404

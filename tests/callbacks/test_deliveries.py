@@ -9,15 +9,17 @@ import pytest
 from nacl.signing import SigningKey
 
 from node.callbacks.delivery import DeliveryQuery, DeliveryRecords
-from node.callbacks.queue import CallbackQueue, Message
+from node.callbacks.queue import CallbackQueue, Ending, Message
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
+from node.store.limits import DAY_MS
 from node.tasks.compaction import unpack
 from tests.board.signed_posts import BOARD, OTHER_KEY, QUESTION, send, signed
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import hurry
 from tests.sign.signing import KEY
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
+from tests.support.servers import WOKEN
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 TASKS = "/api/v1/tasks"
@@ -66,9 +68,9 @@ async def test_deliveries_show_a_receiver_that_fails_and_recovers(node: NodeUnde
         assert (first["type"], first["host"]) == ("task.claimed", "127.0.0.1")
         assert first["next_attempt_at"] > first["created_at"]
         known = await deliveries(node, path, token)
-        waiting = asyncio.create_task(deliveries(node, path, token, wait=20, since=known["next_since"]))
+        waiting = asyncio.create_task(deliveries(node, path, token, wait=30, since=known["next_since"]))
         await hurry(node)
-        (last,) = (await waiting)["callbacks"]
+        (last,) = (await asyncio.wait_for(waiting, WOKEN))["callbacks"]
         assert (last["status"], last["attempts"], last["last_error"]) == ("delivered", 2, None)
         assert last["next_attempt_at"] is None
         assert [last["id"]] == [webhook_id for webhook_id, _ in receiver.messages]
@@ -179,3 +181,20 @@ async def test_of_two_messages_that_became_one_the_newer_is_shown(node: NodeUnde
     await queue.settle(sent, "delivered", 5000)
     page = await records.read(5, "t", DeliveryQuery())
     assert [(each.id, each.status) for each in page.callbacks] == [("msg_2", "pending"), ("msg_1", "delivered")]
+
+
+async def test_the_record_outlives_what_is_due_in_two_days_though_another_callback_arrives_now(
+    node: NodeUnderTest,
+) -> None:
+    queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
+    endings: list[tuple[Ending, int]] = [("retry", 2 * DAY_MS), ("delivered", 5000)]
+    for n, (ending, pause_ms) in enumerate(endings):
+        message = Message(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", n, {"task_id": "t"})
+        await queue.enqueue(5, [message])
+        (taken,) = await queue.take([5])
+        await queue.settle(taken, ending, pause_ms, "answered 503")
+    life = await node.store.command("PTTL", keys.callback_record(5, "t"))
+    assert isinstance(life, int)
+    assert life > 2 * DAY_MS
+    page = await records.read(5, "t", DeliveryQuery())
+    assert [each.status for each in page.callbacks] == ["delivered", "pending"]

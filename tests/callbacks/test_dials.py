@@ -6,13 +6,14 @@ import httpcore2
 import pytest
 
 from node.callbacks.attempt import NotNow
-from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, circuit_of_address
+from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, Circuit, circuit_of_address
 from node.callbacks.guard import Guard
 from node.callbacks.lookup import NotLookedUp
 from node.callbacks.owners import Requester
 from node.callbacks.target import Policy
 from node.config import Limit
 from node.config.values import Address
+from node.store import StoreUnavailable
 from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, receiver, says
 from tests.support.node_under_test import NodeUnderTest
 
@@ -113,3 +114,20 @@ async def test_a_name_that_this_node_could_not_look_up_is_dialled_later() -> Non
     guard = Guard(POLICY, busy, SOMEBODY, dialler=Dialler())
     with pytest.raises(NotNow):
         await guard.connect_tcp("agent.example", 443)
+
+
+async def test_a_connection_does_not_stay_open_if_its_success_cannot_be_noted(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    breaker, dialler = Breaker(node.store, Limit(0, 1)), Dialler()
+
+    async def out_of_reach(_: Circuit) -> None:
+        raise StoreUnavailable("out of reach")
+
+    monkeypatch.setattr(breaker, "succeeded", out_of_reach)
+    async with receiver(says(b"")) as server:
+        guard = Guard(Policy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=dialler)
+        await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), server.port))
+        with pytest.raises(StoreUnavailable):
+            await guard.connect_tcp("127.0.0.1", server.port)
+    assert (dialler.dials, dialler.open) == (["127.0.0.1"], 0)

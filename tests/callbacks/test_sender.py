@@ -26,7 +26,7 @@ from node.callbacks.attempt import (
     delay,
     retry_after,
 )
-from node.callbacks.call import AttemptTimeouts, Caller
+from node.callbacks.call import MAX_TROUBLE, AttemptTimeouts, Caller
 from node.callbacks.envelope import Envelope
 from node.callbacks.guard import MAX_READ
 from node.callbacks.lookup import NotLookedUp
@@ -158,6 +158,18 @@ HOSTILE: dict[str, tuple[Answer, type[AttemptResult]]] = {
 @pytest.mark.parametrize(("answer", "kind"), HOSTILE.values(), ids=HOSTILE)
 async def test_a_hostile_receiver_costs_one_dial_and_little_time(answer: Answer, kind: type[AttemptResult]):
     assert isinstance(await outcome_of(answer, SHORT if kind is Retry else ENDING), kind)
+
+
+QUOTED = {"a status line": bytes(12_000) + b"\r\n\r\n", "a header": OK + b"x" * 12_000 + b"\r\n\r\n"}
+
+
+@pytest.mark.parametrize("wire", QUOTED.values(), ids=QUOTED)
+async def test_of_what_a_receiver_says_that_is_no_http_little_is_kept(wire: bytes):
+    """It is quoted in the error: 48 KB were kept of each attempt, and with each dead letter."""
+    outcome = await outcome_of(says(wire), LONG)
+    assert isinstance(outcome, Retry)
+    assert outcome.reason.startswith("no answer: illegal")
+    assert len(outcome.reason) <= MAX_TROUBLE
 
 
 async def test_a_name_whose_address_is_not_public_is_refused_undialled():

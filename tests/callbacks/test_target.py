@@ -171,3 +171,15 @@ def test_the_own_authority_is_known_in_every_form_of_the_public_url():
     own = Policy.of("http://[2606:4700::1]:8080")
     with pytest.raises(TargetRefused):
         parse("http://[2606:4700:0::1]:8080/", own)
+
+
+@pytest.mark.parametrize("is_private", [False, True])
+def test_whoever_names_this_node_is_told_how_to_go_on(is_private: bool):
+    policy = Policy.of("http://198.41.0.4:9000", allow_private=is_private)
+    ways = ", or a port other than 80, 443, 8080, 8443, 9000" if is_private else ""
+    with pytest.raises(TargetRefused) as refusal:
+        parse("http://198.41.0.4:8080/hook", policy)
+    assert str(refusal.value) == f"the URL is this node's own; give the receiver another name or address{ways}"
+    assert parse("http://198.41.0.5:8080/hook", policy)
+    if is_private:
+        assert parse("http://198.41.0.4:8081/hook", policy)

@@ -11,9 +11,10 @@ import msgspec
 import pytest
 
 from node.events import stream
+from node.events.feed import FeedEntry, FeedStore
 from node.events.model import EventQuery
 from node.events.service import Events
-from node.events.source import Batch, Position, SourceEvent
+from node.events.source import START, Batch, CursorTooOld, Position, SourceEvent, cursor_of
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
@@ -207,3 +208,23 @@ async def test_a_stream_that_follows_keeps_nothing_of_the_events_that_it_began_w
     assert kept() is None
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_what_is_trimmed_again_before_a_stream_begins_is_no_error(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An EventSource gives up on anything but 200. The feed may lose its oldest events between two reads."""
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)
+    oldest = [(1, 0), (2, 0), (3, 0)]
+
+    async def trimmed(_: FeedStore, after: Position, count: int) -> list[FeedEntry]:
+        if later := [position for position in oldest if position > after]:
+            raise CursorTooOld(later[0])
+        return []
+
+    monkeypatch.setattr(FeedStore, "read", trimmed)
+    headers = STREAM["headers"] | {"last-event-id": cursor_of("feed", START)}
+    answer = await node.client.get("/api/v1/events", params=STREAM["params"], headers=headers)
+    assert answer.status_code == 200, answer.text
+    first = json.loads(answer.text.partition("data: ")[2].partition("\n")[0])
+    assert (first["type"], first["id"]) == ("reset", cursor_of("feed", oldest[-1]))

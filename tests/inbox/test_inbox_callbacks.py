@@ -1,15 +1,14 @@
 """The callback of an inbox: signed, with id and number, never with the text."""
 
+import asyncio
+
 import pytest
 
-from node.callbacks.queue import Callback, CallbackQueue
-from node.callbacks.sources import Entities
-from node.store import ids, keys
-from node.tasks.compaction import unpack
 from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC, hurry, under_way
 from tests.inbox.calls import INBOXES, bearer, opened, path_of, read, sent
 from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import free_port
 
 pytestmark = pytest.mark.settings(callback_allow_private=True)
 
@@ -67,16 +66,26 @@ async def test_an_owner_who_takes_the_callback_back_is_told_no_more(node: NodeUn
         assert (await read(node, inbox))["waiting"] == 1
 
 
-async def test_a_receiver_that_wants_no_more_does_not_take_the_next_one_with_it(node: NodeUnderTest) -> None:
-    """A callback to the URL before may be under way while the owner names another one."""
-    old, new = "https://old.example.com/hook", "https://new.example.com/hook"
-    inbox = await opened(node, callback_url=new)
-    source = Entities(CallbackQueue(node.store, unpack))
-    for url, left in ((old, new.encode()), (new, None)):
-        partition, data = ids.partition_of(inbox["address"]), {"address": inbox["address"]}
-        await source.forget(
-            Callback(
-                name="inbox", id="msg", url=url, type="inbox.message", at=0, data=data, partition=partition, attempt=1
-            )
-        )
-        assert await node.store.command("HGET", keys.inbox(inbox["address"]), "callback_url") == left
+async def test_a_receiver_that_is_gone_does_not_take_the_one_with_it_that_has_followed(node: NodeUnderTest) -> None:
+    """Its owner has given another URL while the old receiver was called, and answered that it wants no more."""
+    async with Receiver(PUBLIC) as following, node.worker():
+
+        async def move_and_refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            await node.client.post(INBOXES, json={"callback_url": following.url}, headers=bearer(inbox["inbox_token"]))
+            writer.write(b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        async with await asyncio.start_server(move_and_refuse, "127.0.0.1", port := free_port()):
+            inbox = await opened(node, callback_url=f"http://127.0.0.1:{port}/hook")
+            await sent(node, inbox)
+
+            async def gone() -> bool:
+                path = path_of(inbox, "/callbacks")
+                seen = (await node.client.get(path, headers=bearer(inbox["inbox_token"]))).json()["callbacks"]
+                return [each["status"] for each in seen] == ["dropped"]
+
+            await until(gone)
+            await sent(node, inbox)
+            await following.until(1)

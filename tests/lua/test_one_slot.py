@@ -38,6 +38,7 @@ ELSEWHERE = {
     "node_identify": "has one key, and is run by processes as they start: tests/store/test_identity.py",
     "audit_add": "has one key, and is run by commands of the operator: tests/admin",
     "client_block": "likewise",
+    "callback_forget": "has one key, and follows an answer of 410: tests/inbox/test_inbox_callbacks.py",
     "search_switch": "changes the index of a query engine, which a cluster does not have",
     "search_fill": "likewise",
     "vector_move": "for what is claimed once it is embedded: tests/tasks/test_offer_search.py; its keys are of one id",

@@ -18,7 +18,7 @@ from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from node.web.places import WAITING_BY_CLIENT
 from tests.support.node_under_test import NodeUnderTest, until
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import WOKEN, RedisServer, eventually
 from tests.tasks.calls import TASKS, act, claimed, let_end, offered, refused, tasks_on
 from tests.tasks.web_process import Lossy, process_on
 
@@ -70,12 +70,13 @@ async def test_a_worker_may_work_for_some_publishers_only(node: NodeUnderTest) -
     assert (await claim_next(node, publisher_ids=["my-desk"])).json()["id"] == mine["id"]
 
 
-async def test_who_waits_is_given_what_comes(node: NodeUnderTest) -> None:
-    waiting = asyncio.create_task(claim_next(node, wait=20, skills=["law"]))
+async def test_who_waits_is_given_what_comes(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr("node.tasks.offers.matching.IDLE_SECONDS", 2 * WOKEN)  # after which it would look, too
+    waiting = asyncio.create_task(claim_next(node, wait=30, skills=["law"]))
     await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
     await offered(node, skills=["arabic"])
     task = await offered(node, skills=["law"])
-    assert (await waiting).json()["id"] == task["id"]
+    assert (await asyncio.wait_for(waiting, WOKEN)).json()["id"] == task["id"]
 
 
 async def test_what_is_released_or_fails_is_given_to_who_waits(node: NodeUnderTest) -> None:
@@ -329,12 +330,12 @@ async def test_the_list_of_offers_waits_and_goes_on_from_where_it_was(node: Node
     old = await offered(node)
     page = (await node.client.get(TASKS, params={"status": "offered"})).json()
     assert [task["id"] for task in page["tasks"]] == [old["id"]]
-    since = {"status": "offered", "since": page["next_since"], "wait": 20}
+    since = {"status": "offered", "since": page["next_since"], "wait": 30}
     waiting = asyncio.create_task(node.client.get(TASKS, params=since | {"skill": "law"}))
     await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
     await offered(node)
     new = await offered(node, skills=["law"], publisher_id="my-desk")
-    found = (await waiting).json()
+    found = (await asyncio.wait_for(waiting, WOKEN)).json()
     assert [task["id"] for task in found["tasks"]] == [new["id"]]
     nothing = await node.client.get(TASKS, params={"status": "offered", "since": found["next_since"]})
     assert nothing.json()["tasks"] == []

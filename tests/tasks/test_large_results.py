@@ -3,13 +3,16 @@
 import asyncio
 import base64
 import random
+import threading
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
-from node.store import keys
-from node.tasks.compaction import with_head
-from node.tasks.store import TaskStore
+from node.store import Arg, RedisReply, Store, keys
+from node.store.bulk import bulk
+from node.tasks.compaction import pack, with_head
+from node.tasks.store import COMPACTED_AT_ONCE, TaskStore
 from node.web.throughput import Throughput
 from tests.a2a.calls import A2A
 from tests.sign.signing import KEY
@@ -238,6 +241,30 @@ async def test_compacted_contracts_with_large_results_read_as_before(node: NodeU
             await TaskStore(node.store, 60).compact([task["id"]])
         assert await node.store.command("EXISTS", keys.packed(task["id"])) == 1
         assert (whole[0], record[0], page[0]) == (whole[1], record[1], page[1])
+
+
+async def test_results_are_deflated_beside_the_event_loop_a_few_at_a_time(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker stood still for half a minute while it compacted a hundred results of a megabyte of numbers."""
+    threads: list[threading.Thread] = []
+    held: list[int] = []
+
+    def packing(fields: dict[bytes, bytes]) -> bytes:
+        threads.append(threading.current_thread())
+        return pack(fields)
+
+    def reading(store: Store, commands: Iterable[Sequence[Arg]]) -> Awaitable[list[RedisReply]]:
+        held.append(len(wanted := list(commands)))
+        return bulk(store, wanted)
+
+    monkeypatch.setattr("node.tasks.store.pack", packing)
+    monkeypatch.setattr("node.tasks.store.bulk", reading)
+    tasks = [(await finished(node, "as it was"))["id"] for _ in range(COMPACTED_AT_ONCE + 1)]
+    assert await TaskStore(node.store, 60).compact(tasks) == len(tasks)
+    assert held == [COMPACTED_AT_ONCE, 1]
+    assert len(threads) == len(tasks)
+    assert threading.current_thread() not in threads
 
 
 async def test_a_head_is_not_put_where_a_contract_was_removed(

@@ -8,6 +8,7 @@ from node.common.refusal import Invalid, Refused
 from node.store import ids, keys
 from node.tasks.model import NewTask
 from node.tasks.store import TaskStore
+from tests.artifacts.calls import registered
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import OFFER, TASKS, UNKNOWN_ID, act, claimed, offered, refused, tasks_on, told
 
@@ -148,6 +149,26 @@ async def test_an_offer_repeated_after_it_was_claimed_gets_the_answer_that_it_ha
     claim = (await act(node, first.json(), "claim", assignee_id="summary-agent")).json()
     await act(node, first.json(), "complete", claim_token=claim["claim_token"], result_payload={"pages": 1})
     assert (await node.client.post(TASKS, json=offer)).json() == first.json()
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_an_offer_repeated_after_its_input_was_rejected_gets_the_answer_that_it_had(
+    node: NodeUnderTest, is_known: bool
+) -> None:
+    artifact = (await registered(node))["id"]
+    offer = OFFER | {"input_artifact_ids": [artifact], "max_attempts": 2}
+    header = {"idempotency-key": "k1"}
+    first = await node.client.post(TASKS, json=offer, headers=header)
+    assert first.status_code == 201, first.text
+    if is_known:
+        await node.store.command("HSET", keys.artifact(artifact), "status", "rejected")
+    else:
+        await node.store.command("DEL", keys.artifact(artifact))
+    again = await node.client.post(TASKS, json=offer, headers=header)
+    assert (again.status_code, again.json()) == (201, first.json())
+    assert again.headers["idempotency-replayed"] == "true"
+    for body, headers in ((offer, {}), (offer, {"idempotency-key": "k2"}), (offer | {"title": "Other"}, header)):
+        assert (await node.client.post(TASKS, json=body, headers=headers)).status_code == 422
 
 
 async def test_the_header_counts_as_the_key(node: NodeUnderTest) -> None:
