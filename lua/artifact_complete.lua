@@ -1,6 +1,7 @@
 #!lua
 -- Notes that a client says it has uploaded an artifact, which is then verified. Said again, or too late, it changes
--- nothing.
+-- nothing but this: if the verification under way finds nothing, there is another one (`artifact_settle`), since the
+-- bytes may have come after it has looked.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] events    events:{p}
@@ -11,11 +12,12 @@
 -- include now
 -- include announce
 local at = now()
-local status, ends = unpack(redis.call('HMGET', artifact, 'status', 'expires_at'))
+local status, ends, upload_until = unpack(redis.call('HMGET', artifact, 'status', 'expires_at', 'upload_until'))
+if status == 'verifying' and tonumber(upload_until) > at then redis.call('HSET', artifact, 'again_at', at) end
 if status ~= 'registered' or tonumber(ends) <= at then return {'unchanged', at, redis.call('HGETALL', artifact)} end
 
 redis.call('HSET', artifact, 'status', 'verifying', 'completed_at', at, 'expires_at', at + life)
-redis.call('HDEL', artifact, 'reason')
+redis.call('HDEL', artifact, 'reason', 'again_at')
 redis.call('ZADD', due, at + life, artifact_id)
 announce(events, 'artifact.completed', artifact_id, 'attempt', redis.call('HINCRBY', artifact, 'attempt', 1))
 redis.call('SPUBLISH', artifact, 'verifying')

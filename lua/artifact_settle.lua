@@ -1,24 +1,32 @@
 #!lua
--- Records the verdict on one attempt to verify an artifact. If the artifact was judged, completed again or has expired
--- in the meantime, nothing changes.
+-- Records the verdict on one attempt to verify an artifact. If the artifact was judged or has expired in the meantime,
+-- nothing changes. If nothing was uploaded and a client has said again that it was, there is another attempt.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}
+-- KEYS[4] events    events:{p}
 -- ARGV[1] artifact_id
 -- ARGV[2] number    which attempt was verified
 -- ARGV[3] verdict   available | rejected | registered (nothing was uploaded yet)
 -- ARGV[4] reason    empty for available
 -- ARGV[5] life      milliseconds that an available artifact is kept
--- Returns {'settled'} | {'stale'}
+-- Returns {'settled'} | {'again'} | {'stale'}
 -- Slot    partition of the id
 -- include now
+-- include announce
 -- include reject
 -- include count_artifact
 local at = now()
-local status, attempt, ends, upload_until =
-  unpack(redis.call('HMGET', artifact, 'status', 'attempt', 'expires_at', 'upload_until'))
+local status, attempt, ends, upload_until, again_at =
+  unpack(redis.call('HMGET', artifact, 'status', 'attempt', 'expires_at', 'upload_until', 'again_at'))
 if status ~= 'verifying' or attempt ~= number or tonumber(ends) <= at then return {'stale'} end
 
+redis.call('HDEL', artifact, 'again_at')
+if verdict == 'registered' and again_at then
+  redis.call('HSET', artifact, 'completed_at', again_at)
+  announce(events, 'artifact.completed', artifact_id, 'attempt', redis.call('HINCRBY', artifact, 'attempt', 1))
+  return {'again'}
+end
 if verdict == 'rejected' then
   reject(artifact, due, artifact_id, reason, at)
   return {'settled'}

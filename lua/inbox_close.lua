@@ -14,7 +14,8 @@
 -- ARGV[2] replay_ttl  milliseconds; 0 = not signed
 -- ARGV[3] kept     milliseconds for which the counter is kept; 0 = nobody can open this address again
 -- ARGV[4] address
--- Returns {'closed', client, place, {id, ...}}: its place in the quota (empty = none), the messages that have ended
+-- Returns {'closed', client, place, at, {id, ...}}: its place in the quota (empty = none), the time, and the messages
+--         that have ended
 --       | {'gone'} | {'token'} | {'signature'}: that signature was used before
 -- Slot    partition of the address
 -- include announce
@@ -37,4 +38,4 @@ end
 redis.call('UNLINK', inbox, messages, ends)
 if kept == '0' then redis.call('UNLINK', last_seq) else redis.call('PEXPIRE', last_seq, kept) end
 redis.call('SPUBLISH', inbox, 'closed')
-return {'closed', client or '', place or '', ended}
+return {'closed', client or '', place or '', at, ended}

@@ -5,10 +5,9 @@
 -- ARGV[1...] names  of the fields wanted; none = all
 -- Returns {'receipt', at, epoch of the inbox (empty = it is closed), is_held 0|1, {name, value, ...}}
 --       | {'unknown', epoch}
---         at: the time; or when this inbox was opened, if one that was closed before held the message
 -- Slot    partition of the address
 -- include now
-local epoch, opening, since = unpack(redis.call('HMGET', inbox, 'epoch', 'opening', 'opened_at'))
+local epoch, opening = unpack(redis.call('HMGET', inbox, 'epoch', 'opening'))
 if redis.call('EXISTS', receipt) == 0 then return {'unknown', epoch or ''} end
 local fields = #ARGV == 0 and redis.call('HGETALL', receipt) or {}
 for place, value in ipairs(#ARGV > 0 and redis.call('HMGET', receipt, unpack(ARGV)) or {}) do
@@ -20,5 +19,4 @@ end
 local opened, expires, settled = unpack(redis.call('HMGET', receipt, 'opening', 'expires_at', 'settled_at'))
 local at = now()
 local is_held = not settled and opened == opening and tonumber(expires) > at
-if opening and opened ~= opening and not settled then at = math.min(at, tonumber(since)) end
 return {'receipt', at, epoch or '', is_held and 1 or 0, fields}

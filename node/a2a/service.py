@@ -56,7 +56,10 @@ class Messages:
         is_new = message.context_id is None
         task_id, created_at = await self._store.accept(rate, context_id, logged, idempotency, is_new=is_new)
         if created_at is None:
-            return SendMessageResponse(task=await self.get(task_id, received.history_length)), True
+            earlier = await self.get(task_id, received.history_length)
+            if earlier is None:  # an Idempotency-Key may be remembered for longer than what it made
+                raise A2AError("TASK_NOT_FOUND", f"The task {task_id} of this Idempotency-Key is gone", taskId=task_id)
+            return SendMessageResponse(task=earlier), True
         task = self._task(task_id, context_id, created_at, message, received.history_length)
         return SendMessageResponse(task=task), False
 

@@ -15,7 +15,8 @@ import puremagic
 HEAD_BYTES = 64 * 1024
 """Bytes from the start that are read; all signatures lie within the first 512."""
 
-_CONTROL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b"))
+_CONTROL = bytes({*range(32), 127} - set(b"\b\t\n\f\r\x1b\x1c\x1d\x1e\x1f"))
+"""Without the separators of records and fields, which RFC 7464 puts before each JSON text."""
 _CONTROL_SHARE = 0.02
 """The share of control characters that a text may have; of random bytes one in ten is one."""
 
@@ -35,7 +36,7 @@ _SIGNATURES: tuple[tuple[str, re.Pattern[bytes]], ...] = tuple(
         "audio/midi": rb"MThd\x00\x00\x00\x06",
         "audio/aiff": rb"FORM....AIF[FC]",
         "video/x-msvideo": rb"RIFF....AVI ",
-        "application/mp4": rb"....(ftyp|moov|mdat|wide|skip)",
+        "application/mp4": rb"....(ftyp|styp|moov|moof|mdat|sidx|emsg|prft|free|wide|skip)",
         "application/ogg": rb"OggS\x00",
         "application/x-matroska": rb"\x1a\x45\xdf\xa3",
         "application/pdf": rb"%PDF-\d",
@@ -72,6 +73,7 @@ _CLAIMS = {
     "image/avif": "application/mp4",
     "image/heic": "application/mp4",
     "image/heif": "application/mp4",
+    "image/openraster": "application/zip",
     "audio/x-wav": "audio/wav",
     "audio/wave": "audio/wav",
     "audio/vnd.wave": "audio/wav",
@@ -79,12 +81,15 @@ _CLAIMS = {
     "audio/mp4": "application/mp4",
     "audio/m4a": "application/mp4",
     "audio/x-m4a": "application/mp4",
+    "audio/x-m4b": "application/mp4",
     "video/mp4": "application/mp4",
     "video/quicktime": "application/mp4",
     "video/3gpp": "application/mp4",
+    "video/3gpp2": "application/mp4",
     "audio/ogg": "application/ogg",
     "video/ogg": "application/ogg",
     "audio/webm": "application/x-matroska",
+    "audio/x-matroska": "application/x-matroska",
     "video/webm": "application/x-matroska",
     "video/x-matroska": "application/x-matroska",
     "video/avi": "video/x-msvideo",
@@ -117,6 +122,12 @@ _LATE = ("audio/mpeg", "audio/flac", "audio/midi", "application/x-tar", "applica
 """Types whose files may lack the signature, or have it after other bytes. Only text, or the signature of another type,
 shows that a file is not one of these."""
 
+_CONTAINERS = frozenset(
+    f"application/{name}" for name in ("zip", "gzip", "x-bzip2", "x-xz", "zstd", "x-ole-storage", "vnd.sqlite3")
+)
+"""Signatures of what documents of many types are kept in, compressed or encrypted: beside a type that is not in the
+tables they show nothing. `puremagic` knows few of these documents by more than their name."""
+
 _TEXT = re.compile(
     r"text/.*|message/.*|.*\+(json|xml|yaml)|application/(json.*|.*json|jsonl|xml|xml-.*|(x-)?(javascript|ecmascript|yaml|toml|sh"
     r"|perl|python|ruby|tex|latex|ndjson|pem-file)|typescript|sql|graphql|jwt|mbox|rtf|x-www-form-urlencoded)"
@@ -124,6 +135,8 @@ _TEXT = re.compile(
 _NOT_HTML = re.compile(r".*(json.*|csv|tab-separated-values|yaml|toml|css|javascript|sql)")
 _JSON = re.compile(rb"(\xef\xbb\xbf|\x1e)?\s*([\[{\"\d]|-\d|true|false|null|$)")
 _XML = re.compile(rb"(\xef\xbb\xbf)?\s*(<|$)")
+_ESCAPED = re.compile(rb"\\[0-7x]")
+"""In a mark of `puremagic` that it has as somebody wrote it, `\\003` for one byte, so that no content has it."""
 
 
 def plainly_other(head: bytes, media_type: str) -> str | None:
@@ -151,7 +164,9 @@ def plainly_other(head: bytes, media_type: str) -> str | None:
 def _other_than_rare(head: bytes, claimed: str, found: str | None, *, text: bool) -> str | None:
     """The type of content whose claimed type is not in the tables, if it certainly is another one."""
     media = claimed.startswith(_MEDIA)
-    if found and ((media and not found.startswith(_MEDIA)) or _lacks_signature(claimed, head)):
+    if found and media and not found.startswith(_MEDIA):
+        return found
+    if found and found not in _CONTAINERS and _lacks_signature(claimed, head):
         return found
     return "text/plain" if text and media and _lacks_signature(claimed, head) else None
 
@@ -205,6 +220,7 @@ def _lacks_signature(claimed: str, head: bytes) -> bool:
 def _puremagic_types() -> dict[str, list[tuple[int, bytes]]]:
     known: dict[str, list[tuple[int, bytes]]] = {}
     for mark, offset, _, mime_type, _ in cast("list[tuple[bytes, int, str, str, str]]", puremagic.magic_header_array):
-        known.setdefault(mime_type.strip().lower(), []).append((offset, mark))
+        if not _ESCAPED.search(mark):
+            known.setdefault(mime_type.strip().lower(), []).append((offset, mark))
     # A mark of under 4 bytes is that of a container, or a common prefix: files of such a type may do without it.
     return {name: marks for name, marks in known.items() if all(len(mark) >= 4 for _, mark in marks)}

@@ -108,7 +108,16 @@ def artifact_complete(*, artifact: Key, due: Key, events: Key, artifact_id: str,
 
 @step
 def artifact_settle(
-    *, artifact: Key, due: Key, sums: Key, artifact_id: str, number: str, verdict: str, reason: str, life: int
+    *,
+    artifact: Key,
+    due: Key,
+    sums: Key,
+    events: Key,
+    artifact_id: str,
+    number: str,
+    verdict: str,
+    reason: str,
+    life: int,
 ) -> None:
     """What verifying an artifact showed."""
 
@@ -226,11 +235,14 @@ class ArtifactStore:
         return StoredArtifact.of(artifact_id, now, row)
 
     async def settle(self, artifact_id: str, attempt: str, verdict: ArtifactVerdict) -> bool:
-        """Record what verifying an attempt showed; False if that is no longer asked. Raises StoreUnavailable."""
+        """Record what verifying an attempt showed; False if that is no longer asked, or if there is another attempt, as
+        nothing was uploaded. Raises StoreUnavailable.
+        """
         settling = artifact_settle(
             artifact=keys.artifact(artifact_id),
             due=_due(artifact_id),
             sums=_sums(artifact_id),
+            events=keys.events_of(artifact_id),
             artifact_id=artifact_id,
             number=attempt,
             verdict=verdict.status,

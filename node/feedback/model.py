@@ -8,6 +8,9 @@ from msgspec import Meta
 SHORTEST = 10
 """Characters of a report (SPEC 2.7)."""
 
+CONTACT_LENGTH = 1000
+"""Characters: an RSA key of 4,096 bits takes 800 in PEM."""
+
 
 Category = Literal["bug", "feature", "general", "inquiry"]
 
@@ -24,7 +27,10 @@ class NewFeedback(msgspec.Struct):
     contact_channel: (
         Annotated[
             str,
-            Meta(max_length=500, description="Where the operators can answer: URL, e-mail, chat handle or public key"),
+            Meta(
+                max_length=CONTACT_LENGTH,
+                description="Where the operators can answer: URL, e-mail, chat handle or public key",
+            ),
         ]
         | None
     ) = None

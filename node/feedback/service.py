@@ -8,8 +8,8 @@ from node.feedback.store import FeedbackStore
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.judged import require_all
-from node.text.lines import require_line, require_text
-from node.text.readable import readable
+from node.text.lines import require_text
+from node.text.readable import is_one_line, readable
 
 
 class Feedback:
@@ -30,7 +30,7 @@ class Feedback:
             raise Invalid.field("body", "feedback_text", msg=f"must hold at least {SHORTEST} characters to read")
         require_all(
             lambda: require_text("feedback_text", words),
-            lambda: require_line("contact_channel", new.contact_channel or ""),
+            lambda: _require_visible("contact_channel", new.contact_channel or ""),
             feedback_text=words,
         )
         fields = ["text", words, "category", new.category or "general"]
@@ -42,3 +42,9 @@ class Feedback:
     def reports(self) -> AsyncIterator[Report]:
         """All reports that are kept, newest first, for the operator. Raises StoreUnavailable."""
         return self._store.reports()
+
+
+def _require_visible(field: str, value: str) -> None:
+    """Raise Invalid for control or invisible characters. Lines may end: a public key may be in PEM (SPEC 2.7)."""
+    if not all(map(is_one_line, value.replace("\r\n", "\n").split("\n"))):
+        raise Invalid.field("body", field, msg="must hold no control or invisible characters but line breaks")

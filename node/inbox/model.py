@@ -120,7 +120,7 @@ class NewInbox(msgspec.Struct):
         InboxCard | UnsetType | None,
         Meta(description="What its A2A agent card says, and lists it in the directory; at most 16,384 bytes"),
     ] = UNSET
-    rotate: Annotated[bool, Meta(description="End all earlier tokens")] = False
+    rotate: Annotated[bool, Meta(description="End all earlier tokens; can be repeated by an Idempotency-Key")] = False
 
 
 class OpenedInbox(msgspec.Struct):

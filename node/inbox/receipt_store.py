@@ -16,7 +16,7 @@ from node.store.steps import Step
 
 
 class StoredReceipt(msgspec.Struct, frozen=True):
-    """The receipt of a message at the time `now` (ms), or at the time its inbox was closed with it."""
+    """The receipt of a message at the time `now` (ms)."""
 
     now: int
     epoch: str

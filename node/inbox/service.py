@@ -1,5 +1,6 @@
 """The rules of inboxes: who may open, write to, read and settle what (NETWORK 1)."""
 
+from collections.abc import Mapping
 from typing import cast
 
 import msgspec
@@ -136,7 +137,7 @@ class Inboxes:
             address=address,
             label=stored.fields.get("label"),
             description=stored.fields.get("description"),
-            policy=cast("Policy", stored.fields.get("policy", "open")),
+            policy=_policy(stored.fields),
             is_signed=ids.is_of_key(address),
             encryption_key=stored.fields.get("encryption_key"),
             a2a_url=self.a2a_url(address),
@@ -148,20 +149,19 @@ class Inboxes:
         """Base of the A2A agent that an inbox is."""
         return f"{self._base}{address}/a2a"
 
-    async def card(self, address: str) -> tuple[InboxCard, int]:
-        """The A2A agent card: what the owner gave, else made of label and description; and since when it is so (ms).
-
-        Raises Refused `inbox.unknown`.
+    async def card(self, address: str) -> tuple[InboxCard, Policy, int]:
+        """The A2A agent card: what the owner gave, else made of label and description; who may write to the agent; and
+        since when that is so (ms). Raises Refused `inbox.unknown`.
         """
         _require_address(address)
         shown = (await self._store.show(address, CARD)).fields
-        changed = int(shown["changed"])
+        policy, changed = _policy(shown), int(shown["changed"])
         if "card" in shown:
-            return msgspec.json.decode(shown["card"], type=InboxCard), changed
+            return msgspec.json.decode(shown["card"], type=InboxCard), policy, changed
         name = shown.get("label", "")
         about = shown.get("description") or f"Messages to {name or 'this inbox'} are held until its owner answers."
         skill = CardSkill("message", "Take a message", about, ["message", "inbox"])
-        return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), changed
+        return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), policy, changed
 
     async def close(self, address: str, proof: InboxProof) -> ClosedInbox:
         """Close an inbox: what it holds ends as expired.
@@ -319,6 +319,10 @@ class Inboxes:
             receipt_token=self._tokens.receipt_token(address, sent.id),
             receipt_url=f"{self._base}{address}/messages/{sent.id}",
         )
+
+
+def _policy(fields: Mapping[str, str]) -> Policy:
+    return cast("Policy", fields.get("policy", "open"))
 
 
 def _require_address(address: str) -> None:

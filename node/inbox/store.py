@@ -48,8 +48,8 @@ REFUSALS = {
 SHOWN = ("label", "description", "policy", "encryption_key", "seen", "opened_at", "ends_at", "callback_url")
 """Fields of an inbox that anybody, or the operator, may see."""
 
-CARD = ("label", "description", "card", "changed")
-"""Fields of which an agent card is made, and when they were last changed (ms)."""
+CARD = ("label", "description", "card", "policy", "changed")
+"""Fields of which an agent card is made, and when any of them was last changed (ms)."""
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -190,12 +190,14 @@ class InboxStore:
             )
         )
         match cast("list[Any]", reply):
-            case [b"closed", client, place, ended]:
+            case [b"closed", client, place, at, ended]:
                 with suppress(StoreUnavailable):  # the place counts until its time is over
                     await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
-                channels = [keys.inbox_receipt(address, each.decode()) for each in ended]
+                receipts = [keys.inbox_receipt(address, each.decode()) for each in ended]
+                with suppress(StoreUnavailable):  # a message seems to end whenever its receipt is read
+                    await bulk(self._store, [("HSET", receipt, "ended_at", at) for receipt in receipts])
                 with suppress(StoreUnavailable):  # who waits for a receipt waits until its time is over
-                    await bulk(self._store, [("SPUBLISH", channel, "expired") for channel in channels])
+                    await bulk(self._store, [("SPUBLISH", receipt, "expired") for receipt in receipts])
             case _:
                 raise refused(reply)
 

@@ -17,7 +17,7 @@ from node.store.bulk import bulk
 from node.store.decoding import text
 from node.store.long_poll import wait_for_change
 
-STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at")
+STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at", "ended_at")
 """Fields of a receipt that say how its message stands, without what anybody said."""
 
 
@@ -101,7 +101,7 @@ def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:
     fields, status = receipt.fields, receipt.status
     times = {"queued": b"sent_at", "read": b"read_at", "expired": b"expires_at"}
     # A message in an inbox that was closed ended before its time.
-    at = min(int(fields[times.get(status, b"settled_at")]), receipt.now)
+    at = min(int(fields[times.get(status, b"settled_at")]), int(fields.get(b"ended_at", receipt.now)))
     reply, ciphertext = text(fields.get(b"reply")), text(fields.get(b"reply_ciphertext"))
     artifacts = fields.get(b"artifact_ids", b"").decode().split()
     return InboxTurn(message_id, status, at, fields.get(b"said", b""), reply, ciphertext, artifacts)

@@ -8,7 +8,7 @@ This module has neither clock nor store. Whoever stores what was signed makes su
 by its `Verified.replay_id`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, SignatureKey, read_inputs, read_keys, read_signatures
 from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey, base64url
 from node.sign.signature_base import SignedMessage, is_component, signature_base
-from node.sign.verification import ErrorCode, InvalidSignature, Verified
+from node.sign.verification import Components, ErrorCode, InvalidSignature, Verified
 
 T = TypeVar("T")
 
@@ -29,6 +29,8 @@ MAX_SKEW = 60  # seconds by which a client's clock may be fast or slow
 REPLAY_SECONDS = MAX_AGE + 2 * MAX_SKEW
 """Longest time from the first use of a signature until it is too old, 420 s; its `replay_id` is kept for that long."""
 MAX_NONCE = 128  # characters
+TARGETS = frozenset(("@target-uri", "@request-target"))
+"""The components with path and query in one."""
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -62,15 +64,12 @@ def verify(message: SignedMessage, body: bytes, now: float) -> Verified | None:
 
 def _candidates(message: SignedMessage) -> list[_Candidate]:
     """The signatures that are meant for this node: their tag is its own or absent, and their key is in the request."""
-    inputs = {
-        label: sent
-        for label, sent in read_inputs(message.field("signature-input") or "").items()
-        if sent.string("tag") in (None, TAG)
-    }
+    given = read_inputs(message.field("signature-input") or "")
+    inputs = {label: sent for label, sent in given.items() if sent.string("tag") in (None, TAG)}
     keys = _read(read_keys, message, "signature-key", "invalid_key") if inputs else {}
     found = [_candidate(label, sent, keys.get(label)) for label, sent in inputs.items()]
     candidates = [each for each in found if each is not None]
-    strays = [label for label, key in keys.items() if key.scheme == "hwk" and label not in inputs]
+    strays = [label for label, key in keys.items() if key.scheme == "hwk" and label not in given]
     if strays and len(candidates) < len(inputs):
         raise InvalidSignature("invalid_key", f"use one label: Signature-Key has {strays[0]}, Signature-Input has not")
     return candidates
@@ -107,12 +106,24 @@ def _verified(message: SignedMessage, body: bytes, now: float, candidate: _Candi
     nonce = _check_strings(sent)
     _check_host(message)
     components = tuple((name, message.component(name)) for name in names)
-    params = sent.text()
-    base = signature_base(components, params)
     _check_digest(dict(components).get("content-digest"), body)
-    if not key.verifies(base, signature):
-        raise InvalidSignature("invalid_signature", "the signature is not that of this key over this request")
-    return Verified(key, signature, components, params, _replay_id(key, nonce, base))
+    params = sent.text()
+    for signed in (components,) if message.query else _with_either_target(components):
+        base = signature_base(signed, params)
+        if key.verifies(base, signature):
+            return Verified(key, signature, signed, params, _replay_id(key, nonce, base))
+    raise InvalidSignature("invalid_signature", "the signature is not that of this key over this request")
+
+
+def _with_either_target(components: Components) -> Iterator[Components]:
+    """The components of a request without a query, with its target as it is and with a `?` at the end.
+
+    Servers do not tell an empty query from none. A client whose URL ends in `?` signs that (RFC 9421 §2.2.2, §2.2.5).
+    """
+    yield components
+    other = tuple((name, f"{value}?" if name in TARGETS else value) for name, value in components)
+    if other != components:
+        yield other
 
 
 def _check_coverage(names: Sequence[str], *, by_header: bool, has_body: bool) -> None:

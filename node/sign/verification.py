@@ -7,6 +7,9 @@ import msgspec
 
 from node.sign.keys import PublicKey
 
+Components = tuple[tuple[str, str], ...]
+"""Names and values of what a signature covers, in the order they were signed."""
+
 ErrorCode = Literal["invalid_signature", "invalid_input", "invalid_key", "unsupported_algorithm"]
 
 
@@ -15,8 +18,7 @@ class Verified(msgspec.Struct, frozen=True):
 
     key: PublicKey
     signature: bytes
-    components: tuple[tuple[str, str], ...]
-    """Name and value of each covered component, in the order they were signed."""
+    components: Components
     params: str
     """The value of `@signature-params`."""
     replay_id: str

@@ -162,7 +162,7 @@ CATALOGUE: dict[str, Entry] = {
         "This address, or its IPv6 /48, has reserved as much as it may; "
         "upload and complete what is registered, or wait until it expires.",
     ),
-    "blob.uploaded": Entry(409, "This URL has done its one upload; register a new artifact to upload again."),
+    "blob.uploaded": Entry(409, "The bytes that this URL takes have been stored already; complete the artifact."),
     "blob.busy": Entry(409, "Another upload to this URL is under way; wait for it to end."),
     "cursor.too_old": Entry(
         410, "Events after this cursor are gone; go on with the one in Oldest-Cursor, or with cursor=earliest."

@@ -171,6 +171,16 @@ async def test_what_a_new_url_is_shown_is_not_sent_to_the_one_before(node: NodeU
     assert (b"X-A2A-Notification-Token", b"t0ken") in prepared.envelope.shown
 
 
+async def test_a_receiver_that_wants_no_more_takes_no_config_with_it_that_names_another(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    old, new = "https://old.example.com/a2a", "https://new.example.com/a2a"
+    await pushed_to(node, inbox, task, url=new, id="c")
+    for url, left in ((old, 1), (new, 0), (new, 0)):
+        await source_of(node).forget(callback_to(url, inbox, task))
+        assert len((await node.client.get(configs_of(inbox, task))).json()["configs"]) == left
+
+
 async def test_configs_are_bounded_replaced_and_show_no_secret(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     task = await begun(node, inbox)

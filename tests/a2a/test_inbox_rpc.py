@@ -1,13 +1,16 @@
 """What the JSON-RPC binding of an inbox's agent refuses, and how (JSON-RPC 2.0, A2A v1.0 §9)."""
 
+import asyncio
+import json
 from typing import Any
 
 import httpx2
 import pytest
 
 from node.a2a.inboxes import service
+from node.inbox.model import BODY_BYTES
 from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, Json, closed, opened, path_of, read, settled, signed
-from tests.support.node_under_test import NodeUnderTest
+from tests.support.node_under_test import PATIENCE, NodeUnderTest
 
 MESSAGE: Json = {"messageId": "m1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
 SENT: Json = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
@@ -69,6 +72,16 @@ async def test_the_id_of_a_call_comes_back_as_it_was(node: NodeUnderTest, call_i
     assert (answer["id"], "result" in answer) == (call_id, True)
 
 
+async def test_the_id_of_a_call_does_not_end_an_event(node: NodeUnderTest) -> None:
+    inbox, call_id = await opened(node), "a\u2028b\x85c"
+    streaming = asyncio.create_task(called(node, inbox, call(method="SendStreamingMessage", id=call_id)))
+    async with asyncio.timeout(PATIENCE):
+        [held] = (await read(node, inbox, wait=20))["messages"]
+        await settled(node, inbox, held)
+        lines = [line for line in (await streaming).text.splitlines() if line]
+    assert {json.loads(line.removeprefix("data: "))["id"] for line in lines} == {call_id}
+
+
 @pytest.mark.parametrize("length", [-1, "soon", 1.5])
 async def test_a_history_of_a_length_that_there_is_not_is_refused(node: NodeUnderTest, length: object) -> None:
     inbox = await opened(node)
@@ -101,10 +114,21 @@ async def test_what_is_no_json_is_a_parse_error(node: NodeUnderTest) -> None:
     assert (answer["id"], answer["error"]["code"]) == (7, -32602)
 
 
+async def test_a_text_of_the_longest_length_is_taken_whatever_it_says(node: NodeUnderTest) -> None:
+    """JSON escapes each of these characters."""
+    inbox, text = await opened(node), '\\"' * (BODY_BYTES // 2)
+    for parts in ([{"text": text}], [{"text": text[:8000]}, {"text": text[8001:]}]):
+        said = MESSAGE | {"parts": parts, "metadata": {"note": "x" * 8000}}
+        task = (await result(node, inbox, "SendMessage", SENT | {"message": said}))["task"]
+        assert task["history"][0]["parts"] == parts
+    assert [len(each["body"]) for each in (await read(node, inbox))["messages"]] == [BODY_BYTES, BODY_BYTES]
+
+
 @pytest.mark.parametrize(
     ("fields", "place"),
     [
         ({"parts": [{"text": "é" * 8193}]}, "message.parts"),
+        ({"parts": [{"text": "x" * 30_000}]}, "message.parts"),
         ({"contextId": "two\nlines"}, "message.contextId"),
         ({"contextId": "x" * 101}, "message.contextId"),
         ({"metadata": {"note": "x" * 24 * 1024}}, "message.metadata"),

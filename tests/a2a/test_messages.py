@@ -8,7 +8,7 @@ import pytest
 from node.a2a.model import MOST_NAMED
 from node.a2a.request import NAMED_BYTES
 from node.config import Limit, Limits
-from node.store import ids
+from node.store import ids, keys
 from tests.a2a.calls import A2A, SEND, fields, message, reason, sent
 from tests.support.node_under_test import NodeUnderTest
 
@@ -248,6 +248,15 @@ async def test_the_same_message_twice_is_two_tasks_and_with_a_key_one(node: Node
     assert answers[1].headers["idempotency-replayed"] == "true"
     other = await node.client.post(SEND, json=message("Something else"), headers=key)
     assert (other.status_code, reason(other.json())) == (422, "INVALID_PARAMS")
+
+
+async def test_a_key_that_outlives_its_task_says_so(node: NodeUnderTest) -> None:
+    """The answer used to be an empty object, which is neither a task nor a message."""
+    key = A2A | {"idempotency-key": "once"}
+    task = (await node.client.post(SEND, json=message(), headers=key)).json()["task"]
+    await node.store.command("DEL", keys.task(task["id"]))
+    again = await node.client.post(SEND, json=message(), headers=key)
+    assert (again.status_code, reason(again.json())) == (404, "TASK_NOT_FOUND")
 
 
 async def test_a_key_is_good_for_one_body_whatever_its_context(node: NodeUnderTest) -> None:

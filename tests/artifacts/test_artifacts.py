@@ -152,7 +152,9 @@ async def test_an_upload_url_takes_the_promised_bytes_once(node: NodeUnderTest) 
     wrong_type = await node.client.put(artifact["upload_url"], content=DATA, headers={"content-type": "image/png"})
     assert refused(wrong_type) == (400, "blob.type")
     assert (await upload(node, artifact)).status_code == 200
-    assert refused(await upload(node, artifact)) == (409, "blob.uploaded")
+    again = await upload(node, artifact)
+    assert refused(again) == (409, "blob.uploaded")
+    assert "complete the artifact" in again.json()["error"]  # what to do for who got no answer to the first
 
 
 async def test_a_blob_path_is_no_business_of_the_rest_of_the_node(node: NodeUnderTest) -> None:

@@ -29,6 +29,7 @@ JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00"
 PDF = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj"
 ELF = b"\x7fELF\x02\x01\x01" + bytes(9)
 EXE = b"MZ\x90\x00\x03\x00\x00\x00\x04" + bytes(50)
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(500)
 HTML = b"<!DOCTYPE html>\n<html><script>alert(1)</script></html>"
 RANDOM = random.Random(1).randbytes(4096)
 PROSE = "A naïve café sentence, in plain words.\n".encode()
@@ -42,6 +43,10 @@ TRUE = [
     (b"RIFF\x10\x00\x00\x00WAVEfmt ", "audio/wav"),
     (b"\x00\x00\x00\x18ftypmp42\x00", "video/mp4"),
     (b"\x00\x00\x00\x18ftypavif\x00", "image/avif"),
+    (b"\x00\x00\x00\x18stypmsdh\x00", "video/mp4"),
+    (b"\x00\x00\x00\x68moof\x00\x00\x00\x10mfhd", "audio/mp4"),
+    (b"\x00\x00\x00\x2csidx\x00\x00\x00\x00", "video/mp4"),
+    (b"\x00\x00\x00\x08free\x00\x00\x10\x00mdat", "video/quicktime"),
     (b"\x1a\x45\xdf\xa3\x01\x00\x00\x00\x00\x00\x00\x1fB\x86\x81\x01", "video/webm"),
     (b"OggS\x00\x02" + bytes(20), "audio/ogg"),
     (b"ID3\x04\x00\x00\x00", "audio/mpeg"),
@@ -53,6 +58,20 @@ TRUE = [
     (zipped("word/document.xml"), "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
     (zipped("mimetype"), "application/epub+zip"),
     (zipped("META-INF/MANIFEST.MF"), "application/java-archive"),
+    (zipped("content.xml"), "application/vnd.oasis.opendocument.spreadsheet"),
+    (zipped("mimetype"), "application/vnd.oasis.opendocument.graphics"),
+    (zipped("Index.zip"), "application/x-iwork-keynote-sffkey"),
+    (zipped("mimetype"), "image/openraster"),
+    (OLE, "application/vnd.ms-excel"),
+    (OLE, "application/vnd.ms-powerpoint"),
+    (OLE, "application/msword"),
+    # an encrypted document
+    (OLE, "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (gzip.compress(b"BLENDER-v279", mtime=0), "application/x-blender"),
+    (b"\x00\x01\x00\x00\x00\x0f\x00\x80", "application/x-font-ttf"),
+    (b"\x1a\x45\xdf\xa3\x01\x00\x00\x00\x00\x00\x00\x1fB\x86\x81\x01", "audio/x-matroska"),
+    (b"\x00\x00\x00\x1cftypM4A \x00", "audio/x-m4b"),
+    (b"\x00\x00\x00\x18ftypmp42\x00", "video/3gpp2"),
     (gzip.compress(b"abc", mtime=0), "application/gzip"),
     (tarred(), "application/x-tar"),
     (b"\x28\xb5\x2f\xfd\x04\x00", "application/zstd"),
@@ -64,6 +83,8 @@ TRUE = [
     (b"\xef\xbb\xbf \n-1.5", "application/json"),
     (b'"text"', "application/problem+json"),
     (b'{"a":1}\n{"a":2}\n', "application/x-ndjson"),
+    (b'\x1e{"a":1}\n\x1e{"a":2}\n', "application/json-seq"),
+    (b"id\x1fname\x1e1\x1fAda\x1e", "text/plain"),
     (b"<?xml version='1.0'?><a/>", "application/xml"),
     (b"<svg xmlns='http://www.w3.org/2000/svg'/>", "image/svg+xml"),
     (HTML, "text/html"),
@@ -120,8 +141,13 @@ FALSE = [
     (PNG, "audio/mpeg", "image/png"),
     (PROSE, "video/mp4", "text/plain"),
     (zipped("a"), "image/x-unheard-of", "application/zip"),
+    (OLE, "audio/x-caf", "application/x-ole-storage"),
+    (OLE, "application/vnd.oasis.opendocument.text+zip", "application/x-ole-storage"),
+    (ELF, "application/vnd.ms-excel", "application/x-executable"),
+    (PNG, "application/x-rpm", "image/png"),
     (PROSE, "image/vnd.adobe.photoshop", "text/plain"),
     (ELF, "image/vnd.adobe.photoshop", "application/x-executable"),
+    (PNG, "image/vnd.adobe.photoshop", "image/png"),
     (PROSE, "font/woff2", "text/plain"),
 ]
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from node.feedback.service import Feedback
+from node.feedback.store import FeedbackStore
 from node.share.site import SITE_SHARE
 from tests.support.node_under_test import NodeUnderTest
 
@@ -16,6 +18,24 @@ async def test_a_report_is_received(node: NodeUnderTest) -> None:
     assert response.status_code == 200
     assert response.json()["status"] == "received"
     assert response.json()["feedback_id"]
+
+
+@pytest.mark.parametrize(
+    "contact",
+    [
+        "https://agent.example/replies",
+        "@planner on the board",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFdq planner",
+        "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAJrQLj5P/89iXES9+vFgrIy29clF9CC8=\n-----END PUBLIC KEY-----\n",
+        "-----BEGIN PUBLIC KEY-----\r\nMCowBQYDK2VwAyEA\r\n-----END PUBLIC KEY-----\r\n",
+        "-----BEGIN PUBLIC KEY-----\n" + 12 * f"{64 * 'A'}\n" + "-----END PUBLIC KEY-----\n",
+    ],
+)
+async def test_the_operators_can_answer_by_any_of_the_channels(node: NodeUnderTest, contact: str) -> None:
+    response = await node.client.post(FEEDBACK, json=REPORT | {"contact_channel": contact})
+    assert response.status_code == 200
+    [kept] = [report async for report in Feedback(FeedbackStore(node.store, 60)).reports()]
+    assert kept.contact_channel == contact
 
 
 async def test_a_second_report_within_the_hour_is_refused(node: NodeUnderTest) -> None:
@@ -36,7 +56,7 @@ async def test_one_site_does_not_push_out_the_reports_of_others(node: NodeUnderT
 
 
 async def test_all_that_is_wrong_is_told_at_once(node: NodeUnderTest) -> None:
-    wrong = {"feedback_text": "Hola, necesito ayuda con este documento", "contact_channel": "two\nlines"}
+    wrong = {"feedback_text": "Hola, necesito ayuda con este documento", "contact_channel": "two\rlines"}
     response = await node.client.post(FEEDBACK, json=wrong)
     assert response.status_code == 422
     assert {issue["loc"][1] for issue in response.json()["detail"]} == set(wrong)

@@ -22,6 +22,17 @@ SHA_512 = f"sha-512=:{b64encode(hashlib.sha512(BODY).digest()).decode()}:"
 WEB_BOT_AUTH = 'wba=("@authority" "signature-agent";key="wba");created=1;keyid="poqkLGiymh";tag="web-bot-auth"'
 
 
+def beside_a_foreign_one(signed: Signed) -> Signed:
+    """With another signature, which a proxy made with its own key for somebody else."""
+    for name, more in (
+        ("signature-input", 'proxy=("@method");created=1;tag="proxy"'),
+        ("signature", "proxy=:YQ==:"),
+        ("signature-key", f"proxy={HWK}"),
+    ):
+        signed = signed.with_header(name, f"{signed.headers[name]}, {more}" if name in signed.headers else more)
+    return signed
+
+
 def respaced(signed: Signed) -> Signed:
     """The base has the canonical spelling, whatever the header has."""
     spaced = signed.headers["signature-input"].replace("(", "(  ").replace(";created", "; created")
@@ -106,6 +117,9 @@ UNVERIFIED = {
     "a key to fetch": sign(signature_key='sig=jwks_uri;id="https://agent.example";dwk="x";kid="1"'),
     "a key in a token": sign(signature_key='sig=jwt;jwt="eyJhbGciOi"'),
     "a key in a token beside a did:key": sign(params=DID, signature_key='sig=jwt;jwt="eyJhbGciOi"'),
+    "a keyid to look up, beside a signature with a key and a foreign tag": beside_a_foreign_one(
+        sign(WITHOUT_KEY, f';created=1;keyid="{PUBLIC.thumbprint}"', signature_key=None)
+    ),
 }
 
 FORGED = Signed(
@@ -285,6 +299,17 @@ def test_a_header_sent_on_two_lines_is_covered_as_one_joined_by_a_comma():
     signed = sign((*COVERED, "x-list"), extra={"x-list": "a, b"}).with_header("x-list", None)
     lines = ((b"x-list", b" a "), (b"x-list", b"\tb"))
     assert isinstance(replace(signed, more_lines=lines).judged(), Verified)
+
+
+@pytest.mark.parametrize("target", [("@target-uri",), ("@target-uri", "@request-target")])
+def test_a_question_mark_with_nothing_behind_it_may_be_signed_though_no_server_tells_of_it(target: tuple[str, ...]):
+    signed = sign(("@method", *target, "content-digest", "signature-key"), request=Signed(path="/api/v1/board?"))
+    sent = replace(signed, path="/api/v1/board")
+    verified = sent.judged()
+    assert verified
+    assert dict(verified.components)["@target-uri"] == "https://node.example/api/v1/board?"
+    with pytest.raises(InvalidSignature):
+        replace(sent, query="wait=30").judged()
 
 
 @pytest.mark.parametrize("prefix", ["/relay", "/a", "/api"])

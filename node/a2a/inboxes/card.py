@@ -25,9 +25,9 @@ class InboxCardApi:
     @Operation("The agent card of an inbox", errors=("inbox.unknown",), has_etag=True, fault=inbox_fault)
     async def get(self, request: Request) -> Response:
         address = request.params["address"]
-        given, changed = await self._inboxes.card(address)
+        given, policy, changed = await self._inboxes.card(address)
         card = card_of(given, self._inboxes.a2a_url(address), self._base)
-        if (await self._inboxes.get(address)).policy != "open":
+        if policy != "open":
             card["capabilities"]["extensions"] = [signing(self._base)]
         return Card(card, changed // 1000).answer(request)
 

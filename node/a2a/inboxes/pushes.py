@@ -107,12 +107,11 @@ class PushSource:
 
     async def prepare(self, callback: Callback, host: str) -> Prepared | None:
         """See CallbackSource."""
-        data = callback.data
-        address, task_id, part = str(data["inbox"]), str(data["inbox_task"]), int(str(data.get("part", 0)))
-        found = await self._pushes.found(address, task_id, str(data["config"]))
-        if found is None or found[1].url != callback.url:
+        found = await self._found(callback)
+        if found is None:
             return None
         task, target = found
+        data, part = callback.data, int(str(callback.data.get("part", 0)))
         events = self._events(
             task, str(data["message"]), str(data["status"]), callback.at, whole=bool(data.get("whole"))
         )
@@ -128,9 +127,16 @@ class PushSource:
 
     async def forget(self, callback: Callback) -> None:
         """See CallbackSource."""
+        if found := await self._found(callback):
+            task, target = found
+            with suppress(Refused):  # the time of the task is over
+                await self._pushes.remove(str(callback.data["inbox"]), task.id, target.id)
+
+    async def _found(self, callback: Callback) -> tuple[InboxTask, PushTarget] | None:
+        """What a callback is about; None if task or config is gone, or the config has another URL by now."""
         data = callback.data
-        with suppress(Refused):  # the time of the task is over
-            await self._pushes.remove(str(data["inbox"]), str(data["inbox_task"]), str(data["config"]))
+        found = await self._pushes.found(str(data["inbox"]), str(data["inbox_task"]), str(data["config"]))
+        return found if found and found[1].url == callback.url else None
 
     def _events(self, task: InboxTask, message_id: str, status: str, at: int, *, whole: bool) -> list[StreamResponse]:
         """What a stream told when the message got that status; or the `whole` task, as it stood then."""

@@ -14,7 +14,7 @@ from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Refused
 from node.common.unreadable import show_each
 from node.config import Settings
-from node.inbox.model import TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
+from node.inbox.model import BODY_BYTES, TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
 from node.inbox.service import InboxTasks
 from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
@@ -22,7 +22,8 @@ from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 
 MAX_SAID_BYTES = 24 * 1024
-"""Largest JSON of a message, with its metadata. It is kept in addition to the text that its owner reads."""
+"""Largest JSON of a message, with its metadata, in which the text counts as it is, though escapes may double it. It is
+kept in addition to the text that its owner reads."""
 
 MAX_TURNS = 32
 """Messages of one task."""
@@ -76,8 +77,11 @@ class InboxAgents:
         if len(context) > TOPIC_LENGTH:
             raise _wrong("contextId", f"Must have at most {TOPIC_LENGTH} characters")
         said = msgspec.json.encode(message)
-        if len(said) > MAX_SAID_BYTES:
-            raise _wrong("metadata", f"The message has {len(said)} bytes of JSON; at most {MAX_SAID_BYTES} are kept")
+        # A text that is too long is refused as such, below.
+        text_bytes = min(len(received.text.encode()), BODY_BYTES)
+        size = len(said) - len(msgspec.json.encode(received.text)) + text_bytes
+        if size > MAX_SAID_BYTES:
+            raise _wrong("metadata", f"The message has {size} bytes of JSON; at most {MAX_SAID_BYTES} are kept")
         new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)
         turn = Turn(
             task=earlier.id if earlier else "",

@@ -59,4 +59,4 @@ class TaskStream:
         return self._event(StreamResponse(task=self._agents.view.task(whole, history_length)))
 
     def _event(self, event: StreamResponse) -> bytes:
-        return b"data: %b\n\n" % self._form(one_line(msgspec.json.encode(event)))
+        return b"data: %b\n\n" % one_line(self._form(msgspec.json.encode(event)))
