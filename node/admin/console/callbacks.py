@@ -8,6 +8,7 @@ import msgspec
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
+from node.admin.terminal import utf8
 from node.callbacks.queue import DeadLetter, GivenUp, letters_of, pending_count
 from node.common.timestamps import timestamp
 from node.store import Store, ids, keys
@@ -59,7 +60,9 @@ def register(commands: Commands) -> None:
     drop = add(group, "callbacks drop", _drop, "forget those that were given up; by ID also one that is under way")
     for parser, shown_by in ((redrive, "`dead`"), (drop, "`dead` or `pending`")):
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument("targets", metavar="ID", nargs="*", default=[], help=f"webhook-id, as {shown_by} shows it")
+        which.add_argument(
+            "targets", metavar="ID", nargs="*", default=[], type=utf8, help=f"webhook-id, as {shown_by} shows it"
+        )
         which.add_argument("--all", dest="everything", action="store_true", help="all that were given up")
         add_dry_run(parser)
 

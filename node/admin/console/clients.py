@@ -11,6 +11,7 @@ import msgspec
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
 from node.admin.console.remains import GONE, KINDS, OUTCOMES, came_from, remove, removed
+from node.admin.terminal import utf8
 from node.board.model import CONTRACT
 from node.common.timestamps import timestamp
 from node.inbox.model import MESSAGE
@@ -70,7 +71,7 @@ def register(commands: Commands) -> None:
         "refuse requests: all of an address or prefix but /health, the signed ones of a key",
     )
     block.add_argument("--for", dest="seconds", metavar="SECONDS", type=_seconds, help="how long; default: no end")
-    block.add_argument("--reason", default="", help="for the operators")
+    block.add_argument("--reason", default="", type=utf8, help="for the operators")
     unblock = add(group, "clients unblock", _unblock, "serve an address, prefix or key again")
     for parser in (block, unblock):
         parser.add_argument("targets", metavar="ADDRESS", nargs="+", type=_blocked, help=NAMED)
