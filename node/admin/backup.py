@@ -83,6 +83,11 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     blob_url: str
     """Where the bytes of artifacts are; empty if they are in the backup."""
 
+    @property
+    def files(self) -> list[Copied]:
+        """All but the bytes of artifacts."""
+        return [*self.redis, *self.keys, *([self.blob_list] if self.blob_list else [])]
+
 
 class BackupError(Exception):
     """A backup that cannot be made or used; the message says what to do."""
@@ -183,11 +188,10 @@ def check(directory: Path) -> tuple[Backup, Sequence[Copied], Sequence[str]]:
     BackupError if any other file is missing or damaged.
     """
     backup = read_manifest(directory)
-    listed = [backup.blob_list] if backup.blob_list else []
-    for file in (*backup.redis, *backup.keys, *listed):
+    for file in backup.files:
         if not _is_sound(directory / file.name, file):
             raise BackupError(f"{directory / file.name} is missing or damaged: use another backup")
-    if not listed:
+    if not backup.blob_list:
         found = [msgspec.structs.replace(copied(path), name=name) for path, name in _named(directory / BLOBS)]
         if (len(found), sum(blob.byte_size for blob in found)) != (backup.blobs, backup.blob_bytes):
             raise BackupError(f"{directory / BLOBS} does not hold what was written: use another backup")
