@@ -112,6 +112,9 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
         path = directory / f"redis-{number}.rdb"
         await snapshot(primary.server, location, path)
         redis.append(copied(path, primary.slots))
+    if sorted(file.slots for file in redis) != sorted(each.slots for each in await primaries(store, location)):
+        # What went from a server that was copied later to one that was copied before is in neither copy.
+        raise BackupError("slots of the Redis Cluster have moved meanwhile: make it again when none do")
     keys: list[str] = []
     for name in KEYS:
         with suppress(FileNotFoundError):
