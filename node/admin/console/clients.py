@@ -54,7 +54,8 @@ def register(commands: Commands) -> None:
     group = commands.group("clients", "who posts and asks how much, and who is refused")
     top = add(group, "clients top", _top, "addresses that post, keep or are refused the most")
     top.add_argument("--by", choices=TOP, default="posts", help="what to rank them by")
-    top.add_argument("--days", type=positive, default=1, help="over the last days, today among them")
+    days = "what was posted in so many times 24 hours; bytes and refusals of so many days (UTC), today among them"
+    top.add_argument("--days", type=positive, default=1, help=days)
     top.add_argument("--limit", type=positive, default=20, help="how many")
     posts = add(group, "clients posts", _posts, "what came from an address, a prefix or a key, the newest first")
     posts.add_argument("--limit", type=positive, default=100, help="how many")
