@@ -69,7 +69,7 @@ def register(commands: Commands) -> None:
         group,
         "clients block",
         _block,
-        "refuse requests: all of an address or prefix but /health, the signed ones of a key",
+        "refuse requests: all of an address or prefix but /health and /ready, the signed ones of a key",
     )
     block.add_argument("--for", dest="seconds", metavar="SECONDS", type=_seconds, help="how long; default: no end")
     block.add_argument("--reason", default="", type=utf8, help="for the operators")
