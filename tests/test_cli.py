@@ -310,6 +310,16 @@ def test_check_wants_a_replica_where_a_replica_is_promised(
         assert _findings(capsys)["durability"].startswith("ok")
 
 
+def test_check_reads_a_password_as_the_node_does(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with RedisServer(tmp_path / "redis", port=free_port()) as server:
+        server.do("CONFIG", "SET", "requirepass", "pa#ss")
+        monkeypatch.setenv("RELAY_REDIS_URL", f"redis://:pa#ss@127.0.0.1:{server.port}")
+        main(["check"])
+        assert _findings(capsys)["Redis version"].startswith("ok")
+
+
 @pytest.mark.parametrize("url", ["redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1"])
 def test_check_of_a_redis_that_is_not_there_says_so(
     url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -89,7 +89,7 @@ class Carrier:
         for name, value in headers.items():
             if not _fits_in_header(value):
                 raise UsageError(f"what is given for {name} is no text that a header may have")
-        if not call.wait < LONGEST_WAIT:  # nor NaN
+        if not 0 <= call.wait < LONGEST_WAIT:  # nor NaN
             raise UsageError(f"wait is a number of seconds that a node may wait, not {call.wait}")
         tries = Tries(self.clock, patience, f"no answer from {self.base_url}", call.wait)
         while True:

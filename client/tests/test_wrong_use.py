@@ -55,6 +55,8 @@ UNFIT: list[Callable[[Relay], object]] = [
     lambda relay: relay.messages.send("Hello", key=NO_TEXT),
     lambda relay: relay.tasks.get("1", wait=float("inf")),
     lambda relay: relay.tasks.get("1", wait=float("nan")),
+    lambda relay: relay.tasks.get("1", wait=-1),
+    lambda relay: relay.tasks.claim_next("worker", wait=-20),
     lambda relay: relay.tasks.get("\udc80"),
     lambda relay: relay.tasks.result("\udc80"),
     lambda relay: relay.tasks.get(""),

@@ -8,6 +8,7 @@ from typing import cast
 import msgspec
 import structlog
 
+from node.admin.terminal import utf8
 from node.common.timestamps import timestamp
 from node.store import Store, keys
 from node.store.decoding import entry_id, fields_of, flat_of
@@ -48,7 +49,7 @@ def who() -> str:
         account = pwd.getpwuid(uid).pw_name
     except KeyError:
         account = str(uid)
-    person = os.environ.get("SUDO_USER", "")
+    person = utf8(os.environ.get("SUDO_USER", ""))
     if person in ("", account):
         return account
     return person if uid == 0 else f"{account} ({person} by sudo)"
@@ -56,7 +57,7 @@ def who() -> str:
 
 async def record(store: Store, who: str, command: str, target: str, outcome: str) -> None:
     """Record that a command was run. The log line is written even if Redis is out of reach. Raises StoreUnavailable."""
-    fields = {"who": who, "command": command, "target": target[:MAX_TARGET], "outcome": outcome}
+    fields = {"who": who, "command": command, "target": utf8(target)[:MAX_TARGET], "outcome": outcome}
     log.info("admin", **fields)
     await store.run(audit_add(audit=keys.AUDIT, most=MAX_ENTRIES, fields=flat_of(fields)))
 

@@ -83,6 +83,11 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     blob_url: str
     """Where the bytes of artifacts are; empty if they are in the backup."""
 
+    @property
+    def files(self) -> list[Copied]:
+        """All but the bytes of artifacts."""
+        return [*self.redis, *self.keys, *([self.blob_list] if self.blob_list else [])]
+
 
 class BackupError(Exception):
     """A backup that cannot be made or used; the message says what to do."""
@@ -107,6 +112,9 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
         path = directory / f"redis-{number}.rdb"
         await snapshot(primary.server, location, path)
         redis.append(copied(path, primary.slots))
+    if sorted(file.slots for file in redis) != sorted(each.slots for each in await primaries(store, location)):
+        # What went from a server that was copied later to one that was copied before is in neither copy.
+        raise BackupError("slots of the Redis Cluster have moved meanwhile: make it again when none do")
     keys: list[str] = []
     for name in KEYS:
         with suppress(FileNotFoundError):
@@ -183,11 +191,10 @@ def check(directory: Path) -> tuple[Backup, Sequence[Copied], Sequence[str]]:
     BackupError if any other file is missing or damaged.
     """
     backup = read_manifest(directory)
-    listed = [backup.blob_list] if backup.blob_list else []
-    for file in (*backup.redis, *backup.keys, *listed):
+    for file in backup.files:
         if not _is_sound(directory / file.name, file):
             raise BackupError(f"{directory / file.name} is missing or damaged: use another backup")
-    if not listed:
+    if not backup.blob_list:
         found = [msgspec.structs.replace(copied(path), name=name) for path, name in _named(directory / BLOBS)]
         if (len(found), sum(blob.byte_size for blob in found)) != (backup.blobs, backup.blob_bytes):
             raise BackupError(f"{directory / BLOBS} does not hold what was written: use another backup")

@@ -29,7 +29,7 @@ from node.run import keychain
 from node.run.blobs import blob_directory, try_blobs
 from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
 from node.run.redis_check import diagnose, schema_in_redis
-from node.run.validation import existing, is_writable
+from node.run.validation import existing, is_there, is_writable
 from node.store import StoreUnavailable
 from node.store.address import locate
 from node.store.durability import SETTINGS, kept, suffices
@@ -191,7 +191,7 @@ def search(server: Any) -> Finding:
 def keys(settings: Settings) -> Finding:
     """Where RELAY_SECRET and RELAY_SIGNING_KEY come from, and whether others can read or guess them."""
     files = [settings.data_dir / name for name in (keychain.SECRET, keychain.SIGNING_KEY)]
-    loose = [str(file) for file in files if file.exists() and file.stat().st_mode & 0o077]
+    loose = [str(file) for file in files if is_there(file) and file.stat().st_mode & 0o077]
     if loose:
         return Finding("missing", "keys", f"others can read {' and '.join(loose)}: chmod 600")
     if settings.secret and settings.signing_key:
@@ -208,7 +208,7 @@ def blobs(settings: Settings) -> Finding:
     """
     try:
         directory = blob_directory(settings)
-        if directory and not directory.exists():
+        if directory and not is_there(directory):
             place = existing(directory)
             if is_writable(place):
                 return Finding("ok", "blob store", f"{directory} will be made")
@@ -222,8 +222,8 @@ def blobs(settings: Settings) -> Finding:
 def model(settings: Settings) -> Finding:
     """Whether the worker can load an embedding model; without one, search is by text only."""
     name = settings.embedding_model
-    if os.sep in name and not Path(name).exists():
-        return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={name} does not exist")
+    if os.sep in name and not is_there(Path(name)):
+        return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={name} is not there for this user")
     exported = is_export(Path(name)) if name else False
     needed = ["onnxruntime", "tokenizers", "numpy"]
     if not exported:
@@ -251,7 +251,7 @@ def base_url(settings: Settings) -> Finding:
 
 def _is_stopped(data_dir: Path) -> bool:
     """Whether an embedded server has left data here and does not run; then another is tried in its place."""
-    return (data_dir / "redis").exists() and not running(data_dir)
+    return is_there(data_dir / "redis") and not running(data_dir)
 
 
 def _embedded(settings: Settings, stack: ExitStack) -> str:
@@ -267,6 +267,7 @@ def _embedded(settings: Settings, stack: ExitStack) -> str:
 def _primaries(url: str) -> Iterator[tuple[str, Any]]:
     """A client of every primary, with its address if it is one of a cluster."""
     place = locate(url)
+    url = url.replace("#", "%23")  # redis-py takes it for the end of the address, and quotes what is before
     timeouts = {"socket_timeout": CALL_TIMEOUT, "socket_connect_timeout": CALL_TIMEOUT, "decode_responses": True}
     if not place.cluster:
         yield "", redis.Redis.from_url(url, **timeouts)  # pyright: ignore[reportUnknownMemberType]

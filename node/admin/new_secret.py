@@ -14,6 +14,7 @@ from node.config import ConfigError, Settings
 from node.run.embedded_redis import Embedded
 from node.run.keychain import SECRET
 from node.run.redis_check import diagnose
+from node.run.validation import is_there
 from node.store import StoreUnavailable, connect
 from node.store.identity import forget_secret
 
@@ -27,7 +28,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
     with ExitStack() as stack:
         url = settings.redis_url
         if not url:
-            if not (settings.data_dir / "redis").exists():
+            if not is_there(settings.data_dir / "redis"):
                 raise ConfigError(f"{settings.data_dir} holds no node: set RELAY_DATA_DIR to the node's")
             server = stack.enter_context(Embedded(settings.data_dir, maxmemory=settings.redis_maxmemory))
             server.start()

@@ -1,23 +1,30 @@
 """Backups in an S3 bucket: `s3://<bucket>/<prefix>`, with the AWS_* variables.
 
 A backup is made in a temporary directory and then sent, its backup.json last; it is fetched into one before it is
-checked or restored. A large file is sent in parts, since S3 takes at most 5 GiB in one request.
+checked or restored. A large file is sent in parts, since S3 takes at most 5 GiB in one request. A backup may be sent
+where another one is: what that had more of is not fetched.
 """
 
 import asyncio
+import math
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from node.admin.backup import CHUNK_BYTES, MANIFEST, BackupError, superseded
+from node.admin.backup import CHUNK_BYTES, MANIFEST, STAMP, STAMPED, BackupError, read_manifest, superseded
 from node.common.private_files import open_private
 from node.config import Settings
 from node.run.objects import BlobMissing, BlobUnavailable, Objects, objects_at
 
 PART_BYTES = 1024**3
 """The largest object that is sent."""
+
+LONGEST_SEND = timedelta(days=1)
+"""What has begun so long ago and has no manifest was killed. In a bucket, nothing else tells it from one that is just
+being sent."""
 
 PART = ".part-"
 """Separates the name of a file from the number of its part; the first part has the name of the file alone."""
@@ -44,17 +51,27 @@ async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[Objects]:
 
 
 async def send(objects: Objects, directory: Path, under: str = "") -> None:
-    """Send all files of a directory, the manifest of a backup last. Raises BlobUnavailable."""
-    for path in await asyncio.to_thread(_files, directory):
-        name = under + path.relative_to(directory).as_posix()
-        size = path.stat().st_size
-        for number, start in enumerate(range(0, max(size, 1), PART_BYTES)):
-            length = min(PART_BYTES, size - start)
-            digest = sha256()
-            async for chunk in _read(path, start, length):
-                digest.update(chunk)
-            part = f"{name}{PART}{number:04}" if number else name
-            await objects.put(part, _read(path, start, length), length, digest.digest())
+    """Send all files of a directory, the manifest of a backup last.
+
+    Raises BlobUnavailable, and removes then what it has sent.
+    """
+    sent: list[str] = []
+    try:
+        for path in await asyncio.to_thread(_files, directory):
+            name = under + path.relative_to(directory).as_posix()
+            size = path.stat().st_size
+            for number, start in enumerate(range(0, max(size, 1), PART_BYTES)):
+                length = min(PART_BYTES, size - start)
+                digest = sha256()
+                async for chunk in _read(path, start, length):
+                    digest.update(chunk)
+                part = f"{name}{PART}{number:04}" if number else name
+                await objects.put(part, _read(path, start, length), length, digest.digest())
+                sent.append(part)
+    except BaseException:
+        with suppress(BlobUnavailable):
+            await _delete(objects, sent)
+        raise
 
 
 @asynccontextmanager
@@ -66,42 +83,57 @@ async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
     with tempfile.TemporaryDirectory(prefix="relay-backup-") as folder:
         directory = Path(folder)
         async with bucket_at(settings, place) as objects:
-            names = sorted(await objects.names())
+            names = set(await objects.names())
             if MANIFEST not in names:
                 raise BackupError(f"{place} is not a whole backup: it has no {MANIFEST}")
-            for name in names:
-                path = _place_of(name, directory)
-                try:
-                    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                    # Parts come in the order of their names, the first one with the name of the file.
-                    with path.open("ab") if path.exists() else open_private(path) as file:
-                        async for piece in objects.get(name):
-                            await asyncio.to_thread(file.write, piece)
-                except OSError as error:
-                    raise BackupError(f"{path}: {error.strerror}; $TMPDIR needs room for the backup") from error
+            await _fetch(objects, MANIFEST, directory / MANIFEST)
+            sizes = {file.name: file.byte_size for file in read_manifest(directory).files}
+            # Parts come in the order of their names, the first one with the name of the file.
+            for name in sorted(names - {MANIFEST}):
+                file, _, part = name.partition(PART)
+                path = _place_of(file, directory)
+                # Of a longer file of a backup that was here before, there are parts too many.
+                if not part or _size(path) < sizes.get(file, math.inf):
+                    await _fetch(objects, name, path, appended=bool(part))
         yield directory
 
 
-async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> tuple[list[str], list[str]]:
-    """Remove the `superseded` backups below a place. Returns which, and those left with the reason.
+async def _fetch(objects: Objects, name: str, path: Path, *, appended: bool = False) -> None:
+    """Write an object to a new file, or append it to one. Raises BackupError, BlobUnavailable, BlobMissing."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("ab") if appended else open_private(path) as file:
+            async for piece in objects.get(name):
+                await asyncio.to_thread(file.write, piece)
+    except OSError as error:
+        raise BackupError(f"{path}: {error.strerror}; $TMPDIR needs room for the backup") from error
 
-    Raises BlobUnavailable.
+
+async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> tuple[list[str], list[str]]:
+    """Remove the `superseded` backups below a place, and those that were killed. Returns which, and those left with the
+    reason. Raises BlobUnavailable.
     """
     names = await objects.names()
-    found = (name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}"))
+    whole = {name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}")}
+    begun = {name.partition("/")[0] for name in names}
+    last = (datetime.strptime(made, STAMP) - LONGEST_SEND).strftime(STAMP)
+    killed = sorted(name for name in begun - whole if STAMPED.fullmatch(name) and name < last)
     gone: list[str] = []
     left: list[str] = []
-    for backup in superseded(found, made, keep):
+    for backup in (*superseded(whole, made, keep), *killed):
+        manifest, files = f"{backup}/{MANIFEST}", (name for name in names if name.startswith(f"{backup}/"))
         try:
-            await objects.delete(f"{backup}/{MANIFEST}")
-            for name in names:
-                if name.startswith(f"{backup}/"):
-                    await objects.delete(name)
+            await _delete(objects, sorted(files, key=lambda name: name != manifest))
         except BlobUnavailable as error:
             left.append(f"{backup}: {error}")
         else:
             gone.append(backup)
     return gone, left
+
+
+async def _delete(objects: Objects, names: Iterable[str]) -> None:
+    for name in names:
+        await objects.delete(name)
 
 
 def _files(directory: Path) -> list[Path]:
@@ -111,11 +143,15 @@ def _files(directory: Path) -> list[Path]:
 
 
 def _place_of(name: str, directory: Path) -> Path:
-    """The file that an object, or part, is fetched into. Raises BackupError if its name leads out of the directory."""
-    path = (directory / name.partition(PART)[0]).resolve()
+    """The file of that name. Raises BackupError if it leads out of the directory."""
+    path = (directory / name).resolve()
     if not path.is_relative_to(directory.resolve()):
         raise BackupError(f"{name!r} is not the name of a file of a backup")
     return path
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 async def _read(path: Path, start: int, length: int) -> AsyncIterator[bytes]:

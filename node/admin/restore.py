@@ -5,7 +5,8 @@ node starts as it does after any restart. The log is put in place last: a restor
 yet and can be repeated.
 
 With RELAY_REDIS_URL the entries of every copy go into that Redis, server or cluster, whatever slots the old one had
-(`node.admin.transfer`). It has to be empty, or to hold what an interrupted restore left.
+(`node.admin.transfer`). It has to be empty, or to hold what an interrupted restore of the same
+backup left.
 """
 
 import argparse
@@ -86,7 +87,7 @@ def _restore(settings: Settings, directory: Path, without_damaged: bool) -> tupl
     for path in (*(data / key.name for key in backup.keys), data, data.parent):
         sync(path)
     if settings.redis_url:
-        _fill(settings, [directory / file.name for file in backup.redis])
+        _fill(settings, directory, backup.redis)
     else:
         put_log(directory / backup.redis[0].name, log)
     return backup, [*backup.damaged, *damaged]
@@ -115,12 +116,13 @@ def _put(source: Path, target: Path, blob: Copied) -> None:
     part.replace(target)
 
 
-def _fill(settings: Settings, copies: Sequence[Path]) -> None:
+def _fill(settings: Settings, directory: Path, copies: Sequence[Copied]) -> None:
+    which = " ".join(copy.sha256 for copy in copies)
     for number, copy in enumerate(copies, 1):
         with tempfile.TemporaryDirectory(prefix="relay-restore-") as folder:
-            put_log(copy, Path(folder) / "redis" / LOG)
+            put_log(directory / copy.name, Path(folder) / "redis" / LOG)
             try:
-                asyncio.run(fill(settings, Path(folder), is_first=number == 1, is_last=number == len(copies)))
+                asyncio.run(fill(settings, Path(folder), which, is_first=number == 1, is_last=number == len(copies)))
             except StoreUnavailable as unavailable:
                 reason = asyncio.run(diagnose(settings.redis_url, settings.store_timeout, str(unavailable)))
                 raise BackupError(f"Redis is out of reach: {reason}") from unavailable

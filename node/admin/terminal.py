@@ -1,4 +1,6 @@
-"""Makes what others wrote safe for a terminal, which obeys control characters and shows some text backwards."""
+"""Makes text safe to show and to keep: a terminal obeys control characters and shows some text backwards, and an
+argument or a variable of the environment need not be UTF-8.
+"""
 
 import json
 import re
@@ -8,6 +10,11 @@ import msgspec
 from node.text.readable import readable
 
 _NOT_PLAIN = re.compile(r"[^\x00-\x7f]")
+
+
+def utf8(text: str) -> str:
+    """The text with escapes for what is not UTF-8, and could be neither kept in Redis nor logged."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def one_line(text: str) -> str:

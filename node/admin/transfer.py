@@ -28,11 +28,11 @@ NO_END = -1
 """What PTTL answers for a key that does not expire; RESTORE takes 0 for that."""
 
 
-async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: bool) -> None:
+async def fill(settings: Settings, data_dir: Path, backup: str, *, is_first: bool, is_last: bool) -> None:
     """Move what the embedded server of a data directory holds into RELAY_REDIS_URL.
 
-    It may be one of several such servers; before the first, the target has to be empty. Raises BackupError,
-    StoreUnavailable.
+    It may be one of several such servers of a backup. Before the first, the target has to be empty, or to hold what a
+    restore of the same `backup` left that was interrupted. Raises BackupError, StoreUnavailable.
     """
     with Embedded(data_dir, "everysec", settings.redis_maxmemory) as embedded:
         try:
@@ -43,7 +43,7 @@ async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: b
         async with await connected(embedded.url) as source, await connected(settings.redis_url) as target:
             try:
                 if is_first:
-                    await _begin(target)
+                    await _begin(target, backup)
                 await _move(source, target)
                 if is_last:
                     await target.command("DEL", RESTORING)
@@ -51,11 +51,17 @@ async def fill(settings: Settings, data_dir: Path, *, is_first: bool, is_last: b
                 raise BackupError(f"the Redis at RELAY_REDIS_URL does not take the backup: {error}") from error
 
 
-async def _begin(target: Store) -> None:
+async def _begin(target: Store, backup: str) -> None:
     sizes = cast("list[int]", await target.everywhere("DBSIZE"))
-    if any(sizes) and not await target.command("EXISTS", RESTORING):
+    begun = cast("bytes | None", await target.command("GET", RESTORING))
+    if begun is None and any(sizes):
         raise BackupError("the Redis at RELAY_REDIS_URL is not empty: name a new one")
-    await target.command("SET", RESTORING, 1)
+    if begun is not None and begun.decode() != backup:  # what only that one has would stay, and no list would have it
+        raise BackupError(
+            "the Redis at RELAY_REDIS_URL has a part of another backup, whose restore was interrupted: "
+            "name a new one, or repeat that restore"
+        )
+    await target.command("SET", RESTORING, backup)
 
 
 async def _move(source: Store, target: Store) -> None:

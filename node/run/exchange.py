@@ -27,6 +27,9 @@ from node.tasks.view import ChangeLog, StoredTask, task_of
 FORMAT = "relay-node-export"
 FORMAT_VERSION = 1
 
+MAX_SEQ = 2**53
+"""The largest number of a reply: those above are not exact in Lua."""
+
 AT_ONCE = 200
 """Entities, or replies of a thread, that are read together."""
 
@@ -52,7 +55,7 @@ Value = str | dict[str, str]
 
 
 @step
-def thread_import(*, thread: Key, events: Key, thread_id: str, fields: Rest) -> None:
+def thread_import(*, thread: Key, replies: Key, events: Key, thread_id: str, last: int, fields: Rest) -> None:
     """Store a thread of another node, unless it is here."""
 
 
@@ -135,8 +138,10 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
         case "thread":
             importing = thread_import(
                 thread=keys.thread(record.id),
+                replies=keys.replies(record.id),
                 events=keys.events_of(record.id),
                 thread_id=record.id,
+                last=int(fields.get("reply_count", 0)),
                 fields=flat_of(fields),
             )
         case "task":
@@ -164,13 +169,13 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
         msgspec.json.decode(fields["signature"], type=Proof)
     match record.kind:
         case "reply":
-            if record.seq < 1:
+            if not 1 <= record.seq <= MAX_SEQ:
                 raise ValueError("no number of a reply")
             reply_of(record.id, b"0-%d" % record.seq, flat_of(named))
         case "thread":
             thread = thread_of(record.id, [fields.get(name) for name in THREAD_FIELDS])
-            if thread is None or thread.status not in LISTS:
-                raise ValueError("no thread of a known status")
+            if thread is None or thread.status not in LISTS or not 0 <= thread.last_seq <= MAX_SEQ:
+                raise ValueError("no thread of a known status and number of replies")
         case "task":
             row = StoredTask(0, named | {b"more": b"1"})  # so that all of it is looked at
             if row.status not in STATUSES or not row.is_contract:

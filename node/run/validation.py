@@ -87,10 +87,15 @@ CHECKS: tuple[Callable[[Settings], None], ...] = (
 )
 
 
+def is_there(path: Path) -> bool:
+    """Whether this user can see anything there. `Path.exists` raises PermissionError below a directory of another's."""
+    return os.access(path, os.F_OK)
+
+
 def existing(path: Path) -> Path:
-    """The path, or the nearest directory above it that exists."""
+    """The path, or the nearest one above it at which this user can see anything."""
     place = path.resolve()
-    while not place.exists():
+    while not is_there(place):
         place = place.parent
     return place
 

@@ -15,6 +15,9 @@ TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", *CHOICES)
 OPTIONS = {"unix": ("db",), "redis": ("db",), "rediss": ("db", *TLS_OPTIONS), "rediss+cluster": TLS_OPTIONS}
 """Options that the query of a URL may have, by scheme."""
 
+UNREADABLE = "it has no HOST or HOST:PORT where one belongs; in a password, / is written %2F, and ? %3F"
+"""Said of a URL that may just have a password that is not escaped, of which nothing may be quoted."""
+
 
 class ServerAddress(msgspec.Struct, frozen=True):
     """One Redis process: a host and port, or the path of a unix socket."""
@@ -67,11 +70,11 @@ def locate(url: str) -> Location:
     credentials, _, hosts = authority.rpartition("@")
     options = {name: values[-1] for name, values in parse_qs(query).items()}
     if unknown := options.keys() - OPTIONS.get(scheme, ()):
-        raise ValueError(f"{', '.join(sorted(unknown))} is no option of {scheme}://")
+        raise ValueError(UNREADABLE if "@" in query else f"{', '.join(sorted(unknown))} is no option of {scheme}://")
     cluster = scheme.endswith("+cluster")
     database = options.get("db", "" if scheme == "unix" else path.strip("/")) or "0"
     if not database.isdecimal() or (cluster and database != "0"):
-        raise ValueError(f"{database!r} is not a database of this Redis; a cluster has only 0")
+        raise ValueError(UNREADABLE if "@" in database else f"{database!r} is not a database; a cluster has only 0")
     user, _, password = credentials.partition(":")
     access = Access(
         user=unquote(user),
@@ -90,10 +93,14 @@ def locate(url: str) -> Location:
 
 
 def _server(text: str) -> ServerAddress:
-    where = urlsplit(f"//{text}")
-    if not where.hostname or where.port == 0:
-        raise ValueError(f"{text!r} is not HOST or HOST:PORT")
-    return ServerAddress(where.hostname, where.port or DEFAULT_PORT)
+    try:
+        where = urlsplit(f"//{text}")
+        host, port = where.hostname, where.port
+    except ValueError:  # its message may quote what is the password
+        host, port = "", 0
+    if not host or port == 0:
+        raise ValueError(UNREADABLE)
+    return ServerAddress(host, port or DEFAULT_PORT)
 
 
 def _tls(options: dict[str, str]) -> ssl.SSLContext:

@@ -37,6 +37,24 @@ async def test_the_audit_has_who_what_and_how_it_ended(node: NodeUnderTest, admi
     ]
 
 
+async def test_words_that_are_not_utf8_are_in_the_audit_too(node: NodeUnderTest, admin: Admin) -> None:
+    """A shell passes on what another encoding has. What was done with such a word used to be noted nowhere."""
+    question = {"title": "Who can summarise a report?", "body": "It is about solar panels."}
+    thread_id = (await node.client.post("/api/v1/board", json=question)).json()["id"]
+    ran = await admin("threads", "hide", "--json", thread_id, "caf\udce9")
+    assert [each["outcome"] for each in ran.data] == ["hidden", "thread.unknown"]
+    assert (await admin("clients", "block", "203.0.113.7", "--reason", "caf\udce9")).status == 0
+    assert (await admin("clients", "list", "--json")).data[0]["reason"] == "caf\\udce9"
+    await audit.record(node.store, "olivia", "backup", "/backups/caf\udce9", "done")
+    noted = [(each["command"], each["target"]) for each in (await admin("audit", "--json")).data]
+    assert noted == [
+        ("backup", "/backups/caf\\udce9"),
+        ("clients list", ""),
+        ("clients block", "203.0.113.7/32"),
+        ("threads hide", f"{thread_id} caf\\udce9"),
+    ]
+
+
 async def test_the_audit_is_trimmed(node: NodeUnderTest, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("node.admin.audit.MAX_ENTRIES", 2)
     for _ in range(3):
@@ -171,6 +189,7 @@ def test_a_backup_without_its_place_is_not_made_elsewhere(
         (0, "root", "root", "root"),
         (998, "relay", None, "relay"),
         (998, "relay", "olivia", "relay (olivia by sudo)"),
+        (998, "relay", "caf\udce9", "relay (caf\\udce9 by sudo)"),
         (12345, None, None, "12345"),
     ],
 )

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from node.run.embedded_redis import running
+from node.admin.backup import BackupError
+from node.admin.transfer import fill
+from node.config import Settings
+from node.run.embedded_redis import Embedded, running
 from node.store import connect, keys
 from tests.admin.test_backup import BYTES, Agent, command
 from tests.artifacts.swift import BUCKET, Swift
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import NodeProcess
-from tests.support.servers import Cluster, RedisServer
+from tests.support.servers import PATIENCE, Cluster, RedisServer
 
 from tests.artifacts.conftest import swift  # isort: skip
 
@@ -124,3 +127,19 @@ def test_a_backup_is_kept_in_a_bucket_and_restored_from_it(
         assert agent.get(f"/api/v1/relay/{found['private']}")["payload"]["public"] is False
     nothing = command(tmp_path / "none", "admin", "backup", "verify", f"{place}/nothing", **swift._asdict())
     assert (nothing.returncode, "not a whole backup" in nothing.stdout) == (1, True)
+
+
+async def test_a_restore_that_was_interrupted_is_not_gone_on_with_by_another_backup(tmp_path: Path) -> None:
+    """What only the first backup had used to stay in the Redis, in no list and for ever."""
+    for name in ("old", "new"):
+        with Embedded(tmp_path / name, "everysec") as embedded:
+            embedded.start()
+            async with await connect(embedded.url, timeout=PATIENCE, max_in_flight=8, required=True) as store:
+                await store.command("SET", f"thread:{{00}}:{name}", 1)
+    with RedisServer(tmp_path / "target") as server:
+        settings = Settings(redis_url=server.url)
+        await fill(settings, tmp_path / "new", "new", is_first=True, is_last=False)
+        with pytest.raises(BackupError, match="has a part of another backup"):
+            await fill(settings, tmp_path / "old", "old", is_first=True, is_last=True)
+        await fill(settings, tmp_path / "new", "new", is_first=True, is_last=True)
+        assert server.do("KEYS", "*") == [b"thread:{00}:new"]

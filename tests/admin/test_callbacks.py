@@ -46,20 +46,25 @@ async def test_a_callback_that_cannot_be_read_is_shown_by_its_name_and_dropped(
     node: NodeUnderTest, admin: Admin
 ) -> None:
     """A worker does not give it up: a later version of the node may read it."""
-    for name, fields in {"torn": ["attempt", 0], "thread-1": ["attempt", 0, "id", "msg_1", "data", "{"]}.items():
+    for name, fields in {
+        "torn": ["attempt", 0],
+        "thread-1": ["attempt", 0, "id", "msg_1", "data", "{"],
+        "thread-2": ["attempt", "x", "id", "msg_2", "url", b"\xff"],
+    }.items():
         await node.store.command("HSET", keys.callback(3, name), *fields)
         await node.store.command("ZADD", keys.callbacks_due(3), 1, name)
     pending = (await admin("callbacks", "pending", "--json")).data["callbacks"]
-    assert {(each["id"], each["type"], each["url"]) for each in pending} == {("torn", "-", "-"), ("msg_1", "-", "-")}
+    shown = {each["id"]: (each["type"], each["url"], each["attempts"]) for each in pending}
+    assert shown == {"torn": ("-", "-", 0), "msg_1": ("-", "-", 0), "msg_2": ("-", "\ufffd", 0)}
     assert (await admin("callbacks", "drop", "--all")).status == 0  # of those that were given up
     assert (await admin("callbacks", "drop", "torn", "--dry-run")).status == 0
-    assert (await admin("callbacks", "pending", "--json")).data["total"] == 2
-    dropped = await admin("callbacks", "drop", "torn", "msg_1", "msg_9", "--json")
+    assert (await admin("callbacks", "pending", "--json")).data["total"] == 3
+    dropped = await admin("callbacks", "drop", "torn", "msg_1", "msg_2", "msg_9", "--json")
     assert (dropped.status, {each["id"]: each["outcome"] for each in dropped.data}) == (
         1,
-        {"torn": "dropped", "msg_1": "dropped", "msg_9": "unknown"},
+        {"torn": "dropped", "msg_1": "dropped", "msg_2": "dropped", "msg_9": "unknown"},
     )
-    assert (await admin("audit", "--json")).data[0]["outcome"] == "dropped: 2"
+    assert (await admin("audit", "--json")).data[0]["outcome"] == "dropped: 3"
     assert (await admin("callbacks", "pending", "--json")).data["total"] == 0
     assert await node.names("callback:*") == []
 

@@ -12,6 +12,7 @@ import pytest
 from node.cli import main
 from node.config import Limit, Limits
 from node.retention.rules import retention_of
+from node.run import exchange
 from node.run.exchange import ExportedRecord, records
 from node.store import Store, StoreUnavailable, ids, keys
 from tests.admin.conftest import Admin
@@ -101,6 +102,48 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
         monkey.undo()
 
 
+@pytest.mark.parametrize("removed", [[3], [1, 2, 3]])
+async def test_the_number_of_a_removed_reply_is_not_given_again(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, removed: list[int]
+) -> None:
+    """It is among the hidden ones, so that a reply that got it was acknowledged and shown to nobody."""
+    thread_id = await with_replies(node, 3)
+    await admin("threads", "purge", *(f"{thread_id}:{seq}" for seq in removed))
+    await admin("export", str(tmp_path / "export"))
+    await node.store.commands([("DEL", keys.thread(thread_id)), ("DEL", keys.replies(thread_id))])
+    assert (await admin("import", str(tmp_path / "export"))).status == 0
+    added = await node.client.post(f"{BOARD}/{thread_id}/replies", json={"body": "I can do that as well."})
+    assert added.json()["seq"] == 4
+    shown = (await node.client.get(f"{BOARD}/{thread_id}")).json()
+    assert [reply["seq"] for reply in shown["replies"]] == [seq for seq in range(1, 5) if seq not in removed]
+    assert shown["reply_count"] == 4 - len(removed)
+
+
+async def test_a_reply_that_came_during_the_export_counts(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "AT_ONCE", 1)
+    thread_id = await with_replies(node, 2)
+    exported = records(node.store)
+    first = await anext(exported)
+    await node.client.post(f"{BOARD}/{thread_id}/replies", json={"body": "I came meanwhile, as the third."})
+    lines = [exchange.header_of("n"), first, *[record async for record in exported]]
+    (tmp_path / "export").write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
+    await node.store.commands([("DEL", keys.thread(thread_id)), ("DEL", keys.replies(thread_id))])
+    assert (await admin("import", str(tmp_path / "export"))).status == 0
+    shown = (await node.client.get(f"{BOARD}/{thread_id}")).json()
+    assert ([reply["seq"] for reply in shown["replies"]], shown["reply_count"]) == ([1, 2, 3], 3)
+
+
+async def with_replies(node: NodeUnderTest, count: int) -> str:
+    """The id of a thread that has so many replies."""
+    question = {"title": "Who can summarise a report?", "body": "It is about solar panels."}
+    thread_id: str = (await node.client.post(BOARD, json=question)).json()["id"]
+    for number in range(count):
+        await node.client.post(f"{BOARD}/{thread_id}/replies", json={"body": f"I can do that, says number {number}."})
+    return thread_id
+
+
 async def test_what_is_no_export_is_refused_in_one_sentence(admin: Admin, tmp_path: Path) -> None:
     file = tmp_path / "file"
     for content, sentence in (
@@ -130,6 +173,8 @@ CONTRACT = {"kind": "contract", "publisher_id": "p", "title": "Count", "attempt"
         ("thread", TEXTS | {"status": "open", "signature": "{"}),
         ("thread", TEXTS | {"status": "open", "signature": "[1]"}),
         ("thread", TEXTS | {"status": "open", "signature": '{"key":5}'}),
+        ("thread", TEXTS | {"status": "open", "reply_count": "-1"}),
+        ("thread", TEXTS | {"status": "open", "reply_count": str(2**64)}),
         ("reply", {"id": FOREIGN, "body": "Hello", "at": "1"}),
         ("task", CONTRACT | {"status": "offered", "signature": "[1]"}),
         ("task", CONTRACT | {"status": "odd"}),

@@ -5,13 +5,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from node.admin import remote_backup
-from node.admin.backup import BackupError
+from node.admin.backup import MANIFEST, Backup, BackupError, check, copied
 from node.admin.remote_backup import fetched, remove_all_but_remote, send
 from node.config import Settings
-from node.run.objects import Objects
+from node.run.objects import BlobUnavailable, Objects
 
 OLD, NEW = "2026-11-25T030000Z", "2026-11-26T030000Z"
 
@@ -43,6 +44,19 @@ class Bucket:
         pass
 
 
+def written(folder: Path, **files: bytes) -> bytes:
+    """Write the files of a backup to a folder. Returns its manifest."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    redis = [copied(each) for each in folder.glob("*.rdb")]
+    backup = Backup(
+        version="", node_id="", created_at="", redis=redis, keys=[], blobs=0, blob_bytes=0, blob_list=None, blob_url=""
+    )
+    (folder / MANIFEST).write_bytes(msgspec.json.encode(backup))
+    return (folder / MANIFEST).read_bytes()
+
+
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
     bucket = Bucket()
@@ -56,17 +70,29 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
 
 async def test_a_backup_comes_back_as_it_went(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In parts, of which there may be more than ten; an empty file is one, too."""
-    monkeypatch.setattr(remote_backup, "PART_BYTES", 4)
-    files = {"backup.json": b"{}", "blobs/ab/one": b"", "redis-0.rdb": bytes(range(50)), "secret": b"four"}
-    for name, content in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr(remote_backup, "PART_BYTES", 500)
+    files = {"blobs/ab/one": b"", "redis-0.rdb": bytes(range(250)) * 23, "secret": b"four"}
+    files["backup.json"] = written(tmp_path, **files)
     await send(cast("Objects", bucket), tmp_path)
     assert bucket.changed[-1] == "backup.json", "without it the backup is not whole"
     async with fetched(Settings(), "s3://bucket/one") as folder:
         found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
         assert {name: path.read_bytes() for name, path in found.items()} == files
         assert {path.stat().st_mode & 0o077 for path in found.values()} == {0}
+
+
+async def test_a_backup_may_take_the_place_of_a_larger_one(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts that only the larger one had made its Redis unreadable, and no backup was left."""
+    monkeypatch.setattr(remote_backup, "PART_BYTES", 500)
+    for size in (1200, 1000, 700):
+        (folder := tmp_path / str(size)).mkdir()
+        written(folder, **{"redis-0.rdb": bytes(size)})
+        await send(cast("Objects", bucket), folder)
+        assert "redis-0.rdb.part-0002" in bucket.kept
+        async with fetched(Settings(), "s3://bucket/latest") as found:
+            check(found)
 
 
 async def test_what_is_not_a_whole_backup_is_not_fetched(bucket: Bucket) -> None:
@@ -77,8 +103,8 @@ async def test_what_is_not_a_whole_backup_is_not_fetched(bucket: Bucket) -> None
 
 
 @pytest.mark.parametrize("name", ["../outside", "blobs/../../outside", "/outside"])
-async def test_no_object_leads_out_of_the_directory(bucket: Bucket, name: str) -> None:
-    bucket.kept = {"backup.json": b"{}", name: b"x"}
+async def test_no_object_leads_out_of_the_directory(bucket: Bucket, tmp_path: Path, name: str) -> None:
+    bucket.kept = {"backup.json": written(tmp_path), name: b"x"}
     with pytest.raises(BackupError, match="is not the name of a file of a backup"):
         async with fetched(Settings(), "s3://bucket/one"):
             raise AssertionError
@@ -90,3 +116,30 @@ async def test_of_a_backup_that_is_removed_the_manifest_goes_first() -> None:
     assert await remove_all_but_remote(cast("Objects", bucket), 1, NEW) == ([OLD], [])
     assert bucket.changed[0] == f"{OLD}/backup.json"
     assert list(bucket.kept) == [f"{NEW}/backup.json", "by hand/backup.json"]
+
+
+async def test_a_backup_that_fails_leaves_nothing_behind(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def put_but_the_manifest(name: str, chunks: AsyncIterator[bytes], size: int, digest: bytes) -> None:
+        if name == f"{NEW}/{MANIFEST}":
+            raise BlobUnavailable("it answered 503")
+        await put(name, chunks, size, digest)
+
+    put = bucket.put
+    monkeypatch.setattr(bucket, "put", put_but_the_manifest)
+    written(tmp_path, **{"redis-0.rdb": b"data", "secret": b"four"})
+    with pytest.raises(BlobUnavailable):
+        await send(cast("Objects", bucket), tmp_path, f"{NEW}/")
+    assert bucket.changed == [f"{NEW}/redis-0.rdb", f"{NEW}/secret"] * 2, "put, and deleted again"
+    assert bucket.kept == {}
+
+
+async def test_what_a_killed_backup_has_left_is_removed_a_day_later() -> None:
+    """Not before: in a bucket, one that is being sent looks the same."""
+    sending, by_hand = "2026-11-25T040000Z/secret", "by hand/secret"
+    bucket = Bucket(f"{OLD}/secret", sending, by_hand, f"{NEW}/backup.json", "no backup")
+    assert await remove_all_but_remote(cast("Objects", bucket), 5, NEW) == ([], [])
+    later = "2026-11-26T030001Z"
+    assert await remove_all_but_remote(cast("Objects", bucket), 5, later) == ([OLD], [])
+    assert list(bucket.kept) == [sending, by_hand, f"{NEW}/backup.json", "no backup"]

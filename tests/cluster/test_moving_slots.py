@@ -1,11 +1,17 @@
 """Resharding under load: callers notice a slot that moves as a delay and nothing else."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from node.admin import backup
+from node.admin.backup import BackupError, back_up
+from node.config import Settings
 from node.store import CommandFailed, OutcomeUnknown, Store, StoreUnavailable
+from node.store.address import Location, ServerAddress
 from node.store.slots import slot_of
+from node.store.snapshot import snapshot
 from tests.cluster.conftest import TIMEOUT, Load, slots_in_use
 from tests.store.conftest import Opener, StepOf, step
 from tests.support.servers import Cluster, RedisServer, eventually, until
@@ -167,3 +173,24 @@ async def test_a_script_error_in_a_cluster_is_still_our_bug(store: Store) -> Non
     await store.command("SET", "{text}", "text")
     with pytest.raises(CommandFailed, match="count: ERR"):
         await store.run(COUNT("{text}"))
+
+
+async def test_a_backup_during_which_a_slot_has_moved_fails(
+    cluster: Cluster, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was in that slot may be in none of its copies, and it used to be called whole."""
+    slot = slot_of("moved:{07}")
+    moves = [other_than(cluster, cluster.primary_of(slot))]
+
+    async def copy_and_move(server: ServerAddress, location: Location, path: Path) -> int:
+        size = await snapshot(server, location, path)
+        if moves:
+            await asyncio.to_thread(cluster.move, slot, moves.pop())
+        return size
+
+    monkeypatch.setattr(backup, "snapshot", copy_and_move)
+    settings = Settings(redis_url=cluster.url, data_dir=tmp_path / "node")
+    with pytest.raises(BackupError, match="slots of the Redis Cluster have moved"):
+        await back_up(settings, store, tmp_path / "backup", {})
+    assert not (tmp_path / "backup").exists()
+    assert len((await back_up(settings, store, tmp_path / "backup", {})).redis) == cluster.primaries

@@ -83,7 +83,7 @@ def test_the_page_makes_a_node_that_outlives_an_upgrade_and_its_machine(machine:
     machine.run(
         "mkdir -p /tmp/renewed && openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=relay.example "
         "-addext subjectAltName=DNS:relay.example -keyout /tmp/renewed/privkey.pem -out /tmp/renewed/fullchain.pem && "
-        "RENEWED_LINEAGE=/tmp/renewed /etc/letsencrypt/renewal-hooks/deploy/relay-node && "
+        "RENEWED_LINEAGE=/tmp/renewed /usr/local/sbin/relay-node-certificate && "
         "cp /tmp/renewed/fullchain.pem /etc/haproxy/relay.crt"
     )
     assert status(machine, "/health") == 200

@@ -80,3 +80,9 @@ def test_a_write_without_a_key_goes_to_one_node_only(proxy: Proxy, dying: Dying)
     found = [posted(proxy, {}) for _ in range(REQUESTS)]
     assert set(found) == {200, 502}
     assert found.count(502) == dying.taken
+
+
+def test_a_removal_goes_to_one_node_only(proxy: Proxy, dying: Dying) -> None:
+    """Another node would say that there is no such thing, though the first may just have removed it."""
+    found = [call(proxy.port, "DELETE", f"/api/v1/agents/{uuid4()}")[0] for _ in range(REQUESTS)]
+    assert found.count(502) == dying.taken > 0

@@ -3,12 +3,14 @@
 import asyncio
 import http.client
 import re
+import socket
 import threading
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from node.config import Settings
 from node.observe.metrics import server
@@ -100,6 +102,7 @@ def answer_to(port: int, method: str, path: str, **headers: str) -> int:
         ("POST", "/admin/act/hide", {}, 411),
         ("POST", "/admin/act/hide", {"Content_Length": "-1"}, 411),
         ("POST", "/admin/act/hide", {"Content_Length": str(server.MAX_FORM_BYTES + 1)}, 413),
+        ("POST", "/admin/act/hide", {"Content_Length": "9" * 5000}, 413),
     ],
 )
 async def test_only_forms_of_its_pages_are_taken(
@@ -147,3 +150,37 @@ async def test_what_takes_too_long_is_given_up_and_answered_so(
         await asyncio.wait_for(given_up.wait(), PATIENCE)
         await asyncio.to_thread(serving.shutdown)
     assert status == HTTPStatus.GATEWAY_TIMEOUT
+
+
+async def test_no_name_server_is_asked_before_the_port_is_open(
+    node: NodeUnderTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While none answered, the port of an address without a name in /etc/hosts was closed for ten seconds."""
+    asked: list[str] = []
+    monkeypatch.setattr(socket, "gethostbyaddr", asked.append)
+    monkeypatch.setattr(socket, "getfqdn", asked.append)
+    instance = Instance(tmp_path, node.store, no_figures, [])
+    with MetricsServer(("127.0.0.1", 0), instance, no_pages, asyncio.get_running_loop()):
+        assert asked == []
+
+
+async def test_a_request_that_fails_is_one_line_of_the_log_and_one_whose_client_has_gone_is_none(
+    node: NodeUnderTest, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    failures: list[Exception] = [ConnectionResetError("gone"), ValueError("a fault")]
+
+    async def fail(_request: AdminRequest) -> AdminResponse:
+        raise failures.pop(0)
+
+    instance = Instance(tmp_path, node.store, no_figures, [])
+    with (
+        MetricsServer(("127.0.0.1", 0), instance, fail, asyncio.get_running_loop()) as serving,
+        capture_logs() as lines,
+    ):
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        for _ in range(2):
+            with pytest.raises(http.client.RemoteDisconnected):
+                await asyncio.to_thread(status_of, "127.0.0.1", serving.server_address[1], "/admin")
+        await asyncio.to_thread(serving.shutdown)
+    assert [line["event"] for line in lines] == ["request to the admin port failed"]
+    assert "Traceback" not in capfd.readouterr().err

@@ -53,9 +53,9 @@ async def test_if_a_server_serves_the_reason_known_before_is_returned(server: Re
 async def test_no_node_works_on_half_a_restore_which_would_be_replaced_when_it_is_repeated(tmp_path: Path) -> None:
     with RedisServer(tmp_path / "target") as target:
         settings = settings_for(target.url)
-        await fill(settings, tmp_path / "copy", is_first=True, is_last=False)
+        await fill(settings, tmp_path / "copy", "a backup", is_first=True, is_last=False)
         for check in (check_redis, check_redis_when_there, schema_in_redis):
             with pytest.raises(ConfigError, match="a restore into this Redis is under way, or was interrupted"):
                 await check(settings)
-        await fill(settings, tmp_path / "copy", is_first=True, is_last=True)
+        await fill(settings, tmp_path / "copy", "a backup", is_first=True, is_last=True)
         assert await check_redis(settings)

@@ -62,6 +62,15 @@ def test_a_url_that_cannot_be_meant_is_refused(url: str) -> None:
         locate(url)
 
 
+@pytest.mark.parametrize("secret", ["se/cret", "se/7", "se?cret", "se?cr=et", "se?db=et", "se?db=7"])
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "redis+cluster"])
+def test_nothing_is_quoted_of_a_password_that_is_not_escaped(scheme: str, secret: str) -> None:
+    """What followed its / or ? used to be, in the log and on the terminal."""
+    with pytest.raises(ValueError, match="in a password, / is written %2F") as refused:
+        locate(f"{scheme}://relay:{secret}@redis.example:6379")
+    assert not {"se", "cret", "cr", "et", "7"} & set(re.findall(r"\w+", str(refused.value)))
+
+
 async def test_password_and_database_are_given_on_every_connection(tmp_path: Path, open_store: Opener) -> None:
     with RedisServer(tmp_path / "redis") as server:
         server.do("ACL", "SETUSER", "ann", "on", ">pass word", "~*", "&*", "+@all")

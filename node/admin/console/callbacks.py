@@ -8,6 +8,7 @@ import msgspec
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
+from node.admin.terminal import utf8
 from node.callbacks.queue import DeadLetter, GivenUp, letters_of, pending_count
 from node.common.timestamps import timestamp
 from node.store import Store, ids, keys
@@ -59,7 +60,9 @@ def register(commands: Commands) -> None:
     drop = add(group, "callbacks drop", _drop, "forget those that were given up; by ID also one that is under way")
     for parser, shown_by in ((redrive, "`dead`"), (drop, "`dead` or `pending`")):
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument("targets", metavar="ID", nargs="*", default=[], help=f"webhook-id, as {shown_by} shows it")
+        which.add_argument(
+            "targets", metavar="ID", nargs="*", default=[], type=utf8, help=f"webhook-id, as {shown_by} shows it"
+        )
         which.add_argument("--all", dest="everything", action="store_true", help="all that were given up")
         add_dry_run(parser)
 
@@ -70,11 +73,12 @@ async def _pending(context: CommandContext, given: argparse.Namespace) -> Comman
     records = await bulk(store, [("HGETALL", keys.callback(partition, name)) for _, partition, name in due])
     found: list[Pending] = []
     for (when, _, called), record in zip(due, records, strict=True):
-        fields = {name.decode(): value.decode() for name, value in fields_of(record).items()}
-        if "attempt" in fields:  # otherwise it has just been delivered
+        fields = {name: value.decode(errors="replace") for name, value in fields_of(record).items()}
+        if attempt := fields.get(b"attempt"):  # otherwise it has just been delivered
             # One that has lost fields is shown by its name, as the worker logs it ("callback not read").
-            which = fields.get("id", called), fields.get("type", "-"), fields.get("url", "-")
-            found.append(Pending(*which, int(fields["attempt"]), timestamp(when), fields.get("reason")))
+            which = fields.get(b"id", called), fields.get(b"type", "-"), fields.get(b"url", "-")
+            attempts = int(attempt) if attempt.isdecimal() else 0
+            found.append(Pending(*which, attempts, timestamp(when), fields.get(b"reason")))
     total = await pending_count(store)
     return CommandResult(
         data={"callbacks": found, "total": total},
@@ -134,8 +138,8 @@ async def _named(store: Store, wanted: Collection[str]) -> dict[str, tuple[int, 
     """Partitions and names of those callbacks under way that `pending` shows by these ids."""
     due = await _due(store, ALL_OF_THEM)
     found = await bulk(store, [("HGET", keys.callback(partition, name), "id") for _, partition, name in due])
-    message_ids = cast("list[bytes | None]", found)
-    shown = [each.decode() if each else name for each, (_, _, name) in zip(message_ids, due, strict=True)]
+    named = zip(cast("list[bytes | None]", found), due, strict=True)
+    shown = [message_id.decode(errors="replace") if message_id else name for message_id, (_, _, name) in named]
     return {each: (partition, name) for each, (_, partition, name) in zip(shown, due, strict=True) if each in wanted}
 
 

@@ -11,6 +11,7 @@ import msgspec
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
 from node.admin.console.remains import GONE, KINDS, OUTCOMES, came_from, remove, removed
+from node.admin.terminal import utf8
 from node.board.model import CONTRACT
 from node.common.timestamps import timestamp
 from node.inbox.model import MESSAGE
@@ -53,7 +54,8 @@ def register(commands: Commands) -> None:
     group = commands.group("clients", "who posts and asks how much, and who is refused")
     top = add(group, "clients top", _top, "addresses that post, keep or are refused the most")
     top.add_argument("--by", choices=TOP, default="posts", help="what to rank them by")
-    top.add_argument("--days", type=positive, default=1, help="over the last days, today among them")
+    days = "what was posted in so many times 24 hours; bytes and refusals of so many days (UTC), today among them"
+    top.add_argument("--days", type=positive, default=1, help=days)
     top.add_argument("--limit", type=positive, default=20, help="how many")
     posts = add(group, "clients posts", _posts, "what came from an address, a prefix or a key, the newest first")
     posts.add_argument("--limit", type=positive, default=100, help="how many")
@@ -67,10 +69,10 @@ def register(commands: Commands) -> None:
         group,
         "clients block",
         _block,
-        "refuse requests: all of an address or prefix but /health, the signed ones of a key",
+        "refuse requests: all of an address or prefix but /health and /ready, the signed ones of a key",
     )
     block.add_argument("--for", dest="seconds", metavar="SECONDS", type=_seconds, help="how long; default: no end")
-    block.add_argument("--reason", default="", help="for the operators")
+    block.add_argument("--reason", default="", type=utf8, help="for the operators")
     unblock = add(group, "clients unblock", _unblock, "serve an address, prefix or key again")
     for parser in (block, unblock):
         parser.add_argument("targets", metavar="ADDRESS", nargs="+", type=_blocked, help=NAMED)

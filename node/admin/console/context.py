@@ -16,7 +16,7 @@ import msgspec
 
 from node.admin import audit
 from node.admin.commands import NO_SECRET, Commands
-from node.admin.terminal import as_json, one_line
+from node.admin.terminal import as_json, one_line, utf8
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
 from node.run.embedded_redis import running
@@ -130,7 +130,7 @@ def add(
 def add_change(commands: Commands, title: str, action: Action, meaning: str, metavar: str, named: str) -> None:
     """Add a command that changes or destroys each of its targets; `named` is the help for them."""
     parser = add(commands, title, action, meaning)
-    parser.add_argument("targets", metavar=metavar, nargs="+", help=named)
+    parser.add_argument("targets", metavar=metavar, nargs="+", type=utf8, help=named)
     add_dry_run(parser)
 
 

@@ -4,6 +4,7 @@ import argparse
 
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, for_each_target
+from node.admin.terminal import utf8
 from node.observe.totals import totals
 
 COLUMNS = {"WAITING": "waiting", "BYTES": "bytes", "OPENED": "opened_at", "SEEN": "seen_at", "EXPIRES": "expires_at"}
@@ -15,7 +16,7 @@ def register(commands: Commands) -> None:
     show = add(group, "inboxes show", _show, "how much an inbox holds, and when its owner was last there")
     close = add(group, "inboxes close", _close, "close an inbox: what it holds ends as expired")
     for parser in (show, close):
-        parser.add_argument("targets", metavar="ADDRESS", nargs="+", help="address of an inbox")
+        parser.add_argument("targets", metavar="ADDRESS", nargs="+", type=utf8, help="address of an inbox")
     show.set_defaults(dry_run=False)
     add_dry_run(close)
 

@@ -7,7 +7,7 @@ from typing import Literal
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_change, for_each_target, positive
 from node.admin.console.threads import NAMED, post_named
-from node.admin.terminal import one_line
+from node.admin.terminal import one_line, utf8
 from node.board.model import ReportedPost
 
 COLUMNS = {
@@ -26,7 +26,7 @@ def register(commands: Commands) -> None:
     listing = add(group, "reports list", _list, "those that nobody has looked at, the last reported first")
     listing.add_argument("--limit", type=positive, default=20, help="how many")
     show = add(group, "reports show", _show, "a reported post and the reasons that were given")
-    show.add_argument("targets", metavar="ID[:N]", nargs=1, help=NAMED["ID[:N]"])
+    show.add_argument("targets", metavar="ID[:N]", nargs=1, type=utf8, help=NAMED["ID[:N]"])
     settlings: tuple[tuple[Literal["dismiss", "hide"], str, str], ...] = (
         ("dismiss", "dismissed", "let everybody see a reported post; the same reports hide it no more"),
         ("hide", "hidden", "hide a reported post; `threads unhide` shows it again"),

@@ -18,7 +18,7 @@ from node.admin.console.context import (
     table_of,
 )
 from node.admin.console.threads import NOT_KNOWN
-from node.admin.terminal import one_line
+from node.admin.terminal import one_line, utf8
 from node.common.refusal import Refused
 from node.tasks.model import CANCELABLE, Task, TaskPageQuery, TaskStatus
 
@@ -48,7 +48,7 @@ def register(commands: Commands) -> None:
     listing.add_argument("--limit", type=positive, default=20, help="how many")
     listing.add_argument("--offset", type=natural, default=0, help="after how many")
     show = add(group, "tasks show", _show, "a contract with its text, and which address offered it")
-    show.add_argument("targets", metavar="ID", nargs=1, help="id of a contract")
+    show.add_argument("targets", metavar="ID", nargs=1, type=utf8, help="id of a contract")
     for name, action, meaning in (
         ("cancel", _cancel, "call a contract off that is not over, whoever offered it; for good"),
         ("purge", _purge, "remove a contract, whoever has claimed or done it; for good"),

@@ -16,7 +16,7 @@ from node.admin.console.context import (
     positive,
     table_of,
 )
-from node.admin.terminal import one_line
+from node.admin.terminal import one_line, utf8
 from node.board.model import ModeratedThread, ThreadStatus
 from node.common.refusal import Refused
 from node.store import ids
@@ -52,7 +52,7 @@ def register(commands: Commands) -> None:
     parser.add_argument("--limit", type=positive, default=20, help="how many")
     parser.add_argument("--offset", type=natural, default=0, help="after how many")
     show = add(group, "threads show", _show, "a thread and its replies, and which address or key each came from")
-    show.add_argument("targets", metavar="ID", nargs=1, help="id of a thread")
+    show.add_argument("targets", metavar="ID", nargs=1, type=utf8, help="id of a thread")
     for name, action, named, meaning in (
         ("close", partial(_set_status, done="closed", status="closed"), "ID", "take no more replies to a thread"),
         ("reopen", partial(_set_status, done="reopened", status="open"), "ID", "take replies to a closed thread again"),

@@ -30,7 +30,7 @@ ACTS: Mapping[str, Act] = {
     "block": Act(
         "clients block",
         "Block",
-        "All requests of that address or prefix but /health are refused, or the signed ones of that key.",
+        "All requests of that address or prefix but /health and /ready are refused, or the signed ones of that key.",
         is_block=True,
     ),
     "unblock": Act("clients unblock", "Unblock", "It is served again."),

@@ -6,12 +6,14 @@ that runs it is `node.run.metrics`.
 
 import asyncio
 import socket
+import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from typing import Any, NamedTuple
 
 import msgspec
@@ -214,6 +216,18 @@ class MetricsServer(ThreadingHTTPServer):
         self.pages = pages
         self.loop = loop
 
+    def server_bind(self) -> None:
+        """Bind, without the look-up of the address's name that HTTPServer makes.
+
+        Nothing uses that name, and while no name server answers, the port would be closed for ten seconds and more.
+        """
+        TCPServer.server_bind(self)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Log why a request has failed, unless its client has gone. By default that is printed, in many lines."""
+        if not isinstance(sys.exception(), ConnectionError):
+            log.exception("request to the admin port failed")
+
 
 class _Handler(BaseHTTPRequestHandler):
     server: MetricsServer  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -245,7 +259,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"Only pages below /admin take a POST.\n")
         elif not length.isdecimal():
             self._send(HTTPStatus.LENGTH_REQUIRED, TEXT, b"Send the form with a Content-Length.\n")
-        elif int(length) > MAX_FORM_BYTES:
+        elif len(length) > len(str(MAX_FORM_BYTES)) or int(length) > MAX_FORM_BYTES:
             self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TEXT, b"The form is too large.\n")
         else:
             self._show_page(self.rfile.read(int(length)))

@@ -1,0 +1,52 @@
+"""A path below a directory that another user has closed is a setting that cannot be used, and no traceback."""
+
+import tempfile
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from node.admin import check
+from node.config import ConfigError, Settings
+from node.run.validation import existing, validate
+from tests.support.users import shut
+
+
+@pytest.fixture
+def closed() -> Generator[Path]:
+    """Such a directory. Those above it are for everybody, which `tmp_path` is not."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        private = Path(folder) / "private"
+        (private / "redis").mkdir(parents=True)
+        with shut(private):
+            yield private
+
+
+def test_metrics_are_not_to_be_written_there(closed: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be written: choose another directory"):
+        validate(Settings(metrics_dir=str(closed / "metrics")))
+
+
+@pytest.mark.parametrize(
+    ("finding", "setting", "said"),
+    [
+        (check.blobs, "blob_url", "private is not writable: set RELAY_BLOB_URL"),
+        (check.model, "embedding_model", "is not there for this user"),
+    ],
+)
+def test_check_says_what_is_missing(
+    closed: Path, finding: Callable[[Settings], check.Finding], setting: str, said: str
+) -> None:
+    url = {"blob_url": f"file://{closed}/below", "embedding_model": f"{closed}/below"}[setting]
+    found = finding(msgspec.structs.replace(Settings(), **{setting: url}))
+    assert (found.mark, said in found.sentence) == ("missing", True)
+
+
+def test_check_of_the_data_of_another_user_goes_on(closed: Path) -> None:
+    settings = Settings(data_dir=closed)
+    assert existing(closed / "redis") == closed
+    assert check.data_dir(settings).mark == "missing"
+    assert "another user's" in list(check.store(settings))[-1].sentence
+    assert check.keys(settings).mark == "ok"
