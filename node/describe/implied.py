@@ -71,8 +71,11 @@ def takes_key(route: Route) -> bool:
 
 
 def own_codes(route: Route) -> list[str]:
-    """The error codes that are particular to the operation, and that of its limit."""
-    return [*route.errors, *(["limit.exceeded"] if route.limit else [])]
+    """The error codes that are particular to the operation, that of its limit, and that of too many that wait."""
+    codes = [*route.errors, *(["limit.exceeded"] if route.limit else [])]
+    if route.query is not None and "wait" in route.query.__struct_fields__:
+        codes.append("limit.waiting")
+    return codes
 
 
 def codes_of(route: Route) -> list[str]:

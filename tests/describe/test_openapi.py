@@ -151,6 +151,21 @@ def test_every_error_code_stands_under_its_status(route: Route) -> None:
     assert listed == {(422 if code == "request.invalid" else CATALOGUE[code].status, code) for code in codes_of(route)}
 
 
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("/api/v1/board", "quota.board"), ("/api/v1/tasks", "quota.task"), ("/api/v1/sessions", "quota.session")],
+)
+def test_what_counts_in_a_quota_names_its_code(path: str, code: str) -> None:
+    assert code in resolved(operation("POST", path)["responses"]["429"])["x-error-codes"]
+
+
+def test_what_takes_a_wait_names_the_code_for_too_many_that_wait() -> None:
+    answers = [found["responses"] for _, _, found in operations() if "wait" in names(found)]
+    listed = [resolved(found["429"])["x-error-codes"] for found in answers if "default" not in found]
+    assert listed
+    assert all("limit.waiting" in codes for codes in listed)
+
+
 def test_validation_errors_have_the_shape_of_spec_2_10() -> None:
     content = resolved(operation("GET", "/api/v1/board")["responses"]["422"])["content"]["application/json"]
     assert content["schema"] == {"$ref": "#/components/schemas/ValidationError"}
