@@ -107,7 +107,6 @@ def limit_within(kind: str) -> str:
     return {
         "reply": " and thread",
         "line": " and session",
-        "inbox_sender": " and inbox",
         "stream": ", for streams",
         "result": ", for results that are refused",
     }.get(kind, "")
