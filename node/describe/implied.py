@@ -32,8 +32,14 @@ BODY_CODES = (
 OVERLOADED = "node.overloaded"
 """The error that any operation can answer with before it has begun."""
 
-REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput")
+REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput", "limit.waiting")
 """Why a client or a web page is refused whatever it asks for, except for the health of the node (HEALTH)."""
+
+KEEPING_NOTHING = frozenset({"", "search", "stream", "mcp"})
+"""Limits of operations of which the node keeps nothing, by their class."""
+FINISHING = frozenset({"claim", "lease", "result"})
+"""Those of operations that finish something, which are not refused for lack of room (`node.share.cost`)."""
+ROOM_CODES = ("memory.low", "disk.low", "node.full")
 
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
@@ -71,11 +77,8 @@ def takes_key(route: Route) -> bool:
 
 
 def own_codes(route: Route) -> list[str]:
-    """The error codes that are particular to the operation, that of its limit, and that of too many that wait."""
-    codes = [*route.errors, *(["limit.exceeded"] if route.limit else [])]
-    if route.query is not None and "wait" in route.query.__struct_fields__:
-        codes.append("limit.waiting")
-    return codes
+    """The error codes that are particular to the operation, and that of its limit."""
+    return [*route.errors, *(["limit.exceeded"] if route.limit else [])]
 
 
 def codes_of(route: Route) -> list[str]:
@@ -87,6 +90,8 @@ def codes_of(route: Route) -> list[str]:
         codes.append("request.invalid")
     if route.has_etag:
         codes.append("content.other")
+    if route.limit not in KEEPING_NOTHING:
+        codes += ["quota.bytes", *(() if route.limit in FINISHING else ROOM_CODES)]
     if route.tag not in STATIC_TAGS:
         codes += [*STORE_CODES, "server.bug"]
     codes.append(OVERLOADED)

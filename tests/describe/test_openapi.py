@@ -159,11 +159,17 @@ def test_what_counts_in_a_quota_names_its_code(path: str, code: str) -> None:
     assert code in resolved(operation("POST", path)["responses"]["429"])["x-error-codes"]
 
 
-def test_what_takes_a_wait_names_the_code_for_too_many_that_wait() -> None:
-    answers = [found["responses"] for _, _, found in operations() if "wait" in names(found)]
-    listed = [resolved(found["429"])["x-error-codes"] for found in answers if "default" not in found]
-    assert listed
-    assert all("limit.waiting" in codes for codes in listed)
+@pytest.mark.parametrize(
+    ("limit", "named"),
+    [
+        ("line", ["quota.bytes", "memory.low", "disk.low", "node.full"]),
+        ("lease", ["quota.bytes"]),
+        *((limit, []) for limit in ("search", "stream", "mcp", "")),
+    ],
+)
+def test_what_keeps_something_names_the_codes_for_a_lack_of_room(limit: str, named: list[str]) -> None:
+    route = Route(method="POST", path="/x", handler=NOBODY, tag="x", summary="Write", limit=limit)
+    assert [code for code in codes_of(route) if code in {"quota.bytes", "memory.low", "disk.low", "node.full"}] == named
 
 
 def test_validation_errors_have_the_shape_of_spec_2_10() -> None:
