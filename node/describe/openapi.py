@@ -227,7 +227,8 @@ class _Builder:
             failures: dict[str, Schema] = {"default": {"description": "An error, as a page.", "content": page}}
         elif route.fault is not None:
             content = {"application/json": {"schema": {"type": "object"}}}
-            fault_headers = _headers(["X-Request-Id", "Retry-After", *(RATE_HEADERS if route.limit else [])])
+            rates = RATE_HEADERS if route.limit else ()
+            fault_headers = _headers(["X-Request-Id", "X-Error-Code", "Retry-After", *rates])
             meaning = "An error in the form of the protocol."
             failures = {"default": {"description": meaning, "headers": fault_headers, "content": content}}
         else:

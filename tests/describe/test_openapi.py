@@ -209,6 +209,10 @@ def test_an_answer_beside_the_main_one_has_its_headers() -> None:
     assert answers["204"]["headers"] == answers["200"]["headers"]
 
 
+def test_an_error_in_the_form_of_a_protocol_has_its_code_in_a_header_too() -> None:
+    assert "X-Error-Code" in operation("GET", "/api/v1/tasks")["responses"]["default"]["headers"]
+
+
 def test_created_things_have_an_address() -> None:
     assert "Location" in operation("POST", "/api/v1/board")["responses"]["201"]["headers"]
 
