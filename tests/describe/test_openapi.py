@@ -232,8 +232,10 @@ def test_a_page_fails_as_a_page() -> None:
     """Once, each page was said to fail in the form of a protocol."""
     page = Route(method="GET", path="/board", handler=NOBODY, summary="x", tag="pages", media_type="text/html")
     answers = document([page], Limits(), "http://node.example")["paths"]["/board"]["get"]["responses"]
+    failed = answers["default"]
     content = {"text/html": {"schema": {"type": "string"}}}
-    assert answers["default"] == {"description": "An error, as a page.", "content": content}
+    assert (failed["description"], failed["content"]) == ("An error, as a page.", content)
+    assert "X-Error-Code" in failed["headers"]
 
 
 def test_a_text_that_is_no_utf_8_is_an_error_of_whatever_takes_text() -> None:
