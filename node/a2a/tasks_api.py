@@ -142,6 +142,7 @@ class SharedTasksApi:
             "idempotency.short",
             "signature.invalid",
             "signature.replayed",
+            "quota.task",
         ),
         limit="task",
         example={

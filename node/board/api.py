@@ -86,7 +86,7 @@ class BoardApi:
         shows=POSTED,
         status=201,
         callbacks=(BoardReplyCallback,),
-        errors=WRITTEN,
+        errors=(*WRITTEN, "quota.board"),
         limit="board",
     )
     async def post_thread(self, request: Request) -> Response:

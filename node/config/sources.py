@@ -1,7 +1,7 @@
 """Where the text of each setting comes from: the environment, a file that it names, or relay.toml.
 
-The environment wins over relay.toml. `RELAY_SECRET_FILE` and the like name a file that holds the value, so that a
-secret is in no environment and no table. Nothing here knows a setting by name, except those that say where to look.
+The environment wins over relay.toml. `RELAY_SECRET_FILE` and the like name a file that holds the value, so that an
+operator writes a secret into neither. Nothing here knows a setting by name, except those that say where to look.
 """
 
 import errno

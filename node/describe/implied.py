@@ -32,8 +32,14 @@ BODY_CODES = (
 OVERLOADED = "node.overloaded"
 """The error that any operation can answer with before it has begun."""
 
-REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput")
+REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput", "limit.waiting")
 """Why a client or a web page is refused whatever it asks for, except for the health of the node (HEALTH)."""
+
+KEEPING_NOTHING = frozenset({"", "search", "stream", "mcp"})
+"""Limits of operations of which the node keeps nothing, by their class."""
+FINISHING = frozenset({"claim", "lease", "result"})
+"""Those of operations that finish something, which are not refused for lack of room (`node.share.cost`)."""
+ROOM_CODES = ("memory.low", "disk.low", "node.full")
 
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
 INVALID = Entry(422, "The request does not have the shape described; detail lists the fields.")
@@ -84,6 +90,8 @@ def codes_of(route: Route) -> list[str]:
         codes.append("request.invalid")
     if route.has_etag:
         codes.append("content.other")
+    if route.limit not in KEEPING_NOTHING:
+        codes += ["quota.bytes", *(() if route.limit in FINISHING else ROOM_CODES)]
     if route.tag not in STATIC_TAGS:
         codes += [*STORE_CODES, "server.bug"]
     codes.append(OVERLOADED)
@@ -104,7 +112,6 @@ def limit_within(kind: str) -> str:
     return {
         "reply": " and thread",
         "line": " and session",
-        "inbox_sender": " and inbox",
         "stream": ", for streams",
         "result": ", for results that are refused",
     }.get(kind, "")

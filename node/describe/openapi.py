@@ -223,13 +223,11 @@ class _Builder:
     def _failures(self, route: Route) -> dict[str, Schema]:
         """The responses with a status other than the main one: errors, and what the route adds."""
         if route.media_type == _PAGE:
-            page = {_PAGE: {"schema": _TEXT}}
-            failures: dict[str, Schema] = {"default": {"description": "An error, as a page.", "content": page}}
+            failures = {"default": _fault("An error, as a page.", _PAGE, _TEXT)}
         elif route.fault is not None:
-            content = {"application/json": {"schema": {"type": "object"}}}
-            fault_headers = _headers(["X-Request-Id", "Retry-After", *(RATE_HEADERS if route.limit else [])])
             meaning = "An error in the form of the protocol."
-            failures = {"default": {"description": meaning, "headers": fault_headers, "content": content}}
+            rates = RATE_HEADERS if route.limit else ()
+            failures = {"default": _fault(meaning, "application/json", {"type": "object"}, *rates)}
         else:
             by_status: dict[int, list[str]] = {}
             for code in codes_of(route):
@@ -280,6 +278,15 @@ def _success_headers(route: Route) -> list[str]:
     headers += ["ETag"] if route.has_etag else []
     headers += ["Idempotency-Replayed"] if takes_key(route) else []
     return headers
+
+
+def _fault(meaning: str, media_type: str, schema: Schema, *headers: str) -> Schema:
+    """The response of an operation whose errors have a form of their own, whatever their status."""
+    return {
+        "description": meaning,
+        "headers": _headers(["X-Request-Id", "X-Error-Code", "Retry-After", *headers]),
+        "content": {media_type: {"schema": schema}},
+    }
 
 
 def _headers(names: Iterable[str]) -> dict[str, Schema]:

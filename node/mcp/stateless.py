@@ -18,11 +18,15 @@ _BASE64_START, _BASE64_END = "=?base64?", "?="
 """What encloses a header value that is not plain ASCII."""
 
 
+class AnyObject(msgspec.Struct):
+    """An object, none of whose members is read: to make values of 90,000 of them takes 30 ms."""
+
+
 class Meta(msgspec.Struct):
     """The required members of a request's `_meta`."""
 
     version: str = msgspec.field(name="io.modelcontextprotocol/protocolVersion")
-    capabilities: dict[str, Raw] = msgspec.field(name="io.modelcontextprotocol/clientCapabilities")
+    capabilities: AnyObject = msgspec.field(name="io.modelcontextprotocol/clientCapabilities")
 
 
 class StatelessParams(msgspec.Struct):

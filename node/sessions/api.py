@@ -37,7 +37,7 @@ class SessionsApi:
         answers=CreatedSession,
         status=201,
         callbacks=(SessionLineCallback,),
-        errors=("idempotency.conflict", "idempotency.short"),
+        errors=("idempotency.conflict", "idempotency.short", "quota.session"),
         limit="session",
     )
     async def create(self, request: Request) -> Response:

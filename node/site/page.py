@@ -14,7 +14,7 @@ from node.web.accept import preferred
 from node.web.document import revalidated
 from node.web.errors import response_to
 from node.web.http import Handler, Header, Request, Response
-from node.web.route import Route
+from node.web.route import Also, Route
 
 HTML = "text/html; charset=utf-8"
 OWN_ORIGIN = (
@@ -93,6 +93,7 @@ class Pages:
         query: type[msgspec.Struct] | None = None,
         media_type: str = "text/html",
         *,
+        also: tuple[Also, ...] = (),
         hidden: bool = False,
     ) -> Route:
         """The route of a page, whose failures are pages, or of something else that is rendered for people."""
@@ -106,6 +107,7 @@ class Pages:
             media_type=media_type,
             has_etag=True,
             fault=self.failure if media_type == "text/html" else None,
+            also=also,
             hidden=hidden,
         )
 

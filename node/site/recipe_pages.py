@@ -15,7 +15,7 @@ from node.site.page import HTML, Pages
 from node.web.accept import preferred
 from node.web.document import HOUR, Document
 from node.web.http import Request, Response
-from node.web.route import Route
+from node.web.route import Also, Route
 
 MARKDOWN = "text/markdown; charset=utf-8"
 BY_ACCEPT = (b"vary", b"Accept")
@@ -48,7 +48,12 @@ class RecipePages:
         page = self._pages.route
         return (
             page("/recipes", self.overview, "Recipes: code that works as it stands"),
-            page("/recipes/{name}", self.recipe, "A recipe; as Markdown for Accept: text/markdown"),
+            page(
+                "/recipes/{name}",
+                self.recipe,
+                "A recipe; as Markdown for Accept: text/markdown",
+                also=(Also("text/markdown", str),),
+            ),
         )
 
     def _make_page(self, name: str) -> Document:

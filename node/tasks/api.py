@@ -80,7 +80,16 @@ class TasksApi:
         shows=examples.OFFERED,
         status=201,
         callbacks=(TaskCallback,),
-        errors=("language.not_english", "artifact.unusable", DEADLINE, "task.schema_dear", CONFLICT, SHORT, *SIGNED),
+        errors=(
+            "language.not_english",
+            "artifact.unusable",
+            DEADLINE,
+            "task.schema_dear",
+            "quota.task",
+            CONFLICT,
+            SHORT,
+            *SIGNED,
+        ),
         limit="task",
     )
     async def create(self, request: Request) -> Response:

@@ -313,8 +313,9 @@ def parameters_of(query: bytes) -> dict[str, str]:
         what = f"the query string has more than {MAX_PARAMETERS} parameters"
         raise Invalid([Issue(("query",), what, "value_error")])
     try:
-        return dict(parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict"))
-    except (UnicodeDecodeError, ValueError):
+        # Not ASCII alone: browsers escape all else, but curl and the like send it as it was typed.
+        return dict(parse_qsl(query.decode(), keep_blank_values=True, errors="strict"))
+    except ValueError:  # UnicodeDecodeError is one
         raise Invalid([Issue(("query",), "the query string is not valid UTF-8", "value_error")]) from None
 
 

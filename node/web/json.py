@@ -36,9 +36,6 @@ REMEMBERED_QUERIES = 1024
 REMEMBERED_QUERY_BYTES = 128
 """Short queries of lists, which many send alike, are parsed once; only into frozen structs, as requests share them."""
 
-_SURROGATES = re.compile(  # escaped surrogates: a pair; or a lone one, which is in the group
-    r"\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|(\\u[dD][89a-fA-F][\da-fA-F]{2})"
-)
 _INTEGER = re.compile(r"-?[0-9]+")
 
 
@@ -207,10 +204,12 @@ def _is_integer(kind: msgspec.inspect.Type) -> bool:
 
 
 def _lone_surrogate(text: str) -> str | None:
-    """What is wrong with the first lone surrogate, if there is one; parsers report an early end of the data instead."""
-    for escape in _SURROGATES.finditer(text.replace("\\\\", "  ")):
-        if escape[1]:
-            return f"{escape[1]} at character {escape.start()} is half of a surrogate pair"
+    """What is wrong with text that is no JSON because of a lone surrogate. msgspec may report an early end instead."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        if "surrogate" in error.msg:
+            return f"{text[error.pos : error.pos + 6]} at character {error.pos} is half of a surrogate pair"
     return None
 
 

@@ -46,8 +46,9 @@ def check_cost(body: bytes, kind: Any) -> None:
         if quotes > 2 * MAX_STRINGS:
             raise _invalid(f"holds more than {MAX_STRINGS} names and texts")
     if len(body) > 4 * MAX_EXPONENTS and _holds(kind, msgspec.inspect.AnyType):
-        exponents = _outside_strings(body, _NUMBERS).count(b"0e")
-        if exponents > MAX_EXPONENTS:
+        numbers = _without_escapes(body).translate(_NUMBERS)
+        # Most bodies have fewer, even if those in strings count.
+        if numbers.count(b"0e") > MAX_EXPONENTS and _outside_strings(numbers).count(b"0e") > MAX_EXPONENTS:
             raise _invalid(f"holds more than {MAX_EXPONENTS} numbers with an exponent")
 
 
@@ -59,19 +60,26 @@ def _is_deep(brackets: bytes) -> bool:
     depth = 0
     for bracket in brackets:
         depth += 1 if bracket else -1
-        if depth > MAX_DEPTH:
-            return True
+        if not 0 <= depth <= MAX_DEPTH:
+            return depth > 0  # below 0 it is no JSON, and the parser ends here, however much follows
     return False
 
 
 def _brackets(body: bytes) -> bytes:
-    """The brackets outside of strings: 1 for an opening one, 0 for a closing one."""
-    return _outside_strings(body, _BRACKETS, _ALL_ELSE)
+    """The brackets outside of strings: 1 for an opening one, 0 for a closing one.
+
+    Of a body with too many, some within strings as well.
+    """
+    kept = _without_escapes(body).translate(_BRACKETS, _ALL_ELSE)
+    # Two quotes side by side are a string without brackets, or lie between two strings. Without them, all else is in or
+    # outside of strings as before, and every second piece has a bracket that counts: if there are more pieces than
+    # these, the body has too many, or is no JSON.
+    return _outside_strings(kept.replace(b'""', b""), 4 * MAX_CONTAINERS)
 
 
-def _outside_strings(body: bytes, table: bytes, dropped: bytes = b"") -> bytes:
-    """What is outside of strings, translated by `table`, without the bytes in `dropped`."""
-    return b"".join(_without_escapes(body).translate(table, dropped).split(b'"')[::2])
+def _outside_strings(text: bytes, most: int = -1) -> bytes:
+    """What is outside of strings in a text without escapes; only its first `most` quotes count, if that is given."""
+    return b"".join(text.split(b'"', most)[::2])
 
 
 def _without_escapes(body: bytes) -> bytes:

@@ -36,7 +36,7 @@ class Signatures:
         message = SignedMessage(
             method="HEAD" if request.is_head else request.method,
             address=self._address,
-            path=request.scope["raw_path"].partition(b"?")[0].decode("latin-1"),
+            path=request.scope["raw_path"].decode("latin-1"),
             query=request.scope["query_string"].decode("latin-1"),
             headers=request.scope["headers"],
         )

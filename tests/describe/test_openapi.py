@@ -151,6 +151,27 @@ def test_every_error_code_stands_under_its_status(route: Route) -> None:
     assert listed == {(422 if code == "request.invalid" else CATALOGUE[code].status, code) for code in codes_of(route)}
 
 
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [("/api/v1/board", "quota.board"), ("/api/v1/tasks", "quota.task"), ("/api/v1/sessions", "quota.session")],
+)
+def test_what_counts_in_a_quota_names_its_code(path: str, code: str) -> None:
+    assert code in resolved(operation("POST", path)["responses"]["429"])["x-error-codes"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "named"),
+    [
+        ("line", ["quota.bytes", "memory.low", "disk.low", "node.full"]),
+        ("lease", ["quota.bytes"]),
+        *((limit, []) for limit in ("search", "stream", "mcp", "")),
+    ],
+)
+def test_what_keeps_something_names_the_codes_for_a_lack_of_room(limit: str, named: list[str]) -> None:
+    route = Route(method="POST", path="/x", handler=NOBODY, tag="x", summary="Write", limit=limit)
+    assert [code for code in codes_of(route) if code in {"quota.bytes", "memory.low", "disk.low", "node.full"}] == named
+
+
 def test_validation_errors_have_the_shape_of_spec_2_10() -> None:
     content = resolved(operation("GET", "/api/v1/board")["responses"]["422"])["content"]["application/json"]
     assert content["schema"] == {"$ref": "#/components/schemas/ValidationError"}
@@ -188,6 +209,10 @@ def test_an_answer_beside_the_main_one_has_its_headers() -> None:
     assert answers["204"]["headers"] == answers["200"]["headers"]
 
 
+def test_an_error_in_the_form_of_a_protocol_has_its_code_in_a_header_too() -> None:
+    assert "X-Error-Code" in operation("GET", "/api/v1/tasks")["responses"]["default"]["headers"]
+
+
 def test_created_things_have_an_address() -> None:
     assert "Location" in operation("POST", "/api/v1/board")["responses"]["201"]["headers"]
 
@@ -207,8 +232,10 @@ def test_a_page_fails_as_a_page() -> None:
     """Once, each page was said to fail in the form of a protocol."""
     page = Route(method="GET", path="/board", handler=NOBODY, summary="x", tag="pages", media_type="text/html")
     answers = document([page], Limits(), "http://node.example")["paths"]["/board"]["get"]["responses"]
+    failed = answers["default"]
     content = {"text/html": {"schema": {"type": "string"}}}
-    assert answers["default"] == {"description": "An error, as a page.", "content": content}
+    assert (failed["description"], failed["content"]) == ("An error, as a page.", content)
+    assert "X-Error-Code" in failed["headers"]
 
 
 def test_a_text_that_is_no_utf_8_is_an_error_of_whatever_takes_text() -> None:

@@ -19,3 +19,8 @@ from tests.support.node_under_test import NodeUnderTest
 async def test_a_recipe_has_the_form_that_is_wanted_most(node: NodeUnderTest, accept: str, kind: str) -> None:
     answer = await node.client.get("/recipes/worker", headers={"accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
+
+
+async def test_both_forms_are_described(node: NodeUnderTest) -> None:
+    described = (await node.client.get("/openapi.json")).json()["paths"]["/recipes/{name}"]["get"]
+    assert set(described["responses"]["200"]["content"]) == {"text/html", "text/markdown"}

@@ -2,10 +2,11 @@
 
 import pytest
 
+from node.common.refusal import Invalid
 from node.web import handling
 from node.web.dispatch import LONGEST_PATH
 from node.web.handling import ESCAPE_COST, LONGEST_NAMED
-from node.web.http import MAX_PARAMETERS, Request
+from node.web.http import MAX_PARAMETERS, Request, parameters_of
 from node.web.throughput import BURST_SECONDS
 from tests.support.node_under_test import NodeUnderTest
 
@@ -25,6 +26,17 @@ async def test_a_query_has_so_many_parameters_at_most(node: NodeUnderTest) -> No
     assert refused.status_code == 422
     [issue] = refused.json()["detail"]
     assert (issue["loc"], str(MAX_PARAMETERS) in issue["msg"]) == (["query"], True)
+
+
+def test_a_query_may_be_typed_without_escapes() -> None:
+    """It was refused as one that is not UTF-8, which it is."""
+    assert parameters_of("q=café&café=caf%C3%A9+é".encode()) == {"q": "café", "café": "café é"}
+
+
+@pytest.mark.parametrize("value", [b"caf\xe9", b"caf%E9", b"\xc3%A9"])
+def test_a_query_that_is_no_utf_8_is_refused(value: bytes) -> None:
+    with pytest.raises(Invalid, match="not valid UTF-8"):
+        parameters_of(b"q=" + value)
 
 
 async def test_a_long_query_that_nobody_wants_is_not_read(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:

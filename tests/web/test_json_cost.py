@@ -1,0 +1,77 @@
+"""To find out that a body is not worth reading costs little, whatever it is made of."""
+
+import sys
+import tracemalloc
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from node.common.refusal import Invalid
+from node.web.http import MAX_BODY_BYTES
+from node.web.json import decode
+from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH, check_cost
+
+SOME_LISTS = b"[]" * (MAX_DEPTH + 1)
+"""Enough of them to be looked at."""
+
+
+def filled(unit: bytes, before: bytes = b"", after: bytes = b"") -> bytes:
+    """A body as large as any."""
+    return before + unit * ((MAX_BODY_BYTES - len(before) - len(after)) // len(unit)) + after
+
+
+def lines_run(body: bytes) -> int:
+    """How many lines of Python it takes to check a body."""
+    lines = 0
+
+    def count(_frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        check_cost(body, object)
+    finally:
+        sys.settrace(before)
+    return lines
+
+
+def bytes_taken(body: bytes) -> int:
+    """How much memory it takes at a time to check a body."""
+    tracemalloc.start()
+    try:
+        check_cost(body, object)
+    except Invalid:
+        pass
+    finally:
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    return most
+
+
+def test_what_follows_the_end_of_the_json_is_not_looked_at() -> None:
+    """A MiB of closing brackets was gone through one by one, for 70 ms."""
+    assert lines_run(filled(b"]", SOME_LISTS)) <= lines_run(SOME_LISTS + b"]") + 2
+
+
+@pytest.mark.parametrize("unit", [b'"', b'"]', b'"[', b'","{', b'"a",'])
+def test_a_body_of_countless_strings_is_not_cut_into_as_many_pieces(unit: bytes) -> None:
+    """A MiB of quotes was cut into as many pieces, and took 0.1 s and 46 MB."""
+    assert bytes_taken(filled(unit, SOME_LISTS)) < 8 * MAX_BODY_BYTES
+
+
+def test_as_many_lists_as_are_allowed_may_stand_between_as_many_texts() -> None:
+    texts = b'"[",' * (MAX_CONTAINERS // 2)
+    lists = b'"[",[],"{{",' * (MAX_CONTAINERS - 1)
+    check_cost(b"[" + texts + lists + b'"]"]', object)
+    with pytest.raises(Invalid, match="more than 20000 objects and lists"):
+        check_cost(b"[" + texts + lists + b'"]",[]]', object)
+
+
+def test_half_of_a_surrogate_pair_is_named_wherever_it_is() -> None:
+    body = filled(b"\\\\\\ud83d\\ude00", b'{"body":"', b'\\ud83d"}')
+    with pytest.raises(Invalid, match=rf"\\ud83d at character {len(body) - 8} is half of a surrogate pair"):
+        decode(body, object)
