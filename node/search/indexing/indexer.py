@@ -46,6 +46,11 @@ class EntityWork:
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
 
+    @property
+    def read(self) -> set[int]:
+        """Numbers of the posts that these passages are of."""
+        return {place_of(name)[0] for name in self.texts}
+
     def add(self, seq: int, passages: Sequence[Passage]) -> None:
         """Add the passages of a post, or those of EVERY post of the entity, which replace what was added before."""
         if self.whole and seq != EVERY:
@@ -219,11 +224,24 @@ class Indexer:
         return vectors | dict(zip(unknown, packed, strict=True))
 
     async def _finish(self, works: dict[str, EntityWork]) -> None:
-        """Remove what was made for entities that are no longer open, and publish the rest."""
-        statuses = dict(zip(works, await self._corpus.source.statuses(list(works)), strict=True))
-        await self._remove({entity_id: status for entity_id, status in statuses.items() if status != "open"})
+        """Remove what was made for entities that are no longer open, and publish the rest.
+
+        An entity of which a post has changed or is hidden meanwhile is indexed anew: another worker may have indexed
+        the change before this one wrote what it had read.
+        """
+        read = {Place(each, seq) for each, work in works.items() for seq in (OWN, *work.read)}
+        posts, closed = await self._corpus.read_posts(list(read))
+        now = {(place.entity_id, each.name): each.text for place, post in posts.items() for each in post.passages()}
+        await self._remove(closed)
+        await self._store.queue.add_anew(
+            [
+                each
+                for each, work in works.items()
+                if each not in closed and any(now.get((each, name)) != text for name, text in work.texts.items())
+            ]
+        )
         await self._store.changes.publish(
-            [Place(each, seq) for each, work in works.items() if statuses[each] == "open" for seq in work.changed]
+            [Place(each, seq) for each, work in works.items() if each not in closed for seq in work.changed]
         )
 
     async def _remove(self, statuses: Mapping[str, str]) -> None:
@@ -234,6 +252,9 @@ class Indexer:
             await asyncio.gather(
                 *(self._documents.remove(each, versions, aside=statuses[each] in returning) for each in statuses)
             )
+            # One that was opened again meanwhile may have been indexed before this removed it.
+            now = zip(statuses, await self._corpus.source.statuses(list(statuses)), strict=True)
+            await self._store.queue.add_anew([each for each, status in now if status == "open"])
 
     async def _return_unfinished(self) -> None:
         if self._leasing:
