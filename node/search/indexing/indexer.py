@@ -229,19 +229,23 @@ class Indexer:
         An entity of which a post has changed or is hidden meanwhile is indexed anew: another worker may have indexed
         the change before this one wrote what it had read.
         """
-        read = {Place(each, seq) for each, work in works.items() for seq in (OWN, *work.read)}
-        posts, closed = await self._corpus.read_posts(list(read))
+        statuses, (posts, _) = await asyncio.gather(
+            self._corpus.source.statuses(list(works)),
+            self._corpus.read_posts([Place(each, seq) for each, work in works.items() for seq in work.read]),
+        )
+        status_of = dict(zip(works, statuses, strict=True))
+        await self._remove({each: status for each, status in status_of.items() if status != "open"})
+        still_open = {each: work for each, work in works.items() if status_of[each] == "open"}
         now = {(place.entity_id, each.name): each.text for place, post in posts.items() for each in post.passages()}
-        await self._remove(closed)
         await self._store.queue.add_anew(
             [
                 each
-                for each, work in works.items()
-                if each not in closed and any(now.get((each, name)) != text for name, text in work.texts.items())
+                for each, work in still_open.items()
+                if any(now.get((each, name)) != text for name, text in work.texts.items())
             ]
         )
         await self._store.changes.publish(
-            [Place(each, seq) for each, work in works.items() if each not in closed for seq in work.changed]
+            [Place(each, seq) for each, work in still_open.items() for seq in work.changed]
         )
 
     async def _remove(self, statuses: Mapping[str, str]) -> None:
