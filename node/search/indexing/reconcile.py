@@ -144,9 +144,10 @@ class Reconciler:
     async def _remove_old(self, engine: QueryEngine | None) -> None:
         """Remove what is left of versions that are no longer used."""
         used = {version.name for version in await self._versions.both() if version}
-        now = time.monotonic()
-        for name in await self._versions.names():
-            if name in used or now - self._unused_since.setdefault(name, now) < GRACE_SECONDS:
+        unused, now = set(await self._versions.names()) - used, time.monotonic()
+        self._unused_since = {name: self._unused_since.get(name, now) for name in unused}
+        for name in unused:
+            if now - self._unused_since[name] < GRACE_SECONDS:
                 continue
             if engine:
                 await engine.drop_vectors(name)
@@ -154,4 +155,3 @@ class Reconciler:
                 async for entities in self._source.scan(status):
                     await self._store.documents.remove_all_vectors(name, entities)
             await self._versions.forget(name)
-            del self._unused_since[name]
