@@ -1,11 +1,13 @@
 """What changes while a worker indexes it, and is indexed by another one meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
+from node.board.thread_reader import ThreadReader
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search.indexing.documents import Documents
@@ -23,20 +25,40 @@ BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I 
 
 
 class Hold:
-    """Holds up whoever is the first to embed a passage with the word `secret`."""
+    """Holds up one call of a method until `ends` is set: the first one with these arguments."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        method: Callable[..., Any],
+        is_meant: Callable[..., bool] = lambda *_: True,
+        *,
+        once_done: bool = False,
+    ) -> None:
+        """`once_done`: not before the method has done its work, but before it returns."""
         self.has_one = asyncio.Event()
         self.ends = asyncio.Event()
-        embed = Embedder.passages
 
-        async def passages(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
-            if any("secret" in text for text in texts) and not self.has_one.is_set():
-                self.has_one.set()
-                await self.ends.wait()
-            return await embed(embedder, texts)
+        async def held(this: object, *given: Any, **named: Any) -> object:
+            is_held = is_meant(*given) and not self.has_one.is_set()
+            result = await method(this, *given, **named) if once_done or not is_held else None
+            if not is_held:
+                return result
+            self.has_one.set()
+            await self.ends.wait()
+            return result if once_done else await method(this, *given, **named)
 
-        monkeypatch.setattr(Embedder, "passages", passages)
+        owner, _, name = method.__qualname__.rpartition(".")
+        monkeypatch.setattr(f"{method.__module__}.{owner}.{name}", held)
+
+    @classmethod
+    def embedding(cls, monkeypatch: pytest.MonkeyPatch) -> "Hold":
+        """Of the first passage with the word `secret`."""
+
+        def is_meant(texts: Sequence[str]) -> bool:
+            return any("secret" in text for text in texts)
+
+        return cls(monkeypatch, Embedder.passages, is_meant)
 
 
 @asynccontextmanager
@@ -53,6 +75,16 @@ async def worker_without_events(board: SearchableBoard) -> AsyncGenerator[None]:
         worker.close()
 
 
+async def all_is_done_but_one(board: SearchableBoard, thread: str) -> None:
+    """Return once all events of a thread but one are handled, and nothing waits to be indexed."""
+
+    async def done() -> bool:
+        nothing_waits = await Queue(board.store, BOARD_KEYS).lengths() == (0, 0)
+        return nothing_waits and await board.lag(keys.events(ids.partition_of_id(thread))) == 1
+
+    await until(done, PATIENCE)
+
+
 async def test_a_reply_that_is_hidden_while_it_is_embedded_has_no_vector(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +92,7 @@ async def test_a_reply_that_is_hidden_while_it_is_embedded_has_no_vector(
     thread = await board.post(*BREAD)
     async with board.worker():
         await board.settled()
-        hold = Hold(monkeypatch)
+        hold = Hold.embedding(monkeypatch)
         await board.reply(thread, "It is the secret of a happy cat.")
         await hold.has_one.wait()
 
@@ -75,6 +107,45 @@ async def test_a_reply_that_is_hidden_while_it_is_embedded_has_no_vector(
             hold.ends.set()
             await board.settled()
             assert await board.vectors() == {(thread, "0.0")}
+
+
+async def test_a_reply_that_is_hidden_while_it_is_put_into_the_index_has_no_document(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        await board.emptied()
+        hold = Hold(monkeypatch, Documents.put)
+        await board.reply(thread, "It is the secret of a happy cat.")
+        await hold.has_one.wait()
+        async with board.worker(embedding_model="none"):
+            await board.board.moderation.hide(thread, 1)
+            await all_is_done_but_one(board, thread)
+            hold.ends.set()
+            await board.emptied()
+            assert not await board.documents.command("EXISTS", BOARD_KEYS.reply_doc(thread, 1))
+
+
+async def test_a_reply_that_comes_while_its_thread_is_indexed_anew_keeps_its_vector(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+
+    async def has_vector() -> bool:
+        return (thread, "1.0") in await board.vectors()
+
+    hold = Hold(monkeypatch, ThreadReader.newest_replies, once_done=True)
+    async with worker_without_events(board):
+        await Queue(board.store, BOARD_KEYS).add_anew([thread])
+        await hold.has_one.wait()
+        async with board.worker():
+            await board.reply(thread, "Before you go to bed.")
+            await until(has_vector, PATIENCE)
+            hold.ends.set()
+            await board.settled()
+            assert await has_vector()
 
 
 async def test_what_another_worker_has_indexed_is_not_replaced_by_what_was_read_before(
@@ -94,7 +165,7 @@ async def test_what_another_worker_has_indexed_is_not_replaced_by_what_was_read_
     async def only_two_are_leased() -> bool:
         return await queue.lengths() == (0, 2)
 
-    hold = Hold(monkeypatch)
+    hold = Hold.embedding(monkeypatch)
     async with worker_without_events(board):
         agents.catalogue.cards[agent] = Card("Gardener", ["Keeps a secret diary"])
         await queue.add_anew([agent, other])  # so that one of them is left when the other worker is done
@@ -113,28 +184,15 @@ async def test_a_thread_that_is_opened_again_while_it_is_removed_from_the_index_
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = await board.post(*BREAD)
-    remove = Documents.remove
-    reached, goes_on = asyncio.Event(), asyncio.Event()
-
-    async def held(documents: Documents, entity_id: str, versions: Collection[str], *, aside: bool = False) -> None:
-        if not reached.is_set():
-            reached.set()
-            await goes_on.wait()
-        await remove(documents, entity_id, versions, aside=aside)
-
-    async def another_has_indexed_it() -> bool:
-        return await board.lag(outbox) == 1 and await queue.lengths() == (0, 0)
-
-    queue, outbox = Queue(board.store, BOARD_KEYS), keys.events(ids.partition_of_id(thread))
     async with board.worker(embedding_model="none"):
         await board.emptied()
-        monkeypatch.setattr(Documents, "remove", held)
+        hold = Hold(monkeypatch, Documents.remove)
         await board.close(thread)
-        await reached.wait()
+        await hold.has_one.wait()
         async with board.worker(embedding_model="none"):
             await board.board.moderation.set_status(thread, "open")
-            await until(another_has_indexed_it, PATIENCE)
-            goes_on.set()
+            await all_is_done_but_one(board, thread)
+            hold.ends.set()
             await board.emptied()
             assert await board.documents.command("EXISTS", BOARD_KEYS.doc(thread)) == 1
 
