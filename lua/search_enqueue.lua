@@ -8,9 +8,11 @@
 -- Slot    {search}
 local origin = -2 ^ 52  -- of all starts: far below 0, and whole numbers are exact
 
-local first = redis.call('ZRANGE', queue, '-inf', '(0', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
+-- What was given back stands before the origin, and says nothing of how far the turns have come.
+local least = string.format('%.0f', origin)
+local first = redis.call('ZRANGE', queue, least, '(0', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
 if not first then redis.call('DEL', turns) end  -- nothing waits, so no site has had more than another
-local head = math.max(tonumber(first or origin), origin)
+local head = tonumber(first or origin)
 local queued = 0
 for place = 1, #ARGV, 3 do
   local site, weight, name = ARGV[place], ARGV[place + 1], ARGV[place + 2]

@@ -9,6 +9,7 @@ without quantisation.
 import fcntl
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 from collections.abc import Generator
@@ -198,6 +199,8 @@ def _trace(transformer: Any, graph: Path) -> None:
 
 def _format_errors() -> tuple[type[Exception], ...]:
     """What the library of the ONNX format raises for an invalid graph."""
+    if sys.modules.get("onnx") is None:  # not installed: that is what has failed
+        return ()
     onnx: Any = import_module("onnx")
     return onnx.checker.ValidationError, onnx.shape_inference.InferenceError
 

@@ -8,7 +8,7 @@ text is judged is in `english`. All bounds are per payload; they keep the cost o
 import json
 import re
 from collections import deque
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from itertools import islice
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import cast
@@ -87,25 +87,28 @@ def payload_is_english(value: object) -> bool:
     """Whether the prose of a parsed JSON value is English. Numbers, ids and the like are not prose."""
     strings = _Strings()
     strings.gather(value)
-    fields, others = strings.fields, strings.others
-    samples = SAMPLES
-    for place, field in enumerate(fields):  # not all(): its generator costs as much as judging a short field
-        if place == FIELDS_IN_FULL:
-            long = sum(len(other) > WINDOW_CHARACTERS for other in fields[place:])
-            samples = max(MIN_SAMPLES, min(SAMPLES, SAMPLES // max(1, long)))
-        if not is_english(field, samples):
-            return False
-    return not others or is_english("\n".join(others))
+    if _first_foreign(strings.fields, is_english) is not None:
+        return False
+    return not strings.others or is_english("\n".join(strings.others))
 
 
 def foreign_field(payload: Mapping[str, object]) -> str:
     """The prose field for which a payload was refused; if it was none of them alone, a phrase for the other fields."""
-    long = sum(isinstance(payload.get(name), str) for name in PROSE)
-    samples = max(MIN_SAMPLES, SAMPLES // max(1, long))
-    for name in PROSE:
-        if isinstance(text := payload.get(name), str) and not verdict(text, samples):
-            return name
-    return "what its other fields say, taken together,"
+    texts = {name: text for name in PROSE if isinstance(text := payload.get(name), str)}
+    place = _first_foreign(list(texts.values()), verdict)
+    return "what its other fields say, taken together," if place is None else list(texts)[place]
+
+
+def _first_foreign(fields: Sequence[str], judge: Callable[[str, int], bool]) -> int | None:
+    """The place of the first prose field that is not English, judged by as many samples as its place gives it."""
+    samples = SAMPLES
+    for place, field in enumerate(fields):  # not next(): its generator costs as much as judging a short field
+        if place == FIELDS_IN_FULL:
+            long = sum(len(other) > WINDOW_CHARACTERS for other in fields[place:])
+            samples = max(MIN_SAMPLES, SAMPLES // max(1, long))
+        if not judge(field, samples):
+            return place
+    return None
 
 
 def may_be_shown(text: str) -> bool:

@@ -119,6 +119,18 @@ def test_a_graph_that_cannot_be_quantised_is_one_sentence_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_the_library_of_the_format_an_export_says_so(
+    traced: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trace(*_: object) -> NoReturn:
+        raise ImportError("No module named 'onnx'")
+
+    monkeypatch.setattr(exporting, "_trace", trace)
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ExportFailed, match="No module named 'onnx'"):
+        export("", tmp_path / "model")
+
+
 def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does its export, on which the original follows, run a module of the current directory."""
     tmp_path.joinpath("node.py").write_text("raise SystemExit('that of the current directory')")

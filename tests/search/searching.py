@@ -104,7 +104,7 @@ class SearchableBoard:
         """Return once every event is handled and nothing is left to be indexed."""
 
         async def done() -> bool:
-            lags = await asyncio.gather(*(self._lag(keys.events(number)) for number in range(ids.PARTITIONS)))
+            lags = await asyncio.gather(*(self.lag(keys.events(number)) for number in range(ids.PARTITIONS)))
             return not any(lags) and await Queue(self.store, BOARD_KEYS).lengths() == (0, 0)
 
         await until(done, PATIENCE)
@@ -175,7 +175,7 @@ class SearchableBoard:
 
         await until(nothing, PATIENCE)
 
-    async def _lag(self, outbox: str) -> int:
+    async def lag(self, outbox: str) -> int:
         """Events that the index group has not acknowledged."""
         if not await self.store.command("XLEN", outbox):
             return 0

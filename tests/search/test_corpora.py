@@ -12,7 +12,7 @@ from node.search.model import FoundEntity, SearchQuery
 from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.store import ids, keys
-from tests.search.searching import ANYTHING, CLIENT, SearchableBoard
+from tests.search.searching import ANYTHING, CLIENT, PATIENCE, SearchableBoard
 from tests.support.node_under_test import until
 
 LINGUIST = ["Translate contracts between Portuguese and English", "Transcribe interviews with speaker labels"]
@@ -93,6 +93,15 @@ class Agents:
 
         await until(there)
         return hits[0]
+
+    async def meant(self, query: str, agent: str) -> None:
+        """Return once that agent is found by its meaning, too."""
+
+        async def there() -> bool:
+            hits = await self.find(query)
+            return any(hit.entity_id == agent and hit.mode == "both" for hit in hits)
+
+        await until(there, PATIENCE)
 
 
 @pytest.fixture

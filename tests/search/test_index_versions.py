@@ -1,13 +1,14 @@
 """Another kind of index is built beside the one in use, and takes its place when it is whole."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search.index_versions import FLAT_BELOW_PASSAGES, HNSW_FROM_PASSAGES, IndexVersion, IndexVersions
-from node.search.indexing.reconcile import Reconciler
+from node.search.indexing.reconcile import GRACE_SECONDS, Reconciler
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import SearchableBoard
@@ -137,6 +138,25 @@ async def test_an_old_version_is_forgotten(
         await until(forgotten)
         assert not await board.documents.command("EXISTS", BOARD_KEYS.vector(before.name, thread, "0.0"))
         assert not await board.documents.command("EXISTS", BOARD_KEYS.passages(before.name, thread))
+
+
+@pytest.mark.parametrize("search_redis", ["memory"], indirect=True)
+async def test_a_version_that_is_used_again_has_its_whole_grace_when_it_is_replaced_again(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("node.search.indexing.reconcile.time", SimpleNamespace(monotonic=lambda: now))
+    versions = IndexVersions(board.store, BOARD_KEYS)
+    flat, hnsw = IndexVersion("flat", "a-model", 3, "flat", 0), IndexVersion("hnsw", "a-model", 3, "hnsw", 0)
+    reconciler = Reconciler(board.searched, Embedder("none", board.settings.data_dir), "auto")
+    for version in (flat, hnsw, flat, hnsw):
+        await versions.use(version)
+        await reconciler.look()
+        now += GRACE_SECONDS - 1
+    assert set(await versions.names()) == {"flat", "hnsw"}
+    now += 1
+    await reconciler.look()
+    assert await versions.names() == ["hnsw"]
 
 
 async def test_auto_changes_with_the_size_of_the_board_and_not_to_and_fro(

@@ -91,6 +91,19 @@ async def test_a_site_that_posts_much_waits_for_itself(store: Store) -> None:
     assert len((await lease(queue, 50)).names) == 20 - 2 + 3 - 8
 
 
+async def test_a_site_that_is_new_does_not_go_before_all_others_while_something_was_given_back(store: Store) -> None:
+    queue = Queue(store, BOARD_KEYS)
+    for site in ("a", "b"):
+        await came(queue, *(f"{site}{number:02}" for number in range(40)), site=site)
+    taken = await lease(queue, 50)
+    await queue.done(taken, taken.names[:40])
+    await queue.give_back(taken, taken.names[40:])
+    await came(queue, *(f"c{number:02}" for number in range(15)), site="c")
+    names = (await lease(queue, 10 + 9)).names
+    assert sorted(names[:10]) == sorted(taken.names[40:])
+    assert sorted(name[0] for name in names[10:]) == sorted("abc" * 3)
+
+
 async def test_what_takes_longer_counts_for_more(store: Store) -> None:
     queue = Queue(store, BOARD_KEYS)
     await came(queue, "h0", "h1", "h2", site="huge", weight=30)

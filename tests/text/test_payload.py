@@ -1,11 +1,13 @@
 """Payloads: which strings of a JSON value are judged, alone or together, and how much of it is read."""
 
 import json
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from node.text import sampling
 from node.text.payload import (
     MAX_INNER_JSON_CHARACTERS,
     MAX_MEMBERS,
@@ -13,10 +15,12 @@ from node.text.payload import (
     MAX_VALUES,
     PROSE,
     displayable,
+    foreign_field,
     may_be_shown,
     payload_is_english,
     text_payload_is_english,
 )
+from tests.text.languages import english, foreign
 
 FOREIGN = "Buenos días, el servidor ya está funcionando otra vez"
 ENGLISH = "Good morning, the server is up and running again"
@@ -208,6 +212,24 @@ def test_a_text_that_is_json_is_shown_as_it_is_only_if_it_would_pass_so() -> Non
     assert may_be_shown(ENGLISH)
     assert may_be_shown(json.dumps({"from": "agent-7", "type": "ping"}))
     assert not may_be_shown(json.dumps({"name": "Necesito ayuda urgente"}))
+
+
+def test_the_field_that_is_named_is_the_one_for_which_a_payload_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was judged by fewer samples than before, and passed."""
+    monkeypatch.setattr(sampling, "_KEY", bytearray(32))  # the same places in every run
+    choice = Random(6)
+    refused = 0
+    for _ in range(100):
+        message = english(800, choice) + foreign("German", 200, choice)
+        payload: dict[str, object] = {"message": message, "title": "Report", "summary": "All is well.", "hello": "you"}
+        if not payload_is_english(payload):
+            refused += 1
+            assert foreign_field(payload) == "message"
+    assert refused
+
+
+def test_if_no_field_is_foreign_by_itself_the_others_are_meant() -> None:
+    assert foreign_field({"title": "Weekly report", "remark": FOREIGN}).startswith("what its other fields say")
 
 
 json_values = st.recursive(

@@ -45,13 +45,27 @@ class EntityWork:
         """Whether these are all passages of the entity: vectors of others are removed."""
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
+        self.lacks_post = False
+        """Whether one of these posts is not there, or not to be found: its terms may still be."""
+
+    @property
+    def read(self) -> set[int]:
+        """Numbers of the posts that these passages are of."""
+        return {place_of(name)[0] for name in self.texts}
+
+    @property
+    def later(self) -> set[int]:
+        """Numbers of the posts whose vectors were removed although they may have come after the others were read."""
+        return {seq for seq in self.changed if seq > max(self.read, default=OWN)}
 
     def add(self, seq: int, passages: Sequence[Passage]) -> None:
         """Add the passages of a post, or those of EVERY post of the entity, which replace what was added before."""
         if self.whole and seq != EVERY:
             return
         if seq == EVERY:
-            self.whole, self.texts, self.changed = True, {}, set()
+            self.whole, self.texts, self.changed, self.lacks_post = True, {}, set(), False
+        elif not passages:
+            self.lacks_post = True
         self.texts |= {passage.name: passage.text for passage in passages}
         self.changed.add(seq)
 
@@ -86,8 +100,9 @@ class Indexer:
                 else:
                     closed[place.entity_id] = ""
         if weighed:
-            # Both at once, so that Redis flushes its log once for it.
-            await asyncio.gather(self._documents.put(list(posts.values())), self._store.queue.add(weighed))
+            await self._documents.put(list(posts.values()))
+            # Not before: whoever takes a post from the queue also removes what was put of one that is not to be found.
+            await self._store.queue.add(weighed)
         await self._remove(closed)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -219,11 +234,32 @@ class Indexer:
         return vectors | dict(zip(unknown, packed, strict=True))
 
     async def _finish(self, works: dict[str, EntityWork]) -> None:
-        """Remove what was made for entities that are no longer open, and publish the rest."""
-        statuses = dict(zip(works, await self._corpus.source.statuses(list(works)), strict=True))
-        await self._remove({entity_id: status for entity_id, status in statuses.items() if status != "open"})
+        """Remove what was made for entities that are no longer open, and publish the rest.
+
+        An entity of which a post has come, changed or gone meanwhile is indexed anew: another worker may have indexed
+        that before this one wrote what it had read.
+        """
+        statuses, (posts, _) = await asyncio.gather(
+            self._corpus.source.statuses(list(works)),
+            self._corpus.read_posts(
+                [Place(each, seq) for each, work in works.items() for seq in work.read | work.later]
+            ),
+        )
+        status_of = dict(zip(works, statuses, strict=True))
+        await self._remove({each: status for each, status in status_of.items() if status != "open"})
+        still_open = {each: work for each, work in works.items() if status_of[each] == "open"}
+        now = {(place.entity_id, each.name): each.text for place, post in posts.items() for each in post.passages()}
+        await self._store.queue.add_anew(
+            [
+                each
+                for each, work in still_open.items()
+                if work.lacks_post
+                or any(Place(each, seq) in posts for seq in work.later)
+                or any(now.get((each, name)) != text for name, text in work.texts.items())
+            ]
+        )
         await self._store.changes.publish(
-            [Place(each, seq) for each, work in works.items() if statuses[each] == "open" for seq in work.changed]
+            [Place(each, seq) for each, work in still_open.items() for seq in work.changed]
         )
 
     async def _remove(self, statuses: Mapping[str, str]) -> None:
@@ -234,6 +270,9 @@ class Indexer:
             await asyncio.gather(
                 *(self._documents.remove(each, versions, aside=statuses[each] in returning) for each in statuses)
             )
+            # One that was opened again meanwhile may have been indexed before this removed it.
+            now = zip(statuses, await self._corpus.source.statuses(list(statuses)), strict=True)
+            await self._store.queue.add_anew([each for each, status in now if status == "open"])
 
     async def _return_unfinished(self) -> None:
         if self._leasing:

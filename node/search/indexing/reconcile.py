@@ -41,8 +41,8 @@ class Reconciler:
         self._algorithm: AlgorithmChoice = algorithm
         self._is_first_look = True
         self._swept_at = 0.0
-        self._swept_for: IndexVersion | None = None
-        self._reconnects: tuple[int, int] | None = None
+        self._swept_for: tuple[tuple[int, int], IndexVersion | None] | None = None
+        """After which reconnections and for which version all was compared last; None before the first time."""
         self._unused_since: dict[str, float] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -75,8 +75,10 @@ class Reconciler:
         if built:
             await self._build(built)
         usable = current if self._embedder.model else None
-        if await self._may_lack_documents(engine, usable):
+        reconnects = self._store.reconnects
+        if (reconnects, usable) != self._swept_for or await self._lacks_documents(engine, usable):
             await self._sweep(usable)
+            self._swept_for = reconnects, usable  # only now: one that has failed is done again
         await self._remove_old(engine)
 
     async def _settled(self, engine: QueryEngine | None) -> tuple[IndexVersion | None, IndexVersion | None]:
@@ -123,12 +125,8 @@ class Reconciler:
         if await self._versions.switch(built):
             log.info("search index switched", index_version=built.name)
 
-    async def _may_lack_documents(self, engine: QueryEngine | None, current: IndexVersion | None) -> bool:
-        """Whether documents may be missing: after a start, a reconnection or a switch, or if the engine has too few."""
-        reconnects = self._store.reconnects
-        if self._reconnects != reconnects or self._swept_for != current:
-            self._reconnects = reconnects
-            return True
+    async def _lacks_documents(self, engine: QueryEngine | None, current: IndexVersion | None) -> bool:
+        """Whether the engine has too few documents; asked once in SWEEP_SECONDS, and when nothing is to be indexed."""
         is_early = time.monotonic() - self._swept_at < SWEEP_SECONDS
         if engine is None or is_early or any(await self._store.queue.lengths()):
             return False
@@ -139,7 +137,6 @@ class Reconciler:
     async def _sweep(self, current: IndexVersion | None) -> None:
         """Put every open entity without a document, or without vectors, into the backlog."""
         self._swept_at = time.monotonic()
-        self._swept_for = current
         name = current.name if current else None
         async for entities in self._source.scan("open"):
             await self._store.queue.add_anew(await self._store.documents.incomplete(entities, name))
@@ -147,9 +144,10 @@ class Reconciler:
     async def _remove_old(self, engine: QueryEngine | None) -> None:
         """Remove what is left of versions that are no longer used."""
         used = {version.name for version in await self._versions.both() if version}
-        now = time.monotonic()
-        for name in await self._versions.names():
-            if name in used or now - self._unused_since.setdefault(name, now) < GRACE_SECONDS:
+        unused, now = set(await self._versions.names()) - used, time.monotonic()
+        self._unused_since = {name: self._unused_since.get(name, now) for name in unused}
+        for name in unused:
+            if now - self._unused_since[name] < GRACE_SECONDS:
                 continue
             if engine:
                 await engine.drop_vectors(name)
@@ -157,4 +155,3 @@ class Reconciler:
                 async for entities in self._source.scan(status):
                     await self._store.documents.remove_all_vectors(name, entities)
             await self._versions.forget(name)
-            del self._unused_since[name]

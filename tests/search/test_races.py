@@ -1,0 +1,219 @@
+"""What changes while a worker indexes it, and is indexed by another one meanwhile."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from node.board.thread_reader import ThreadReader
+from node.embedding.embedder import Embedder
+from node.embedding.model import Model
+from node.search.indexing.documents import Documents
+from node.search.indexing.queue import Queue
+from node.search.indexing.reconcile import Reconciler
+from node.search.worker import SearchWorker
+from node.store import ids, keys
+from node.store.errors import OutOfMemory
+from node.store.search_keys import BOARD_KEYS, SearchKeys
+from tests.search.searching import PATIENCE, SearchableBoard
+from tests.search.test_corpora import Agents, Card
+from tests.support.node_under_test import until
+
+BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
+
+
+class Hold:
+    """Holds up one call of a method until `ends` is set: the first one with these arguments."""
+
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        method: Callable[..., Any],
+        is_meant: Callable[..., bool] = lambda *_: True,
+        *,
+        once_done: bool = False,
+    ) -> None:
+        """`once_done`: not before the method has done its work, but before it returns."""
+        self.has_one = asyncio.Event()
+        self.ends = asyncio.Event()
+
+        async def held(this: object, *given: Any, **named: Any) -> object:
+            is_held = is_meant(*given) and not self.has_one.is_set()
+            result = await method(this, *given, **named) if once_done or not is_held else None
+            if not is_held:
+                return result
+            self.has_one.set()
+            await self.ends.wait()
+            return result if once_done else await method(this, *given, **named)
+
+        owner, _, name = method.__qualname__.rpartition(".")
+        monkeypatch.setattr(f"{method.__module__}.{owner}.{name}", held)
+
+    @classmethod
+    def embedding(cls, monkeypatch: pytest.MonkeyPatch) -> "Hold":
+        """Of the first passage with the word `secret`."""
+
+        def is_meant(texts: Sequence[str]) -> bool:
+            return any("secret" in text for text in texts)
+
+        return cls(monkeypatch, Embedder.passages, is_meant)
+
+
+@asynccontextmanager
+async def worker_without_events(board: SearchableBoard) -> AsyncGenerator[None]:
+    """A worker that indexes what is in the queues."""
+    worker = SearchWorker(board.store, board.documents, board.corpora, board.settings)
+    stop = asyncio.Event()
+    running = asyncio.create_task(worker.run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        await running
+        worker.close()
+
+
+async def all_is_done_but_one(board: SearchableBoard, thread: str) -> None:
+    """Return once all events of a thread but one are handled, and nothing waits to be indexed."""
+
+    async def done() -> bool:
+        nothing_waits = await Queue(board.store, BOARD_KEYS).lengths() == (0, 0)
+        return nothing_waits and await board.lag(keys.events(ids.partition_of_id(thread))) == 1
+
+    await until(done, PATIENCE)
+
+
+async def test_a_reply_that_is_hidden_while_it_is_embedded_has_no_vector(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread was found by what the reply means from then on."""
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+        hold = Hold.embedding(monkeypatch)
+        await board.reply(thread, "It is the secret of a happy cat.")
+        await hold.has_one.wait()
+
+        async def another_has_done_the_rest() -> bool:
+            has_document = await board.documents.command("EXISTS", BOARD_KEYS.reply_doc(thread, 1))
+            left = await board.store.command("ZRANGE", BOARD_KEYS.pending, 0, -1)
+            return not has_document and left == [f"{thread}:1".encode()]
+
+        async with board.worker():
+            await board.board.moderation.hide(thread, 1)
+            await until(another_has_done_the_rest, PATIENCE)
+            hold.ends.set()
+            await board.settled()
+            assert await board.vectors() == {(thread, "0.0")}
+
+
+async def test_a_reply_that_is_hidden_while_it_is_put_into_the_index_has_no_document(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        await board.emptied()
+        hold = Hold(monkeypatch, Documents.put)
+        await board.reply(thread, "It is the secret of a happy cat.")
+        await hold.has_one.wait()
+        async with board.worker(embedding_model="none"):
+            await board.board.moderation.hide(thread, 1)
+            await all_is_done_but_one(board, thread)
+            hold.ends.set()
+            await board.emptied()
+            assert not await board.documents.command("EXISTS", BOARD_KEYS.reply_doc(thread, 1))
+
+
+async def test_a_reply_that_comes_while_its_thread_is_indexed_anew_keeps_its_vector(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+
+    async def has_vector() -> bool:
+        return (thread, "1.0") in await board.vectors()
+
+    hold = Hold(monkeypatch, ThreadReader.newest_replies, once_done=True)
+    async with worker_without_events(board):
+        await Queue(board.store, BOARD_KEYS).add_anew([thread])
+        await hold.has_one.wait()
+        async with board.worker():
+            await board.reply(thread, "Before you go to bed.")
+            await until(has_vector, PATIENCE)
+            hold.ends.set()
+            await board.settled()
+            assert await has_vector()
+
+
+async def test_what_another_worker_has_indexed_is_not_replaced_by_what_was_read_before(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agents = Agents(board)
+    queue = Queue(board.store, SearchKeys("catalogue"))
+    async with board.worker():
+        agent = await agents.register("Gardener", ["Grows roses"])
+        other = await agents.register("Postman", ["Carries letters"])
+        await agents.meant("Grows roses", agent)
+        await agents.meant("Carries letters", other)
+
+    async def nothing_waits() -> bool:
+        return await queue.lengths() == (0, 0)
+
+    async def only_two_are_leased() -> bool:
+        return await queue.lengths() == (0, 2)
+
+    hold = Hold.embedding(monkeypatch)
+    async with worker_without_events(board):
+        agents.catalogue.cards[agent] = Card("Gardener", ["Keeps a secret diary"])
+        await queue.add_anew([agent, other])  # so that one of them is left when the other worker is done
+        await hold.has_one.wait()
+        async with board.worker():
+            await agents.change(agent, Card("Gardener", ["Repairs bicycles"]))
+            await agents.meant("Repairs bicycles", agent)
+            await until(only_two_are_leased, PATIENCE)
+            hold.ends.set()
+            await until(nothing_waits, PATIENCE)
+            assert not await agents.find("Keeps a secret diary", 0.9)
+            assert await agents.find("Repairs bicycles", 0.9)
+
+
+async def test_a_thread_that_is_opened_again_while_it_is_removed_from_the_index_is_in_it(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        await board.emptied()
+        hold = Hold(monkeypatch, Documents.remove)
+        await board.close(thread)
+        await hold.has_one.wait()
+        async with board.worker(embedding_model="none"):
+            await board.board.moderation.set_status(thread, "open")
+            await all_is_done_but_one(board, thread)
+            hold.ends.set()
+            await board.emptied()
+            assert await board.documents.command("EXISTS", BOARD_KEYS.doc(thread)) == 1
+
+
+@pytest.mark.parametrize("search_redis", ["memory"], indirect=True)
+async def test_a_comparison_of_all_threads_that_was_broken_off_is_made_again(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a query engine there is no count of documents by which it would be missed."""
+    await board.post(*BREAD, noted=False)
+    add_anew = Queue.add_anew
+
+    async def full(queue: Queue, entities: Collection[str]) -> None:
+        monkeypatch.setattr(Queue, "add_anew", add_anew)
+        raise OutOfMemory("the memory of Redis is full")
+
+    monkeypatch.setattr(Queue, "add_anew", full)
+    embedder = Embedder("none", board.settings.data_dir)
+    reconciler = Reconciler(board.searched, embedder, "auto")
+    with pytest.raises(OutOfMemory):
+        await reconciler.look()
+    await reconciler.look()
+    assert await board.searched.queue.lengths() == (0, 1)
+    embedder.close()
