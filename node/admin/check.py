@@ -267,6 +267,7 @@ def _embedded(settings: Settings, stack: ExitStack) -> str:
 def _primaries(url: str) -> Iterator[tuple[str, Any]]:
     """A client of every primary, with its address if it is one of a cluster."""
     place = locate(url)
+    url = url.replace("#", "%23")  # of a password; for redis-py it begins a fragment
     timeouts = {"socket_timeout": CALL_TIMEOUT, "socket_connect_timeout": CALL_TIMEOUT, "decode_responses": True}
     if not place.cluster:
         yield "", redis.Redis.from_url(url, **timeouts)  # pyright: ignore[reportUnknownMemberType]

@@ -66,7 +66,11 @@ def locate(url: str) -> Location:
     authority, slash, path = place.partition("/")
     credentials, _, hosts = authority.rpartition("@")
     options = {name: values[-1] for name, values in parse_qs(query).items()}
-    if unknown := options.keys() - OPTIONS.get(scheme, ()):
+    unknown = options.keys() - OPTIONS.get(scheme, ())
+    # Not with the words of what is wrong, as below: they are the end of a password, which no message may show.
+    if ("@" in path and (scheme != "unix" or hosts)) or ("@" in query and (unknown or not options)):
+        raise ValueError("a / or ? in a user or password is written %2F or %3F")
+    if unknown:
         raise ValueError(f"{', '.join(sorted(unknown))} is no option of {scheme}://")
     cluster = scheme.endswith("+cluster")
     database = options.get("db", "" if scheme == "unix" else path.strip("/")) or "0"

@@ -62,6 +62,32 @@ def test_a_url_that_cannot_be_meant_is_refused(url: str) -> None:
         locate(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://:pass/word@host:6379/0",
+        "redis://ann:p@ss/word@host",
+        "redis://:pass?word@host:6379/0",
+        "redis://:pass?word=x@host",
+        "redis+cluster://:pass/word@one:7000,two:7001",
+        "rediss://:pass?word=x@host",
+        "unix://:pass/word@/run/redis.sock",
+    ],
+)
+def test_what_follows_a_slash_in_a_password_is_not_shown(url: str) -> None:
+    """It was taken for the database, for an option or for a path, and named as such in the log."""
+    with pytest.raises(ValueError, match=r"^a / or \? in a user or password is written %2F or %3F$"):
+        locate(url)
+
+
+def test_other_signs_in_a_password_and_at_signs_in_paths_are_taken_as_they_are() -> None:
+    assert locate("redis://:p#a[s@s@host").access == Access(password="p#a[s@s")
+    assert locate("unix://:word@/run/redis@1.sock?db=2").servers == (ServerAddress(path="/run/redis@1.sock"),)
+    assert locate("unix:///run/redis@1.sock").servers == (ServerAddress(path="/run/redis@1.sock"),)
+    with pytest.raises(ValueError, match=r"^/etc/redis@1/ca\.pem cannot be used: "):
+        locate("rediss://:word@host?ssl_ca_certs=/etc/redis@1/ca.pem")
+
+
 async def test_password_and_database_are_given_on_every_connection(tmp_path: Path, open_store: Opener) -> None:
     with RedisServer(tmp_path / "redis") as server:
         server.do("ACL", "SETUSER", "ann", "on", ">pass word", "~*", "&*", "+@all")
