@@ -108,6 +108,18 @@ async def test_a_wrong_password_is_reported_as_the_reason(tmp_path: Path, open_s
             await store.command("PING")
 
 
+async def test_a_server_that_knows_no_login_does_not_make_the_password_known(
+    tmp_path: Path, open_store: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Redis repeats what it was sent, and the reason is logged."""
+    with RedisServer(tmp_path / "redis", "--rename-command", "AUTH", "") as server:
+        store = await open_store(f"unix://ann:secret@{quote(str(server.socket))}", max_in_flight=10, required=False)
+        with pytest.raises(StoreUnavailable, match=r"ERR unknown command 'AUTH'$"):
+            await store.command("PING")
+    assert "unknown command 'AUTH'" in caplog.text
+    assert "secret" not in caplog.text
+
+
 def tls_server() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
