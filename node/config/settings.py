@@ -139,7 +139,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client_streams: Annotated[
         int,
         says(
-            "streams of events one client address may have open, and fewer once half of all that a process holds are "
+            "streams of events one client address may have open, fewer once half of those that a process may hold are "
             "open; 0 = any number",
             0,
         ),
