@@ -6,21 +6,15 @@
 -- ARGV[2] oldest    number of the oldest schema that it can go on with
 -- ARGV[3] secret    fingerprint of its secret, or empty if it has none
 -- ARGV[4] version   of the process
--- Returns {schema, secret} as they were, each empty if unknown. Nothing is written if either is not the process' own.
+-- Returns {schema, secret, version that was the first to write that schema} as they were, each empty if unknown. Nothing
+--         is written if schema or secret is not the process' own.
 -- Slot    that of the key
--- include now
-local known = redis.call('HMGET', identity, 'schema', 'secret')
-local was, whose = known[1] or '', known[2] or ''
-if whose ~= '' and secret ~= '' and whose ~= secret then
-  return {was, whose}
+local known = redis.call('HMGET', identity, 'schema', 'secret', 'schema_since')
+local was, whose, since = known[1] or '', known[2] or '', known[3] or ''
+local is_of_another = whose ~= '' and secret ~= '' and whose ~= secret
+local is_unknown = was ~= '' and (tonumber(was) > tonumber(schema) or tonumber(was) < tonumber(oldest))
+if not is_of_another and not is_unknown then
+  if was ~= schema then redis.call('HSET', identity, 'schema', schema, 'schema_since', version) end
+  if whose == '' and secret ~= '' then redis.call('HSET', identity, 'secret', secret) end
 end
-if was ~= '' and (tonumber(was) > tonumber(schema) or tonumber(was) < tonumber(oldest)) then
-  return {was, whose}
-end
-if was ~= schema then
-  redis.call('HSET', identity, 'schema', schema, 'schema_since', version, 'schema_at', now())
-end
-if whose == '' and secret ~= '' then
-  redis.call('HSET', identity, 'secret', secret)
-end
-return {was, whose}
+return {was, whose, since}

@@ -23,10 +23,12 @@ if site ~= own then table.insert(places, {site, tonumber(site_most)}) end
 if all ~= own then table.insert(places, {all, 0}) end
 
 for _, place in ipairs(places) do
-  drop_ended(place[1], at)
-  if place[2] > 0 and redis.call('ZCOUNT', place[1], '(' .. at, '+inf') >= place[2] then
-    local first = redis.call('ZRANGE', place[1], '(' .. at, '+inf', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')
-    return {'quota', tonumber(first[2]) - at}
+  local set, limit = unpack(place)
+  drop_ended(set, at)
+  local over = limit > 0 and redis.call('ZCOUNT', set, '(' .. at, '+inf') - limit or -1
+  if over >= 0 then -- there may be more than `limit`, which was larger before: so many must end, too
+    local last = redis.call('ZRANGE', set, '(' .. at, '+inf', 'BYSCORE', 'LIMIT', over, 1, 'WITHSCORES')
+    return {'quota', tonumber(last[2]) - at}
   end
 end
 local allowed, remaining, reset = take(rate, count, window, at)

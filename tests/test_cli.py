@@ -280,6 +280,9 @@ def test_check_names_each_thing_that_a_redis_lacks(
         monkeypatch.setenv("RELAY_DURABILITY", "everysec")
         assert main(["check"]) == 0
         assert _findings(capsys)["eviction"] == "ok noeviction at 64 MiB"
+        server.do("CONFIG", "SET", "requirepass", "x#y")
+        monkeypatch.setenv("RELAY_REDIS_URL", server.url.replace("://", "://:x#y@"))
+        assert main(["check"]) == 0, "as the node does, it takes the # for a part of the password"
 
 
 def test_check_looks_at_every_primary_of_a_cluster(

@@ -1,5 +1,5 @@
 -- take(key, count, window, now) -> allowed (0|1), remaining, reset_ms
--- One place in a sliding log. The list has the times (ms) of the accepted requests, newest first, and never more than
+-- One place in a sliding log. The list has the times (ms) of the accepted requests, newest first, and takes none beyond
 -- `count`, so that no window of that length has more. A refused request leaves no trace, so it does not prolong the wait.
 -- A count of 0 means no limit.
 local function take(key, count, window, now)
@@ -17,7 +17,9 @@ local function take(key, count, window, now)
     oldest = redis.call('LINDEX', key, -1)
   end
   local used = redis.call('LLEN', key)
-  if used >= count then return 0, 0, oldest + window - now end
+  if used >= count then -- there may be more than `count`, which was larger before: so many must end, too
+    return 0, 0, redis.call('LINDEX', key, count - used - 1) + window - now
+  end
   redis.call('LPUSH', key, now)
   redis.call('PEXPIRE', key, window)
   return 1, count - used - 1, (oldest or now) + window - now

@@ -138,6 +138,9 @@ def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Fin
     except redis.RedisError as error:
         yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET is refused: {error}")
         return
+    except KeyError as absent:
+        yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET does not tell {absent.args[0]}")
+        return
     yield durability(settings, setting, suffix)
     yield memory(settings, info, suffix)
     yield eviction(setting, suffix)

@@ -136,7 +136,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client_tasks: Annotated[int, says("work contracts one client address may offer in 24 hours; 0 = any number", 0)] = (
         10_000
     )
-    client_streams: Annotated[int, says("streams of events one client address may have open; 0 = any number", 0)] = 10
+    client_streams: Annotated[
+        int,
+        says(
+            "streams of events one client address may have open, fewer once half of those that a process may hold are "
+            "open; 0 = any number",
+            0,
+        ),
+    ] = 10
     client_bytes: Annotated[
         int,
         says(

@@ -81,7 +81,7 @@ class EventsApi:
             looked = topic.looked
             request.cost += looked * LOOK_BYTES
             async with self._limiter.permit(request, "stream") as permit:
-                place = await hold_place(permit, kind)
+                place = await hold_place(permit, kind, self._streams.taken(MAX_STREAMS))
             counted = opening.pop_all()
         stream = EventStream(topic, FORMS[media_type], first, is_reset=is_reset)
 

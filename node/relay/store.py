@@ -1,15 +1,14 @@
 """Relayed messages in Redis: public ones as threads, private ones in a buffer that expires."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.decoding import fields_of, number
-from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate, Taken
+from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.limits import Rate, counted
 from node.store.steps import Key, Rest, step
 
 
@@ -70,16 +69,16 @@ class RelayStore:
         partition = ids.home_of(client)
         message_id = ids.unlisted_id(partition) if ttl_ms else ids.new_id(partition)
         entity = keys.relay(message_id) if ttl_ms else keys.thread(message_id)
-        reply: Any = await self._store.run(
+        reply = await self._store.run(
             relay_accept(
                 rate=keys.rate(partition, "relay", client),
                 copies=keys.copies(partition, payload_digest),
-                idem=keys.idempotency(partition, idempotency.scope) if idempotency else entity,
+                idem=record_key(idempotency, partition, entity),
                 entity=entity,
                 events=keys.events(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=idempotency.digest if idempotency else "",
+                digest=digest_of(idempotency),
                 idem_ttl=self._idempotency_ms,
                 message_id=message_id,
                 ttl=ttl_ms,
@@ -87,8 +86,7 @@ class RelayStore:
                 fields=fields,
             )
         )
-        kind, allowed, remaining, reset_ms, *original = reply
-        rate.settle(Taken.of(allowed, remaining, reset_ms))
+        kind, original = counted(rate, reply)
         match kind:
             case b"kept":
                 return message_id, False

@@ -7,6 +7,7 @@ delays nothing else. Any number of workers may do it: a step changes nothing if 
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import cast
@@ -120,10 +121,12 @@ class Retention:
         if began - self._trimmed >= TRIM_SECONDS:
             await self._trim(now)
             self._trimmed = began
-        changed, left = 0, list(self._walks)
+        changed, left = 0, deque(self._walks)
         while left and time.monotonic() - began < seconds:
             # In turn, so that a long list does not hold up the others.
-            walk = left.pop(0)
+            walk = left.popleft()
+            self._walks.remove(walk)
+            self._walks.append(walk)  # at the next look, those that had no turn in this one come first
             try:
                 members = await walk.next(now)
                 handled = await self._handle(walk, members, now)
@@ -138,7 +141,7 @@ class Retention:
 
     async def _trim(self, now: int) -> None:
         for trim in self._trims:
-            oldest = now - round(trim.days * DAY_MS)
+            oldest = max(0, now - round(trim.days * DAY_MS))  # Redis takes no id of an entry before 1970
             with suppress(StoreUnavailable):  # `node.store` logs it
                 if trim.sorted_set:
                     await self._trim_set(trim.key, oldest)

@@ -34,9 +34,12 @@ class Capacity:
         self.taken: Mapping[Kind, float] = {}
         """Which part of the node's total of a kind is taken, for kinds that have a total."""
 
-    def quota(self, kind: Kind, most: int) -> int:
-        """How many of a kind one client may have now, where `most` is its quota; 0 for any number."""
-        return share_of(most, self.taken.get(kind, 0.0))
+    def quota(self, kind: Kind, most: int, taken: float = 0.0) -> int:
+        """How many of a kind one client may have now, where `most` is its quota; 0 for any number.
+
+        `taken`: which part of this process' own total of them is taken, if it has one.
+        """
+        return share_of(most, max(taken, self.taken.get(kind, 0.0)))
 
     def admit(self, kind: Kind) -> None:
         """Raises Refused `memory.low`, `disk.low`, `node.full` if a kind is refused at present."""

@@ -15,9 +15,6 @@ TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", *CHOICES)
 OPTIONS = {"unix": ("db",), "redis": ("db",), "rediss": ("db", *TLS_OPTIONS), "rediss+cluster": TLS_OPTIONS}
 """Options that the query of a URL may have, by scheme."""
 
-UNREADABLE = "it has no HOST or HOST:PORT where one belongs; in a password, / is written %2F, and ? %3F"
-"""Said of a URL that may just have a password that is not escaped, of which nothing may be quoted."""
-
 
 class ServerAddress(msgspec.Struct, frozen=True):
     """One Redis process: a host and port, or the path of a unix socket."""
@@ -69,12 +66,17 @@ def locate(url: str) -> Location:
     authority, slash, path = place.partition("/")
     credentials, _, hosts = authority.rpartition("@")
     options = {name: values[-1] for name, values in parse_qs(query).items()}
-    if unknown := options.keys() - OPTIONS.get(scheme, ()):
-        raise ValueError(UNREADABLE if "@" in query else f"{', '.join(sorted(unknown))} is no option of {scheme}://")
+    unknown = options.keys() - OPTIONS.get(scheme, ())
+    # Not with the words of what is wrong, as below: they are the end of a password, which no message may show.
+    is_cut_query = "@" in query and (unknown or not options or "@" in options.get("db", ""))
+    if is_cut_query or ("@" in path and (scheme != "unix" or hosts)):
+        raise ValueError("a / or ? in a user or password is written %2F or %3F")
+    if unknown:
+        raise ValueError(f"{', '.join(sorted(unknown))} is no option of {scheme}://")
     cluster = scheme.endswith("+cluster")
     database = options.get("db", "" if scheme == "unix" else path.strip("/")) or "0"
     if not database.isdecimal() or (cluster and database != "0"):
-        raise ValueError(UNREADABLE if "@" in database else f"{database!r} is not a database; a cluster has only 0")
+        raise ValueError(f"{database!r} is not a database of this Redis; a cluster has only 0")
     user, _, password = credentials.partition(":")
     access = Access(
         user=unquote(user),
@@ -93,14 +95,10 @@ def locate(url: str) -> Location:
 
 
 def _server(text: str) -> ServerAddress:
-    try:
-        where = urlsplit(f"//{text}")
-        host, port = where.hostname, where.port
-    except ValueError:  # its message may quote what is the password
-        host, port = "", 0
-    if not host or port == 0:
-        raise ValueError(UNREADABLE)
-    return ServerAddress(host, port or DEFAULT_PORT)
+    where = urlsplit(f"//{text}")
+    if not where.hostname or where.port == 0:
+        raise ValueError(f"{text!r} is not HOST or HOST:PORT")
+    return ServerAddress(where.hostname, where.port or DEFAULT_PORT)
 
 
 def _tls(options: dict[str, str]) -> ssl.SSLContext:

@@ -1,7 +1,6 @@
 """The networks and keys that the operator has blocked, in Redis. `node.web.blocklist` refuses their requests."""
 
 import re
-from typing import cast
 
 import msgspec
 import structlog
@@ -68,27 +67,34 @@ class Blocklist:
 
     async def read(self) -> tuple[dict[Blocked, Block], int]:
         """The blocks in force now, and the time of Redis (ms) at which they were read."""
-        entries = fields_of(await self._store.command("HGETALL", keys.BLOCKED))
-        now = await now_ms(self._store, keys.BLOCKED) if entries else 0
-        found: dict[Blocked, Block] = {}
-        for name, value in entries.items():
-            try:
-                blocked, block = blocked_named(name.decode()), msgspec.json.decode(value, type=Block)
-            except (ValueError, msgspec.DecodeError):
-                log.warning("entry of the blocklist cannot be read", network=name.decode(errors="replace"))
-                continue
-            if block.until is None or block.until > now:
-                found[blocked] = block
-        return found, now
+        in_force, _, now = await self._read()
+        return in_force, now
 
     async def forget_expired(self) -> None:
         """Delete the entries whose time is over, and those that cannot be read."""
-        in_force, _ = await self.read()
-        names = set(map(str, in_force))
-        listed = cast("list[bytes]", await self._store.command("HKEYS", keys.BLOCKED))
-        if ended := [name for name in listed if name.decode() not in names]:
+        _, ended, _ = await self._read()
+        if ended:
             await self._store.command("HDEL", keys.BLOCKED, *ended)
 
     async def listen(self) -> Listener:
         """A listener that wakes up whenever the list is changed."""
         return await self._store.wakeups.listen(keys.BLOCKED)
+
+    async def _read(self) -> tuple[dict[Blocked, Block], list[bytes], int]:
+        """The blocks in force, the names of all other entries, and the time of Redis (ms)."""
+        entries = fields_of(await self._store.command("HGETALL", keys.BLOCKED))
+        now = await now_ms(self._store, keys.BLOCKED) if entries else 0
+        in_force: dict[Blocked, Block] = {}
+        others: list[bytes] = []
+        for name, value in entries.items():
+            try:
+                blocked, block = blocked_named(name.decode()), msgspec.json.decode(value, type=Block)
+            except (ValueError, msgspec.DecodeError):
+                log.warning("entry of the blocklist cannot be read", network=name.decode(errors="replace"))
+                others.append(name)
+                continue
+            if block.until is None or block.until > now:
+                in_force[blocked] = block
+            else:
+                others.append(name)
+        return in_force, others, now

@@ -312,6 +312,8 @@ class Connection(ReconnectingLink):
             for source in script.sources().values()
         ]
         for outcome in outcomes:
-            if isinstance(error := await outcome, Exception):
+            if isinstance(error := await outcome, OutcomeUnknown):
+                return StoreUnavailable(str(error))  # none of the calls that wait for the script has begun
+            if isinstance(error, Exception):
                 return error
         return None

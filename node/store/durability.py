@@ -42,7 +42,9 @@ no replica follows.
 
 
 def kept(settings: Mapping[str, str]) -> Kept:
-    """What one primary keeps, by its settings."""
+    """What one primary keeps, by its settings; `unknown` if they are not all there, as with some hosted servers."""
+    if not settings.keys() >= set(SETTINGS):
+        return "unknown"
     logged = settings["appendonly"] == "yes" and settings["no-appendfsync-on-rewrite"] == "no"
     evicts = settings["maxmemory-policy"] != "noeviction" and settings["maxmemory"] != "0"
     if not logged or evicts or settings["appendfsync"] not in ("always", "everysec"):

@@ -7,6 +7,7 @@ upgrades ("Versions on one Redis").
 
 import asyncio
 import hmac
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -48,28 +49,35 @@ async def identify(store: Store, secret: str) -> None:
     mine = fingerprint(secret)
     asking = node_identify(identity=keys.IDENTITY, schema=SCHEMA, oldest=OLDEST, secret=mine, version=VERSION)
     try:
-        schema, whose = cast("list[bytes]", await store.run(asking))
+        known = cast("list[bytes]", await store.run(asking))
     except CommandFailed as failed:
         raise ConfigError(
             f"this Redis refuses what a node needs ({failed}): it has to be of version 7 or later, and "
             "deploy/redis/users.acl has the rights of its users"
         ) from failed
-    judge(schema.decode(), whose.decode(), mine)
+    _judge(known, mine)
 
 
-def judge(schema: str, whose: str, mine: str) -> None:
-    """Raise ConfigError if a process with the fingerprint `mine` must not work on data of that schema and secret."""
+def _judge(known: Sequence[bytes | None], mine: str) -> str:
+    """The schema of the data; empty if it is not known.
+
+    `known`: the schema, whose secret it is, and the first version that wrote that schema. Raises ConfigError if a
+    process with the fingerprint `mine` must not work on it.
+    """
+    schema, whose, since = ((text or b"").decode() for text in known)
     if whose and mine and whose != mine:
         raise ConfigError(
             "this Redis holds the data of a node with another RELAY_SECRET: give this process the same one, or a Redis "
             "of its own"
         )
     if schema and not OLDEST <= int(schema) <= SCHEMA:
-        age, advice = ("newer", "run that version") if int(schema) > SCHEMA else ("older", "upgrade step by step")
+        age, advice = ("newer", "run one of those") if int(schema) > SCHEMA else ("older", "upgrade step by step")
+        first = f" (since {since})" if since else ""
         raise ConfigError(
-            f"this Redis holds data of schema {schema}, written by {age} versions; this one knows schema {OLDEST} to "
-            f"{SCHEMA}: {advice}, or restore a backup that fits"
+            f"this Redis holds data of schema {schema}, written by {age} versions{first}; this one knows schema "
+            f"{OLDEST} to {SCHEMA}: {advice}, or restore a backup that fits"
         )
+    return schema
 
 
 async def identify_when_there(store: Store, secret: str) -> None:
@@ -91,10 +99,8 @@ async def compare(store: Store, secret: str) -> str:
     Raises ConfigError, StoreUnavailable.
     """
     await _refuse_lone_member(store)
-    known = cast("list[bytes | None]", await store.command("HMGET", keys.IDENTITY, "schema", "secret"))
-    schema, whose = ((text or b"").decode() for text in known)
-    judge(schema, whose, fingerprint(secret))
-    return schema
+    known = await store.command("HMGET", keys.IDENTITY, "schema", "secret", "schema_since")
+    return _judge(cast("list[bytes | None]", known), fingerprint(secret))
 
 
 async def _refuse_lone_member(store: Store) -> None:

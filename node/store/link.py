@@ -156,7 +156,7 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
             undo.callback(link.abort)
             for error in await link.ask(*_introduction(access)):
                 if isinstance(error, ReplyError):
-                    raise NotReady(str(error))
+                    raise NotReady(str(error).partition(", with args")[0])  # the password is one of them
             if access.writes and (primary := _primary_of(*await link.ask(("INFO", "replication")))):
                 raise NotReady(f"it is a replica of {primary}, which takes no writes")
             undo.pop_all()

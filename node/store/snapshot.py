@@ -55,17 +55,19 @@ async def snapshot(server: ServerAddress, location: Location, path: Path) -> int
     """
     try:
         reader, writer = await _connected(server, location)
-        try:
-            with open_private(path) as file:
-                async for piece in _copy(reader, writer, location):
-                    await asyncio.to_thread(file.write, piece)
-                file.flush()
-                await asyncio.to_thread(os.fsync, file.fileno())
-                return file.tell()
-        finally:
-            writer.transport.abort()
+    except OSError as error:  # TimeoutError is one
+        raise StoreUnavailable(f"Redis at {server} is out of reach: {error}") from error
+    try:
+        with open_private(path) as file:
+            async for piece in _copy(reader, writer, location):
+                await asyncio.to_thread(file.write, piece)
+            file.flush()
+            await asyncio.to_thread(os.fsync, file.fileno())
+            return file.tell()
     except (ConnectionError, TimeoutError, asyncio.IncompleteReadError) as error:
         raise StoreUnavailable(f"{server} gives no copy: {error!r}") from error
+    finally:
+        writer.transport.abort()
 
 
 async def _connected(server: ServerAddress, location: Location) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

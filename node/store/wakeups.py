@@ -156,6 +156,10 @@ class ServerFeed(ReconnectingLink):
         """`on_moved` is called when the server says that a channel is not published there (any more)."""
         self.channels: dict[bytes, Channel] = {}
         self._on_moved = on_moved
+        self._pinged_at = 0.0
+        """Loop time of the last PING."""
+        self._unanswered = 0
+        """PINGs since something was heard."""
         super().__init__(server, access, timeout, stats)
 
     def add(self, channel: Channel) -> None:
@@ -172,10 +176,16 @@ class ServerFeed(ReconnectingLink):
         """Find out whether a silent server is still there, and subscribe again to what it has not confirmed."""
         if self._link is None:
             return
-        silence = self._loop.time() - self._link.heard_at
-        if silence > 2 * PING_SECONDS:
+        now = self._loop.time()
+        silence = now - self._link.heard_at
+        if self._link.heard_at >= self._pinged_at:
+            self._unanswered = 0
+        # A process that was held up has sent one PING at most, and not read what came meanwhile: it asks once more.
+        if silence > 2 * PING_SECONDS and self._unanswered > 1:
             self.drop(f"silent for {silence:.1f} s")
         elif silence > PING_SECONDS:
+            self._pinged_at = now
+            self._unanswered += 1
             self._send("PING")
         for channel in self.channels.values():
             if not channel.subscribed.is_set():

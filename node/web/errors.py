@@ -208,7 +208,7 @@ CATALOGUE: dict[str, Entry] = {
     "quota.inbox": Entry(429, "An address may have {most} inboxes now; close one, or wait until one ends."),
     "quota.board": Entry(429, "An address may post {most} threads in 24 hours now; wait for Retry-After."),
     "quota.task": Entry(429, "An address may offer {most} tasks in 24 hours now; wait for Retry-After."),
-    "quota.stream": Entry(429, "This address has {most} streams of events open; close one, or ask for pages."),
+    "quota.stream": Entry(429, "An address may have {most} streams of events open now; close one, or ask for pages."),
     "quota.bytes": Entry(
         429,
         "The node keeps {most} bytes for this address per 24 hours, and they are used up; wait for Retry-After.",

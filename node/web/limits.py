@@ -143,21 +143,24 @@ class Limiter:
         self._capacity.admit(kind)
         return self.usage.add(request.client, kind, size)
 
-    async def hold(self, request: Request, kind: str, milliseconds: int, label: str = "") -> Quota | None:
+    async def hold(
+        self, request: Request, kind: str, milliseconds: int, label: str = "", taken: float = 0.0
+    ) -> Quota | None:
         """Count the request, and for `milliseconds` the thing that it creates; None if the limit is switched off.
 
-        Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
+        `taken`: as in `Capacity.quota`. Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`,
+        StoreUnavailable.
         """
         kept_as = cast("Kind", "thread" if kind == "board" else kind)
         self._capacity.admit(kept_as)
-        limit, most = self._limits[kind], self._capacity.quota(kept_as, getattr(self._quotas, kind))
+        limit, most = self._limits[kind], self._capacity.quota(kept_as, getattr(self._quotas, kind), taken)
         if not limit.count:  # an operator who sets the limit to 0 wants no quota either
             return None
         self.precheck(request, kind)
-        quota, taken = await self._store.take_quota(
+        quota, counted = await self._store.take_quota(
             kind, request.client, limit, most, milliseconds, for_node=kind in COUNTED_FOR_THE_NODE, label=label
         )
-        self.settle(request, kind, taken)
+        self.settle(request, kind, counted)
         return quota
 
     async def is_known(self, key: IdempotencyKey) -> bool:
@@ -290,18 +293,21 @@ class Permit:
         self._is_settled = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)
 
-    async def hold(self, milliseconds: int = DAY_MS, label: str = "", repeats: IdempotencyKey | None = None) -> str:
+    async def hold(
+        self, milliseconds: int = DAY_MS, label: str = "", repeats: IdempotencyKey | None = None, taken: float = 0.0
+    ) -> str:
         """Count the request, and for `milliseconds` the thing that it creates in its client's quota.
 
         `label`: what the operator is told of it. `repeats`: the key under which the thing is created; if it was before,
-        the request is counted alone where there is no room. Returns the name of the place in the quota, by which it can
-        be released later; empty if there is no limit. The permit releases the place if the block fails. Raises Refused
-        `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`, StoreUnavailable.
+        the request is counted alone where there is no room. `taken`: as in `Capacity.quota`. Returns the name of the
+        place in the quota, by which it can be released later; empty if there is no limit. The permit releases the place
+        if the block fails. Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`,
+        StoreUnavailable.
         """
         self._is_settled = True
         self._repeats = repeats
         try:
-            self._quota = await self._limiter.hold(self._request, self._kind, milliseconds, label)
+            self._quota = await self._limiter.hold(self._request, self._kind, milliseconds, label, taken)
         except Refused as refused:
             if not await self._needs_no_room(refused):
                 raise

@@ -114,12 +114,13 @@ class Streaming(Response):
         await send({"type": "http.response.body", "body": b""})
 
 
-async def hold_place(permit: Permit, kind: str) -> Quota:
+async def hold_place(permit: Permit, kind: str, taken: float) -> Quota:
     """A place among the streams of a client, to be released when its stream has ended. Raises as `Permit.hold` does.
 
-    `kind`: what the operator is told of it, with the client.
+    `kind`: what the operator is told of it, with the client. `taken`: that part of the streams that this process may
+    hold is taken (`StreamCount.taken`).
     """
-    return Quota("stream", permit.client, await permit.hold(PLACE_MS, f"{kind} {permit.client} "))
+    return Quota("stream", permit.client, await permit.hold(PLACE_MS, f"{kind} {permit.client} ", taken=taken))
 
 
 class StreamCount:
@@ -136,6 +137,10 @@ class StreamCount:
         counted = ExitStack()
         counted.callback(self._end)
         return counted
+
+    def taken(self, most: int) -> float:
+        """Which part of `most` the others have, for one that is about to begin."""
+        return (self._count - 1) / most
 
     def _end(self) -> None:
         self._count -= 1

@@ -17,7 +17,7 @@ from node.run.services import Services, Stores
 from node.store import keys
 from node.store.errors import OutcomeUnknown
 from tests.a2a.inbox_calls import answered, begun, message
-from tests.inbox.calls import Json, bearer, opened, path_of
+from tests.inbox.calls import Json, bearer, opened, path_of, read, settled
 from tests.support.living import living
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.nodes import PATIENCE, NodeProcess
@@ -100,6 +100,26 @@ async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node:
         *_, last = (line for line in (await following).text.splitlines() if line.startswith("data: "))
     status = json.loads(last.removeprefix("data: "))["statusUpdate"]["status"]
     assert (status["state"], status["message"]["parts"][0]["text"]) == ("TASK_STATE_INPUT_REQUIRED", "Which?")
+
+
+async def test_a_client_has_one_stream_while_most_of_all_are_taken(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(_: object, most: int) -> float:
+        assert most == calls.MAX_TASK_STREAMS
+        return 0.95
+
+    monkeypatch.setattr(calls.StreamCount, "taken", taken)
+    inbox = await opened(node)
+    send, sent = path_of(inbox, "/a2a/message:stream"), {"message": message()}
+    following = asyncio.create_task(node.client.post(send, json=sent))
+    [held] = (await read(node, inbox, wait=20))["messages"]
+    async with asyncio.timeout(PATIENCE):
+        subscribed = await node.client.get(path_of(inbox, f"/a2a/tasks/{held['id']}:subscribe"))
+        another = await node.client.post(send, json=sent)
+    assert [answer.headers["x-error-code"] for answer in (subscribed, another)] == ["quota.stream"] * 2
+    assert (await settled(node, inbox, held)).status_code == 200
+    assert (await following).status_code == 200
 
 
 async def test_a_stream_that_does_not_begin_since_nobody_knows_whether_its_message_was_sent_takes_no_place(

@@ -19,7 +19,7 @@ from node.admin.backup import Backup, BackupError, Copied, back_up
 from node.admin.restore import restore
 from node.config import Settings
 from node.store import StoreUnavailable, connect
-from node.store.address import locate
+from node.store.address import ServerAddress, locate
 from node.store.snapshot import primaries, snapshot
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import ROOT, NodeProcess
@@ -198,6 +198,8 @@ async def test_a_copy_of_a_server_is_what_it_had(tmp_path: Path) -> None:
             await snapshot(location.servers[0], location, tmp_path / "none.rdb")
         known = locate(server.url.replace("unix://", "unix://:x%20y@"))
         assert await snapshot(known.servers[0], known, tmp_path / "some.rdb")
+    with pytest.raises(StoreUnavailable, match="out of reach"):  # the backup took that for a fault of its directory
+        await snapshot(ServerAddress("relay.invalid", 6379), known, tmp_path / "gone.rdb")
 
 
 async def test_every_primary_of_a_cluster_is_copied(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from node.share.origin import ClientOrigin, contains
 from node.share.site import network_of
-from node.store import keys
+from node.store import Arg, RedisReply, keys
 from node.store.blocked import Blocklist
 from node.web.blocklist import BlockedClients
 from tests.admin.conftest import Admin
@@ -158,9 +158,28 @@ async def test_what_has_ended_is_not_listed_and_is_cleared_by_the_next_block(nod
 
 
 async def test_an_entry_that_cannot_be_read_spoils_no_other(node: NodeUnderTest, admin: Admin) -> None:
-    await node.store.command("HSET", keys.BLOCKED, "nonsense", "{}", "192.0.2.1/32", "nonsense")
+    await node.store.command("HSET", keys.BLOCKED, "nonsense", "{}", "192.0.2.1/32", "nonsense", b"\xff", "{}")
     await admin("clients", "block", ADDRESS)
     await until(lambda: is_refused(node, ADDRESS))
+
+
+async def test_what_one_operator_blocks_while_another_clears_the_list_stays(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocklist = Blocklist(node.store)
+    await node.store.command("HSET", keys.BLOCKED, "192.0.2.1/32", json.dumps({"since": 1, "until": 2}))
+    command = node.store.command
+
+    async def interrupted(*args: Arg, key: Arg | None = None) -> RedisReply:
+        reply = await command(*args, key=key)
+        if args[0] == "HGETALL":
+            monkeypatch.undo()
+            await blocklist.block(network_of(ADDRESS), None, "", "olivia")
+        return reply
+
+    monkeypatch.setattr(node.store, "command", interrupted)
+    await blocklist.forget_expired()
+    assert await node.store.command("HKEYS", keys.BLOCKED) == [f"{ADDRESS}/32".encode()]
 
 
 async def test_the_list_is_in_the_order_of_addresses(node: NodeUnderTest, admin: Admin) -> None:

@@ -18,8 +18,10 @@ from node.events.source import START, Batch, CursorTooOld, Position, SourceEvent
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
+from node.web.http import ASGIMessage
 from node.web.streams import PIECE_BYTES, BodySender
 from tests.events.test_events_api import ENGLISH, page, post
+from tests.support.http_scope import HOST, http_scope
 from tests.support.node_under_test import PATIENCE, NodeUnderTest
 from tests.support.servers import eventually
 
@@ -130,6 +132,46 @@ async def test_streams_that_have_ended_take_no_place_of_their_process(
     monkeypatch.setattr("node.events.api.MAX_STREAMS", 0)
     full = await node.client.get("/api/v1/events", **STREAM)
     assert (full.status_code, full.headers["x-error-code"]) == (503, "store.busy")
+    assert await node.names("held:*") == []
+
+
+async def test_the_more_streams_are_open_the_fewer_a_client_may_have(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise two hundred addresses had all the streams of a process."""
+    monkeypatch.setattr("node.events.api.MAX_STREAMS", 20)
+    left = asyncio.Event()
+    streams: list[asyncio.Task[None]] = []
+
+    async def receive() -> ASGIMessage:
+        await left.wait()
+        return {"type": "http.disconnect"}
+
+    async def opened(address: str) -> int:
+        """How many streams a client that wants ten gets."""
+        statuses: list[int] = []
+        started = asyncio.Event()
+
+        async def send(message: ASGIMessage) -> None:
+            if message["type"] == "http.response.start":
+                statuses.append(message["status"])
+                started.set()
+
+        accept = (b"accept", b"text/event-stream")
+        for _ in range(10):
+            scope = http_scope("GET", "/api/v1/events", HOST, accept, client=address) | {"query_string": b"topic=board"}
+            started.clear()
+            streams.append(asyncio.create_task(node.app(scope, receive, send)))
+            await started.wait()
+        assert set(statuses) <= {200, 429, 503}
+        return statuses.count(200)
+
+    try:
+        async with asyncio.timeout(PATIENCE):
+            assert [await opened(f"203.0.113.{number}") for number in range(1, 9)] == [10, 4, 2, 1, 1, 1, 1, 0]
+    finally:
+        left.set()
+        await asyncio.gather(*streams)
     assert await node.names("held:*") == []
 
 

@@ -1,6 +1,7 @@
 """A list is gone through from its oldest member on, and all that is old is handled."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -88,6 +89,47 @@ async def test_one_that_cannot_be_handled_keeps_no_other(node: NodeUnderTest) ->
     assert handled == ["t0", "t1", "t3", "t4"]
     assert [(line["rule"], line["member"]) for line in logs if line["event"] == "retention failed"] == [("test", "t2")]
     await node.store.command("DEL", keys.OPEN_THREADS)
+
+
+@pytest.mark.parametrize("failure", [None, StoreUnavailable("did not answer in time")])
+async def test_what_takes_all_of_one_look_leaves_the_next_one_to_others(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, failure: Exception | None
+) -> None:
+    """A long list, and one whose server does not answer: the others would wait until that is over."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("node.retention.sweep.time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr("node.retention.sweep.BATCH_SIZE", 1)
+    for listed in (keys.OPEN_THREADS, keys.CLOSED_THREADS):
+        await node.store.command("ZADD", listed, 1, f"{listed} 1", 2, f"{listed} 2")
+    handled: list[str] = []
+
+    async def slow(members: Sequence[str], now: int) -> int:
+        clock.now += 1.0
+        if failure:
+            raise failure
+        return 0
+
+    async def quick(members: Sequence[str], now: int) -> int:
+        handled.extend(members)
+        return 0
+
+    rules = [Rule("slow", keys.OPEN_THREADS, 1, slow), Rule("quick", keys.CLOSED_THREADS, 1, quick)]
+    retention = Retention(node.store, rules, [])
+    await retention.look(1.0)
+    assert handled == []
+    await retention.look(1.0)
+    assert handled == [f"{keys.CLOSED_THREADS} 1"]
+    await node.store.commands([("DEL", keys.OPEN_THREADS), ("DEL", keys.CLOSED_THREADS)])
+
+
+async def test_what_is_kept_for_a_hundred_years_is_kept(node: NodeUnderTest) -> None:
+    """Redis refuses the id of an entry before 1970, and that ended every look of retention."""
+    days = 36_500
+    await node.store.command("XADD", keys.AUDIT, "1-1", "what", "a test")
+    await node.store.command("ZADD", keys.posters(3), 1, "a")
+    await Retention(node.store, [], [Trim(keys.AUDIT, days), Trim(keys.posters(3), days, sorted_set=True)]).look(20)
+    assert await node.store.commands([("XLEN", keys.AUDIT), ("ZCARD", keys.posters(3))]) == [1, 1]
+    await node.store.commands([("DEL", keys.AUDIT), ("DEL", keys.posters(3))])
 
 
 async def test_what_is_old_in_a_sorted_set_is_removed_some_at_a_time(

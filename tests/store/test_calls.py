@@ -5,9 +5,10 @@ import random
 
 import pytest
 
-from node.store import CommandFailed, OutcomeUnknown, Store, StoreUnavailable
+from node.store import CommandFailed, OutcomeUnknown, Script, Store, StoreUnavailable
+from node.store.connection import Connection
 from tests.store.conftest import Opener, step
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import PATIENCE, Proxy, RedisServer, eventually
 
 ECHO = step("echo", "return {arg1, KEYS[1]}", args=1)
 COUNT = step("count", "return redis.call('INCR', key1)")
@@ -65,6 +66,27 @@ async def test_a_script_that_the_server_forgot_is_loaded_again_under_way(
         assert answers == [[str(n).encode(), b"key"] for n in range(100)]
     loads = redis_server.info("commandstats")["cmdstat_script|load"]["calls"]
     assert loads == 10, "both forms, once for each time that they were lost"
+
+
+async def test_a_step_whose_script_could_not_be_loaded_has_not_begun(
+    redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Connection.load
+    async with Proxy(redis_server) as network:
+        store = await open_store(network.url, timeout=PATIENCE)
+
+        async def cut_off(self: Connection, script: Script, deadline: float) -> object:
+            network.flowing.clear()
+            loading = asyncio.ensure_future(load(self, script, deadline))
+            await eventually(lambda: redis_server.do("SCRIPT", "EXISTS", script.batch_sha) == [1])
+            network.cut()
+            return await loading
+
+        monkeypatch.setattr(Connection, "load", cut_off)
+        with pytest.raises(StoreUnavailable) as failure:
+            await store.run(COUNT("key"))
+    assert failure.type is StoreUnavailable, "and not OutcomeUnknown"
+    assert redis_server.do("EXISTS", "key") == 0
 
 
 async def test_what_is_sent_without_waiting_is_done_before_what_is_asked_in_a_later_turn(store: Store) -> None:

@@ -3,11 +3,15 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 import structlog.testing
 
-from node.store import durability
+from node.admin.check import Finding, server_findings
+from node.config import Settings
+from node.store import Arg, RedisReply, durability
 from node.store.durability import SETTINGS, Kept, kept, read, suffices
 from tests.cluster.conftest import TIMEOUT
 from tests.store.conftest import Opener
@@ -69,6 +73,34 @@ def test_more_than_promised_suffices_and_less_does_not() -> None:
 async def test_a_server_that_does_not_tell_is_unknown(tmp_path: Path, open_store: Opener) -> None:
     with RedisServer(tmp_path, "--rename-command", "CONFIG", "") as server:
         assert await read(await open_store(server.url)) == "unknown"
+
+
+@pytest.mark.parametrize("untold", SETTINGS)
+async def test_a_server_that_tells_only_some_of_its_settings_is_unknown(
+    server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch, untold: str
+) -> None:
+    """As some hosted ones do."""
+    store = await open_store(server.url)
+    everywhere = store.everywhere
+
+    async def told(*command: Arg) -> list[RedisReply]:
+        return await everywhere(*(word for word in command if word != untold))
+
+    monkeypatch.setattr(store, "everywhere", told)
+    assert await read(store) == "unknown"
+
+
+def test_check_names_a_setting_that_a_server_does_not_tell(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Any = redis.Redis(unix_socket_path=str(server.socket), decode_responses=True)
+
+    def told(name: str) -> dict[str, str]:
+        return {} if name == "appendfsync" else {name: SAFE[name]}
+
+    monkeypatch.setattr(asked, "config_get", told)
+    *_, last = server_findings(Settings(), "", asked)
+    assert last == Finding("note", "durability", "unknown, CONFIG GET does not tell appendfsync")
 
 
 async def test_a_cluster_keeps_what_its_weakest_primary_keeps(tmp_path: Path, open_store: Opener) -> None:

@@ -14,7 +14,7 @@ import pytest
 from node.cli import main
 from node.config import ConfigError
 from node.store import identity, keys
-from node.store.identity import OLDEST, SCHEMA, fingerprint, identify
+from node.store.identity import OLDEST, SCHEMA, compare, fingerprint, identify
 from tests.support.node_under_test import SECRET, NodeUnderTest
 from tests.support.nodes import NodeProcess
 from tests.support.servers import Cluster, RedisServer, free_port, until
@@ -78,9 +78,11 @@ async def test_a_later_version_takes_the_data_over_and_this_one_does_not_go_back
     await identify(node.store, SECRET)
     with monkeypatch.context() as later:
         later.setattr(identity, "SCHEMA", SCHEMA + 1)
+        later.setattr(identity, "VERSION", "7.0.0")
         await identify(node.store, SECRET)
-    with pytest.raises(ConfigError, match="newer versions"):
-        await identify(node.store, SECRET)
+    for judged in (identify, compare):
+        with pytest.raises(ConfigError, match=r"newer versions \(since 7\.0\.0\)"):
+            await judged(node.store, SECRET)
 
 
 async def test_a_version_to_which_the_data_is_too_old_leaves_it_alone(

@@ -81,6 +81,20 @@ async def test_of_two_requests_in_one_millisecond_one_is_refunded(clock: Clock) 
     assert (await limits.take("claim", CLIENT, LIMIT)).remaining == LIMIT.count - 2
 
 
+async def test_who_has_more_than_a_limit_that_was_lowered_is_told_when_there_is_room_again(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+    for _ in range(5):
+        await limits.take("claim", CLIENT, LIMIT)
+        clock.advance(1)
+    lowered = Limit(2, 60)
+    refused = await limits.take("claim", CLIENT, lowered)
+    assert (refused.allowed, refused.reset) == (False, 58), "the fourth of five was two seconds ago"
+    clock.advance(57.999)
+    assert not (await limits.take("claim", CLIENT, lowered)).allowed
+    clock.advance(0.001)
+    assert (await limits.take("claim", CLIENT, lowered)).allowed
+
+
 async def test_hundreds_of_requests_that_have_ended_at_once_are_forgotten_in_a_few_commands(
     redis_server: RedisServer, open_store: Opener
 ) -> None:
@@ -175,6 +189,24 @@ async def test_a_place_in_a_quota_is_free_when_its_time_is_over_or_it_is_release
     assert await take(CLIENT, 60) == HOUR - 61, "the place that lasts longer is still taken"
     site = [await take(f"2001:db8:1:{number}::/64", HOUR) for number in range(2 * SITE_SHARE + 1)]
     assert site == [None] * 2 * SITE_SHARE + [HOUR]
+
+
+async def test_who_has_more_than_a_quota_that_has_shrunk_is_told_when_there_is_room_again(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+
+    async def take(most: int, seconds: int) -> None:
+        await limits.take_quota("session", CLIENT, Limit(0, 60), most, seconds * 1000, for_node=True)
+
+    for seconds in (40, 10, 30, 20):
+        await take(5, seconds)
+    with pytest.raises(Refused) as refused:
+        await take(2, 60)
+    assert refused.value.retry_after == 30, "three must end, so that one is left"
+    clock.advance(29.999)
+    with pytest.raises(Refused):
+        await take(2, 60)
+    clock.advance(0.001)
+    await take(2, 60)
 
 
 async def test_places_that_end_together_count_no_more_and_are_forgotten_some_at_a_time(clock: Clock) -> None:

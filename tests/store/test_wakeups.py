@@ -1,6 +1,7 @@
 """Wake-ups: who listens hears, and who may have missed something is told to look."""
 
 import asyncio
+import time
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,18 @@ async def test_a_silent_server_is_noticed_and_listening_resumes(
         await eventually(lambda: store.stats.reconnects)
         redis_server.resume()
         await heard_again(redis_server, listener)
+
+
+async def test_a_process_that_was_held_up_itself_keeps_its_connection(
+    redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.wakeups.PING_SECONDS", 0.5)
+    with await store.wakeups.listen("channel") as listener:
+        time.sleep(1.5)  # noqa: ASYNC251  # the event loop stands still: nothing is asked, and nothing heard
+        asked = redis_server.info("commandstats")["cmdstat_ping"]["calls"]
+        await eventually(lambda: redis_server.info("commandstats")["cmdstat_ping"]["calls"] > asked + 1)
+        assert store.stats.reconnects == 0
+        assert await listener.next(0) is None, "nothing may have been lost"
 
 
 async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_does(

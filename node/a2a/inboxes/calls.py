@@ -71,7 +71,7 @@ class InboxCalls:
         """Send the message of a SendMessageRequest, and follow its task until that is over or needs its sender."""
         with self._opening() as opening:
             async with self._limiter.permit(request, "stream") as permit:
-                place = await hold_place(permit, "a2a")
+                place = await hold_place(permit, "a2a", self._streams.taken(MAX_TASK_STREAMS))
                 try:
                     received, task = await self._sent(request, content)
                 except OutcomeUnknown:  # whether the message was sent; the stream will not begin
@@ -87,7 +87,7 @@ class InboxCalls:
         task = await self._agents.followed(address, task_id)
         with self._opening() as opening:
             async with self._limiter.permit(request, "stream") as permit:
-                place = await hold_place(permit, "a2a")
+                place = await hold_place(permit, "a2a", self._streams.taken(MAX_TASK_STREAMS))
             counted = opening.pop_all()
         return self._streaming(request, TaskStream(self._agents, address, task, form, is_whole=True), counted, place)
 
