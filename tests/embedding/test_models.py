@@ -209,7 +209,7 @@ def test_an_export_ends_with_the_worker_that_asked_for_it(tmp_path: Path) -> Non
         f"threading.Thread(target=exported, args=('', Path({str(tmp_path)!r}))).start()\n"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as worker:
-        until(lambda: list(tmp_path.glob(".relay-node-export-*")), "it is being exported")
+        until(lambda: list(tmp_path.glob(".relay-node-export-*/model")), "it is being exported")
         (export_process,) = children_of(worker.pid)
         worker.kill()
     until(lambda: not Path(f"/proc/{export_process}").exists(), "the export has ended")
