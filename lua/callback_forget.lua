@@ -1,10 +1,12 @@
 #!lua flags=allow-oom
--- Removes the callback URL of an entity, because its receiver wants no more, unless the entity has another one by now:
--- the owner of an inbox may change it at any time. It runs when memory is full, too, and frees some.
--- KEYS[1] entity  task:{p}:<id>, thread:{p}:<id>, session:{p}:<id> or inbox:{p}:<address>
--- ARGV[1] url     of that receiver
--- Returns {'forgotten'} | {'kept'}: it has another one, or none
+-- Removes the field that names a receiver, because that wants no more, unless it names another one by now: the owner of
+-- an inbox and the client of an A2A task may change it at any time. It runs when memory is full, too, and frees some.
+-- KEYS[1] entity  task:{p}:<id>, thread:{p}:<id>, session:{p}:<id> or inbox:{p}:<address>;
+--                 or the push configs of a task: inbox-push:{p}:<address>:<task>
+-- ARGV[1] field   callback_url, or the name of a push config
+-- ARGV[2] value   as it was when that receiver was called
+-- Returns {'forgotten'} | {'kept'}: it has another value, or none
 -- Slot    the partition of the entity
-if redis.call('HGET', entity, 'callback_url') ~= url then return {'kept'} end
-redis.call('HDEL', entity, 'callback_url')
+if redis.call('HGET', entity, field) ~= value then return {'kept'} end
+redis.call('HDEL', entity, field)
 return {'forgotten'}

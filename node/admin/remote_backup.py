@@ -53,7 +53,8 @@ async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[Objects]:
 async def send(objects: Objects, directory: Path, under: str = "") -> None:
     """Send all files of a directory, the manifest of a backup last.
 
-    Raises BlobUnavailable, and removes then what it has sent.
+    Raises BlobUnavailable, and removes then what it has sent, unless a manifest is there: that is of a backup that was
+    there before and may need the same files, or its own, of which only the answer was lost.
     """
     sent: list[str] = []
     try:
@@ -70,7 +71,8 @@ async def send(objects: Objects, directory: Path, under: str = "") -> None:
                 sent.append(part)
     except BaseException:
         with suppress(BlobUnavailable):
-            await _delete(objects, sent)
+            if under + MANIFEST not in await objects.names():
+                await _delete(objects, sent)
         raise
 
 

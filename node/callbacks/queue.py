@@ -95,8 +95,8 @@ def callback_discard(*, callback: Key, due: Key, name: str) -> None:
 
 
 @step
-def callback_forget(*, entity: Key, url: str) -> None:
-    """Removes the callback URL of an entity, if it is still this one."""
+def callback_forget(*, entity: Key, field: str, value: str | bytes) -> None:
+    """Removes the field of an entity that names a receiver, if it still has this value."""
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -293,7 +293,7 @@ class CallbackQueue:
         """Remove the callback_url from the entity, because its receiver has asked for nothing more; one that the entity
         has got meanwhile stays. Raises StoreUnavailable.
         """
-        await self._store.run(callback_forget(entity=_entity(callback), url=callback.url))
+        await self._store.run(callback_forget(entity=_entity(callback), field="callback_url", value=callback.url))
 
 
 async def pending_count(store: Store) -> int:

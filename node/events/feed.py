@@ -168,23 +168,30 @@ class FeedStore:
 
     async def newest(self) -> Position:
         """After the last entry."""
-        return _newest(cast("Entries", await self._store.command("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)))
+        return (await self._ends())[1]
 
     async def oldest(self) -> Position:
         """Before the first entry."""
-        return _position(cast("bytes | None", await self._store.command("HGET", keys.FEED_MARKS, "trimmed")))
+        return (await self._ends())[0]
 
     async def _require_kept(self, after: Position) -> None:
         """Raise CursorTooOld unless all entries after that position were there before this was called."""
+        oldest, newest = await self._ends()
+        if after < oldest:
+            raise CursorTooOld(oldest)
+        if after > newest:  # a failover has lost entries, or the cursor was made up
+            raise CursorTooOld(newest)
+
+    async def _ends(self) -> tuple[Position, Position]:
+        """Before the first entry, and after the last one: never before that, even if Redis has lost the feed alone.
+        Otherwise each would be too old for the other, and whoever begins at the oldest again would do so for ever.
+        """
         trimmed, last = await self._store.commands(
             [("HGET", keys.FEED_MARKS, "trimmed"), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]
         )
         oldest = _position(cast("bytes | None", trimmed))
-        if after < oldest:
-            raise CursorTooOld(oldest)
-        newest = _newest(cast("Entries", last))
-        if after > newest:  # a failover has lost entries, or the cursor was made up
-            raise CursorTooOld(newest)
+        entries = cast("Entries", last)
+        return oldest, max(oldest, _position(entries[0][0] if entries else None))
 
 
 def _reference(at: int, flat: list[bytes]) -> tuple[str | bytes | int, ...]:
@@ -204,11 +211,6 @@ def _entry(entry: bytes, flat: list[bytes]) -> FeedEntry:
     return FeedEntry(
         _position(entry), fields[b"type"].decode(), fields[b"id"].decode(), int(fields[b"seq"]), int(fields[b"at"])
     )
-
-
-def _newest(last: Entries) -> Position:
-    """After the last entry, if there is one."""
-    return _position(last[0][0]) if last else START
 
 
 def _position(entry: bytes | None) -> Position:

@@ -8,6 +8,7 @@ from typing import Literal, cast
 
 import msgspec
 
+from node.callbacks.queue import callback_forget
 from node.inbox import steps
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxTask, PushTarget
 from node.store import Store, ids, keys
@@ -67,6 +68,11 @@ class PushStore:
     async def remove(self, address: str, task_id: str, name: str) -> None:
         """Drop a config."""
         await self._store.command("HDEL", keys.inbox_pushes(address, task_id), name)
+
+    async def forget(self, address: str, task_id: str, target: PushTarget) -> None:
+        """Drop a config, unless another one has taken its place."""
+        pushes, config = keys.inbox_pushes(address, task_id), msgspec.json.encode(target)
+        await self._store.run(callback_forget(entity=pushes, field=target.id, value=config))
 
     async def expire(self) -> bool:
         """Announce the messages that have expired, as far as they can be read; whether there may be more.

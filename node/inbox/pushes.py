@@ -40,6 +40,10 @@ class InboxPushes:
         await self._tasks.get(address, task_id)
         await self._store.remove(address, task_id, name)
 
+    async def forget(self, address: str, task_id: str, target: PushTarget) -> None:
+        """Remove a config, because its receiver wants no more, unless another one has taken its place."""
+        await self._store.forget(address, task_id, target)
+
     async def notified_of(self, address: str, message_id: str) -> tuple[str, list[PushTarget]]:
         """The id of the task of a message that has changed, and its configs."""
         task = await self._tasks.of_message(address, message_id)

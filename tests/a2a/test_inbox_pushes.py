@@ -181,6 +181,19 @@ async def test_a_receiver_that_wants_no_more_takes_no_config_with_it_that_names_
         assert len((await node.client.get(configs_of(inbox, task))).json()["configs"]) == left
 
 
+async def test_a_config_that_takes_its_place_while_a_receiver_is_forgotten_stays(node: NodeUnderTest) -> None:
+    pushes = Services(node.settings, Stores(node.store, node.store)).pushes
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    await pushed_to(node, inbox, task, url="https://old.example.com/a2a", id="c")
+    forgotten = (await pushes.all(inbox["address"], task["id"]))["c"]
+    await pushed_to(node, inbox, task, url="https://new.example.com/a2a", id="c")
+    await pushes.forget(inbox["address"], task["id"], forgotten)
+    assert [each.url for each in (await pushes.all(inbox["address"], task["id"])).values()] == [
+        "https://new.example.com/a2a"
+    ]
+
+
 async def test_configs_are_bounded_replaced_and_show_no_secret(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     task = await begun(node, inbox)

@@ -23,6 +23,7 @@ class Bucket:
     def __init__(self, *names: str) -> None:
         self.kept = dict.fromkeys(names, b"")
         self.changed: list[str] = []
+        self.takes_no = self.loses_answer_to = ""
 
     async def names(self) -> list[str]:
         return list(self.kept)
@@ -30,8 +31,12 @@ class Bucket:
     async def put(self, name: str, chunks: AsyncIterator[bytes], size: int, digest: bytes) -> None:
         content = b"".join([chunk async for chunk in chunks])
         assert (len(content), sha256(content).digest()) == (size, digest)
+        if name == self.takes_no:
+            raise BlobUnavailable("it answered 503")
         self.kept[name] = content
         self.changed.append(name)
+        if name == self.loses_answer_to:
+            raise BlobUnavailable("it did not answer")
 
     async def get(self, name: str) -> AsyncIterator[bytes]:
         yield self.kept[name]
@@ -118,21 +123,33 @@ async def test_of_a_backup_that_is_removed_the_manifest_goes_first() -> None:
     assert list(bucket.kept) == [f"{NEW}/backup.json", "by hand/backup.json"]
 
 
-async def test_a_backup_that_fails_leaves_nothing_behind(
-    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def put_but_the_manifest(name: str, chunks: AsyncIterator[bytes], size: int, digest: bytes) -> None:
-        if name == f"{NEW}/{MANIFEST}":
-            raise BlobUnavailable("it answered 503")
-        await put(name, chunks, size, digest)
-
-    put = bucket.put
-    monkeypatch.setattr(bucket, "put", put_but_the_manifest)
+async def test_a_backup_that_fails_leaves_nothing_behind(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.takes_no = f"{NEW}/{MANIFEST}"
     written(tmp_path, **{"redis-0.rdb": b"data", "secret": b"four"})
     with pytest.raises(BlobUnavailable):
         await send(cast("Objects", bucket), tmp_path, f"{NEW}/")
     assert bucket.changed == [f"{NEW}/redis-0.rdb", f"{NEW}/secret"] * 2, "put, and deleted again"
     assert bucket.kept == {}
+
+
+async def test_a_backup_that_fails_leaves_the_one_that_was_there(bucket: Bucket, tmp_path: Path) -> None:
+    """Both have the bytes of the same artifacts. Those of the earlier one were deleted, too."""
+    written(tmp_path, **{"blobs/ab/one": b"bytes", "redis-0.rdb": b"data"})
+    await send(cast("Objects", bucket), tmp_path)
+    before, bucket.takes_no = dict(bucket.kept), "redis-0.rdb"
+    with pytest.raises(BlobUnavailable):
+        await send(cast("Objects", bucket), tmp_path)
+    assert bucket.kept == before
+
+
+async def test_a_backup_whose_last_answer_was_lost_stays_whole(bucket: Bucket, tmp_path: Path) -> None:
+    """Its manifest stayed alone, and `--keep` counted it."""
+    bucket.loses_answer_to = MANIFEST
+    files = {"redis-0.rdb": b"data"}
+    files[MANIFEST] = written(tmp_path, **files)
+    with pytest.raises(BlobUnavailable):
+        await send(cast("Objects", bucket), tmp_path)
+    assert bucket.kept == files
 
 
 async def test_what_a_killed_backup_has_left_is_removed_a_day_later() -> None:

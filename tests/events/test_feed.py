@@ -111,6 +111,20 @@ async def test_a_cursor_is_too_old_as_soon_as_something_after_it_is_gone(node: N
         assert too_old.value.oldest == oldest
 
 
+async def test_a_feed_that_is_lost_begins_again_where_it_was_trimmed_last(node: NodeUnderTest) -> None:
+    """A Redis that evicts may lose it alone. Streams that came back asked again and again, without a pause."""
+    feed, copier = FeedStore(node.store), FeedCopier(node.store, 100)
+    while await feed.oldest() == START:
+        await copier.handle(await written(node.store, 5, ["task.offered"] * 50))
+    last = await feed.newest()
+    await node.store.command("DEL", keys.FEED)
+    for position in (START, last):
+        with pytest.raises(CursorTooOld) as too_old:
+            await feed.read(position, 1)
+        assert await feed.read(too_old.value.oldest, 1) == []
+    assert await feed.read(await feed.newest(), 1) == []
+
+
 async def test_an_entry_that_is_no_event_holds_up_no_outbox(node: NodeUnderTest) -> None:
     """Each copy is of all outboxes, so one that could not be read would end the feed."""
     copier, feed = FeedCopier(node.store, 100_000), FeedStore(node.store)

@@ -6,7 +6,6 @@ event, as on a slow stream.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -18,7 +17,6 @@ from node.a2a.refusal import A2AError
 from node.callbacks.envelope import Envelope
 from node.callbacks.queue import Callback, Message
 from node.callbacks.sources import Prepared
-from node.common.refusal import Refused
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxMessageStatus, InboxTask, PushTarget
 from node.inbox.service import InboxPushes
 from node.store.outbox import Event
@@ -129,8 +127,7 @@ class PushSource:
         """See CallbackSource."""
         if found := await self._found(callback):
             task, target = found
-            with suppress(Refused):  # the time of the task is over
-                await self._pushes.remove(str(callback.data["inbox"]), task.id, target.id)
+            await self._pushes.forget(str(callback.data["inbox"]), task.id, target)
 
     async def _found(self, callback: Callback) -> tuple[InboxTask, PushTarget] | None:
         """What a callback is about; None if task or config is gone, or the config has another URL by now."""
