@@ -53,15 +53,16 @@ class CardFetcher:
     async def fetch(self, given: str, by: str, listed: str = "") -> CheckResult:
         """The agent at a URL, for a client (`node.callbacks.owners`). Raises StoreUnavailable.
 
-        `listed`: where the card of its entry was fetched, if there is one. It is gone only if it is not there either:
-        anybody may post the entry by a place where its card never was.
+        `listed`: where the card of its entry was fetched, if there is one. It is gone only if it is gone there: anybody
+        may post the entry by a place where its card never was, or while its own place answers 500.
         """
         try:
             places = card_places(parse(given, self._calls.policy))
-            if listed and (known := parse(listed, self._calls.policy)) not in places:
+            known = parse(listed, self._calls.policy) if listed else places[-1]
+            if known not in places:
                 places.append(known)
             async with asyncio.timeout(FETCH_SECONDS):
-                return await self._first(places, by)
+                return await self._first(places, known, by)
         except TimeoutError:
             return CheckResult(f"no card within {FETCH_SECONDS:g} s")
         except TargetRefused as refused:
@@ -69,14 +70,17 @@ class CardFetcher:
         except _NoCard as failure:
             return _failed(failure)
 
-    async def _first(self, places: Sequence[Target], by: str) -> CheckResult:
-        for target in places[:-1]:
+    async def _first(self, places: Sequence[Target], known: Target, by: str) -> CheckResult:
+        """The first card at these places. Raises _NoCard: what is wrong at the `known` one of them, or for all."""
+        failures: dict[Target, _NoCard] = {}
+        for target in places:
             try:
                 return await self._at(target, by)
             except _NoCard as failure:
                 if failure.is_final:
                     raise
-        return await self._at(places[-1], by)
+                failures[target] = failure
+        raise failures[known]
 
     async def get(self, target: Target, by: str, ends: float) -> CallResult:
         """What a place answers, if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""

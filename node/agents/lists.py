@@ -6,11 +6,12 @@ from typing import Any, cast
 from node.agents.model import LIVENESS, Liveness
 from node.agents.steps import agent_expire
 from node.agents.store import HIDDEN_MS, SPARE_MS, UNLISTED_KEPT_MS
-from node.store import Store, ids, keys
-from node.store.bulk import bulk, bulk_steps_reachable, reached, total_of
+from node.store import RedisReply, Store, StoreUnavailable, ids, keys
+from node.store.bulk import bulk, bulk_steps_reachable, total_of
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 from node.store.lists import page_of
+from node.store.unreadable import read_reachable
 
 REMOVED_KEPT_MS = 7 * DAY_MS
 """How long removed ids are listed for the index: longer than it takes to build another index."""
@@ -49,6 +50,16 @@ class AgentLists:
             read = await self._rows(rows)
             rows = {agent_id: row for agent_id, row in read.items() if row != rows[agent_id]}
 
+    async def correct(self, agent_ids: Sequence[str]) -> None:
+        """Derive the places of entries that a reader has found in a list, but not shown or not there.
+
+        Those that Redis has dropped are told of first: a worker looks for them by the place that they lose here.
+        """
+        scores = cast("list[bytes | None]", await self._store.command("ZMSCORE", keys.AGENT_ENDS, *agent_ids))
+        ends = {name: int(float(score)) for name, score in zip(agent_ids, scores, strict=True) if score}
+        await self._expire(ends)
+        await self.project(agent_ids)
+
     async def _rows(self, agent_ids: Iterable[str]) -> dict[str, Row]:
         """The fields of entries by which they are listed."""
         names = list(agent_ids)
@@ -81,25 +92,38 @@ class AgentLists:
     async def sweep(self) -> list[str]:
         """Remove entries whose time is over. Returns those looked at, whose places in the lists must be derived anew.
 
-        Those that are out of reach are left for later. Raises StoreUnavailable if all are.
+        Those that are out of reach are left for later, and one on which that fails keeps no other. Raises
+        StoreUnavailable if all are out of reach.
         """
         due = await self._store.command(
             *("ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE, "WITHSCORES")
         )
         flat = iter(cast("list[bytes]", due))
         ends = {name.decode(): int(float(score)) for name, score in zip(flat, flat, strict=True)}
-        expiring = [
-            agent_expire(
-                agent=keys.agent(each),
-                events=keys.events_of(each),
-                agent_id=each,
-                dropped=ends_at + SPARE_MS,
-                spare=SPARE_MS,
-                kept=UNLISTED_KEPT_MS,
-            )
-            for each, ends_at in ends.items()
-        ]
-        return [name for name, _ in reached(ends, await bulk_steps_reachable(self._store, expiring))]
+        return await self._expire(ends)
+
+    async def _expire(self, ends: Mapping[str, int]) -> list[str]:
+        """Remove those of these entries whose time is over; `ends` says when that was, as far as the lists know.
+
+        Returns those looked at: neither out of reach, nor such that it fails on them.
+        """
+
+        async def expire(agent_ids: Sequence[str]) -> Sequence[RedisReply | StoreUnavailable]:
+            expiring = [
+                agent_expire(
+                    agent=keys.agent(each),
+                    events=keys.events_of(each),
+                    agent_id=each,
+                    dropped=ends[each] + SPARE_MS,
+                    spare=SPARE_MS,
+                    kept=UNLISTED_KEPT_MS,
+                )
+                for each in agent_ids
+            ]
+            return await bulk_steps_reachable(self._store, expiring)
+
+        looked_at, _ = await read_reachable(list(ends), expire)
+        return list(looked_at)
 
     async def figures(self) -> tuple[Mapping[Liveness, int], int, float]:
         """Listed entries by liveness; how many checks are due; how many seconds ago the last one ended."""

@@ -194,7 +194,7 @@ class Agents:
         shown = _shown(found)
         if not lacking and (gone := found.keys() - dict(shown).keys()):
             with suppress(StoreUnavailable):  # the list is behind, and is put right where it is seen
-                await self._lists.project(list(gone))
+                await self._lists.correct(list(gone))
         wanted = ((agent_id, row) for agent_id, row in shown if query.liveness in (None, row.liveness))
         agents = cast("list[Agent]", list(show_each(wanted, show).values()))
         total -= len(agent_ids) - len(agents) - lacking

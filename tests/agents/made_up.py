@@ -132,7 +132,7 @@ class MadeUpAgents:
             return
         if kind == "redirect":
             self._send(writer, 302, b"", b"Location: http://127.0.0.1:1/elsewhere\r\n")
-        elif kind in ("gone", "none") or path.endswith("/") or path.endswith(WELL_KNOWN) == (kind == "direct"):
+        elif kind in ("gone", "none") or path.endswith("/") or path.endswith(WELL_KNOWN) == kind.startswith("direct"):
             self._send(writer, 410 if kind == "gone" else 404, b"")
         elif kind == "huge":
             self._send(writer, 200, b'{"name": "' + b"x" * 400_000)
@@ -140,7 +140,7 @@ class MadeUpAgents:
             self._send(writer, 200, b"<html>hello</html>")
         elif kind == "never":
             self._send(writer, 429, b"", b"Retry-After: Thu, 01 Jan %d 00:00:00 GMT\r\n" % 10**20)
-        elif kind == "failing":
+        elif kind in ("failing", "direct-failing"):
             self._send(writer, 500, b"")
         else:
             self._send(writer, 200, json.dumps(self.card(path.removesuffix(WELL_KNOWN), base)).encode())

@@ -94,6 +94,29 @@ async def test_what_redis_has_dropped_is_told_of_and_what_was_posted_since_stays
     assert await removals() == 1
 
 
+async def test_what_redis_has_dropped_is_told_of_though_a_reader_of_the_list_sees_it_first(node: NodeUnderTest) -> None:
+    agent = await listed(node, await opened(node), card_of())
+    await node.store.command("ZADD", keys.AGENT_ENDS, 1, agent["id"])
+    await node.store.command("UNLINK", keys.agent(agent["id"]))
+    for _ in range(2):
+        assert (await node.client.get(AGENTS)).json()["total"] == 0
+        assert await AgentLists(node.store).sweep() == []
+    told: Any = await node.store.command("XRANGE", keys.events_of(agent["id"]), "-", "+")
+    assert [fields[1] for _, fields in told] == [b"agent.listed", b"agent.removed"]
+
+
+async def test_an_entry_that_cannot_be_removed_at_its_end_keeps_no_other(node: NodeUnderTest) -> None:
+    broken, sound = [await listed(node, await opened(node), card_of(name)) for name in ("First desk", "Second desk")]
+    lists = AgentLists(node.store)
+    over = await lists.now() - 1000
+    for each in (broken, sound):
+        await node.store.command("HSET", keys.agent(each["id"]), "ends_at", over)
+        await node.store.command("ZADD", keys.AGENT_ENDS, over, each["id"])
+    await node.store.command("HSET", keys.agent(broken["id"]), "status", "checking")  # since nobody knows when
+    assert await lists.sweep() == [sound["id"]]
+    assert not await node.store.command("EXISTS", keys.agent(sound["id"]))
+
+
 async def test_what_has_ended_is_swept_where_few_calls_may_be_under_way(empty_redis: RedisServer | Cluster) -> None:
     ended = sorted(ids.new_id() for _ in range(40))
     async with await connect(empty_redis.url, timeout=5.0, max_in_flight=32) as store:

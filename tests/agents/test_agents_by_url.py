@@ -78,6 +78,9 @@ async def test_nobody_removes_an_entry_by_posting_where_its_card_is_not(
         for other in (url + WELL_KNOWN, url + "/"):
             again = await checked(node, other)
             assert (again["id"], again["status"], again["card_url"]) == (agent["id"], "listed", url)
+        made_up.kinds["/direct"] = "direct-failing"  # and at the well-known place there is none, as before
+        again = await checked(node, url)
+        assert (again["id"], again["status"], again["reason"]) == (agent["id"], "listed", f"{url} answered 500")
         made_up.kinds["/direct"] = "gone"
         assert (await checked(node, url + WELL_KNOWN))["status"] == "rejected"
 
