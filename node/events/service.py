@@ -28,11 +28,17 @@ class Topic(msgspec.Struct):
     """What one client follows. Every method raises StoreUnavailable."""
 
     source: EventSource
+    broadcasts: Broadcasts
     broadcast: Broadcast
     types: frozenset[str]
     """Those that it wants."""
     looked: int = 0
     """How many events of other types were looked at for it."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nobody can follow any more, since the process is about to stop."""
+        return self.broadcasts.has_ended
 
     async def position(self, cursor: str | None) -> Position:
         """Where a client begins. Raises Invalid, Refused if the thing is gone."""
@@ -61,8 +67,8 @@ class Topic(msgspec.Struct):
         return together(Frame(self.source.name, event) for event in batch.events)
 
     def join(self, after: Position) -> Follower | None:
-        """Follow from a position on; None if the events between that and now must be read first."""
-        return self.broadcast.join(after, self.types)
+        """Follow from a position on; None if the events between that and now must be read first, or nobody can."""
+        return None if self.has_ended else self.broadcast.join(after, self.types)
 
 
 class Events:
@@ -120,7 +126,7 @@ class Events:
             known = ", ".join(sorted(source.types))
             raise Invalid.field("query", "types", msg=f"{min(unknown)} is no type of this topic; its types are {known}")
         broadcast = self._broadcasts.of(query.topic, (proof.signer, proof.token), source)
-        return Topic(source, broadcast, wanted or source.types)
+        return Topic(source, self._broadcasts, broadcast, wanted or source.types)
 
     async def page(self, topic: Topic, query: EventQuery) -> EventPage:
         """The next events, waiting for one if asked to.

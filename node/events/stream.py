@@ -66,30 +66,39 @@ class EventStream:
         self._send = send
         ends = self._loop.time() + STREAM_SECONDS
         with suppress(StoreUnavailable, CursorTooOld, Refused, TimeoutError):  # the client comes back and is told why
-            follower = await self._catch_up()
-            try:
-                task = asyncio.current_task()
-                follower.on_too_slow = task.cancel if task else None
-                await self._follow(follower, ends)
-            finally:
-                follower.leave()
+            if follower := await self._catch_up(ends):
+                try:
+                    task = asyncio.current_task()
+                    follower.on_too_slow = task.cancel if task else None
+                    await self._follow(follower, ends)
+                finally:
+                    follower.leave()
             if self._form == "sse":
                 await self._write(b"retry: %d\n\n" % random.randint(MIN_RETRY_MS, MAX_RETRY_MS))
 
-    async def _catch_up(self) -> Follower:
-        """Send what is stored, up to the present, and follow from there."""
+    async def _catch_up(self, ends: float) -> Follower | None:
+        """Send what is stored, up to the present, and follow from there; None if the stream has to end before.
+
+        A client that reads slowly can take hours for what is stored.
+        """
         topic, batch = self._topic, self._first
         del self._first  # a stream that follows keeps nothing of what it began with
         await self._tell("reset" if self._is_reset else "heartbeat", topic.cursor(batch.start))
-        while True:
+        while not self._is_over(ends):
             size = 0
             for frames in topic.frames(batch):
+                if self._is_over(ends):
+                    return None
                 await self._write(piece := frames.written(self._form))
                 size += len(piece)
             if not batch.has_more and (follower := topic.join(batch.position)):
                 return follower
             at_once = count_within(READ_BYTES, len(batch.events), size) if size else READ_AT_ONCE
             batch = await topic.read(batch.position, min(READ_AT_ONCE, at_once))
+        return None
+
+    def _is_over(self, ends: float) -> bool:
+        return self._topic.has_ended or self._loop.time() >= ends
 
     async def _follow(self, follower: Follower, ends: float) -> None:
         """Pass on what comes. Most of it goes from the broadcast to `_hear`, and this only waits meanwhile."""

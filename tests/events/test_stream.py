@@ -226,6 +226,38 @@ async def test_a_stream_that_catches_up_reads_a_few_large_events_at_a_time(
     await asyncio.wait({running})
 
 
+@pytest.mark.parametrize("sent", [1, 3], ids=["in the middle", "with the last event"])
+async def test_a_stream_that_catches_up_ends_when_its_process_is_about_to_stop(
+    node: NodeUnderTest, events: Events, monkeypatch: pytest.MonkeyPatch, sent: int
+) -> None:
+    session, client = await session_of(node, 3), Client()
+    following = events.topic(EventQuery(f"session:{session}"), InboxProof())
+    first = await following.begin("earliest", READ_FIRST)
+    begin = client.begin
+
+    def stopped_after(piece: bytes) -> asyncio.Future[None] | None:
+        if len(client.pieces) == 2 * sent - 1:  # after the first heartbeat, each event comes in two pieces
+            events.end()
+        return begin(piece)
+
+    monkeypatch.setattr(client, "begin", stopped_after)
+    async with asyncio.timeout(PATIENCE):
+        await EventStream(following, "sse", first).run(cast("BodySender", client))
+    assert client.pieces[-1].startswith(b"retry: ")
+    assert len(client.pieces) == 2 * sent + 2
+
+
+async def test_a_stream_that_catches_up_ends_with_its_time(
+    node: NodeUnderTest, events: Events, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "STREAM_SECONDS", 0)
+    session, client = await session_of(node, 3), Client()
+    following = events.topic(EventQuery(f"session:{session}"), InboxProof())
+    first = await following.begin("earliest", READ_FIRST)
+    await EventStream(following, "ndjson", first).run(cast("BodySender", client))
+    assert [notice["type"] for notice in client.notices] == ["heartbeat"]
+
+
 class Content(msgspec.Struct, weakref=True):
     """What is told of an event."""
 
