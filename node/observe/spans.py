@@ -107,10 +107,10 @@ class Tracing:
             known = {"http.request.method": method, "url.scheme": str(scope.get("scheme", "http"))}
             span = self.tracer.start_span(name, _context_of(scope), SpanKind.SERVER, known)
 
-            async def send_on(message: ASGIMessage) -> None:
+            def send_on(message: ASGIMessage) -> Awaitable[None]:
                 if message["type"] == "http.response.start":
                     _set_response(span, message)
-                await send(message)
+                return send(message)  # not awaited here: its type says whether the connection had room (`BodySender`)
 
             with trace.use_span(span, end_on_exit=True, **UNQUOTED), _noting_failure(span):
                 await app(scope, receive, send_on)

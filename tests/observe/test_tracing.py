@@ -1,11 +1,12 @@
 """Traces of a whole node, as an OpenTelemetry collector receives them."""
 
+import asyncio
 import json
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any, Never, cast
 
@@ -23,8 +24,10 @@ from node.config import ConfigError, Settings, load
 from node.observe import tracing
 from node.observe.spans import Tracing
 from node.sign.node_key import NodeKey
+from node.web.http import Receive, Scope, Send
 from tests.observe.collectors import Collector, Receiver, attributes
 from tests.support.http_scope import HOST, http_scope
+from tests.support.lone_request import no_message
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import PATIENCE, until
 
@@ -152,6 +155,19 @@ async def test_a_failure_is_in_a_span_without_what_its_exception_quotes(monkeypa
         ("callback", StatusCode.ERROR),
     ]
     assert all(WORDS not in span.to_json() for span in spans)
+
+
+async def test_a_stream_sees_whether_its_connection_had_room_although_it_is_traced() -> None:
+    traces = Tracing(Settings(), "web", InMemorySpanExporter())
+    sent: list[Awaitable[None]] = []
+
+    async def stream(_: Scope, __: Receive, send: Send) -> None:
+        sent.append(send({"type": "http.response.body", "body": b"", "more_body": True}))
+
+    taken = asyncio.get_running_loop().create_future()  # stands for what the server returns
+    await traces.front(stream)(http_scope("GET", "/api/v1/events", HOST), no_message, lambda _: taken)
+    await traces.close()
+    assert sent == [taken]
 
 
 def test_an_idle_worker_makes_no_spans(traced: Traced) -> None:
