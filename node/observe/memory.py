@@ -6,7 +6,7 @@ that point does not alternate between refusing and accepting.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, cast
 
 import msgspec
@@ -89,6 +89,8 @@ class MemoryAlarm:
         self._has_warned = False
         self._looks = 0
         self._full: dict[Kind, str] = {}
+        self._begun: Set[tuple[str, Alarm]] = frozenset()
+        """The stages of a shortage that have begun, each with the code of its refusals."""
 
     async def run(self, stop: asyncio.Event | None = None) -> None:
         """Look every LOOK_SECONDS until cancelled or `stop` is set."""
@@ -114,30 +116,32 @@ class MemoryAlarm:
             await self._count()
         self._looks += 1
         before = self._capacity.refused
+        begun = [*self._short_of_memory(share), *self._short_of_disk()]
         refused = dict(self._full)
-        for stage, part in STAGES.items():
-            alarm, kinds = self._alarm + (1 - self._alarm) * part, refused_from(stage)
-            was = all(before.get(kind) == "memory.low" for kind in kinds)
-            if self._alarm and share >= (alarm - HYSTERESIS if was else alarm):
-                refused |= dict.fromkeys(kinds, "memory.low")
-        refused |= self._refused_for_disk(before)
-        self._capacity.refused = refused
+        for code, stage in begun:
+            refused |= dict.fromkeys(refused_from(stage), code)
+        self._begun = frozenset(begun)
+        self._capacity.refused, self._capacity.short = refused, frozenset(code for code, _ in begun)
         if self._logs and refused != before:
             write = log.warning if refused else log.info
             write("capacity", memory_percent=round(share * 100, 1), refused=sorted(refused.items()))
 
-    def _refused_for_disk(self, before: Mapping[Kind, str]) -> dict[Kind, str]:
-        """What is refused for lack of disk; a stage ends only some way above where it begins."""
-        refused: dict[Kind, str] = {}
+    def _short_of_memory(self, share: float) -> Iterator[tuple[str, Alarm]]:
+        """The stages that have begun; each ends only some way below where it begins."""
+        for stage, part in STAGES.items():
+            alarm, begun = self._alarm + (1 - self._alarm) * part, ("memory.low", stage)
+            if self._alarm and share >= (alarm - HYSTERESIS if begun in self._begun else alarm):
+                yield begun
+
+    def _short_of_disk(self) -> Iterator[tuple[str, Alarm]]:
+        """The stages that have begun; each ends only some way above where it begins."""
         if self._disk is None or not self._disk_reserve:
-            return refused
+            return
         free = space("redis", self._disk).free
         for stage, part in STAGES.items():
-            needed, kinds = self._disk_reserve * (1 - part), refused_from(stage)
-            was = all(before.get(kind) == "disk.low" for kind in kinds)
-            if free < needed * (1 + HYSTERESIS if was else 1):
-                refused |= dict.fromkeys(kinds, "disk.low")
-        return refused
+            needed, begun = self._disk_reserve * (1 - part), ("disk.low", stage)
+            if free < needed * (1 + HYSTERESIS if begun in self._begun else 1):
+                yield begun
 
     def _allowance(self, primaries: list[RedisMemory]) -> int:
         """Bytes that the node keeps for one client in 24 hours: a share of what is free below the alarm.

@@ -5,8 +5,9 @@ route, a request by its X-Request-Id.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any, TypedDict, TypeVar
 
 import httpcore2
 import msgspec
@@ -53,6 +54,16 @@ OTHER = "_OTHER"
 
 CONTEXT_HEADERS = (b"traceparent", b"tracestate")
 
+
+class Unquoted(TypedDict):
+    """How spans are opened that have no text of an exception: it may quote what a client or a receiver wrote."""
+
+    record_exception: bool
+    set_status_on_exception: bool
+
+
+UNQUOTED = Unquoted(record_exception=False, set_status_on_exception=False)
+
 OUTCOMES: dict[type[AttemptResult], str] = {
     Delivered: "delivered",
     ReceiverGone: "gone",
@@ -96,12 +107,12 @@ class Tracing:
             known = {"http.request.method": method, "url.scheme": str(scope.get("scheme", "http"))}
             span = self.tracer.start_span(name, _context_of(scope), SpanKind.SERVER, known)
 
-            async def send_on(message: ASGIMessage) -> None:
+            def send_on(message: ASGIMessage) -> Awaitable[None]:
                 if message["type"] == "http.response.start":
                     _set_response(span, message)
-                await send(message)
+                return send(message)  # not awaited here: its type says whether the connection had room (`BodySender`)
 
-            with trace.use_span(span, end_on_exit=True, record_exception=False):
+            with trace.use_span(span, end_on_exit=True, **UNQUOTED), _noting_failure(span):
                 await app(scope, receive, send_on)
             return None
 
@@ -197,10 +208,7 @@ class TracedStore(Store):
         if not trace.get_current_span().is_recording():
             return await call
         known = _operation(name)
-        # No text of an exception: it may quote what a client wrote.
-        with self._tracer.start_as_current_span(
-            name, kind=SpanKind.CLIENT, attributes=known, record_exception=False, set_status_on_exception=False
-        ):
+        with self._tracer.start_as_current_span(name, kind=SpanKind.CLIENT, attributes=known, **UNQUOTED):
             return await call
 
 
@@ -212,7 +220,10 @@ class TracedSender(Sender):
         self._tracer = tracer
 
     async def send(self, target: Target, envelope: Envelope, requester: Requester) -> AttemptResult:
-        with self._tracer.start_as_current_span("callback", kind=SpanKind.CLIENT, record_exception=False) as span:
+        with (
+            self._tracer.start_as_current_span("callback", kind=SpanKind.CLIENT, **UNQUOTED) as span,
+            _noting_failure(span),
+        ):
             outcome = await super().send(target, envelope, requester)
             span.set_attribute("relay.callback.outcome", OUTCOMES[type(outcome)])
             if isinstance(outcome, Delivered):
@@ -227,6 +238,16 @@ class TracedSender(Sender):
         _propagator.inject(carrier)
         request.headers += [(name.encode(), value.encode()) for name, value in carrier.items()]
         return request
+
+
+@contextmanager
+def _noting_failure(span: Span) -> Generator[None]:
+    """If the block raises, its span has failed."""
+    try:
+        yield
+    except Exception:
+        span.set_status(StatusCode.ERROR)
+        raise
 
 
 def _operation(name: str) -> dict[str, str]:

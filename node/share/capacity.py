@@ -4,7 +4,7 @@
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 from node.common.refusal import Refused
 from node.share.cost import Kind
@@ -29,6 +29,8 @@ class Capacity:
     def __init__(self, allowance: int = 0) -> None:
         self.refused: Mapping[Kind, str] = {}
         """The refused kinds, each with the code of the refusal; usually empty."""
+        self.short: Set[str] = frozenset()
+        """Of what the node is short: `memory.low`, `disk.low`. A kind that is refused for both has one code only."""
         self.allowance = allowance
         """Bytes that the node keeps for one client in 24 hours, at most; 0 for any number."""
         self.taken: Mapping[Kind, float] = {}
@@ -49,9 +51,9 @@ class Capacity:
     @property
     def is_disk_low(self) -> bool:
         """Whether the disk of the embedded Redis is nearly full."""
-        return "disk.low" in self.refused.values()
+        return "disk.low" in self.short
 
     @property
     def is_memory_low(self) -> bool:
         """Whether memory is short."""
-        return "memory.low" in self.refused.values()
+        return "memory.low" in self.short

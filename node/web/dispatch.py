@@ -113,9 +113,7 @@ class Dispatcher:
         if (refused := refused or _malformed(request, raw)) is not None:
             answer = partial(self._refuse, request, refused, send)
         elif (route := self._hot.find(request, raw)) is not None:
-            response = await counted(route, request)
-            if response is not None:
-                await self._responder.answer(request, response, send)
+            await self._responder.answer(request, await counted(route, request), send)
             return
         else:
             answer = partial(self._unless_hot, request, raw, send)
@@ -153,8 +151,8 @@ class Dispatcher:
         if isinstance(found, Response):
             counters.UNROUTED.add(found.status)
             await self._responder.respond(request, found, send)
-        elif (response := await counted(found, request)) is not None:
-            await self._responder.answer(request, response, send)
+        else:
+            await self._responder.answer(request, await counted(found, request), send)
 
     def _refusal(self, request: Request) -> Refused | None:
         """Why this client or web page is refused whatever it asks for, except HEALTH; None if it is not."""

@@ -95,6 +95,7 @@ class Request:
         "_body",
         "_has_ended",
         "_is_read",
+        "_query",
         "client",
         "cost",
         "deadlines",
@@ -136,6 +137,7 @@ class Request:
         """Cost of this request that does not show in its body or answer, in bytes of an answer."""
         self.has_waited = False
         """Whether it was held for news, as its client asked: how long it took says nothing about the node."""
+        self._query: dict[str, str] | None = None
         self._body: bytes | None = None
         self._is_read = False
         """Whether somebody has begun to read the body, which is possible only once."""
@@ -159,8 +161,10 @@ class Request:
         return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
 
     def query(self) -> dict[str, str]:
-        """The query parameters; the last one of a repeated name. Raises Invalid (`parameters_of`)."""
-        return parameters_of(self.scope["query_string"])
+        """The query parameters, read once; the last one of a repeated name. Raises Invalid (`parameters_of`)."""
+        if self._query is None:
+            self._query = parameters_of(self.scope["query_string"])
+        return self._query
 
     async def body(self) -> bytes:
         """The whole body.

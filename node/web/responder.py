@@ -32,8 +32,10 @@ class Responder:
         self._restricted = restricted
         self._throughput = throughput
 
-    def answer(self, request: Request, response: Response, send: Send) -> Awaitable[None]:
-        """Send an answer of a handler, which may be a stream."""
+    def answer(self, request: Request, response: Response | None, send: Send) -> Awaitable[None]:
+        """Send an answer of a handler, which may be a stream; None if the client has gone away."""
+        if response is None:
+            return self._leave(request)
         if isinstance(response, Streaming):
             return self.stream(request, response, send)
         return self.respond(request, response, send)
@@ -114,6 +116,10 @@ class Responder:
             if not is_kept:
                 least = FAILED_UPLOAD_BYTES if request.method == "PUT" else 0
                 self._throughput.add(request.client, max(received, least))
+
+    async def _leave(self, request: Request) -> None:
+        """Count what a request brought and cost, whose client did not wait for the answer: it is not free for that."""
+        self._count_bytes(request, 0)
 
     def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:
         """The headers of every answer, which is about to be sent with `headers`."""

@@ -12,9 +12,10 @@ import pytest_asyncio
 from node.admin.check import room
 from node.config import Settings
 from node.observe.disk import DiskSpace, disks, space
-from node.observe.memory import MemoryAlarm
+from node.observe.memory import MemoryAlarm, RedisMemory
 from node.observe.metrics.gauges import disk_figures
 from node.share.capacity import Capacity
+from node.share.cost import Alarm, refused_from
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.support.users import shut
@@ -100,6 +101,29 @@ async def test_a_stage_ends_only_some_way_above_where_it_begins(
     for free, is_low in ((1020, False), (990, True), (1020, True), (1060, False), (1020, False)):
         await alarm.look()
         assert capacity.is_disk_low is is_low, free
+
+
+async def test_a_node_that_is_short_of_both_says_so_of_memory_too_and_its_alarm_does_not_flutter(
+    node: NodeUnderTest, embedded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is refused for both has the code of one."""
+    settings = msgspec.structs.replace(node.settings, redis_url="", data_dir=embedded, disk_reserve=1000)
+    capacity = Capacity()
+    alarm = MemoryAlarm(node.store, settings, capacity)
+    used = 0
+
+    async def memory(*_: object) -> list[RedisMemory]:
+        return [RedisMemory(used, used, 100)]
+
+    def space_left(*_: object) -> DiskSpace:
+        return DiskSpace("redis", embedded, 990, 10_000)
+
+    monkeypatch.setattr("node.observe.memory.redis_memory", memory)
+    monkeypatch.setattr("node.observe.memory.space", space_left)
+    for used, is_low in ((78, False), (82, True), (78, True), (72, False)):
+        await alarm.look()
+        assert (capacity.is_memory_low, capacity.is_disk_low) == (is_low, True), used
+        assert capacity.refused == dict.fromkeys(refused_from(Alarm.FIRST), "disk.low")
 
 
 async def test_a_disk_with_room_refuses_nothing(node: NodeUnderTest) -> None:

@@ -1,20 +1,33 @@
 """Traces of a whole node, as an OpenTelemetry collector receives them."""
 
+import asyncio
 import json
 import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Never, cast
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
 
+from node.callbacks.call import Caller
+from node.callbacks.envelope import Envelope
+from node.callbacks.owners import Requester
+from node.callbacks.resolve import Resolver
+from node.callbacks.target import Policy, parse
 from node.config import ConfigError, Settings, load
 from node.observe import tracing
+from node.observe.spans import Tracing
+from node.sign.node_key import NodeKey
+from node.web.http import Receive, Scope, Send
 from tests.observe.collectors import Collector, Receiver, attributes
+from tests.support.http_scope import HOST, http_scope
+from tests.support.lone_request import no_message
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import PATIENCE, until
 
@@ -118,6 +131,43 @@ def test_no_span_has_a_word_an_address_or_an_id_of_a_client(traced: Traced) -> N
     assert attributes(found(collector, "HTTP"))["http.request.method"] == "_OTHER"
     for secret in ("lighthouse", "LIGHTSHIP", created["session_id"], created["destroy_token"], "127.0.0.1", "/hook"):
         assert secret.encode() not in collector.raw, secret
+
+
+async def test_a_failure_is_in_a_span_without_what_its_exception_quotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    exporter = InMemorySpanExporter()
+    traces = Tracing(Settings(), "web", exporter)
+
+    async def fail(*_: object) -> Never:
+        raise ValueError(f"not a number: {WORDS!r}")
+
+    caller = Caller(Policy(), cast("Resolver", fail))
+    monkeypatch.setattr(caller, "call", fail)
+    sender = traces.sender(NodeKey.generate(), caller, "http://node.example")
+    target = parse("https://hooks.example/hook", Policy())
+    scope = http_scope("GET", "/api/v1/events", HOST)
+    for failing in (traces.front(fail)(scope, fail, fail), sender.send(target, Envelope("msg_1", b"{}"), Requester())):
+        with pytest.raises(ValueError, match="not a number"):
+            await failing
+    await traces.close()
+    spans = exporter.get_finished_spans()
+    assert [(span.name, span.status.status_code) for span in spans] == [
+        ("GET", StatusCode.ERROR),
+        ("callback", StatusCode.ERROR),
+    ]
+    assert all(WORDS not in span.to_json() for span in spans)
+
+
+async def test_a_stream_sees_whether_its_connection_had_room_although_it_is_traced() -> None:
+    traces = Tracing(Settings(), "web", InMemorySpanExporter())
+    sent: list[Awaitable[None]] = []
+
+    async def stream(_: Scope, __: Receive, send: Send) -> None:
+        sent.append(send({"type": "http.response.body", "body": b"", "more_body": True}))
+
+    taken = asyncio.get_running_loop().create_future()  # stands for what the server returns
+    await traces.front(stream)(http_scope("GET", "/api/v1/events", HOST), no_message, lambda _: taken)
+    await traces.close()
+    assert sent == [taken]
 
 
 def test_an_idle_worker_makes_no_spans(traced: Traced) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from node.common.refusal import Invalid
-from node.web import handling
+from node.web import handling, http
 from node.web.dispatch import LONGEST_PATH
 from node.web.handling import ESCAPE_COST, LONGEST_NAMED
 from node.web.http import MAX_PARAMETERS, Request, parameters_of
@@ -11,6 +11,7 @@ from node.web.throughput import BURST_SECONDS
 from tests.support.node_under_test import NodeUnderTest
 
 RATE = 64 * 1024  # so that a bucket is soon empty
+UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 
 
 pytestmark = pytest.mark.settings(client_throughput=RATE)
@@ -59,6 +60,21 @@ async def test_escapes_in_queries_count_by_their_number(node: NodeUnderTest, val
         times += 1
         assert times * ESCAPE_COST * value.count("%") < 2 * BURST_SECONDS * RATE
     assert response.headers["x-error-code"] == "limit.throughput"
+
+
+@pytest.mark.parametrize("path", ["/api/v1/tasks", f"/api/v1/tasks/{UNKNOWN}", "/api/v1/board", "/health"])
+async def test_the_escapes_of_a_query_are_read_as_often_as_they_are_counted(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    read: list[bytes] = []
+
+    def counted(query: bytes) -> dict[str, str]:
+        read.append(query)
+        return parameters_of(query)
+
+    monkeypatch.setattr(http, "parameters_of", counted)
+    await node.client.get(f"{path}?z={'%41' * 100}", headers={"accept": "application/a2a+json"})
+    assert len(read) == 1
 
 
 async def test_a_path_that_is_longer_than_any_is_refused_before_it_is_looked_at(node: NodeUnderTest) -> None:

@@ -26,7 +26,7 @@ from node.web.throughput import (
     Throughput,
 )
 from tests.artifacts.calls import available, registered
-from tests.support.http_scope import http_scope
+from tests.support.http_scope import HOST, http_scope
 from tests.support.node_under_test import NodeUnderTest
 
 T = TypeVar("T")
@@ -271,6 +271,25 @@ class TestNode:
             codes.append(response.headers.get("x-error-code", ""))
         health = await node.client.request("GET", "/health", content=bytes(MIB))
         assert (health.status_code, health.headers["connection"]) == (200, "close"), "answered, and its body not read"
+
+    @pytest.mark.parametrize("path", ["/api/v1/events", f"/api/v1/agents/{UNKNOWN}"])
+    async def test_bodies_of_clients_that_do_not_wait_for_the_answer_count_too(
+        self, node: NodeUnderTest, path: str
+    ) -> None:
+        answers: list[int] = []
+
+        async def send(message: ASGIMessage) -> None:
+            if message["type"] == "http.response.start":
+                answers.append(message["status"])
+
+        requests = 30
+        while not answers and requests:
+            requests -= 1
+            messages: list[ASGIMessage] = [{"type": "http.request", "body": bytes(MIB)}, {"type": "http.disconnect"}]
+            scope = http_scope("GET", path, HOST, (b"content-length", b"%d" % MIB), client=A)
+            scope["query_string"] = b"topic=board&wait=30"
+            await node.app(scope, partial(anext, _each(messages)), send)
+        assert answers == [429]
 
 
 @pytest.mark.settings(client_throughput=SLOW_RATE)
