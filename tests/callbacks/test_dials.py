@@ -1,5 +1,6 @@
 """What is dialled counts for its network, and a dial that fails for its address, whatever name led there: on Redis."""
 
+import socket
 from ipaddress import ip_address
 
 import httpcore2
@@ -125,9 +126,10 @@ async def test_a_connection_does_not_stay_open_if_its_success_cannot_be_noted(
         raise StoreUnavailable("out of reach")
 
     monkeypatch.setattr(breaker, "succeeded", out_of_reach)
-    async with receiver(says(b"")) as server:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         guard = Guard(Policy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=dialler)
-        await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), server.port))
+        await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), port))
         with pytest.raises(StoreUnavailable):
-            await guard.connect_tcp("127.0.0.1", server.port)
+            await guard.connect_tcp("127.0.0.1", port)
     assert (dialler.dials, dialler.open) == (["127.0.0.1"], 0)
