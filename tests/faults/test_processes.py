@@ -212,23 +212,35 @@ def kill_and_replace(node: NodeProcess, child: str) -> None:
 def check(node: NodeProcess, load: Load) -> None:
     """Everything acknowledged is there, once."""
     for message, text in load.relayed:
-        assert call(node, "GET", f"/api/v1/relay/{message}").json()["payload"]["message"] == text
+        assert read(node, f"/api/v1/relay/{message}").json()["payload"]["message"] == text
     for session, lines in zip(load.sessions, load.lines, strict=True):
         kept = all_lines(node, session)
         assert [seq for seq, _ in kept] == list(range(1, len(kept) + 1))
         assert set(lines) <= set(kept)
         assert len({body for _, body in kept}) == len(kept)
     for thread in load.threads:
-        assert call(node, "GET", f"/api/v1/board/{thread}").status == 200
+        assert read(node, f"/api/v1/board/{thread}").status == 200
     # The process that died may have left the list to the worker, and a worker that died to the next one.
     until(lambda: set(load.threads) <= listed(node), "all threads are listed", 3 * PATIENCE)
+
+
+def read(node: NodeProcess, path: str) -> Answered:
+    """The answer of a process that has found Redis again; another one may have taken writes before it did."""
+    answers: list[Answered] = []
+
+    def is_answered() -> bool:
+        answers.append(call(node, "GET", path))
+        return answers[-1].status != 503
+
+    until(is_answered, f"an answer to {path}")
+    return answers[-1]
 
 
 def all_lines(node: NodeProcess, session: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     while True:
         since = found[-1][0] if found else 0
-        page = call(node, "GET", f"/api/v1/sessions/{session}/messages?limit=100&since_seq={since}").json()["lines"]
+        page = read(node, f"/api/v1/sessions/{session}/messages?limit=100&since_seq={since}").json()["lines"]
         if not page:
             return found
         found += [(line["seq"], line["body"]) for line in page]
