@@ -97,10 +97,9 @@ class Tasks:
             fields = await self._offers.fields(new, client)
         except (Invalid, Refused):
             # What it names may have ended or moved since, but the same request gets the same answer.
-            before = await self._store.offered_before(idempotency) if idempotency else None
-            if not (idempotency and before):
-                raise
-            return self._offer_again(*before, idempotency), True
+            if idempotency and (before := await self._store.offered_before(idempotency)):
+                return self._offer_again(*before, idempotency), True
+            raise
         if signed:
             fields |= {"signer": signed.signer, "signature": signed.signature}
         if signed or new.require_proof:

@@ -15,39 +15,43 @@ from node.store.decoding import number, text
 from node.tasks.lapse import Fields, at_time, next_change
 from node.tasks.model import NO_RESULT, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
-BASE = (
+_OFFER = (
     b"kind",
-    b"status",
     b"publisher_id",
     b"title",
     b"description",
     b"input_artifact_ids",
     b"bound",
     b"signature",
-    b"assignee_id",
     b"created_at",
+    b"lease_ms",
+    b"more",
+)
+_MORE_OF_OFFER = (b"skills", b"deadline", b"max_attempts", b"retry_ms", b"review_ms")
+
+OFFERED = (*_OFFER, *_MORE_OF_OFFER, b"result_schema")
+"""Fields of an offer that are shown; nothing changes them afterwards, but `more` may join them."""
+
+BASE = (
+    *_OFFER,
+    b"status",
+    b"assignee_id",
     b"updated_at",
     b"claimed_at",
     b"completed_at",
     b"canceled_at",
-    b"lease_ms",
     b"lease_expires_at",
     b"attempt",
-    b"more",
 )
 """Fields that lists show of every contract. One that has further fields of LISTED has `more`."""
 
 LISTED = (
     *BASE,
+    *_MORE_OF_OFFER,
     b"claim",
-    b"skills",
-    b"deadline",
-    b"max_attempts",
     b"failures",
     b"attempts",
-    b"retry_ms",
     b"retry_at",
-    b"review_ms",
     b"review_ends_at",
     b"submitted_at",
     b"rejection",
@@ -56,26 +60,6 @@ LISTED = (
 )
 """Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
 result_payload and result_schema, which may be large."""
-
-OFFERED = (
-    b"kind",
-    b"created_at",
-    b"publisher_id",
-    b"title",
-    b"description",
-    b"input_artifact_ids",
-    b"bound",
-    b"signature",
-    b"lease_ms",
-    b"more",
-    b"skills",
-    b"deadline",
-    b"max_attempts",
-    b"retry_ms",
-    b"review_ms",
-    b"result_schema",
-)
-"""Fields of an offer that are shown; nothing changes them afterwards, but `more` may join them."""
 
 
 class StoredTask(msgspec.Struct, frozen=True):

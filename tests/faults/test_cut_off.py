@@ -32,7 +32,7 @@ HINTS = {
     b"again_at",  # a completion that is repeated has its artifact looked for once more, if the first look finds nothing
     b"ended_at",  # of a receipt whose inbox was closed: without it, its task says that it failed when that is read
 }
-"""Fields of hashes that are written beside the step that counts."""
+"""Fields of hashes that say nothing of how often a request was done."""
 ID = re.compile(r"(?<![\w-])[\w-]{16,}(?![\w-])|\d+\.\d+\.\d+\.\d+")
 CALLBACK = "http://127.0.0.1:9/hook"
 SAID = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
