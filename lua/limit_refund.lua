@@ -4,4 +4,5 @@
 -- ARGV[1] at      when the place was taken (ms)
 -- Returns {requests refunded, 0 or 1}
 -- Slot    partition of the client's site, or of the entity that the limit is for
-return {redis.call('LREM', rate, 1, at)}
+-- include unlogged
+return {unlogged('LREM', rate, 1, at)}

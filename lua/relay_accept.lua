@@ -17,6 +17,7 @@
 -- Slot    partition of the client address
 -- include now
 -- include take
+-- include unlogged
 -- include once
 -- include remember
 -- include announce
@@ -29,7 +30,7 @@ if allowed == 0 then return {'limited', allowed, remaining, reset} end
 local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original} end
 
-if not redis.call('SET', copies, at, 'NX', 'PX', loop_window) then
+if not unlogged('SET', copies, at, 'NX', 'PX', loop_window) then
   -- When the last copy came and, after a space, the one before it. Silenced ones count, so that a loop stays silent.
   local last, one_before = string.match(redis.call('GET', copies), '^(%d+) ?(%d*)$')
   redis.call('SET', copies, at .. ' ' .. last, 'PX', loop_window)

@@ -10,6 +10,7 @@
 -- Returns {wait_ms}: how long the client has to wait now
 -- Slot    partition of the client's site
 -- include now
+-- include unlogged
 local at, wait = now(), 0
 local counts = {{work, tonumber(count)}}
 if site ~= work then table.insert(counts, {site, tonumber(site_count)}) end
@@ -20,7 +21,7 @@ for _, place in ipairs(counts) do
   -- Since a time that is to come again, as after the clock was set back, nothing would be worked off.
   if amount ~= '0' or (since and tonumber(since) > at) then
     owed = owed + amount
-    redis.call('SET', key, string.format('%.0f@%.0f', owed, at), 'PX', math.ceil(owed * window / most))
+    unlogged('SET', key, string.format('%.0f@%.0f', owed, at), 'PX', math.ceil(owed * window / most))
   end
   if owed >= most then wait = math.max(wait, math.ceil((owed - most + 1) * window / most)) end
 end

@@ -2,6 +2,7 @@
 -- One place in a sliding log. The list has the times (ms) of the accepted requests, newest first, and takes none beyond
 -- `count`, so that no window of that length has more. A refused request leaves no trace, so it does not prolong the wait.
 -- A count of 0 means no limit.
+-- include unlogged
 local function take(key, count, window, now)
   count, window = tonumber(count), tonumber(window)
   if count == 0 then return 1, 0, 0 end
@@ -12,7 +13,7 @@ local function take(key, count, window, now)
   local some = 1 -- twice as many each time: hundreds can have ended since the last request
   while ended(oldest) do
     while not ended(redis.call('LINDEX', key, -some)) do some = some / 2 end
-    redis.call('LTRIM', key, 0, -some - 1)
+    unlogged('LTRIM', key, 0, -some - 1)
     some = some * 2
     oldest = redis.call('LINDEX', key, -1)
   end
@@ -20,7 +21,7 @@ local function take(key, count, window, now)
   if used >= count then -- there may be more than `count`, which was larger before: so many must end, too
     return 0, 0, redis.call('LINDEX', key, count - used - 1) + window - now
   end
-  redis.call('LPUSH', key, now)
-  redis.call('PEXPIRE', key, window)
+  unlogged('LPUSH', key, now)
+  unlogged('PEXPIRE', key, window)
   return 1, count - used - 1, (oldest or now) + window - now
 end

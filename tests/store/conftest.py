@@ -9,7 +9,7 @@ import pytest_asyncio
 import uvloop
 
 from node.store import Arg, Script, Store, connect
-from node.store.scripts import compile_script
+from node.store.scripts import FOLDER, compile_script
 from node.store.steps import Step
 from tests.support.servers import PATIENCE, RedisServer
 
@@ -78,4 +78,4 @@ def step(name: str, body: str, keys: int = 1, args: int = 0) -> StepOf:
     header = [f"-- KEYS[{n}] key{n}  a key" for n in range(1, keys + 1)]
     header += [f"-- ARGV[{n}] arg{n}  an argument" for n in range(1, args + 1)]
     text = "\n".join(["#!lua", *header, "-- Returns whatever the test needs", "-- Slot of key1", body, ""])
-    return StepOf(compile_script(name, text, Path()))
+    return StepOf(compile_script(name, text, FOLDER / "lib"))
