@@ -77,7 +77,7 @@ COSTS: dict[Kind, Cost] = {
     "thread": Cost(keeps=5000, searched=True, alarm=Alarm.FIRST),
     "session": Cost(keeps=1000, alarm=Alarm.FIRST),
     "inbox": Cost(keeps=1500, alarm=Alarm.FIRST),
-    "task": Cost(keeps=1500, alarm=Alarm.SECOND),
+    "task": Cost(keeps=5000, searched=True, alarm=Alarm.SECOND),
     "message": Cost(keeps=1500, alarm=Alarm.SECOND),
     "artifact": Cost(keeps=1500, alarm=Alarm.SECOND),
     "agent": Cost(keeps=5000, searched=True, alarm=Alarm.SECOND),
