@@ -123,16 +123,17 @@ class InboxAgents:
 
     async def followed(self, address: str, task_id: str) -> InboxTask:
         """A task that is not over. Raises A2AError, StoreUnavailable."""
-        task = await self.get(address, task_id)
-        if task.last.status in ENDS:
+        with of_task(task_id):
+            head = await self._tasks.head(address, task_id)
+        if head.last.status in ENDS:
             why = f"Task {task_id} is over, so there is nothing to subscribe to; read it with GetTask"
             raise A2AError("UNSUPPORTED_OPERATION", why, taskId=task_id)
-        return task
+        return await self.get(address, task_id)
 
     async def cancel(self, address: str, task_id: str) -> A2ATask:
         """Take back the last message of a task; repeated, it changes nothing. Raises A2AError, StoreUnavailable."""
-        task = await self.get(address, task_id)
         with of_task(task_id):
+            task = await self._tasks.head(address, task_id)
             return self.view.task(await self._tasks.cancel(address, task))
 
     async def page(self, address: str, query: ListQuery, client: str) -> tuple[TaskList, int]:
