@@ -14,7 +14,7 @@ from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
 from node.web.document import MADE_WEIGHT
 from node.web.http import PIECE_COST, ASGIMessage
-from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES
+from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES, SMALL_PIECE_BYTES
 from node.web.throughput import (
     BODY_WEIGHT,
     BURST_SECONDS,
@@ -248,6 +248,31 @@ class TestNode:
             await node.app(scope, partial(anext, _each(messages)), send)
         assert answers == ([400, 400, 429] if last == "http.request" else [429])
         assert (await node.client_at(B).get(artifact["url"])).status_code == 200
+
+    @pytest.mark.parametrize("piece_bytes", [1, SMALL_PIECE_BYTES - 1, SMALL_PIECE_BYTES])
+    async def test_an_upload_in_tiny_pieces_counts_by_their_number_while_it_comes(
+        self, node: NodeUnderTest, piece_bytes: int
+    ) -> None:
+        most = BURST_SECONDS * RATE // PIECE_COST
+        size = 2 * most * piece_bytes
+        artifact = await registered(node, byte_size=size, media_type="application/octet-stream")
+        pieces, answers = 0, list[int]()
+
+        async def receive() -> ASGIMessage:
+            nonlocal pieces
+            pieces += 1
+            return {"type": "http.request", "body": bytes(piece_bytes), "more_body": pieces * piece_bytes < size}
+
+        async def send(message: ASGIMessage) -> None:
+            if message["type"] == "http.response.start":
+                answers.append(message["status"])
+
+        path = urlsplit(str(artifact["upload_url"])).path
+        await node.app(http_scope("PUT", path, (b"content-length", b"%d" % size), client=A), receive, send)
+        if piece_bytes < SMALL_PIECE_BYTES:
+            assert (answers, most < pieces <= most + FREE_BYTES // PIECE_COST + 2) == ([429], True)
+        else:
+            assert (answers, pieces) == ([400], 2 * most)
 
     async def test_bodies_that_are_refused_count_too(self, node: NodeUnderTest) -> None:
         body = b"[" + b"{}," * 300_000 + b"{}]"
