@@ -12,6 +12,10 @@ import pytest
 from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
+from node.store import keys
+from node.store.bulk import bulk
+from node.tasks.offers.feed import PAGE
+from node.tasks.offers.list import LOOK_BYTES
 from node.web.document import MADE_WEIGHT
 from node.web.http import PIECE_COST, ASGIMessage
 from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES, SMALL_PIECE_BYTES
@@ -248,6 +252,16 @@ class TestNode:
             await node.app(scope, partial(anext, _each(messages)), send)
         assert answers == ([400, 400, 429] if last == "http.request" else [429])
         assert (await node.client_at(B).get(artifact["url"])).status_code == 200
+
+    async def test_offers_that_are_looked_at_for_who_waits_count_by_their_number(self, node: NodeUnderTest) -> None:
+        fits_nobody = ("publisher_id", "nobody", "skills", "[]")
+        await bulk(node.store, [("XADD", keys.OFFERS, "*", "id", UNKNOWN, *fits_nobody) for _ in range(2 * PAGE)])
+        query = {"status": "offered", "since": "0-1", "skill": "law", "wait": 0.001}
+        most = int(BURST_SECONDS * RATE / (PAGE * LOOK_BYTES))
+        answers = [await node.client.get("/api/v1/tasks", params=query) for _ in range(most + 2)]
+        assert (answers[0].status_code, answers[0].json()["tasks"]) == (200, [])
+        assert answers[-1].headers["x-error-code"] == "limit.throughput"
+        assert (await node.client_at(B).get("/api/v1/tasks", params=query)).status_code == 200
 
     @pytest.mark.parametrize("piece_bytes", [1, SMALL_PIECE_BYTES - 1, SMALL_PIECE_BYTES])
     async def test_an_upload_in_tiny_pieces_counts_by_their_number_while_it_comes(
