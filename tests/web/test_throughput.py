@@ -185,7 +185,7 @@ class TestNode:
     @pytest.fixture
     def overrides(self, tmp_path: Path) -> dict[str, Any]:
         return {
-            "limits": Limits(reply=Limit(1000, 1), task=Limit(1000, 1)),
+            "limits": Limits(reply=Limit(1000, 1), task=Limit(1000, 1), board=Limit(1000, 1)),
             "client_bytes": 0,
             "client_throughput": RATE,
             "data_dir": tmp_path,
@@ -252,6 +252,23 @@ class TestNode:
             await node.app(scope, partial(anext, _each(messages)), send)
         assert answers == ([400, 400, 429] if last == "http.request" else [429])
         assert (await node.client_at(B).get(artifact["url"])).status_code == 200
+
+    @pytest.mark.parametrize(("path", "texts"), [("/sitemap.xml", 25), ("/board", 20), ("/tasks", 20), ("/", 10)])
+    async def test_texts_of_which_a_page_shows_little_count_as_a_whole(
+        self, node: NodeUnderTest, path: str, texts: int
+    ) -> None:
+        long = "This is a long report about solar panels. " * 400
+        for _ in range(25):
+            thread = {"title": "A long thread", "body": long}
+            offer = {"publisher_id": "p", "title": "A long offer", "description": long}
+            for where, new in (("/api/v1/board", thread), ("/api/v1/tasks", offer)):
+                assert (await node.client_at(B).post(where, json=new)).status_code == 201
+        times = 0
+        while (response := await node.client.get(path)).status_code == 200:
+            times += 1
+            assert (times - 1) * texts * len(long.strip()) < BURST_SECONDS * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
+        assert (await node.client_at("198.51.100.1").get(path)).status_code == 200
 
     async def test_offers_that_are_looked_at_for_who_waits_count_by_their_number(self, node: NodeUnderTest) -> None:
         fits_nobody = ("publisher_id", "nobody", "skills", "[]")
