@@ -11,6 +11,7 @@ import pytest
 
 from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
+from node.events.api import THREAD_BYTES
 from node.share.site import SITE_SHARE
 from node.store import keys
 from node.store.bulk import bulk
@@ -252,6 +253,15 @@ class TestNode:
             await node.app(scope, partial(anext, _each(messages)), send)
         assert answers == ([400, 400, 429] if last == "http.request" else [429])
         assert (await node.client_at(B).get(artifact["url"])).status_code == 200
+
+    async def test_a_thread_that_is_read_for_none_of_its_events_counts(self, node: NodeUnderTest) -> None:
+        new = {"title": "A long thread", "body": "This is a long report about solar panels. " * 400}
+        thread = (await node.client_at(B).post("/api/v1/board", json=new)).json()["id"]
+        query, times = {"topic": f"thread:{thread}"}, 0
+        while (response := await node.client.get("/api/v1/events", params=query)).status_code == 200:
+            times += 1
+            assert (times - 1) * THREAD_BYTES < BURST_SECONDS * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
 
     @pytest.mark.parametrize(("path", "texts"), [("/sitemap.xml", 25), ("/board", 20), ("/tasks", 20), ("/", 10)])
     async def test_texts_of_which_a_page_shows_little_count_as_a_whole(
