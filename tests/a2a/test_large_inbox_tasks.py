@@ -2,6 +2,8 @@
 
 import pytest
 
+from node.a2a.inboxes.service import READ_BYTES
+from node.web.throughput import BURST_SECONDS
 from tests.a2a.inbox_calls import answered, begun, configs_of, got, message, pushed_to, reason, rpc
 from tests.inbox.calls import Json, opened, path_of
 from tests.support.node_under_test import NodeUnderTest
@@ -50,6 +52,23 @@ async def test_who_asks_about_push_notifications_or_is_refused_does_not_fetch_a_
     assert ([each["id"] for each in called["result"]["configs"]], meter.moved < SMALL) == (["c2"], True)
     assert len((await got(node, inbox, task))["history"]) == 11
     assert meter.moved > LARGE
+
+
+@pytest.mark.usefixtures("no_refill")
+@pytest.mark.settings(client_throughput=8 * READ_BYTES)
+@pytest.mark.parametrize("by_rpc", [False, True])
+async def test_who_asks_for_a_task_without_history_counts_for_what_is_read(node: NodeUnderTest, by_rpc: bool) -> None:
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    path, codes = path_of(inbox, "/a2a"), set[str]()
+    call = {"jsonrpc": "2.0", "id": 7, "method": "GetTask", "params": {"id": task["id"], "historyLength": 0}}
+    for _ in range(int(8 * BURST_SECONDS) + 2):
+        if by_rpc:
+            response = await node.client.post(path, json=call)
+        else:
+            response = await node.client.get(f"{path}/tasks/{task['id']}", params={"historyLength": 0})
+        codes.add(response.headers.get("x-error-code", ""))
+    assert codes == {"", "limit.throughput"}
 
 
 async def test_the_id_of_a_later_message_names_no_task(node: NodeUnderTest) -> None:
