@@ -28,6 +28,9 @@ MAX_STREAMS = 2000
 LOOK_BYTES = 256
 """Cost of an event that is looked at and not wanted (3 µs), in bytes of an answer."""
 
+THREAD_BYTES = 32 * 1024
+"""Cost of a page of a thread's events, in bytes of an answer: its text is read for each, twice where it begins now."""
+
 LAST_EVENT_ID = b"last-event-id"
 
 FORMS: dict[str, Form] = {"text/event-stream": "sse", "application/x-ndjson": "ndjson"}
@@ -71,7 +74,7 @@ class EventsApi:
             except Invalid as invalid:
                 raise _where_it_is(request, invalid) from None
             finally:
-                request.cost += topic.looked * LOOK_BYTES
+                request.cost += topic.looked * LOOK_BYTES + (THREAD_BYTES if query.topic.startswith("thread:") else 0)
             return json_response(page, headers=NO_STORE)
         if self._events.has_ended:
             raise Refused("store.busy", retry_after=5)

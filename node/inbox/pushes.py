@@ -25,19 +25,19 @@ class InboxPushes:
         Raises Refused `receipt.unknown`, `store.busy`.
         """
         for _ in range(TRIES):
-            added = await self._store.add(address, await self._tasks.get(address, task_id), target)
+            added = await self._store.add(address, await self._tasks.head(address, task_id), target)
             if added != "moved":
                 return added == "set"
         raise Refused("store.busy", retry_after=1)
 
     async def all(self, address: str, task_id: str) -> dict[str, PushTarget]:
         """The configs of a task by their ids. Raises Refused `receipt.unknown`."""
-        await self._tasks.get(address, task_id)
+        await self._tasks.head(address, task_id)
         return await self._store.all(address, task_id)
 
     async def remove(self, address: str, task_id: str, name: str) -> None:
         """Remove a config; one that is gone already is no error. Raises Refused `receipt.unknown`."""
-        await self._tasks.get(address, task_id)
+        await self._tasks.head(address, task_id)
         await self._store.remove(address, task_id, name)
 
     async def forget(self, address: str, task_id: str, target: PushTarget) -> None:

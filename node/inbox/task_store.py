@@ -48,6 +48,10 @@ class InboxTaskStore:
         turns = [_turn(each, read) for each, read in found]
         return InboxTask(task_id, first.fields[b"context"].decode(), turns, found[-1][1].lasts)
 
+    async def head(self, address: str, task_id: str) -> InboxTask | None:
+        """How a task stands, without what anybody said; None if none began with that message."""
+        return next(iter(await self.heads(address, [task_id])), None)
+
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
         """The task that a message is of; None if it is of none, or its time is over."""
         receipt = await self._receipts.read(address, message_id)
@@ -56,7 +60,8 @@ class InboxTaskStore:
 
     async def heads(self, address: str, task_ids: Sequence[str]) -> list[InboxTask]:
         """How those of the tasks that are there and can be read stand, without what anybody said."""
-        firsts = await self._standing(address, task_ids)
+        standing = await self._standing(address, task_ids)
+        firsts = {each: receipt for each, receipt in standing.items() if b"turns" in receipt.fields}
         ends = show_each(firsts.items(), lambda _, first: first.fields[b"turns"].decode().split()[-1])
         lasts = await self._standing(address, list(ends.values()))
 

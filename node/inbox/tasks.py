@@ -66,8 +66,14 @@ class InboxTasks:
 
     async def get(self, address: str, task_id: str, most: int | None = None) -> InboxTask:
         """A task with its last `most` messages, or all. Raises Refused `receipt.unknown`."""
-        is_name = ids.is_address(address) and ids.is_id(task_id)
-        return _there(await self._store.read(address, task_id, most) if is_name else None)
+        return _there(await self._store.read(address, task_id, most) if _is_name(address, task_id) else None)
+
+    async def head(self, address: str, task_id: str) -> InboxTask:
+        """How a task stands, with its last message but without what anybody said. Raises Refused `receipt.unknown`.
+
+        For whoever shows nothing of it: its messages may have 2.5 MB, which nobody would be charged for.
+        """
+        return _there(await self._store.head(address, task_id) if _is_name(address, task_id) else None)
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
         """The task that a message is of; None if it is of none, or its time is over."""
@@ -98,6 +104,10 @@ class InboxTasks:
 
     def _proof(self, address: str, name: str) -> str:
         return self._tokens.issue("a2a-context", address, name)[:CONTEXT_TOKEN_LENGTH]
+
+
+def _is_name(address: str, task_id: str) -> bool:
+    return ids.is_address(address) and ids.is_id(task_id)
 
 
 def _there(found: InboxTask | None) -> InboxTask:

@@ -5,7 +5,9 @@ records around it. `node.web.limits` adds them to the client's daily total, and 
 while memory is short. Every operation that writes has its kind here.
 
 The numbers are those of docs/capacity.md (`python -m bench.weigh`), rounded up. A text that is searched is kept as it
-is, as terms, and as a vector of up to 4 kB with its place in the index for each passage of at most 700 characters.
+is, as terms, and as a vector of up to 4 kB with its place in the index for each passage of at most 700 characters. A
+step of a contract takes little itself, but a callback may tell of it: 1.2 kB for as long as the receiver fails. A claim
+is charged for that of its release, too.
 """
 
 from enum import IntEnum
@@ -77,7 +79,7 @@ COSTS: dict[Kind, Cost] = {
     "thread": Cost(keeps=5000, searched=True, alarm=Alarm.FIRST),
     "session": Cost(keeps=1000, alarm=Alarm.FIRST),
     "inbox": Cost(keeps=1500, alarm=Alarm.FIRST),
-    "task": Cost(keeps=1500, alarm=Alarm.SECOND),
+    "task": Cost(keeps=5000, searched=True, alarm=Alarm.SECOND),
     "message": Cost(keeps=1500, alarm=Alarm.SECOND),
     "artifact": Cost(keeps=1500, alarm=Alarm.SECOND),
     "agent": Cost(keeps=5000, searched=True, alarm=Alarm.SECOND),
@@ -86,8 +88,8 @@ COSTS: dict[Kind, Cost] = {
     "feedback": Cost(keeps=500, alarm=Alarm.THIRD),
     "report": Cost(keeps=500, alarm=Alarm.THIRD),
     "result": Cost(keeps=0, alarm=Alarm.NEVER),
-    "claim": Cost(keeps=300, alarm=Alarm.NEVER),
-    "step": Cost(keeps=300, alarm=Alarm.NEVER),
+    "claim": Cost(keeps=2500, alarm=Alarm.NEVER),
+    "step": Cost(keeps=1500, alarm=Alarm.NEVER),
     "stream": Cost(keeps=0, alarm=Alarm.NEVER),
 }
 

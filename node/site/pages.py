@@ -39,6 +39,9 @@ HOME_TASKS = 4
 FEED_THREADS = 30
 SITEMAP_THREADS = 100
 
+CHARACTER_BYTES = 4
+"""Bytes of a character, at most."""
+
 ATOM = "application/atom+xml"
 XML = "application/xml"
 MINUTE = b"public, max-age=60"
@@ -78,6 +81,9 @@ class SiteApi:
             threads, tasks = await gather(
                 self._board.page(ThreadPageQuery(limit=HOME_THREADS)), self._tasks.page(TaskPageQuery(limit=HOME_TASKS))
             )
+            _charge(
+                request, *(each.body for each in threads.threads), *(each.description or "" for each in tasks.tasks)
+            )
         alternates = [("application/json", "/.well-known/agent.json")]
         limits = self._current.now.limits
         return self._pages.answer(request, "home.html", alternates, threads=threads, tasks=tasks, limits=limits)
@@ -96,6 +102,7 @@ class SiteApi:
             if query.status == "open" and not query.offset:  # before the list is read, so that nothing is left out
                 cursor = await self._events.feed_cursor("board")
             page = await self._board.page(ThreadPageQuery(limit=PAGE_SIZE, offset=query.offset), query.status)
+            _charge(request, *(each.body for each in page.threads))
             if query.status == "open":  # the API lists no others
                 alternates = [("application/json", f"/api/v1/board?limit={PAGE_SIZE}&offset={query.offset}")]
         return self._pages.answer(
@@ -107,6 +114,7 @@ class SiteApi:
         thread_id = request.params["thread_id"]
         since = read_query(request, PermalinkQuery).since_seq
         thread = await self._board.read(thread_id, ThreadQuery(since_seq=since, limit=MAX_REPLIES + 1))
+        _charge(request, thread.body, *(each.body for each in thread.replies or ()))
         shown, last, more = _page_of(thread, since)
         return self._pages.answer(
             request,
@@ -133,6 +141,7 @@ class SiteApi:
         """Work that is on offer."""
         query = read_query(request, TasksQuery)
         page = await self._tasks.page(TaskPageQuery(limit=PAGE_SIZE, offset=query.offset))
+        _charge(request, *(each.description or "" for each in page.tasks))
         alternates = [("application/json", f"/api/v1/tasks?status=offered&limit={PAGE_SIZE}&offset={query.offset}")]
         return self._pages.answer(request, "tasks.html", alternates, page=page)
 
@@ -184,6 +193,7 @@ class SiteApi:
     async def sitemap(self, request: Request) -> Response:
         """The fixed pages and the newest open threads."""
         page = await self._board.page(ThreadPageQuery(limit=SITEMAP_THREADS))
+        _charge(request, *(each.body for each in page.threads))
         return self._pages.answer(
             request, "sitemap.xml", media_type=f"{XML}; charset=utf-8", caching=MINUTE, threads=page.threads
         )
@@ -206,6 +216,11 @@ class SiteApi:
             *self._recipes.routes(),
             *ASSETS.routes(),
         )
+
+
+def _charge(request: Request, *texts: str) -> None:
+    """Charge for texts that were read as a whole, of which a page shows the beginning or nothing."""
+    request.add_cost(sum(len(text) * (1 if text.isascii() else CHARACTER_BYTES) for text in texts))
 
 
 def _page_of(thread: Thread, since: int) -> tuple[Sequence[Reply], int, bool]:

@@ -116,7 +116,8 @@ class TasksApi:
     )
     async def list_tasks(self, request: Request) -> Response:
         query = read_query(request, TaskPageQuery)
-        return Response(200, await request.while_waiting(query.wait, self._tasks.page_json(query)))
+        found = self._tasks.page_json(query, request.add_cost)
+        return Response(200, await request.while_waiting(query.wait, found))
 
     @Operation(
         "Read a contract; wait for its next status",
@@ -240,11 +241,7 @@ class TasksApi:
         async with self._limiter.permit(request, "result") as permit:
             completion = await read_json(request, Completion)
             await permit.charge("result", len(await request.body()))
-
-            def charge(size: int) -> None:
-                request.cost += size
-
-            completed, is_repeated = await self._tasks.complete(request.params["id"], completion, charge)
+            completed, is_repeated = await self._tasks.complete(request.params["id"], completion, request.add_cost)
             if is_repeated:
                 await permit.keep_nothing()
         return json_response(completed)

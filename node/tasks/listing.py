@@ -14,9 +14,13 @@ from node.store.errors import StoreUnavailable
 from node.tasks.lapse import Fields
 from node.tasks.model import Task, TaskPage, TaskPageQuery
 from node.tasks.offers.feed import OfferFeed
-from node.tasks.offers.list import OfferList
+from node.tasks.offers.list import Charge, OfferList
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask, task_of
+
+
+def _uncounted(size: int) -> None:
+    """For what is read for nobody, or for many."""
 
 
 class TaskListing:
@@ -35,21 +39,26 @@ class TaskListing:
         """Contracts of one status, newest first, without their results. Raises Invalid, StoreUnavailable."""
         return await self._page(query, self.record)
 
-    async def page_json(self, query: TaskPageQuery) -> bytes:
-        """`page` as JSON. Requests for the same page at the same time share one read, unless they wait."""
-        return await (self._page_json(query) if query.wait else self._shared.get(query))
+    async def page_json(self, query: TaskPageQuery, charge: Charge = _uncounted) -> bytes:
+        """`page` as JSON. Requests for the same page at the same time share one read, unless they wait; of one
+        that waits, `charge` is told what it costs beside its answer.
+        """
+        return await (self._page_json(query, charge) if query.wait else self._shared.get(query))
 
-    async def _page_json(self, query: TaskPageQuery) -> bytes:
-        return msgspec.json.encode(await self._page(query, lambda task_id, row: self._rows.of(task_id, row.fields)))
+    async def _page_json(self, query: TaskPageQuery, charge: Charge = _uncounted) -> bytes:
+        page = await self._page(query, lambda task_id, row: self._rows.of(task_id, row.fields), charge)
+        return msgspec.json.encode(page)
 
     def record(self, task_id: str, row: StoredTask) -> Task:
         """A contract as lists show it."""
         return task_of(task_id, self._base + task_id, row, whole=False)
 
-    async def _page(self, query: TaskPageQuery, show: Callable[[str, StoredTask], Any]) -> TaskPage:
+    async def _page(
+        self, query: TaskPageQuery, show: Callable[[str, StoredTask], Any], charge: Charge = _uncounted
+    ) -> TaskPage:
         _require_offers(query)
         if query.status == "offered" and (query.wait or query.since or query.skill or query.publisher_id):
-            some = await self._offered.page(query)
+            some = await self._offered.page(query, charge)
             tasks = list(show_each(some.rows.items(), show).values())
             lacks, total = some.is_incomplete or msgspec.UNSET, some.total - (len(some.rows) - len(tasks))
             return TaskPage(tasks, total, query.limit, query.offset, some.next_since, lacks)

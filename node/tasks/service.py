@@ -166,9 +166,9 @@ class Tasks:
         """Contracts of one status, newest first, without their results."""
         return await self._listing.page(query)
 
-    async def page_json(self, query: TaskPageQuery) -> bytes:
-        """`page` as JSON; reads are shared, and rows that have not changed are not encoded again."""
-        return await self._listing.page_json(query)
+    async def page_json(self, query: TaskPageQuery, charge: Callable[[int], None]) -> bytes:
+        """`page` as JSON (`TaskListing.page_json`); rows that have not changed are not encoded again."""
+        return await self._listing.page_json(query, charge)
 
     async def changes(self, task_id: str) -> ChangeLog:
         """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`."""

@@ -146,6 +146,10 @@ class Request:
         self.named: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         """The value of the first header of each name, in lower case."""
 
+    def add_cost(self, size: int) -> None:
+        """Count work that does not show in body or answer, in bytes of an answer."""
+        self.cost += size
+
     def header(self, name: bytes) -> str | None:
         """The first header of that name (lower case), or None."""
         value = self.named.get(name)

@@ -149,17 +149,18 @@ async def test_a_question_is_answered_or_taken_back_once(
     await answered(node, inbox, status="input_required", reply="Which?")
     answer = message("That one", taskId=task["id"])
     cancel = path_of(inbox, f"/a2a/tasks/{task['id']}:cancel")
-    get = InboxTasks.get
+    name = "head" if wanted == "cancel" else "get"
+    look = getattr(InboxTasks, name)
 
-    async def after(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+    async def after(self: InboxTasks, address: str, task_id: str, *most: int | None) -> InboxTask:
         """The task as it was before something else happened to it."""
         monkeypatch.undo()
-        found = await get(self, address, task_id, most)
+        found = await look(self, address, task_id, *most)
         first = await (node.client.post(cancel) if meanwhile == "canceled" else sent(node, inbox, answer))
         assert first.status_code == 200
         return found
 
-    monkeypatch.setattr(InboxTasks, "get", after)
+    monkeypatch.setattr(InboxTasks, name, after)
     response = await (node.client.post(cancel) if wanted == "cancel" else sent(node, inbox, answer))
     if wanted == "cancel" and meanwhile == "canceled":
         assert response.status_code == 200  # the same again
@@ -212,18 +213,18 @@ async def test_a_receiver_that_comes_while_a_task_changes_is_told_of_its_last_me
     await begun(node, inbox, message("That one", taskId=task["id"]))
     last = await answered(node, inbox, status="input_required", reply="Which of them?")
     named = keys.inbox_receipt(inbox["address"], last["id"])
-    get = InboxTasks.get
+    head = InboxTasks.head
 
-    async def after(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+    async def after(self: InboxTasks, address: str, task_id: str) -> InboxTask:
         monkeypatch.undo()
-        found = await get(self, address, task_id, most)
+        found = await head(self, address, task_id)
         if meanwhile == "gone":
             await node.store.command("DEL", named)
         else:
             await begun(node, inbox, message("The first", taskId=task["id"]))
         return found
 
-    monkeypatch.setattr(InboxTasks, "get", after)
+    monkeypatch.setattr(InboxTasks, "head", after)
     response = await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")
     if meanwhile == "gone":
         assert response.status_code == 404
@@ -246,15 +247,15 @@ async def test_a_receiver_that_comes_while_the_inbox_is_closed_is_told_once_that
 ) -> None:
     inbox = await opened(node)
     task = await begun(node, inbox)
-    get = InboxTasks.get
+    head = InboxTasks.head
 
-    async def before(self: InboxTasks, address: str, task_id: str, most: int | None = None) -> InboxTask:
+    async def before(self: InboxTasks, address: str, task_id: str) -> InboxTask:
         monkeypatch.undo()
-        found = await get(self, address, task_id, most)
+        found = await head(self, address, task_id)
         await closed(node, inbox)
         return found
 
-    monkeypatch.setattr(InboxTasks, "get", before)
+    monkeypatch.setattr(InboxTasks, "head", before)
     assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
     assert await expiring(node, inbox) == []
     told: Any = await node.store.command("XREVRANGE", keys.events(ids.partition_of(inbox["address"])), "+", "-")

@@ -155,3 +155,22 @@ def test_marks_in_any_number_are_put_in_order_in_little_time() -> None:
     marks = "\u108d" * 1_000_000 + "\u1037" * 1_000_000
     assert terms_of(f"zebra{marks}crossing") == ["zebra", "cross"]
     assert QueryTerms(f"zebra{marks}crossing").terms == ["zebra", "cross"]
+
+
+@pytest.mark.parametrize(
+    "query", ["1.2 " * 2500, "".join(f"{n:09b} ".translate({48: "a", 49: "A"}) for n in range(1000))]
+)
+def test_an_identifier_that_a_query_repeats_is_looked_at_a_few_times(
+    query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is written alike, or in as many ways as its letters can be large or small."""
+    asked = terms._asked  # pyright: ignore[reportPrivateUsage]
+    looked: list[str] = []
+
+    def counted(chunk: str) -> object:
+        looked.append(chunk)
+        return asked(chunk)
+
+    monkeypatch.setattr(terms, "_asked", counted)
+    assert len(QueryTerms(query[:10_000]).terms) <= MAX_QUERY_TERMS
+    assert len(looked) <= terms.MAX_WHOLES

@@ -11,10 +11,15 @@ import pytest
 
 from node.board.api import REPLY_WEIGHT
 from node.config import Limit, Limits
+from node.events.api import THREAD_BYTES
 from node.share.site import SITE_SHARE
+from node.store import keys
+from node.store.bulk import bulk
+from node.tasks.offers.feed import PAGE
+from node.tasks.offers.list import LOOK_BYTES
 from node.web.document import MADE_WEIGHT
 from node.web.http import PIECE_COST, ASGIMessage
-from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES
+from node.web.responder import FAILED_UPLOAD_BYTES, MOUNTED_BYTES, SMALL_PIECE_BYTES
 from node.web.throughput import (
     BODY_WEIGHT,
     BURST_SECONDS,
@@ -181,7 +186,7 @@ class TestNode:
     @pytest.fixture
     def overrides(self, tmp_path: Path) -> dict[str, Any]:
         return {
-            "limits": Limits(reply=Limit(1000, 1), task=Limit(1000, 1)),
+            "limits": Limits(reply=Limit(1000, 1), task=Limit(1000, 1), board=Limit(1000, 1)),
             "client_bytes": 0,
             "client_throughput": RATE,
             "data_dir": tmp_path,
@@ -248,6 +253,67 @@ class TestNode:
             await node.app(scope, partial(anext, _each(messages)), send)
         assert answers == ([400, 400, 429] if last == "http.request" else [429])
         assert (await node.client_at(B).get(artifact["url"])).status_code == 200
+
+    async def test_a_thread_that_is_read_for_none_of_its_events_counts(self, node: NodeUnderTest) -> None:
+        new = {"title": "A long thread", "body": "This is a long report about solar panels. " * 400}
+        thread = (await node.client_at(B).post("/api/v1/board", json=new)).json()["id"]
+        query, times = {"topic": f"thread:{thread}"}, 0
+        while (response := await node.client.get("/api/v1/events", params=query)).status_code == 200:
+            times += 1
+            assert (times - 1) * THREAD_BYTES < BURST_SECONDS * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
+
+    @pytest.mark.parametrize(("path", "texts"), [("/sitemap.xml", 25), ("/board", 20), ("/tasks", 20), ("/", 10)])
+    async def test_texts_of_which_a_page_shows_little_count_as_a_whole(
+        self, node: NodeUnderTest, path: str, texts: int
+    ) -> None:
+        long = "This is a long report about solar panels. " * 400
+        for _ in range(25):
+            thread = {"title": "A long thread", "body": long}
+            offer = {"publisher_id": "p", "title": "A long offer", "description": long}
+            for where, new in (("/api/v1/board", thread), ("/api/v1/tasks", offer)):
+                assert (await node.client_at(B).post(where, json=new)).status_code == 201
+        times = 0
+        while (response := await node.client.get(path)).status_code == 200:
+            times += 1
+            assert (times - 1) * texts * len(long.strip()) < BURST_SECONDS * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
+        assert (await node.client_at("198.51.100.1").get(path)).status_code == 200
+
+    async def test_offers_that_are_looked_at_for_who_waits_count_by_their_number(self, node: NodeUnderTest) -> None:
+        fits_nobody = ("publisher_id", "nobody", "skills", "[]")
+        await bulk(node.store, [("XADD", keys.OFFERS, "*", "id", UNKNOWN, *fits_nobody) for _ in range(2 * PAGE)])
+        query = {"status": "offered", "since": "0-1", "skill": "law", "wait": 0.001}
+        most = int(BURST_SECONDS * RATE / (PAGE * LOOK_BYTES))
+        answers = [await node.client.get("/api/v1/tasks", params=query) for _ in range(most + 2)]
+        assert (answers[0].status_code, answers[0].json()["tasks"]) == (200, [])
+        assert answers[-1].headers["x-error-code"] == "limit.throughput"
+        assert (await node.client_at(B).get("/api/v1/tasks", params=query)).status_code == 200
+
+    @pytest.mark.parametrize("piece_bytes", [1, SMALL_PIECE_BYTES - 1, SMALL_PIECE_BYTES])
+    async def test_an_upload_in_tiny_pieces_counts_by_their_number_while_it_comes(
+        self, node: NodeUnderTest, piece_bytes: int
+    ) -> None:
+        most = BURST_SECONDS * RATE // PIECE_COST
+        size = 2 * most * piece_bytes
+        artifact = await registered(node, byte_size=size, media_type="application/octet-stream")
+        pieces, answers = 0, list[int]()
+
+        async def receive() -> ASGIMessage:
+            nonlocal pieces
+            pieces += 1
+            return {"type": "http.request", "body": bytes(piece_bytes), "more_body": pieces * piece_bytes < size}
+
+        async def send(message: ASGIMessage) -> None:
+            if message["type"] == "http.response.start":
+                answers.append(message["status"])
+
+        path = urlsplit(str(artifact["upload_url"])).path
+        await node.app(http_scope("PUT", path, (b"content-length", b"%d" % size), client=A), receive, send)
+        if piece_bytes < SMALL_PIECE_BYTES:
+            assert (answers, most < pieces <= most + FREE_BYTES // PIECE_COST + 2) == ([429], True)
+        else:
+            assert (answers, pieces) == ([400], 2 * most)
 
     async def test_bodies_that_are_refused_count_too(self, node: NodeUnderTest) -> None:
         body = b"[" + b"{}," * 300_000 + b"{}]"

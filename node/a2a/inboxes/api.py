@@ -7,7 +7,7 @@ from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush, PushConfig, PushConfigs, SentPushConfig
 from node.a2a.inboxes.pushes import PushConfigService
-from node.a2a.inboxes.service import InboxAgents
+from node.a2a.inboxes.service import READ_BYTES, InboxAgents
 from node.a2a.inboxes.view import StreamResponse
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, SendMessageResponse, TaskList
 from node.a2a.refusal import no_extended_card
@@ -66,6 +66,7 @@ class InboxAgentApi:
         check_version(request)
         request.notes += NO_STORE
         length = history_length_of(request)
+        request.cost += 0 if length is None else READ_BYTES
         task = await self._agents.get(request.params["address"], request.params["id"], length)
         return negotiated(request, self._agents.view.task(task, length))
 

@@ -15,7 +15,7 @@ from node.a2a.inboxes.api import BASE, REFUSED
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush
 from node.a2a.inboxes.pushes import PushConfigService
-from node.a2a.inboxes.service import InboxAgents
+from node.a2a.inboxes.service import READ_BYTES, InboxAgents
 from node.a2a.model import ListQuery
 from node.a2a.proto_json import integer, state
 from node.a2a.query_checks import check_history_length
@@ -173,6 +173,7 @@ class InboxRpcApi:
     async def _get(self, request: Request, params: bytes) -> object:
         asked = await _params(request, params, TaskParams)
         check_history_length(asked.history_length, "body")
+        request.cost += 0 if asked.history_length is None else READ_BYTES
         task = await self._agents.get(request.params["address"], asked.id, asked.history_length)
         return self._agents.view.task(task, asked.history_length)
 

@@ -43,6 +43,10 @@ PLACES: dict[object, tuple[str | int, ...]] = {
 }
 """Where an A2A message has the fields that an inbox calls by these names."""
 
+READ_BYTES = 32 * 1024
+"""Cost of reading a task of whose history only a part is shown, in bytes of an answer: its first and its last message
+are read whatever is shown of them, with their answers."""
+
 LOOK_BYTES = 4096
 """What looking at one task of a context costs, in bytes of an answer. It takes 60 µs, half of them in Redis."""
 
@@ -123,16 +127,17 @@ class InboxAgents:
 
     async def followed(self, address: str, task_id: str) -> InboxTask:
         """A task that is not over. Raises A2AError, StoreUnavailable."""
-        task = await self.get(address, task_id)
-        if task.last.status in ENDS:
+        with of_task(task_id):
+            head = await self._tasks.head(address, task_id)
+        if head.last.status in ENDS:
             why = f"Task {task_id} is over, so there is nothing to subscribe to; read it with GetTask"
             raise A2AError("UNSUPPORTED_OPERATION", why, taskId=task_id)
-        return task
+        return await self.get(address, task_id)
 
     async def cancel(self, address: str, task_id: str) -> A2ATask:
         """Take back the last message of a task; repeated, it changes nothing. Raises A2AError, StoreUnavailable."""
-        task = await self.get(address, task_id)
         with of_task(task_id):
+            task = await self._tasks.head(address, task_id)
             return self.view.task(await self._tasks.cancel(address, task))
 
     async def page(self, address: str, query: ListQuery, client: str) -> tuple[TaskList, int]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from node.common.shared_reads import SharedReads
@@ -22,6 +22,13 @@ a third of a process at most, however many ask for them."""
 
 LONGEST_REST = 0.25
 """Seconds; the longest pause, also when a look took long because Redis was out of reach."""
+
+
+LOOK_BYTES = 256
+"""Cost of an entry of the feed that is looked at (4 µs), in bytes of an answer."""
+
+Charge = Callable[[int], None]
+"""Takes what a request costs beside its answer, in bytes of one."""
 
 
 class OfferRows(NamedTuple):
@@ -46,13 +53,16 @@ class OfferList:
         self._rests_until = 0.0
         """Loop time before which the list is not looked at again."""
 
-    async def page(self, query: TaskPageQuery) -> OfferRows:
-        """What the query asks for; as soon as there is something, if it waits. Raises StoreUnavailable."""
+    async def page(self, query: TaskPageQuery, charge: Charge) -> OfferRows:
+        """What the query asks for; as soon as there is something, if it waits. Raises StoreUnavailable.
+
+        `charge` is told of the entries of the feed that were looked at, of which none may fit.
+        """
         since = query.since
 
         async def look() -> OfferRows:
             nonlocal since
-            found = await (self._listed(query) if since is None else self._since(query, since))
+            found = await (self._listed(query) if since is None else self._since(query, since, charge))
             if not found.is_incomplete:
                 since = found.next_since  # the list is looked through once, then the feed
             return found
@@ -85,8 +95,9 @@ class OfferList:
             took = loop.time() - began
             self._rests_until = loop.time() + min(REST * took, LONGEST_REST)
 
-    async def _since(self, query: TaskPageQuery, since: str) -> OfferRows:
+    async def _since(self, query: TaskPageQuery, since: str, charge: Charge) -> OfferRows:
         entries, since = await self._tails.get(since)
+        charge(LOOK_BYTES * len(entries))
         fitting = [(entry, offer.id) for entry, offer in entries if _fits(offer, query)][: query.limit]
         is_full = len(fitting) == query.limit
         if entries:

@@ -1,0 +1,48 @@
+"""What is under way to a receiver that fails takes about the memory that those are charged who caused it."""
+
+import pytest
+
+from node.share.cost import COSTS
+from node.store import ids, keys
+from tests.support.limits import every_limit
+from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.servers import RedisServer
+from tests.tasks.calls import act, offered
+
+TIMES = 50
+
+pytestmark = pytest.mark.settings(limits=every_limit(1000, 1), callback_allow_private=True)
+
+
+async def test_who_claims_and_releases_is_charged_for_the_callbacks_that_tell_of_it(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    task = await offered(node, callback_url="http://127.0.0.1:9/hooks/contracts")
+    partition = ids.partition_of_id(task["id"])
+
+    async def claim_and_release(times: int) -> int:
+        """How much that was charged."""
+        charged = 0
+        for _ in range(times):
+            claim = await act(node, task, "claim", assignee_id="ann")
+            begun = await act(node, task, "transition", actor_id="ann")
+            released = await act(node, task, "release", claim_token=claim.json()["claim_token"])
+            assert released.status_code == 200, released.text
+            charged += COSTS["claim"].of(len(claim.request.content)) + COSTS["step"].of(len(begun.request.content))
+        return charged
+
+    async def used(callbacks: int) -> int:
+        """The memory, once so many callbacks wait and what told of them is gone."""
+
+        async def all_wait() -> bool:
+            return await node.store.command("ZCARD", keys.callbacks_due(partition)) == callbacks
+
+        await until(all_wait)
+        await node.store.command("XTRIM", keys.events(partition), "MAXLEN", 0)
+        return empty_redis.info("memory")["used_memory"]
+
+    async with node.worker():
+        await claim_and_release(TIMES)
+        before = await used(3 * TIMES)
+        charged = await claim_and_release(TIMES)
+        assert await used(6 * TIMES) - before < 1.5 * charged  # tables grow in leaps
