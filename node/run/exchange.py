@@ -99,15 +99,15 @@ async def records(store: Store) -> AsyncIterator[ExportedRecord]:
     It is found by the names of keys, which stay: what goes from one list to another while lists are read may be in none
     of them when its turn comes. A contract that is compacted meanwhile comes with the others that are.
     """
-    async for thread_id, fields in _entities(store, keys.thread_pattern()):
+    async for thread_id, fields in _entities(store, keys.pattern("thread")):
         async for reply in _replies(store, thread_id):
             yield reply
         yield ExportedRecord("thread", thread_id, _shown(fields))
-    for pattern in (keys.task_pattern(), keys.packed_pattern()):
+    for pattern in (keys.pattern("task"), keys.pattern("packed")):
         async for task_id, fields in _entities(store, pattern):
             if fields.get(b"kind") == b"contract":
                 yield ExportedRecord("task", task_id, _shown(fields))
-    async for artifact_id, fields in _entities(store, keys.artifact_pattern()):
+    async for artifact_id, fields in _entities(store, keys.pattern("artifact")):
         yield ExportedRecord("artifact", artifact_id, _shown(fields))
 
 
@@ -206,7 +206,7 @@ async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, 
 
 async def _entities(store: Store, pattern: str) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
     """Ids and fields of all entities with such keys; a compacted contract is unpacked. Some may come twice."""
-    command = "GET" if pattern == keys.packed_pattern() else "HGETALL"
+    command = "GET" if pattern == keys.pattern("packed") else "HGETALL"
     async for names in store.names(pattern):
         for start in range(0, len(names), AT_ONCE):
             some = names[start : start + AT_ONCE]

@@ -8,7 +8,7 @@ A wake-up about a key is published on the channel that bears the key's name (sha
 the script that changes the key.
 """
 
-from typing import NewType
+from typing import Literal, NewType
 
 from node.store.ids import PARTITIONS, context_home, digest, partition_of, partition_of_id
 
@@ -122,29 +122,9 @@ def session(session_id: str) -> Key:
     return _of("session", session_id)
 
 
-def session_pattern() -> str:
-    """What the names of all sessions match."""
-    return "session:{*"
-
-
-def thread_pattern() -> str:
-    """What the names of all threads match."""
-    return "thread:{*"
-
-
-def task_pattern() -> str:
-    """What the names of all contracts match that are not compacted, and those of A2A message tasks."""
-    return "task:{*"
-
-
-def packed_pattern() -> str:
-    """What the names of all compacted contracts match."""
-    return "packed:{*"
-
-
-def artifact_pattern() -> str:
-    """What the names of all manifests match."""
-    return "artifact:{*"
+def pattern(kind: Literal["session", "thread", "task", "packed", "artifact", "inbox"]) -> str:
+    """What the names of all such entities match, each named by the function that makes the key of one."""
+    return f"{kind}:{{*"
 
 
 def lines(session_id: str) -> Key:
@@ -198,11 +178,6 @@ def agents_of(address: str) -> Key:
 def inbox(address: str) -> Key:
     """What an inbox shows of itself, and its epoch. TTL: 30 days from the last time that its owner was there."""
     return _at("inbox", address)
-
-
-def inbox_pattern() -> str:
-    """What the names of all inboxes match."""
-    return "inbox:{*"
 
 
 def inbox_last_seq(address: str) -> Key:
