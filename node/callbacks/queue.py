@@ -37,9 +37,6 @@ time."""
 POLL_SECONDS = 5.0
 """Between two reads of a partition for what other processes have enqueued there."""
 
-TAKE_LIMIT = 16
-"""Callbacks that are taken from a partition at a time, at most."""
-
 DEAD_LETTERS_KEPT = 1000
 """Dead letters that are kept in each partition, about."""
 
@@ -210,7 +207,7 @@ class CallbackQueue:
         ours_until = get_running_loop().time() + HIDDEN_MS / 1000
         due = {partition: keys.callbacks_due(partition) for partition in partitions}
         taken: list[tuple[int, str]] = []
-        for partition, found in (await take_due(self._store, due, HIDDEN_MS, TAKE_LIMIT)).items():
+        for partition, found in (await take_due(self._store, due, HIDDEN_MS)).items():
             if found.next_seconds is not None:
                 self.schedule.due_in(partition, found.next_seconds)
             taken += [(partition, name) for name in found.names]

@@ -11,7 +11,7 @@ AWS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
 
 
 def opened(blob_url: str) -> object:
-    return open_store(blob_url, data_dir=Path("data"), base_url="http://x", secret=SECRET, aws=AWS)
+    return open_store(blob_url, data_dir=Path("data"), base_url="http://x", secret=SECRET, aws=AWS, reserve=0)
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from node.artifacts.blobs.disk import RESERVE_BYTES, DiskStore
+from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.blobs.interface import BlobStore
 from node.config.values import directory_of
 
 
 def open_store(
-    blob_url: str, *, data_dir: Path, base_url: str, secret: str, aws: Mapping[str, str], reserve: int = RESERVE_BYTES
+    blob_url: str, *, data_dir: Path, base_url: str, secret: str, aws: Mapping[str, str], reserve: int
 ) -> BlobStore:
     """The store that RELAY_BLOB_URL names. Raises ValueError, which says what to write instead.
 
