@@ -11,7 +11,6 @@ from node.store.bulk import bulk_steps_reachable, reached
 from node.store.steps import Key, step
 from node.store.store import Store
 
-
 TAKEN_AT_ONCE = 16
 """Entries that are taken from a partition at a time, at most."""
 
