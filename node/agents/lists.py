@@ -9,6 +9,7 @@ from node.agents.store import HIDDEN_MS, SPARE_MS, UNLISTED_KEPT_MS
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_steps_reachable, total_of
 from node.store.clock import now_ms
+from node.store.decoding import scores_of
 from node.store.limits import DAY_MS
 from node.store.lists import Listing, page_of, project
 from node.store.unreadable import read_reachable
@@ -81,9 +82,7 @@ class AgentLists:
         due = await self._store.command(
             *("ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE, "WITHSCORES")
         )
-        flat = iter(cast("list[bytes]", due))
-        ends = {name.decode(): int(float(score)) for name, score in zip(flat, flat, strict=True)}
-        return await self._expire(ends)
+        return await self._expire({name: int(score) for name, score in scores_of(due)})
 
     async def _expire(self, ends: Mapping[str, int]) -> list[str]:
         """Remove those of these entries whose time is over; `ends` says when that was, as far as the lists know.

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import Literal, TypeAlias, cast
 
 from node.store.bulk import bulk
+from node.store.decoding import scores_of
 from node.store.keys import Key
 from node.store.store import Store
 
@@ -58,7 +59,7 @@ async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator
     while cursor != b"0":
         reply = await store.command("ZSCAN", key, cursor or 0, "COUNT", at_once)
         cursor, flat = cast("tuple[bytes, list[bytes]]", reply)
-        yield [(member.decode(), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+        yield scores_of(flat)
 
 
 class ListedEntities:
