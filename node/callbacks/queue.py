@@ -22,6 +22,7 @@ from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached, total_of
 from node.store.clock import now_ms
 from node.store.decoding import fields_of, number
 from node.store.due import take_due
+from node.store.outbox import Event
 from node.store.partition_schedule import PartitionSchedule
 from node.store.steps import Key, Rest, step
 
@@ -116,6 +117,11 @@ class Message(msgspec.Struct, frozen=True):
     def about(self) -> str:
         """The part of what its owner sees of it (`delivery.py`) that no attempt changes."""
         return f"{self.at} {self.type} {urlsplit(self.url).hostname}"
+
+
+def id_of_message(event: Event) -> str:
+    """The webhook-id of what is told of an event: the same however often the event is handled."""
+    return f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
 
 
 class Callback(Message, frozen=True, kw_only=True):
