@@ -15,6 +15,9 @@ from node.store.ids import PARTITIONS, context_home, digest, partition_of, parti
 Key = NewType("Key", str)
 """A key in Redis. A step takes nothing else where its script has a key (`steps.py`)."""
 
+EntityKind = Literal["session", "thread", "task", "packed", "artifact", "inbox"]
+"""Entities of which the operator finds all, by the functions that make their keys."""
+
 _TAGS = tuple(f"{{{p:02x}}}" for p in range(PARTITIONS))
 
 
@@ -122,8 +125,8 @@ def session(session_id: str) -> Key:
     return _of("session", session_id)
 
 
-def pattern(kind: Literal["session", "thread", "task", "packed", "artifact", "inbox"]) -> str:
-    """What the names of all such entities match, each named by the function that makes the key of one."""
+def pattern(kind: EntityKind) -> str:
+    """What the names of all entities of a kind match."""
     return f"{kind}:{{*"
 
 
