@@ -137,7 +137,7 @@ def server_findings(settings: Settings, where: str, ask: Ask) -> Iterator[Findin
     else:
         yield Finding("ok", "Redis version", name)
     yield Finding("ok", "cluster", f"yes{suffix}" if where else "no: one server")
-    yield _try(ask, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
+    yield wakeups(ask, suffix)
     try:
         setting = texts_of(ask("CONFIG", "GET", *SETTINGS))
     except CommandFailed as error:
@@ -149,6 +149,16 @@ def server_findings(settings: Settings, where: str, ask: Ask) -> Iterator[Findin
     yield durability(settings, setting, suffix)
     yield memory(settings, info, suffix)
     yield eviction(setting, suffix)
+
+
+def wakeups(ask: Ask, suffix: str) -> Finding:
+    """Whether the server has the kind of channels on which processes wake each other."""
+    try:
+        ask("SPUBLISH", "{relay-node}:check", "")
+    except CommandFailed as error:
+        if not str(error).startswith("MOVED"):  # the server knows the command, and the slot is another primary's
+            return Finding("missing", "sharded pub/sub", f"SPUBLISH fails{suffix}: {error}")
+    return Finding("ok", "sharded pub/sub", f"SPUBLISH works{suffix}")
 
 
 def durability(settings: Settings, setting: Mapping[str, str], suffix: str) -> Finding:
@@ -295,12 +305,3 @@ def _ask(server: ServerAddress, access: Access, *command: str) -> RedisReply:
     if isinstance(reply, Exception):
         raise CommandFailed(str(reply))
     return reply
-
-
-def _try(ask: Ask, subject: str, suffix: str, *command: str) -> Finding:
-    try:
-        ask(*command)
-    except CommandFailed as error:
-        if not str(error).startswith("MOVED"):  # the server knows the command, and the slot is another primary's
-            return Finding("missing", subject, f"{command[0]} fails{suffix}: {error}")
-    return Finding("ok", subject, f"{command[0]} works{suffix}")
