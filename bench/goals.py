@@ -227,7 +227,7 @@ GOALS: tuple[Goal, ...] = (
         for row in (agents.BY_MEANING.format(agents=count),)
         for figure, bound in (("p50", 8), ("p99", 25))
     ),
-    Goal("search among agents: answered by meaning", "at least", 99, "%", _point("agents", agents.ANSWERED)),
+    Goal("search among agents: answered by meaning", "at least", 99, "%", _point("agents", search.ANSWERED)),
     Goal("search: recall@10 of hnsw", "at least", 0.95, "", _point("search", search.RECALL), "exact order"),
     Goal("a new thread is found by meaning", "under", 2, "s", _point("search", search.FRESH.format(mode="meaning"))),
     Goal("worker: first search by meaning after its start", "at most", 2, "s", _point("search", search.READY)),

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections import Counter
 
 import msgspec
 
@@ -12,21 +11,17 @@ from bench.lab import Lab
 from bench.meter import waiting_for_vectors
 from bench.payload import Template, encoded
 from bench.scenario import Scenario
+from bench.scenarios.search import INDEXED_WITHIN_SECONDS, MEANT, TOP, at_usual_rate
 from bench.server import Server, Unfit, ask
 from bench.topics import question, thread
 
 AGENTS, AGENTS_FULL = 1000, 10_000
 EACH = 20  # agents of one inbox, the most there may be
-RATE = 20.0
-TOP = 10
-INDEXED_WITHIN_SECONDS = 900.0  # all of them, on a slow machine
-MEANT = ("meaning", "both")
 
 RENEW = "list an agent, or renew its entry, ceiling"
 READ = "read an entry, ceiling"
 PAGE = "a list of 20 agents, ceiling"
 BY_MEANING = "search by meaning, {agents:,} agents of two skills"
-ANSWERED = "queries answered by meaning"
 
 _search = Template("POST", "/api/v1/agents/search")
 
@@ -48,7 +43,6 @@ class AgentHits(msgspec.Struct):
     """All of it."""
 
     hits: list[AgentHit]
-    mode: str
 
 
 class Directory:
@@ -100,15 +94,7 @@ async def run(lab: Lab) -> None:
         directory = Directory(owners)
         await lab.fill(node, directory.list, agents, "agents")
         await directory.indexed(node, agents)
-        modes: Counter[str] = Counter()
-
-        def answered(status: int, body: bytes) -> None:
-            if status == 200:
-                modes[msgspec.json.decode(body, type=AgentHits).mode] += 1
-
-        queries = lab.numbered(lambda number: Call(_query(question(number)), answered=answered))
-        await lab.at_rate(node, queries, BY_MEANING.format(agents=agents), lab.options.rate or RATE)
-        lab.point(ANSWERED, 100 * modes["both"] / max(1, modes.total()), "%")
+        await at_usual_rate(lab, node, lambda number: _query(question(number)), BY_MEANING.format(agents=agents))
         if lab.options.rate is not None:
             return
         await lab.at_ceiling(node, lab.numbered(directory.read), READ)

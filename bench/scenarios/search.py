@@ -5,6 +5,7 @@ import asyncio
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from bench.client import Call
 from bench.entities import created
 from bench.lab import Lab
+from bench.load import Calls
 from bench.meter import age, settled, usage, vector_index, waiting_for_vectors
 from bench.neighbours.attacks import hostile_threads
 from bench.node import no_prefix
@@ -55,9 +57,14 @@ class Hit(msgspec.Struct):
     mode: str
 
 
-class Hits(msgspec.Struct):
-    hits: list[Hit]
+class Mode(msgspec.Struct):
+    """How a search was answered: by `both`, or by `text` alone."""
+
     mode: str
+
+
+class Hits(Mode):
+    hits: list[Hit]
 
 
 def query(number: int) -> bytes:
@@ -110,20 +117,26 @@ async def found(node: Server, words: str, limit: int) -> list[Hit]:
     return (await searched(node, words, limit)).hits
 
 
+async def at_usual_rate(lab: Lab, node: Server, query: Callable[[int], bytes], what: str) -> Calls:
+    """Measure searches, and tell how many were answered by meaning. Returns them."""
+    modes: Counter[str] = Counter()
+
+    def answered(status: int, body: bytes) -> None:
+        if status == 200:
+            modes[msgspec.json.decode(body, type=Mode).mode] += 1
+
+    queries = lab.numbered(lambda number: Call(query(number), answered=answered))
+    await lab.at_rate(node, queries, what, lab.options.rate or RATE)
+    lab.point(ANSWERED, 100 * modes["both"] / max(1, modes.total()), "%")
+    return queries
+
+
 async def run(lab: Lab) -> None:
     threads = THREADS_FULL if lab.options.full else THREADS
     with tempfile.TemporaryDirectory(prefix="bench-") as home:
         async with lab.node("serve", no_prefix, Path(home), RELAY_VECTOR_INDEX="flat") as node:
             await _filled(lab, node, threads)
-            modes: Counter[str] = Counter()
-
-            def count(status: int, body: bytes) -> None:
-                if status == 200:
-                    modes[msgspec.json.decode(body, type=Hits).mode] += 1
-
-            queries = lab.numbered(lambda number: Call(query(number), answered=count))
-            await lab.at_rate(node, queries, BY_MEANING.format(threads=threads), lab.options.rate or RATE)
-            lab.point(ANSWERED, 100 * modes["both"] / max(1, modes.total()), "%")
+            queries = await at_usual_rate(lab, node, query, BY_MEANING.format(threads=threads))
             if lab.options.rate is not None:
                 return
             await lab.at_ceiling(node, queries, CEILING.format(threads=threads), connections=16)

@@ -1,15 +1,13 @@
 """Agent cards as they are answered, and that of the node: the same bytes at both of its addresses (A2A v1.0 §8)."""
 
 import time
-from email.utils import formatdate
-from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from node import VERSION
 from node.config import Settings
-from node.web.document import is_had
+from node.web.document import conditional, etag_of
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.route import Route
 
@@ -22,16 +20,12 @@ class Card:
     def __init__(self, card: dict[str, Any], modified: int) -> None:
         """`modified`: when it became what it is, in seconds since 1970."""
         self._body = msgspec.json.encode(card)
-        self._etag = f'"{sha256(self._body).hexdigest()[:32]}"'
+        self._tag = etag_of(self._body)
         self._modified = modified
-        last_modified = formatdate(modified, usegmt=True).encode()
-        self._headers = (CACHE, (b"etag", self._etag.encode()), (b"last-modified", last_modified))
 
     def answer(self, request: Request) -> Response:
         """200 with the card, or 304 for whoever has it. Raises as `is_had` does."""
-        if is_had(request.scope["headers"], self._etag, self._modified):
-            return Response(304, b"", self._headers)
-        return Response(200, self._body, (JSON_TYPE, *self._headers))
+        return conditional(request, self._body, (JSON_TYPE, CACHE), self._tag, self._modified)
 
 
 class CardApi:

@@ -5,7 +5,7 @@ from typing import get_args
 
 from node.a2a.model import State
 
-STATES = ("TASK_STATE_UNSPECIFIED", *get_args(State))
+ALL_STATES = ("TASK_STATE_UNSPECIFIED", *get_args(State))
 """The states by their numbers in the proto file."""
 
 _INTEGER = re.compile("-?[0-9]{1,10}")
@@ -21,6 +21,6 @@ def integer(value: object) -> object:
 
 def state(value: object) -> object:
     """`value`, as the name of a state if it is the number of one."""
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(STATES):
-        return STATES[value]
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(ALL_STATES):
+        return ALL_STATES[value]
     return value

@@ -3,7 +3,7 @@
 import math
 from datetime import UTC, datetime
 
-from node.a2a.model import LARGEST_PAGE, ListQuery
+from node.a2a.model import LARGEST_PAGE, ListQuery, State
 from node.common.refusal import Invalid
 
 
@@ -23,6 +23,11 @@ def check_list(query: ListQuery) -> int:
         raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
     check_history_length(query.history_length)
     return _milliseconds(query.status_timestamp_after or query.last_updated_after)
+
+
+def leaves_in(query: ListQuery, state: State) -> bool:
+    """Whether a list has tasks of that state; without a `status`, or with the unspecified one, it has all."""
+    return query.status in ("", "TASK_STATE_UNSPECIFIED", state)
 
 
 def wrong_token() -> Invalid:

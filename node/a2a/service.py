@@ -15,7 +15,7 @@ from node.a2a.model import (
     Status,
     TaskList,
 )
-from node.a2a.query_checks import check_list, wrong_token
+from node.a2a.query_checks import check_list, leaves_in, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid
@@ -25,9 +25,6 @@ from node.store import ids
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.text.lines import require_english
-
-EVERY_TASK = {"", "TASK_STATE_UNSPECIFIED", "TASK_STATE_COMPLETED"}
-"""The values of `status` under which a list has all tasks: they are completed from the start."""
 
 _MESSAGE = msgspec.json.Decoder(Message)
 
@@ -99,7 +96,7 @@ class Messages:
         oldest, size = check_list(query), query.page_size
         if query.page_token and not ids.is_id(query.page_token):
             raise wrong_token()
-        if not query.context_id or query.status not in EVERY_TASK:
+        if not query.context_id or not leaves_in(query, "TASK_STATE_COMPLETED"):  # which all of them are
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)
         said = query.history_length != 0

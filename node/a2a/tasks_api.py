@@ -6,7 +6,7 @@ ask with a status of contracts or for a page of them. A message task is a Task f
 """
 
 from collections.abc import Awaitable, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -15,9 +15,10 @@ from node.a2a.api import NOT_SUPPORTED, negotiated
 from node.a2a.documented import CancelBody, ListParameters, ReadParameters, SendMessageBody
 from node.a2a.errors import fault
 from node.a2a.examples import CANCELED, OFFERED
-from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, State, TaskList
+from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, TaskList
 from node.a2a.offer import invalid_in, offer_of, refused_in
-from node.a2a.query_checks import check_list
+from node.a2a.proto_json import ALL_STATES
+from node.a2a.query_checks import check_list, leaves_in
 from node.a2a.refusal import A2AError, no_streams
 from node.a2a.request import A2A_MEDIA, check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
@@ -41,7 +42,6 @@ READ = "/api/v1/tasks/{id}"
 """The paths that are shared."""
 
 VARY = (b"vary", b"Accept, A2A-Version")
-A2A_STATES = {"TASK_STATE_UNSPECIFIED", *get_args(State)}
 CONTRACT_QUERY = frozenset(TaskPageQuery.__struct_encode_fields__) - {"status"}
 """Parameters that only readers of contracts send."""
 A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
@@ -83,8 +83,8 @@ class SharedTasksApi:
         paged = bool(CONTRACT_QUERY & query.keys()) and not A2A_QUERY & query.keys()
         if status in STATUSES or (not status and paged and not is_a2a(request)):
             return await self._list_contracts(request)
-        if status and status not in A2A_STATES:
-            both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(A2A_STATES))}"
+        if status and status not in ALL_STATES:
+            both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(ALL_STATES))}"
             raise Invalid.field("query", "status", msg=f"Must be one of {both}")
         check_version(request)
         request.notes += NO_STORE
@@ -222,7 +222,7 @@ class SharedTasksApi:
             return None
         task = contract_as_task(contract, history_length=asked.history_length)
         is_older = milliseconds(task.status.timestamp) < check_list(asked)
-        return task if asked.status in {"", "TASK_STATE_UNSPECIFIED", task.status.state} and not is_older else None
+        return task if leaves_in(asked, task.status.state) and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
         canceled = await self._messages.cancel(task_id)

@@ -11,7 +11,7 @@ import structlog
 from node.admin.terminal import utf8
 from node.common.timestamps import timestamp
 from node.store import Store, keys
-from node.store.decoding import entry_id, fields_of, flat_of
+from node.store.decoding import entry_id, flat_of, texts_of
 from node.store.steps import Key, Rest, step
 
 log = structlog.get_logger()
@@ -66,9 +66,6 @@ async def entries(store: Store, count: int) -> Sequence[AuditEntry]:
     """The last commands, newest first. Raises StoreUnavailable."""
     reply = await store.command("XREVRANGE", keys.AUDIT, "+", "-", "COUNT", count)
     return [
-        AuditEntry(
-            timestamp(entry_id(entry)[0]),
-            **{name.decode(): value.decode() for name, value in fields_of(flat).items()},
-        )
+        AuditEntry(timestamp(entry_id(entry)[0]), **texts_of(flat))
         for entry, flat in cast("list[tuple[bytes, object]]", reply)
     ]

@@ -8,35 +8,39 @@ import asyncio
 import importlib.util
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, cast
 from urllib.parse import urlsplit
 
 import msgspec
-import redis
-from redis.cluster import ClusterNode, RedisCluster
-from redis.exceptions import MovedError, RedisClusterException
 
 from node.admin.commands import NO_SECRET
 from node.common.extras import pip_install
 from node.config import ConfigError, Settings
 from node.embedding.exported import is_export
 from node.observe.disk import disks
-from node.observe.memory import RedisMemory
+from node.observe.memory import memory_of
 from node.run import keychain
 from node.run.blobs import blob_directory, try_blobs
 from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
 from node.run.redis_check import diagnose, schema_in_redis
 from node.run.validation import existing, is_there, is_writable
-from node.store import StoreUnavailable
-from node.store.address import locate
+from node.store import CommandFailed, RedisReply, StoreUnavailable, connect
+from node.store.address import Access, ServerAddress, locate
+from node.store.decoding import facts_of, texts_of
 from node.store.durability import SETTINGS, kept, suffices
+from node.store.link import NotReady, consult
+from node.store.snapshot import primaries
 from node.web.origin import is_loopback
 
 CALL_TIMEOUT = 2.0
 """How long a Redis call may take, in seconds."""
+
+Ask = Callable[..., RedisReply]
+"""Sends a command to one server, over a connection made for it. Raises StoreUnavailable, CommandFailed."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -97,13 +101,13 @@ def store(settings: Settings) -> Iterator[Finding]:
                 yield Finding("note", "data", f"of a node in {settings.data_dir} that does not run: not looked at")
             else:
                 yield whose(msgspec.structs.replace(settings, redis_url=url, secret=keychain.known_secret(settings)))
-            for where, server in _primaries(url):
+            for where, ask in _primaries(url):
                 try:
-                    yield from server_findings(settings, where, server)
-                except redis.RedisError as error:
+                    yield from server_findings(settings, where, ask)
+                except (StoreUnavailable, CommandFailed) as error:
                     yield Finding("missing", "Redis", f"{where or 'the server'}: {error}")
             yield search(next(_primaries(settings.search_url or url))[1])
-        except (ConfigError, ValueError, redis.RedisError, RedisClusterException) as error:
+        except (ConfigError, ValueError, StoreUnavailable) as error:
             yield Finding("missing", "Redis", str(error))
 
 
@@ -121,32 +125,43 @@ def whose(settings: Settings) -> Finding:
     return Finding("ok", "data", f"of this node, schema {schema}")
 
 
-def server_findings(settings: Settings, where: str, server: Any) -> Iterator[Finding]:
+def server_findings(settings: Settings, where: str, ask: Ask) -> Iterator[Finding]:
     """What one primary is and how it is configured; `where` is its address in a cluster."""
     suffix = f" ({where})" if where else ""
-    info: dict[str, Any] = server.info()
-    version = str(info.get("valkey_version") or info["redis_version"])
-    name = f"{info.get('server_name', 'redis')} {version}{suffix}"
+    info = cast("bytes", ask("INFO"))
+    facts = facts_of(info)
+    version = facts.get("valkey_version") or facts["redis_version"]
+    name = f"{facts.get('server_name', 'redis')} {version}{suffix}"
     if int(version.partition(".")[0]) < OLDEST_SERVER:
         yield Finding("missing", "Redis version", f"{name} is too old: {OLDEST_SERVER}.0 or later is needed")
     else:
         yield Finding("ok", "Redis version", name)
     yield Finding("ok", "cluster", f"yes{suffix}" if where else "no: one server")
-    yield _try(server, "sharded pub/sub", suffix, "SPUBLISH", "{relay-node}:check", "")
+    yield wakeups(ask, suffix)
     try:
-        setting: dict[str, str] = {name: server.config_get(name)[name] for name in SETTINGS}
-    except redis.RedisError as error:
+        setting = texts_of(ask("CONFIG", "GET", *SETTINGS))
+    except CommandFailed as error:
         yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET is refused: {error}")
         return
-    except KeyError as absent:
-        yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET does not tell {absent.args[0]}")
+    if absent := [name for name in SETTINGS if name not in setting]:
+        yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET does not tell {', '.join(absent)}")
         return
     yield durability(settings, setting, suffix)
     yield memory(settings, info, suffix)
     yield eviction(setting, suffix)
 
 
-def durability(settings: Settings, setting: dict[str, str], suffix: str) -> Finding:
+def wakeups(ask: Ask, suffix: str) -> Finding:
+    """Whether the server has the kind of channels on which processes wake each other."""
+    try:
+        ask("SPUBLISH", "{relay-node}:check", "")
+    except CommandFailed as error:
+        if not str(error).startswith("MOVED"):  # the server knows the command, and the slot is another primary's
+            return Finding("missing", "sharded pub/sub", f"SPUBLISH fails{suffix}: {error}")
+    return Finding("ok", "sharded pub/sub", f"SPUBLISH works{suffix}")
+
+
+def durability(settings: Settings, setting: Mapping[str, str], suffix: str) -> Finding:
     """Whether an acknowledgement means what RELAY_DURABILITY says (DESIGN 10)."""
     facts = f"appendonly {setting['appendonly']}, appendfsync {setting['appendfsync']}"
     facts += f", min-replicas-to-write {setting['min-replicas-to-write']}"
@@ -158,9 +173,9 @@ def durability(settings: Settings, setting: dict[str, str], suffix: str) -> Find
     return Finding("missing", "durability", f"{facts}: less than RELAY_DURABILITY={settings.durability} promises")
 
 
-def memory(settings: Settings, info: dict[str, Any], suffix: str) -> Finding:
+def memory(settings: Settings, info: bytes, suffix: str) -> Finding:
     """How full the server is, and whether the node refuses new sessions and threads for it."""
-    primary = RedisMemory.of(info, settings.redis_maxmemory)
+    primary = memory_of(info, settings.redis_maxmemory)
     facts = f"{primary.used // 2**20} MiB used{suffix}"
     if not primary.limit:
         return Finding("note", "memory", f"{facts}, no limit known: set maxmemory, or RELAY_REDIS_MAXMEMORY")
@@ -170,7 +185,7 @@ def memory(settings: Settings, info: dict[str, Any], suffix: str) -> Finding:
     return Finding("ok", "memory", facts)
 
 
-def eviction(setting: dict[str, str], suffix: str) -> Finding:
+def eviction(setting: Mapping[str, str], suffix: str) -> Finding:
     """Whether the server may drop acknowledged data to make room."""
     policy = setting["maxmemory-policy"]
     if policy != "noeviction":
@@ -180,13 +195,13 @@ def eviction(setting: dict[str, str], suffix: str) -> Finding:
     return Finding("ok", "eviction", f"noeviction at {int(setting['maxmemory']) // 2**20} MiB{suffix}")
 
 
-def search(server: Any) -> Finding:
+def search(ask: Ask) -> Finding:
     """Whether the query engine is there; the node can search without it, too."""
     try:
-        server.execute_command("FT._LIST")
-    except (redis.ConnectionError, redis.TimeoutError) as error:
+        ask("FT._LIST")
+    except StoreUnavailable as error:
         return Finding("missing", "search engine", f"not known: {error}")
-    except redis.RedisError:
+    except CommandFailed:
         return Finding("note", "search engine", "no FT commands: the worker searches in its own memory")
     return Finding("ok", "search engine", "FT commands work")
 
@@ -267,26 +282,26 @@ def _embedded(settings: Settings, stack: ExitStack) -> str:
     return trial.url
 
 
-def _primaries(url: str) -> Iterator[tuple[str, Any]]:
-    """A client of every primary, with its address if it is one of a cluster."""
-    place = locate(url)
-    url = url.replace("#", "%23")  # redis-py takes it for the end of the address, and quotes what is before
-    timeouts = {"socket_timeout": CALL_TIMEOUT, "socket_connect_timeout": CALL_TIMEOUT, "decode_responses": True}
-    if not place.cluster:
-        yield "", redis.Redis.from_url(url, **timeouts)  # pyright: ignore[reportUnknownMemberType]
+def _primaries(url: str) -> Iterator[tuple[str, Ask]]:
+    """What asks every primary, with its address if it is one of a cluster. Raises StoreUnavailable."""
+    location = locate(url)
+    if not location.cluster:
+        yield "", partial(_ask, location.servers[0], location.access)
         return
-    first = url.replace("+cluster", "", 1).replace(",".join(map(str, place.servers)), str(place.servers[0]), 1)
-    members = [ClusterNode(server.host, server.port) for server in place.servers]
-    cluster: Any = RedisCluster.from_url(first, startup_nodes=members, **timeouts)
-    for node in cluster.get_primaries():
-        yield node.name, cluster.get_redis_connection(node)
+    for server in asyncio.run(_members(url)):
+        yield str(server), partial(_ask, server, location.access)
 
 
-def _try(server: Any, subject: str, suffix: str, *command: str) -> Finding:
+async def _members(url: str) -> list[ServerAddress]:
+    async with await connect(url, timeout=CALL_TIMEOUT, max_in_flight=1) as opened:
+        return [primary.server for primary in await primaries(opened, locate(url))]
+
+
+def _ask(server: ServerAddress, access: Access, *command: str) -> RedisReply:
     try:
-        server.execute_command(*command)
-    except MovedError:  # the server knows the command, and the slot is another primary's
-        pass
-    except redis.RedisError as error:
-        return Finding("missing", subject, f"{command[0]} fails{suffix}: {error}")
-    return Finding("ok", subject, f"{command[0]} works{suffix}")
+        reply = asyncio.run(consult(server, access, CALL_TIMEOUT, *command))
+    except (OSError, UnicodeError, NotReady) as error:
+        raise StoreUnavailable(str(error) or f"no answer within {CALL_TIMEOUT:g} s") from error
+    if isinstance(reply, Exception):
+        raise CommandFailed(str(reply))
+    return reply

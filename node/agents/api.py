@@ -25,7 +25,7 @@ from node.web.limits import Limiter, Permit, PermitOf
 from node.web.route import WHOLE, Operation, Route, routes_of
 from node.web.signature import Signatures
 
-OWNER = ("Authorization", "Bearer and the inbox_token of an inbox; or sign the request with a key")
+TOKEN = ("Authorization", "Bearer and the inbox_token of an inbox; or sign the request with a key")
 
 PROVEN = ("inbox.proof", "inbox.token", "signature.invalid", "signature.replayed")
 
@@ -42,7 +42,7 @@ class AgentsApi:
     @Operation(
         "List an agent, or renew its entry",
         body=NewAgent,
-        headers=(OWNER,),
+        headers=(TOKEN,),
         answers=SubmittedAgent,
         shows={"status": "checking", "expires_at": None},
         status=202,
@@ -99,7 +99,7 @@ class AgentsApi:
 
     @Operation(
         "Remove the entry of an agent",
-        headers=(OWNER,),
+        headers=(TOKEN,),
         answers=RemovedAgent,
         errors=("agent.unknown", *PROVEN),
     )

@@ -53,7 +53,6 @@ class AgentChecks:
         self._store = store
         self._entries = entries
         self._lists = lists
-        self._calls = calls
         self._fetcher = CardFetcher(calls, public_url)
         self._prober = Prober(calls, self._fetcher)
         self._schedule = PartitionSchedule(POLL_SECONDS)

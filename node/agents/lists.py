@@ -1,6 +1,6 @@
 """The lists of the directory over all partitions: projections of the entries, which a worker can make again."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from node.agents.model import LIVENESS, Liveness
@@ -9,8 +9,9 @@ from node.agents.store import HIDDEN_MS, SPARE_MS, UNLISTED_KEPT_MS
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_steps_reachable, total_of
 from node.store.clock import now_ms
+from node.store.decoding import scores_of
 from node.store.limits import DAY_MS
-from node.store.lists import page_of
+from node.store.lists import Listing, page_of, project
 from node.store.unreadable import read_reachable
 
 REMOVED_KEPT_MS = 7 * DAY_MS
@@ -22,9 +23,6 @@ ENDS_AT_ONCE = 100
 
 LISTED_BY = ("listed_at", "ends_at", "shown", "liveness")
 """Fields of an entry that say in which lists it is."""
-
-Row = tuple[bytes | None, bytes | None, bytes | None, bytes | None]
-"""Their values."""
 
 
 class AgentLists:
@@ -39,16 +37,8 @@ class AgentLists:
         return await page_of(self._store, listed, limit, offset)
 
     async def project(self, agent_ids: Sequence[str]) -> None:
-        """Put entries into the lists, and take those that have ended or are hidden off them.
-
-        Several processes do so at the same time. Each looks afterwards whether the entries are still as it has read
-        them, so that none of them leaves in the lists what another has put right meanwhile.
-        """
-        rows = await self._rows(agent_ids)
-        while rows:
-            await self._place(rows)
-            read = await self._rows(rows)
-            rows = {agent_id: row for agent_id, row in read.items() if row != rows[agent_id]}
+        """Put entries into the lists, and take those that have ended or are hidden off them."""
+        await project(self._store, agent_ids, keys.agent, LISTED_BY, self._place, deciding=len(LISTED_BY))
 
     async def correct(self, agent_ids: Sequence[str]) -> None:
         """Derive the places of entries that a reader has found in a list, but not shown or not there.
@@ -60,13 +50,7 @@ class AgentLists:
         await self._expire(ends)
         await self.project(agent_ids)
 
-    async def _rows(self, agent_ids: Iterable[str]) -> dict[str, Row]:
-        """The fields of entries by which they are listed."""
-        names = list(agent_ids)
-        rows = await bulk(self._store, [("HMGET", keys.agent(each), *LISTED_BY) for each in names])
-        return dict(zip(names, cast("list[Row]", rows), strict=True))
-
-    async def _place(self, rows: Mapping[str, Row]) -> None:
+    async def _place(self, rows: Listing) -> None:
         now = await self.now()
         commands: list[list[Any]] = []
         for agent_id, (listed_at, ends_at, shown, known) in rows.items():
@@ -98,9 +82,7 @@ class AgentLists:
         due = await self._store.command(
             *("ZRANGE", keys.AGENT_ENDS, "-inf", await self.now(), "BYSCORE", "LIMIT", 0, ENDS_AT_ONCE, "WITHSCORES")
         )
-        flat = iter(cast("list[bytes]", due))
-        ends = {name.decode(): int(float(score)) for name, score in zip(flat, flat, strict=True)}
-        return await self._expire(ends)
+        return await self._expire({name: int(score) for name, score in scores_of(due)})
 
     async def _expire(self, ends: Mapping[str, int]) -> list[str]:
         """Remove those of these entries whose time is over; `ends` says when that was, as far as the lists know.

@@ -41,9 +41,6 @@ MAX_ENTRIES = 20
 HIDDEN_MS = 60_000
 """How long an entry is not due once a worker has taken it: longer than a check lasts (`checks.py`)."""
 
-TAKE_LIMIT = 16
-"""The most entries that are taken from a partition at a time."""
-
 PROBES_TO_CHANGE = 3
 """Consecutive probes that must agree before the liveness of an agent changes (NETWORK 2)."""
 
@@ -161,7 +158,7 @@ class AgentStore:
         Raises StoreUnavailable if all are.
         """
         due = {partition: keys.agents_due(partition) for partition in partitions}
-        return await take_due(self._store, due, HIDDEN_MS, TAKE_LIMIT)
+        return await take_due(self._store, due, HIDDEN_MS)
 
     async def settle(self, agent: StoredAgent, found: CheckResult, again: int) -> str:
         """Record what the check of a posted URL found; `again`: ms until the next probe of one that stays listed.

@@ -1,13 +1,13 @@
 """What the operator does to posts, and what clients report about them, in Redis."""
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Literal
 
 import msgspec
 
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
-from node.store.decoding import code_of, fields_of
+from node.store.decoding import code_of, fields_of, scores_of
 from node.store.limits import DAY_MS
 from node.store.steps import Key, step
 
@@ -123,13 +123,11 @@ class ModerationStore:
         pages = await bulk(
             self._store, [("ZREVRANGEBYSCORE", keys.reports(each), *ends) for each in range(ids.PARTITIONS)]
         )
-        flat = [part for page in cast("list[list[bytes]]", pages) for part in page]
-        newest = sorted(zip(flat[1::2], flat[::2], strict=True), key=lambda pair: -float(pair[0]))[:limit]
-        posts = [ids.post_named(name.decode()) for _, name in newest]
+        found = [each for page in pages for each in scores_of(page)]
+        newest = sorted(found, key=lambda each: -each[1])[:limit]
+        posts = [ids.post_named(name) for name, _ in newest]
         records = await bulk(self._store, [("HGETALL", keys.report(*post)) for post in posts])
-        return [
-            _reports(post, int(float(at)), record) for post, (at, _), record in zip(posts, newest, records, strict=True)
-        ]
+        return [_reports(post, int(at), record) for post, (_, at), record in zip(posts, newest, records, strict=True)]
 
     async def reported(self, thread_id: str, seq: int) -> StoredReports | None:
         """What was reported about one post, looked at or not; None if nothing was."""

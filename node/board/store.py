@@ -13,7 +13,7 @@ from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
 from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
 from node.store.limits import Rate, counted
-from node.store.lists import page_of
+from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Key, Rest, step
@@ -26,10 +26,7 @@ LISTS: dict[ThreadStatus, Key] = {
 }
 
 LISTED_BY = ("status", "created_at", "last_reply_at")
-"""Fields of a thread that say where it is listed."""
-
-Place = tuple[bytes | None, bytes | None, bytes | None]
-"""Their values."""
+"""Fields of a thread that say where it is listed: the status in which list, the times where in that."""
 
 REFUSALS = {
     b"unknown": "thread.unknown",
@@ -316,24 +313,10 @@ class BoardStore:
         return await bulk_reachable(self._store, (("HMGET", keys.thread(each), *THREAD_FIELDS) for each in thread_ids))
 
     async def project(self, thread_ids: Sequence[str]) -> None:
-        """Put threads into the list that their status asks for, and no other.
+        """Put threads into the list that their status asks for, and no other."""
+        await project(self._store, thread_ids, keys.thread, LISTED_BY, self._place, deciding=1)
 
-        Several processes do so at the same time. Each looks afterwards whether the threads still have the statuses that
-        it has read, so that none of them leaves in the lists what another has put right meanwhile.
-        """
-        rows = await self._places(thread_ids)
-        while rows:
-            await self._place(rows)
-            read = await self._places(rows)
-            rows = {thread_id: row for thread_id, row in read.items() if row[0] != rows[thread_id][0]}
-
-    async def _places(self, thread_ids: Iterable[str]) -> dict[str, Place]:
-        """What says where threads are listed."""
-        names = list(thread_ids)
-        rows = await bulk(self._store, [("HMGET", keys.thread(each), *LISTED_BY) for each in names])
-        return dict(zip(names, cast("list[Place]", rows), strict=True))
-
-    async def _place(self, rows: Mapping[str, Place]) -> None:
+    async def _place(self, rows: Listing) -> None:
         changes: list[list[str | bytes]] = []
         for name, listed in LISTS.items():
             here = [

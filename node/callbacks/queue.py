@@ -22,6 +22,7 @@ from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached, total_of
 from node.store.clock import now_ms
 from node.store.decoding import fields_of, number
 from node.store.due import take_due
+from node.store.outbox import Event
 from node.store.partition_schedule import PartitionSchedule
 from node.store.steps import Key, Rest, step
 
@@ -36,9 +37,6 @@ time."""
 
 POLL_SECONDS = 5.0
 """Between two reads of a partition for what other processes have enqueued there."""
-
-TAKE_LIMIT = 16
-"""Callbacks that are taken from a partition at a time, at most."""
 
 DEAD_LETTERS_KEPT = 1000
 """Dead letters that are kept in each partition, about."""
@@ -119,6 +117,11 @@ class Message(msgspec.Struct, frozen=True):
     def about(self) -> str:
         """The part of what its owner sees of it (`delivery.py`) that no attempt changes."""
         return f"{self.at} {self.type} {urlsplit(self.url).hostname}"
+
+
+def id_of_message(event: Event) -> str:
+    """The webhook-id of what is told of an event: the same however often the event is handled."""
+    return f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
 
 
 class Callback(Message, frozen=True, kw_only=True):
@@ -210,7 +213,7 @@ class CallbackQueue:
         ours_until = get_running_loop().time() + HIDDEN_MS / 1000
         due = {partition: keys.callbacks_due(partition) for partition in partitions}
         taken: list[tuple[int, str]] = []
-        for partition, found in (await take_due(self._store, due, HIDDEN_MS, TAKE_LIMIT)).items():
+        for partition, found in (await take_due(self._store, due, HIDDEN_MS)).items():
             if found.next_seconds is not None:
                 self.schedule.due_in(partition, found.next_seconds)
             taken += [(partition, name) for name in found.names]

@@ -29,7 +29,7 @@ from node.callbacks.envelope import CALLBACKS
 from node.callbacks.model import TaskCallback
 from node.callbacks.owners import Requester
 from node.callbacks.places import Places, if_admitted
-from node.callbacks.queue import Callback, CallbackQueue, Ending, Message
+from node.callbacks.queue import Callback, CallbackQueue, Ending, Message, id_of_message
 from node.callbacks.sender import Sender
 from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
 from node.callbacks.target import TargetRefused, parse
@@ -90,7 +90,7 @@ class Callbacks:
         callback_url, entity = event.fields.get("callback"), event.entity
         if not callback_url:
             return None
-        message_id = f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
+        message_id = id_of_message(event)
         name, kind, after = entity, event.kind, None
         api, seq = f"{self._base}/api/v1", int(event.fields.get("seq") or 0)
         match kind:

@@ -5,7 +5,8 @@ the answer to a repeated request carries the same token.
 """
 
 import hmac
-from base64 import urlsafe_b64encode
+
+from node.common import base64url
 
 
 class Tokens:
@@ -17,7 +18,7 @@ class Tokens:
     def issue(self, *right: str) -> str:
         """The token for a right, such as `("destroy", session_id)`; 43 characters."""
         message = "\0".join(right).encode("utf-8", "surrogatepass")
-        return urlsafe_b64encode(hmac.digest(self._key, message, "sha256")).rstrip(b"=").decode()
+        return base64url.encode(hmac.digest(self._key, message, "sha256"))
 
     def proves(self, token: str | None, *right: str) -> bool:
         """Whether `token` is the one for that right. Takes constant time."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from node.config.settings import SECRETS, Limits, Settings
-from node.config.sources import ENVIRONMENT, FILE_SUFFIX, PREFIX, Given, gather, value_of_file
+from node.config.sources import ENVIRONMENT, PREFIX, Given, gather, with_files
 from node.config.values import (
     AllowedOrigins,
     ConfigError,
@@ -95,13 +95,9 @@ def variable(*parts: str) -> str:
 
 def _aws(environ: Mapping[str, str]) -> dict[str, str]:
     """The AWS_* variables; each credential may be given by a file, `AWS_SECRET_ACCESS_KEY_FILE`."""
-    aws = {name: text for name, text in environ.items() if name.startswith(AWS_PREFIX) and text != ""}
-    for name in AWS_SECRETS:
-        if path := aws.pop(name + FILE_SUFFIX, None):
-            if name in aws:
-                raise ConfigError(f"{name} and {name}{FILE_SUFFIX} are both given: remove one")
-            aws[name] = value_of_file(name + FILE_SUFFIX, path)
-    return aws
+    there = {name: text for name, text in environ.items() if name.startswith(AWS_PREFIX) and text != ""}
+    given = {name: Given(text, ENVIRONMENT) for name, text in there.items()}
+    return {name: found.text for name, found in with_files(given, AWS_SECRETS).items()}
 
 
 def _value(name: str, hint: Any, given: Given, parse: Callable[[str], Any] | None = None) -> Any:

@@ -9,7 +9,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -64,7 +64,7 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
         for name, text in environ.items()
         if name.startswith(PREFIX) and name != CONFIG and text != "" and not _is_service_link(name, text)
     }
-    environment = _read({name: Given(text, ENVIRONMENT) for name, text in there.items()}, secrets)
+    environment = with_files({name: Given(text, ENVIRONMENT) for name, text in there.items()}, secrets)
     if handed_down := environ.get(IN_FORCE):
         return {**msgspec.json.decode(handed_down, type=dict[str, Given]), **environment}
     path = config_path(environ, data_dir)
@@ -74,7 +74,8 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
     if CONFIG in written or (not environ.get(CONFIG) and "RELAY_DATA_DIR" in written):
         raise ConfigError(f"{path}: data_dir and config are for the environment, which says where this file is")
     by_file = {name + FILE_SUFFIX for name in secrets & environment.keys()}
-    return {**_read({name: given for name, given in written.items() if name not in by_file}, secrets), **environment}
+    others = {name: given for name, given in written.items() if name not in by_file}
+    return {**with_files(others, secrets), **environment}
 
 
 def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
@@ -105,7 +106,7 @@ def handed_down(given: Mapping[str, Given]) -> dict[str, str]:
     return {IN_FORCE: msgspec.json.encode(written).decode()}
 
 
-def value_of_file(name: str, path: str) -> str:
+def _value_of_file(name: str, path: str) -> str:
     """The value that a file holds, for the setting `name`. Raises ConfigError."""
     try:
         with Path(path).open("rb") as file:
@@ -118,14 +119,14 @@ def value_of_file(name: str, path: str) -> str:
     return text
 
 
-def _read(given: Mapping[str, Given], secrets: frozenset[str]) -> dict[str, Given]:
-    """The same, with the values of files in place of the settings that name them."""
+def with_files(given: Mapping[str, Given], secrets: Iterable[str]) -> dict[str, Given]:
+    """The same, with the values of files in place of the settings that name them. Raises ConfigError."""
     found = dict(given)
     for name in sorted(secrets):
         if by_file := found.pop(name + FILE_SUFFIX, None):
             if name in found:
                 raise ConfigError(f"{name} and {name}{FILE_SUFFIX} are both given: remove one")
-            text = value_of_file(name + FILE_SUFFIX, by_file.text)
+            text = _value_of_file(name + FILE_SUFFIX, by_file.text)
             found[name] = Given(text, f"{by_file.text}, named by {name}{FILE_SUFFIX} in {by_file.source}")
     return found
 

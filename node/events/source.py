@@ -3,14 +3,13 @@
 A source reads its events from what is stored, so a position means the same to every process, and after a restart.
 """
 
-import binascii
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Collection, Sequence
 from typing import Protocol
 from zlib import crc32
 
 import msgspec
 
+from node.common import base64url
 from node.common.refusal import Invalid
 
 Position = tuple[int, int]
@@ -99,17 +98,15 @@ def count_within(size: int, events: int, size_of_events: int) -> int:
 
 def cursor_of(source: str, position: Position) -> str:
     """A position as clients get it."""
-    text = f"{_mark(source)}.{position[0]}.{position[1]}"
-    return urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+    return base64url.encode(f"{_mark(source)}.{position[0]}.{position[1]}".encode())
 
 
 def position_of(source: str, cursor: str) -> Position:
     """The position that `cursor_of` wrote. Raises Invalid for anything else, such as a cursor of another source."""
     try:
-        text = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
-        _, first, second = text.split(".")
+        _, first, second = base64url.decode(cursor).decode("ascii").split(".")
         position = int(first), int(second)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise _invalid() from None
     if cursor != cursor_of(source, position) or not all(0 <= number < MAX_NUMBER for number in position):
         raise _invalid()

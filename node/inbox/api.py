@@ -79,7 +79,7 @@ class InboxApi:
             if body:
                 require_json(request)
             wanted = decode(body, NewInbox, request.notes) if body else NewInbox()
-            proof = await self._proof(request)
+            proof = await proof_of(request, self._signatures)
             if proof.is_empty and lacks_token(request):  # it is about an inbox that is there, not about another one
                 raise Refused("inbox.proof")
             named = self._inboxes.named(proof)
@@ -122,7 +122,8 @@ class InboxApi:
         errors=(*OWNER, "signature.replayed"),
     )
     async def close(self, request: Request) -> Response:
-        return json_response(await self._inboxes.close(request.params["address"], await self._proof(request)))
+        proof = await proof_of(request, self._signatures)
+        return json_response(await self._inboxes.close(request.params["address"], proof))
 
     @Operation(
         "Send a message to an inbox; with wait, get its owner's answer",
@@ -143,7 +144,7 @@ class InboxApi:
             new = await read_json(request, NewInboxMessage)
             body = await request.body()
             await permit.count()
-            proof = await self._proof(request)
+            proof = await proof_of(request, self._signatures)
             idempotency = idempotency_key(request, f"inbox:{address}", body, home=ids.partition_of(address))
             await permit.charge("message", len(body), idempotency)
             sending = self._inboxes.send(rate, address, new, proof, idempotency, query.wait)
@@ -163,7 +164,7 @@ class InboxApi:
     )
     async def read(self, request: Request) -> Response:
         query = read_query(request, InboxPageQuery)
-        proof = await self._proof(request)
+        proof = await proof_of(request, self._signatures)
         reading = self._inboxes.read(request.params["address"], query, proof)
         return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
 
@@ -177,7 +178,7 @@ class InboxApi:
     )
     async def settle(self, request: Request) -> Response:
         settlement = await read_json(request, Settlement)
-        proof = await self._proof(request)
+        proof = await proof_of(request, self._signatures)
         address, message_id = request.params["address"], request.params["id"]
         async with self._limiter.charged(request, "result", len(await request.body())) as give_back:
             settled, is_repeated = await self._inboxes.settle(address, message_id, settlement, proof)
@@ -196,7 +197,7 @@ class InboxApi:
     )
     async def settle_through(self, request: Request) -> Response:
         wanted = await read_json(request, SettleThrough)
-        proof = await self._proof(request)
+        proof = await proof_of(request, self._signatures)
         settled = await self._inboxes.settle_through(request.params["address"], wanted.through_seq, proof)
         return json_response(settled, headers=NO_STORE)
 
@@ -210,7 +211,7 @@ class InboxApi:
     )
     async def receipt(self, request: Request) -> Response:
         query = read_query(request, ReceiptQuery)
-        proof = await self._proof(request)
+        proof = await proof_of(request, self._signatures)
         asking = self._inboxes.receipt(request.params["address"], request.params["id"], query, proof)
         return json_response(await request.while_waiting(query.wait, asking), headers=NO_STORE)
 
@@ -253,9 +254,6 @@ class InboxApi:
         owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
         with after_write("the inbox is open"):
             opened.agent_id = await self._listing.enter(client, card, owner) or UNSET
-
-    async def _proof(self, request: Request) -> InboxProof:
-        return await proof_of(request, self._signatures)
 
 
 async def proof_of(request: Request, signatures: Signatures) -> InboxProof:

@@ -44,7 +44,7 @@ class InboxOrigins:
 
     async def _inboxes(self) -> AsyncIterator[list[Attributed]]:
         """All inboxes and whom they count for, some at a time."""
-        async for names in self._store.names(keys.inbox_pattern()):
+        async for names in self._store.names(keys.pattern("inbox")):
             addresses = [name.rpartition(":")[2] for name in names]
             rows = await bulk(self._store, [("HMGET", keys.inbox(each), "client", "opened_at") for each in addresses])
             clients = cast("list[tuple[bytes | None, bytes | None]]", rows)

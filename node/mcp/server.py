@@ -123,7 +123,7 @@ class McpServer:
         self._with_handshake: Methods = {**shared, "initialize": self._initialize, "ping": Result(b"")}
         self._stateless: Methods = {**shared, "server/discover": DISCOVERY}
 
-    async def answer_with_handshake(self, body: bytes, request: Request, version: bytes = b"") -> RpcReply:
+    async def answer_with_handshake(self, body: bytes, request: Request, version: bytes) -> RpcReply:
         """Answer a message or a batch of a revision with a handshake; `version` is what the header names, if any.
 
         A message that names another one is refused before it is run, and with it the batch that it is in.

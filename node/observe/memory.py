@@ -6,8 +6,8 @@ that point does not alternate between refusing and accepting.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Set
-from typing import Any, cast
+from collections.abc import Iterator, Set
+from typing import cast
 
 import msgspec
 import structlog
@@ -19,6 +19,7 @@ from node.observe.totals import limits_of, totals
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, Kind, refused_from
 from node.store import CommandFailed, Store, StoreUnavailable
+from node.store.decoding import facts_of
 
 log = structlog.get_logger()
 
@@ -49,13 +50,6 @@ class RedisMemory(msgspec.Struct, frozen=True):
     limit: int
     """0 is none."""
 
-    @classmethod
-    def of(cls, facts: Mapping[str, Any], limit: int = 0) -> "RedisMemory":
-        """Read from what INFO says. `limit` is for a server without maxmemory, or one that does not report it."""
-        allocated = int(facts["used_memory"])
-        used = max(0, allocated - int(facts.get("mem_not_counted_for_evict", 0)))
-        return cls(allocated, used, int(facts.get("maxmemory", 0)) or limit)
-
     @property
     def share(self) -> float:
         """The part of the limit that is used; 0 if there is no limit."""
@@ -63,13 +57,16 @@ class RedisMemory(msgspec.Struct, frozen=True):
 
 
 async def redis_memory(store: Store, limit: int = 0) -> list[RedisMemory]:
-    """Every primary; `limit` as in `RedisMemory.of`. Raises StoreUnavailable, CommandFailed."""
+    """Every primary; `limit` as in `memory_of`. Raises StoreUnavailable, CommandFailed."""
     return [memory_of(cast("bytes", info), limit) for info in await store.everywhere("INFO", "memory")]
 
 
 def memory_of(info: bytes, limit: int = 0) -> RedisMemory:
-    """Read the answer to INFO; `limit` as in `RedisMemory.of`."""
-    return RedisMemory.of(dict(line.split(":", 1) for line in info.decode().splitlines() if ":" in line), limit)
+    """What an answer to INFO says. `limit` is for a server without maxmemory, or one that does not report it."""
+    facts = facts_of(info)
+    allocated = int(facts["used_memory"])
+    used = max(0, allocated - int(facts.get("mem_not_counted_for_evict", 0)))
+    return RedisMemory(allocated, used, int(facts.get("maxmemory", 0)) or limit)
 
 
 class MemoryAlarm:

@@ -182,9 +182,6 @@ class TracedStore(Store):
     def serving_partition(self) -> int | None:
         return self._store.serving_partition()
 
-    async def everywhere(self, *args: Arg) -> list[RedisReply]:
-        return await self._store.everywhere(*args)
-
     async def close(self) -> None:
         await self._store.close()
 

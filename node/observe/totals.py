@@ -9,6 +9,7 @@ from node.config import Settings
 from node.share.cost import Kind
 from node.store import Store, ids, keys
 from node.store.bulk import total_of
+from node.store.clock import now_ms
 from node.tasks.model import STATUSES
 
 
@@ -24,7 +25,7 @@ def limits_of(settings: Settings) -> dict[Kind, int]:
 
 async def totals(store: Store) -> dict[Kind, int]:
     """How many of each kind there are; of sessions and inboxes, only live ones. Raises StoreUnavailable."""
-    now = cast("list[bytes]", await store.command("TIME"))[0].decode() + "000"
+    now = await now_ms(store)
     # One after the other: a process has few calls to spare under load.
     return {
         "session": await _not_ended(store, "session", now),
@@ -39,7 +40,7 @@ async def reports_waiting(store: Store) -> int:
     return await total_of(store, (("ZCARD", keys.reports(each)) for each in range(ids.PARTITIONS)))
 
 
-async def _not_ended(store: Store, kind: Kind, now: str) -> int:
+async def _not_ended(store: Store, kind: Kind, now: int) -> int:
     """How many of a kind have not expired."""
     places = (keys.places_of_all(each, kind) for each in range(ids.PARTITIONS))
     return await total_of(store, (("ZCOUNT", each, now, "+inf") for each in places))

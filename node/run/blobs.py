@@ -2,23 +2,20 @@
 
 from pathlib import Path
 
-from node.artifacts.blobs.factory import open_store
+from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.blobs.interface import BlobStore, BlobUnavailable
 from node.config import ConfigError, Settings
 from node.config.values import directory_of
 
 
 def blobs_of(settings: Settings) -> BlobStore:
-    """The blob store that the settings name. Raises ConfigError."""
+    """The blob store that the settings name; a `DiskStore` needs a `DiskApp` in front of it. Raises ConfigError."""
+    if directory := blob_directory(settings):
+        return DiskStore(directory, settings.public_url, settings.secret, settings.blob_reserve)
+    from node.artifacts.blobs.s3 import S3Store  # noqa: PLC0415 - a web process without a bucket starts sooner
+
     try:
-        return open_store(
-            settings.blob_url,
-            data_dir=settings.data_dir,
-            base_url=settings.public_url,
-            secret=settings.secret,
-            aws=settings.aws,
-            reserve=settings.blob_reserve,
-        )
+        return S3Store.from_aws(settings.blob_url, settings.aws)
     except ValueError as error:
         raise ConfigError(f"RELAY_BLOB_URL: {error}") from error
 

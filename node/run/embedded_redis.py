@@ -104,11 +104,6 @@ class Embedded:
         """Where the server listens, as a value of RELAY_REDIS_URL."""
         return _url(self.socket)
 
-    @property
-    def searches(self) -> bool:
-        """Whether the server loads the query engine."""
-        return self._search is not None
-
     def start(self, cancelled: Callable[[], bool] = lambda: False) -> subprocess.Popen[bytes]:
         """Start the server and return once it has loaded its data and answers, or once `cancelled()` is true.
 

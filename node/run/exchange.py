@@ -99,15 +99,15 @@ async def records(store: Store) -> AsyncIterator[ExportedRecord]:
     It is found by the names of keys, which stay: what goes from one list to another while lists are read may be in none
     of them when its turn comes. A contract that is compacted meanwhile comes with the others that are.
     """
-    async for thread_id, fields in _entities(store, keys.thread_pattern()):
+    async for thread_id, fields in _entities(store, "thread"):
         async for reply in _replies(store, thread_id):
             yield reply
         yield ExportedRecord("thread", thread_id, _shown(fields))
-    for pattern in (keys.task_pattern(), keys.packed_pattern()):
-        async for task_id, fields in _entities(store, pattern):
+    for kind in ("task", "packed"):
+        async for task_id, fields in _entities(store, kind):
             if fields.get(b"kind") == b"contract":
                 yield ExportedRecord("task", task_id, _shown(fields))
-    async for artifact_id, fields in _entities(store, keys.artifact_pattern()):
+    async for artifact_id, fields in _entities(store, "artifact"):
         yield ExportedRecord("artifact", artifact_id, _shown(fields))
 
 
@@ -204,10 +204,10 @@ async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, 
     return "imported"
 
 
-async def _entities(store: Store, pattern: str) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
-    """Ids and fields of all entities with such keys; a compacted contract is unpacked. Some may come twice."""
-    command = "GET" if pattern == keys.packed_pattern() else "HGETALL"
-    async for names in store.names(pattern):
+async def _entities(store: Store, kind: keys.EntityKind) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
+    """Ids and fields of all entities of a kind; a compacted contract is unpacked. Some may come twice."""
+    command = "GET" if kind == "packed" else "HGETALL"
+    async for names in store.names(keys.pattern(kind)):
         for start in range(0, len(names), AT_ONCE):
             some = names[start : start + AT_ONCE]
             for name, found in zip(some, await bulk(store, [(command, each) for each in some]), strict=True):

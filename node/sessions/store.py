@@ -192,7 +192,7 @@ class SessionStore:
     async def opened_by(self, origin: ClientOrigin) -> list[Attributed]:
         """Live sessions of clients, for the operator. Looks at all keys. Raises StoreUnavailable."""
         found: dict[str, Attributed] = {}
-        async for names in self._store.names(keys.session_pattern()):
+        async for names in self._store.names(keys.pattern("session")):
             sessions = [name.rpartition(":")[2] for name in names]
             clients = await bulk(self._store, [("HGET", keys.session(each), "client") for each in sessions])
             for session_id, client in zip(sessions, cast("list[bytes | None]", clients), strict=True):

@@ -36,7 +36,7 @@ class Capacity:
         self.taken: Mapping[Kind, float] = {}
         """Which part of the node's total of a kind is taken, for kinds that have a total."""
 
-    def quota(self, kind: Kind, most: int, taken: float = 0.0) -> int:
+    def quota(self, kind: Kind, most: int, taken: float) -> int:
         """How many of a kind one client may have now, where `most` is its quota; 0 for any number.
 
         `taken`: which part of this process' own total of them is taken, if it has one.

@@ -4,12 +4,14 @@ Only the canonical spelling of each form is accepted, so that a key has one name
 """
 
 import json
-from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64encode
 from hashlib import sha256
 
 import msgspec
 from nacl.bindings import crypto_sign_open
 from nacl.exceptions import BadSignatureError
+
+from node.common import base64url
 
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
@@ -34,10 +36,10 @@ class PublicKey(msgspec.Struct, frozen=True):
     def from_x(cls, x: str) -> "PublicKey":
         """Read the `x` of a JWK, 43 base64url characters (RFC 8037 §2). Raises KeyInvalid."""
         try:
-            raw = urlsafe_b64decode(x + "=")
+            raw = base64url.decode(x)
         except ValueError:
             raw = b""
-        if len(raw) != KEY_BYTES or base64url(raw) != x:
+        if len(raw) != KEY_BYTES or base64url.encode(raw) != x:
             raise KeyInvalid("x is not 32 bytes in base64url without padding")
         return cls(raw)
 
@@ -52,7 +54,7 @@ class PublicKey(msgspec.Struct, frozen=True):
 
     @property
     def x(self) -> str:
-        return base64url(self.raw)
+        return base64url.encode(self.raw)
 
     @property
     def jwk(self) -> dict[str, str]:
@@ -63,7 +65,7 @@ class PublicKey(msgspec.Struct, frozen=True):
     def thumbprint(self) -> str:
         """RFC 7638 thumbprint with SHA-256, 43 base64url characters: the signer's short name."""
         members = json.dumps(self.jwk, sort_keys=True, separators=(",", ":"))
-        return base64url(sha256(members.encode()).digest())
+        return base64url.encode(sha256(members.encode()).digest())
 
     @property
     def did(self) -> str:
@@ -87,11 +89,6 @@ class PublicKey(msgspec.Struct, frozen=True):
         except BadSignatureError:
             return False
         return True
-
-
-def base64url(data: bytes) -> str:
-    """base64url without padding, as JOSE writes it (RFC 7515 §2)."""
-    return urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _base58_encode(data: bytes) -> str:

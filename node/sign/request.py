@@ -14,9 +14,10 @@ from typing import TypeVar
 
 import msgspec
 
+from node.common import base64url
 from node.sign import digest
 from node.sign.fields import Malformed, SignatureInput, SignatureKey, read_inputs, read_keys, read_signatures
-from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey, base64url
+from node.sign.keys import DID_PREFIX, KeyInvalid, PublicKey
 from node.sign.signature_base import SignedMessage, is_component, signature_base
 from node.sign.verification import Components, ErrorCode, InvalidSignature, Verified
 
@@ -196,4 +197,4 @@ def _read(read: Callable[[str], dict[str, T]], message: SignedMessage, name: str
 
 def _replay_id(key: PublicKey, nonce: str | None, base: bytes) -> str:
     what = b"base" + base if nonce is None else b"nonce" + nonce.encode()
-    return base64url(sha256(key.raw + what).digest())
+    return base64url.encode(sha256(key.raw + what).digest())

@@ -185,18 +185,17 @@ class SiteApi:
 
     async def feed(self, request: Request) -> Response:
         """The newest threads for feed readers (RFC 4287)."""
-        page = await self._board.page(ThreadPageQuery(limit=FEED_THREADS))
-        return self._pages.answer(
-            request, "board.atom", media_type=f"{ATOM}; charset=utf-8", caching=MINUTE, threads=page.threads
-        )
+        return await self._newest(request, "board.atom", ATOM, FEED_THREADS)
 
     async def sitemap(self, request: Request) -> Response:
         """The fixed pages and the newest open threads."""
-        page = await self._board.page(ThreadPageQuery(limit=SITEMAP_THREADS))
-        _charge(request, *(each.body for each in page.threads))
-        return self._pages.answer(
-            request, "sitemap.xml", media_type=f"{XML}; charset=utf-8", caching=MINUTE, threads=page.threads
-        )
+        return await self._newest(request, "sitemap.xml", XML, SITEMAP_THREADS)
+
+    async def _newest(self, request: Request, template: str, media_type: str, most: int) -> Response:
+        threads = (await self._board.page(ThreadPageQuery(limit=most))).threads
+        _charge(request, *(each.body for each in threads))
+        media_type = f"{media_type}; charset=utf-8"
+        return self._pages.answer(request, template, media_type=media_type, caching=MINUTE, threads=threads)
 
     def routes(self) -> tuple[Route, ...]:
         """The pages of SPEC 4.4 and 4.8, and those that the node has besides."""

@@ -7,10 +7,11 @@ fill it; those with the least make room.
 import time
 from collections import Counter
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import Literal
 
 from node.store import ids, keys
 from node.store.bulk import bulk
+from node.store.decoding import scores_of
 from node.store.store import Store
 
 Asked = Literal["bytes", "refused"]
@@ -47,7 +48,7 @@ class ActivityStore:
         ]
         replies = await bulk(self._store, [("ZRANGE", key, 0, -1, "WITHSCORES") for key in asked])
         sums: Counter[str] = Counter()
-        for flat in cast("list[list[bytes]]", replies):
-            for client, count in zip(flat[::2], flat[1::2], strict=True):
-                sums[client.decode()] += int(float(count))
+        for reply in replies:
+            for client, count in scores_of(reply):
+                sums[client] += int(count)
         return sums

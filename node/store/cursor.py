@@ -4,9 +4,10 @@ What was read is not read again until the cursor is restarted, so members that s
 be removed between two reads.
 """
 
+import math
 from collections.abc import Sequence
-from typing import cast
 
+from node.store.decoding import scores_of
 from node.store.store import Store
 
 
@@ -16,14 +17,14 @@ class TimeCursor:
     def __init__(self, store: Store, key: str) -> None:
         self._store = store
         self._key = key
-        self._at = "-inf"
+        self._at = -math.inf
         """Score of the last member that was read."""
         self._passed: set[str] = set()
         """Members with that same score that were read."""
 
     def restart(self) -> None:
         """Go back to the oldest member."""
-        self._at = "-inf"
+        self._at = -math.inf
         self._passed = set()
 
     async def next(self, until: int, count: int) -> Sequence[str]:
@@ -32,8 +33,7 @@ class TimeCursor:
             *("ZRANGE", self._key, self._at, until, "BYSCORE"),
             *("LIMIT", 0, count + len(self._passed), "WITHSCORES"),
         )
-        flat = cast("list[bytes]", reply)
-        found = [(name.decode(), score.decode()) for name, score in zip(flat[::2], flat[1::2], strict=True)]
+        found = scores_of(reply)
         fresh = [(name, score) for name, score in found if score != self._at or name not in self._passed][:count]
         for name, score in fresh:
             if score != self._at:

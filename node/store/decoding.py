@@ -13,6 +13,21 @@ def fields_of(reply: object) -> dict[bytes, bytes]:
     return dict(zip(each, each, strict=True))
 
 
+def texts_of(reply: object) -> dict[str, str]:
+    """Like `fields_of`, of names and values that are text."""
+    return {name.decode(): value.decode() for name, value in fields_of(reply).items()}
+
+
+def scores_of(reply: object) -> list[tuple[str, float]]:
+    """The members and scores of a sorted set, from the flat list that ZRANGE WITHSCORES and ZSCAN return."""
+    return [(member.decode(), float(score)) for member, score in fields_of(reply).items()]
+
+
+def facts_of(info: bytes) -> dict[str, str]:
+    """What INFO says, by name. Paths in it may be no UTF-8."""
+    return dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
+
+
 def flat_of(fields: Mapping[K, V]) -> list[K | V]:
     """Names and values in turn, as HSET, XADD and the scripts take them; the inverse of `fields_of`."""
     return [part for pair in fields.items() for part in pair]

@@ -11,6 +11,9 @@ from node.store.bulk import bulk_steps_reachable, reached
 from node.store.steps import Key, step
 from node.store.store import Store
 
+TAKEN_AT_ONCE = 16
+"""Entries that are taken from a partition at a time, at most."""
+
 
 @step
 def due_take(*, due: Key, hidden: int, limit: int) -> None:
@@ -30,13 +33,13 @@ class TakenNames(NamedTuple):
     """Until the next entry is due; None if there is none."""
 
 
-async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int, limit: int) -> dict[int, TakenNames]:
-    """Take up to `limit` due entries of each partition; they become due again after `hidden_ms`.
+async def take_due(store: Store, due: Mapping[int, Key], hidden_ms: int) -> dict[int, TakenNames]:
+    """Take due entries of each partition; they become due again after `hidden_ms`.
 
     Partitions that are out of reach are left for later, so that what was taken from the others is not lost. Raises
     StoreUnavailable if all are out of reach.
     """
-    steps = [due_take(due=key, hidden=hidden_ms, limit=limit) for key in due.values()]
+    steps = [due_take(due=key, hidden=hidden_ms, limit=TAKEN_AT_ONCE) for key in due.values()]
     taken: dict[int, TakenNames] = {}
     for partition, reply in reached(due, await bulk_steps_reachable(store, steps)):
         wait_ms, *names = cast("list[int | bytes]", reply)

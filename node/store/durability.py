@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import structlog
 
 from node.common.stopping import sleep_unless_stopped
-from node.store.decoding import fields_of
+from node.store.decoding import texts_of
 from node.store.errors import CommandFailed, StoreUnavailable
 from node.store.store import Store
 
@@ -72,9 +72,7 @@ async def read(store: Store) -> Kept:
         replies = await store.everywhere("CONFIG", "GET", *SETTINGS)
     except CommandFailed:
         return "unknown"
-    return weakest(
-        kept({name.decode(): value.decode() for name, value in fields_of(reply).items()}) for reply in replies
-    )
+    return weakest(kept(texts_of(reply)) for reply in replies)
 
 
 async def watch(store: Store, promised: Kept, stop: asyncio.Event) -> None:

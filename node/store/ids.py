@@ -7,13 +7,13 @@ an id names its partition. What has no id, such as a client, is in the partition
 import os
 import re
 import time
-from base64 import urlsafe_b64encode
 from functools import lru_cache
 from hashlib import blake2b
 from zlib import crc32
 
 import uuid_utils
 
+from node.common import base64url
 from node.common.refusal import Refused
 from node.share.site import site_of
 
@@ -111,7 +111,7 @@ def new_address(partition: int | None = None) -> str:
     It never begins with `-`, which commands would take for an option.
     """
     while True:
-        address = urlsafe_b64encode(os.urandom(20)).rstrip(b"=").decode()
+        address = base64url.encode(os.urandom(20))
         if address.startswith("-"):
             continue
         if partition is None or partition_of(address) == partition:

@@ -8,12 +8,15 @@ A wake-up about a key is published on the channel that bears the key's name (sha
 the script that changes the key.
 """
 
-from typing import NewType
+from typing import Literal, NewType
 
 from node.store.ids import PARTITIONS, context_home, digest, partition_of, partition_of_id
 
 Key = NewType("Key", str)
 """A key in Redis. A step takes nothing else where its script has a key (`steps.py`)."""
+
+EntityKind = Literal["session", "thread", "task", "packed", "artifact", "inbox"]
+"""Entities of which the operator finds all, by the functions that make their keys."""
 
 _TAGS = tuple(f"{{{p:02x}}}" for p in range(PARTITIONS))
 
@@ -122,29 +125,9 @@ def session(session_id: str) -> Key:
     return _of("session", session_id)
 
 
-def session_pattern() -> str:
-    """What the names of all sessions match."""
-    return "session:{*"
-
-
-def thread_pattern() -> str:
-    """What the names of all threads match."""
-    return "thread:{*"
-
-
-def task_pattern() -> str:
-    """What the names of all contracts match that are not compacted, and those of A2A message tasks."""
-    return "task:{*"
-
-
-def packed_pattern() -> str:
-    """What the names of all compacted contracts match."""
-    return "packed:{*"
-
-
-def artifact_pattern() -> str:
-    """What the names of all manifests match."""
-    return "artifact:{*"
+def pattern(kind: EntityKind) -> str:
+    """What the names of all entities of a kind match."""
+    return f"{kind}:{{*"
 
 
 def lines(session_id: str) -> Key:
@@ -198,11 +181,6 @@ def agents_of(address: str) -> Key:
 def inbox(address: str) -> Key:
     """What an inbox shows of itself, and its epoch. TTL: 30 days from the last time that its owner was there."""
     return _at("inbox", address)
-
-
-def inbox_pattern() -> str:
-    """What the names of all inboxes match."""
-    return "inbox:{*"
 
 
 def inbox_last_seq(address: str) -> Key:

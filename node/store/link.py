@@ -19,6 +19,7 @@ from hiredis import ProtocolError, Reader, ReplyError
 from hiredis import pack_command as hiredis_pack  # pyright: ignore[reportUnknownVariableType]
 
 from node.store.address import Access, ServerAddress
+from node.store.decoding import facts_of
 from node.store.scripts import Arg
 
 log = structlog.get_logger()
@@ -170,8 +171,7 @@ def _introduction(access: Access) -> list[tuple[Arg, ...]]:
 
 def _primary_of(info: RedisReply | ReplyError) -> str:
     """Whose replica a server is; empty if it is a primary, or if its user may not ask."""
-    text = info.decode() if isinstance(info, bytes) else ""
-    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    facts = facts_of(info) if isinstance(info, bytes) else {}
     return f"{facts['master_host']}:{facts['master_port']}" if facts.get("role") == "slave" else ""
 
 

@@ -1,13 +1,18 @@
 """Lists of entities: sorted sets of ids, in which the newest have the highest scores."""
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Literal, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias, cast
 
+from node.store.bulk import bulk
+from node.store.decoding import scores_of
 from node.store.keys import Key
 from node.store.store import Store
 
 ENTITIES_AT_ONCE = 500
 """How many entities of a list are read together."""
+
+Listing: TypeAlias = Mapping[str, Sequence[bytes | None]]
+"""By the ids of entities, the values of the fields that say where each is listed."""
 
 
 async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[list[str], int]:
@@ -16,6 +21,33 @@ async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[l
     """
     found, total = await store.commands([("ZREVRANGE", listed, offset, offset + limit - 1), ("ZCARD", listed)])
     return [name.decode() for name in cast("list[bytes]", found)], cast("int", total)
+
+
+async def project(
+    store: Store,
+    names: Iterable[str],
+    key: Callable[[str], Key],
+    fields: Sequence[str],
+    place: Callable[[Listing], Awaitable[None]],
+    *,
+    deciding: int,
+) -> None:
+    """Put entities into the lists that the `fields` of each ask for, and no others, which `place` does.
+
+    Several processes do so at the same time. Each looks afterwards whether the first `deciding` fields are still as it
+    has read them, so that none of them leaves in the lists what another has put right meanwhile. Raises
+    StoreUnavailable.
+    """
+
+    async def read(names: list[str]) -> Listing:
+        rows = await bulk(store, [("HMGET", key(each), *fields) for each in names])
+        return dict(zip(names, cast("list[list[bytes | None]]", rows), strict=True))
+
+    listing = await read(list(names))
+    while listing:
+        await place(listing)
+        by_now = await read(list(listing))
+        listing = {name: row for name, row in by_now.items() if row[:deciding] != listing[name][:deciding]}
 
 
 async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator[list[tuple[str, float]]]:
@@ -27,7 +59,7 @@ async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator
     while cursor != b"0":
         reply = await store.command("ZSCAN", key, cursor or 0, "COUNT", at_once)
         cursor, flat = cast("tuple[bytes, list[bytes]]", reply)
-        yield [(member.decode(), float(score)) for member, score in zip(flat[::2], flat[1::2], strict=True)]
+        yield scores_of(flat)
 
 
 class ListedEntities:

@@ -31,7 +31,7 @@ import structlog
 from node.common.background import Background
 from node.common.stopping import sleep_unless_stopped
 from node.store import ids, keys
-from node.store.decoding import entry_id, fields_of
+from node.store.decoding import entry_id, texts_of
 from node.store.errors import CommandFailed, OutOfMemory, StoreUnavailable
 from node.store.heartbeats import new_name
 from node.store.steps import Key, Rest, step
@@ -361,5 +361,5 @@ class OutboxTrimmer:
 
 
 def _event(partition: int, entry: bytes, flat: list[bytes]) -> Event:
-    fields = {name.decode(): value.decode() for name, value in fields_of(flat).items()}
+    fields = texts_of(flat)
     return Event(entry.decode(), partition, fields.pop("type"), fields.pop("id"), fields)

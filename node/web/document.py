@@ -7,7 +7,7 @@ import gzip
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
-from email.utils import parsedate_to_datetime
+from email.utils import formatdate, parsedate_to_datetime
 from functools import partial
 
 from node.common.refusal import Refused
@@ -31,7 +31,7 @@ class Document:
 
     def __init__(self, body: bytes, media_type: str, caching: bytes = HOUR, headers: tuple[Header, ...] = ()) -> None:
         self.body = body
-        self._tag = _etag_of(body)
+        self._tag = etag_of(body)
         self._headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
         compressed = gzip.compress(body, mtime=0)
         self._compressed = compressed if len(compressed) <= COMPRESSED_SHARE * len(body) else None
@@ -43,8 +43,8 @@ class Document:
         if self._compressed is not None and takes_gzip(request.header(b"accept-encoding") or ""):
             # A strong validator names the bytes that are sent, so the compressed ones have their own (§8.8.3.3).
             headers: tuple[Header, ...] = (*self._headers, (b"content-encoding", b"gzip"))
-            return _conditional(request, self._compressed, headers, f'{self._tag[:-1]}-gzip"')
-        return _conditional(request, self.body, self._headers, self._tag)
+            return conditional(request, self._compressed, headers, f'{self._tag[:-1]}-gzip"')
+        return conditional(request, self.body, self._headers, self._tag)
 
 
 class DocumentSet:
@@ -67,19 +67,24 @@ def revalidated(
     """200 with the body, or 304 if the client has it. Raises as `is_had` does."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
     request.cost += MADE_WEIGHT * len(body)  # a body that a 304 or 412 leaves out was made all the same
-    response = _conditional(request, body, headers, _etag_of(body))
+    response = conditional(request, body, headers, etag_of(body))
     request.cost -= len(response.body)
     return response
 
 
-def _etag_of(body: bytes) -> str:
+def etag_of(body: bytes) -> str:
     """A strong validator."""
     return f'"{hashlib.sha256(body).hexdigest()[:20]}"'
 
 
-def _conditional(request: Request, body: bytes, headers: tuple[Header, ...], tag: str) -> Response:
+def conditional(
+    request: Request, body: bytes, headers: tuple[Header, ...], tag: str, modified: int | None = None
+) -> Response:
+    """200 with the body, or 304 if the client has it; `modified` and what is raised as in `is_had`."""
     headers = (*headers, (b"etag", tag.encode()))
-    if is_had(request.scope["headers"], tag):
+    if modified is not None:
+        headers = (*headers, (b"last-modified", formatdate(modified, usegmt=True).encode()))
+    if is_had(request.scope["headers"], tag, modified):
         return Response(304, b"", headers)
     return Response(200, body, headers)
 

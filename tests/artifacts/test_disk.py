@@ -357,7 +357,7 @@ async def test_a_deleted_id_is_forgotten_once_no_url_for_it_can_be_left(server: 
 
 @pytest.mark.parametrize("artifact_id", ["", "..", "../../etc/passwd", "a/b", "a\0b", "x.part", "a" * 65, "-a", "ä"])
 async def test_what_is_no_id_never_becomes_a_path(tmp_path: Path, artifact_id: str) -> None:
-    store = DiskStore(tmp_path, "http://x", SECRET)
+    store = DiskStore(tmp_path, "http://x", SECRET, 0)
     for refused in (store.size(artifact_id), store.delete(artifact_id)):
         with pytest.raises(ValueError, match="not an artifact id"):
             await refused

@@ -93,7 +93,9 @@ async def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.
 
 
 async def test_without_https_there_is_none() -> None:
-    await Certificate("http://localhost:1").watch(asyncio.Event())
+    shown = Certificate("http://localhost:1")
+    await shown.watch(asyncio.Event())
+    assert seconds(shown) == []
 
 
 async def test_it_looks_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

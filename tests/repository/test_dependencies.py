@@ -2,9 +2,10 @@
 
 import importlib.metadata
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests.repository.audit import verdict
+from tests.repository.test_layers import files, imports
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -31,6 +33,9 @@ UNPINNED = ("peers", "audit", "pins")
 
 BRING_ALONG = ("pip", "setuptools", "wheel")
 """What an environment has before anything is installed."""
+
+BROUGHT_ALONG = {"torch", "transformers", "uvloop"}
+"""What the node imports and another package, or an extra of it, asks for."""
 
 PERMISSIVE = re.compile(r"\b(?:MIT|BSD|Apache|ISC|MPL|PSF|Python Software|Mozilla|Zlib|0BSD|CC0)", re.IGNORECASE)
 COPYLEFT = re.compile(r"\b(?:A?GPL|GNU|SSPL|Commons Clause|BUSL)", re.IGNORECASE)
@@ -68,6 +73,15 @@ def behind(wanted: list[Requirement]) -> Iterator[importlib.metadata.Distributio
             extras = asked.extras or {""}
             if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
                 wanted.append(needed)
+
+
+def test_what_the_node_imports_is_declared() -> None:
+    """The tests have more packages than a node that is installed."""
+    declared = {canonicalize_name(one.name) for one in needed_to_run()}
+    providers = {module: set(map(canonicalize_name, names)) for module, names in packages_distributions().items()}
+    imported = {name.partition(".")[0] for file in files() for name in imports(file)}
+    foreign = imported - sys.stdlib_module_names - {"node"} - BROUGHT_ALONG
+    assert {name for name in foreign if not providers[name] & declared} == set()
 
 
 @pytest.mark.parametrize("wanted", declared(), ids=str)

@@ -37,7 +37,6 @@ OUTSIDE = {
     "nacl": {"sign"},
     "opentelemetry": {"observe"},
     "prometheus_client": {"observe"},
-    "redis": {"admin/check.py"},  # asks servers on which no node may run yet
     "onnxruntime": {"embedding"},
     "sentence_transformers": {"embedding/original.py"},
     "tokenizers": {"embedding"},

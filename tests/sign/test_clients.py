@@ -18,7 +18,7 @@ from http_message_signatures import HTTPMessageSigner, HTTPMessageVerifier, HTTP
 from http_message_signatures.algorithms import ED25519
 from http_message_signatures.httpx2 import adapt_message
 
-from node.sign.keys import base64url
+from node.common import base64url
 from node.sign.request import verify
 from node.sign.signature_base import PublicAddress, SignedMessage
 from node.sign.verification import Verified
@@ -70,7 +70,7 @@ def javascript() -> Path:
 async def test_javascript_clients_are_verified_unchanged(node: Node, javascript: Path):
     url = f"http://{node.address.authority}/api/v1/board"
     script = await asyncio.create_subprocess_exec(
-        *(node_binary(), "send.mjs", url, base64url(SEED), PUBLIC.x, PUBLIC.did),
+        *(node_binary(), "send.mjs", url, base64url.encode(SEED), PUBLIC.x, PUBLIC.did),
         cwd=javascript,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import pytest
-import redis
 import structlog.testing
 
 from node.admin.check import Finding, server_findings
 from node.config import Settings
 from node.store import Arg, RedisReply, durability
+from node.store.address import locate
 from node.store.durability import SETTINGS, Kept, kept, read, suffices
+from node.store.link import consult
 from tests.cluster.conftest import TIMEOUT
 from tests.store.conftest import Opener
 from tests.support.node_under_test import running, settings_for, until
@@ -90,16 +91,14 @@ async def test_a_server_that_tells_only_some_of_its_settings_is_unknown(
     assert await read(store) == "unknown"
 
 
-def test_check_names_a_setting_that_a_server_does_not_tell(
-    server: RedisServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: Any = redis.Redis(unix_socket_path=str(server.socket), decode_responses=True)
+def test_check_names_a_setting_that_a_server_does_not_tell(server: RedisServer) -> None:
+    location = locate(server.url)
 
-    def told(name: str) -> dict[str, str]:
-        return {} if name == "appendfsync" else {name: SAFE[name]}
+    def told(*command: str) -> RedisReply:
+        words = [word for word in command if word != "appendfsync"]
+        return cast("RedisReply", asyncio.run(consult(location.servers[0], location.access, TIMEOUT, *words)))
 
-    monkeypatch.setattr(asked, "config_get", told)
-    *_, last = server_findings(Settings(), "", asked)
+    *_, last = server_findings(Settings(), "", told)
     assert last == Finding("note", "durability", "unknown, CONFIG GET does not tell appendfsync")
 
 

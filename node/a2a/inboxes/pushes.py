@@ -15,7 +15,7 @@ from node.a2a.inboxes.service import of_task
 from node.a2a.inboxes.view import StreamResponse, TaskView
 from node.a2a.refusal import A2AError
 from node.callbacks.envelope import Envelope
-from node.callbacks.queue import Callback, Message
+from node.callbacks.queue import Callback, Message, id_of_message
 from node.callbacks.sources import Prepared
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxMessageStatus, InboxTask, PushTarget
 from node.inbox.service import InboxPushes
@@ -86,7 +86,7 @@ class PushSource:
         return [
             Message(
                 name=f"push:{task_id}:{target.id}",
-                id=f"msg_{event.partition:02x}_{event.id.replace('-', '_')}",
+                id=id_of_message(event),
                 url=target.url,
                 type=PUSH,
                 at=event.at,

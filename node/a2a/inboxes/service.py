@@ -3,13 +3,13 @@
 import re
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from typing import get_args
 
 import msgspec
 
 from node.a2a.inboxes.view import ENDS, PAUSES, STATES, TaskView
-from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, State, TaskList
-from node.a2a.query_checks import check_list, wrong_token
+from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, TaskList
+from node.a2a.proto_json import ALL_STATES
+from node.a2a.query_checks import check_list, leaves_in, wrong_token
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Refused
 from node.common.unreadable import show_each
@@ -33,9 +33,6 @@ PAGE_BYTES = 1024 * 1024
 
 AT = re.compile("[0-9]{1,15}")
 """Milliseconds since 1970."""
-
-ANY_STATE = frozenset({"", "TASK_STATE_UNSPECIFIED"})
-KNOWN_STATES = ANY_STATE | set(get_args(State))
 
 PLACES: dict[object, tuple[str | int, ...]] = {
     "body": ("body", "message", "parts"),
@@ -150,10 +147,10 @@ class InboxAgents:
         StoreUnavailable.
         """
         oldest, before, size = check_list(query), _place_of(query.page_token), query.page_size
-        if query.status not in KNOWN_STATES:
+        if query.status and query.status not in ALL_STATES:
             raise Invalid.field("query", "status", msg="Must be the name of a task state, such as TASK_STATE_WORKING")
         found = await self._tasks.of_context(address, query.context_id, client)
-        wanted = [task for task in found if task.last.at >= oldest and _is_in(task, query.status)]
+        wanted = [task for task in found if task.last.at >= oldest and leaves_in(query, STATES[task.last.status])]
         left = [task for task in wanted if before is None or task.changed < before]
         shown, room = left[:size], PAGE_BYTES
         tasks: list[A2ATask] = []
@@ -180,10 +177,6 @@ def _place_of(token: str) -> tuple[int, str] | None:
     if token and not (ids.is_id(task_id) and AT.fullmatch(at)):
         raise wrong_token()
     return (int(at), task_id) if token else None
-
-
-def _is_in(task: InboxTask, status: str) -> bool:
-    return status in ANY_STATE or status == STATES[task.last.status]
 
 
 def _why_not(task: InboxTask, context_id: str | None) -> A2AError | None:

@@ -13,7 +13,7 @@ from node.callbacks.queue import DeadLetter, GivenUp, letters_of, pending_count
 from node.common.timestamps import timestamp
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
-from node.store.decoding import fields_of
+from node.store.decoding import fields_of, scores_of
 
 COLUMNS = {
     "ID": "id",
@@ -129,8 +129,8 @@ async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
     """When callbacks under way are due (ms), their partitions and names; of each partition those up to that place."""
     queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
     due: list[tuple[int, int, str]] = []
-    for partition, flat in enumerate(cast("list[list[bytes]]", await bulk(store, queues))):
-        due += [(int(float(when)), partition, name.decode()) for name, when in zip(flat[::2], flat[1::2], strict=True)]
+    for partition, reply in enumerate(await bulk(store, queues)):
+        due += [(int(when), partition, name) for name, when in scores_of(reply)]
     return due
 
 

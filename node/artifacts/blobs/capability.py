@@ -7,13 +7,13 @@ each upload happens only once.
 
 import hmac
 import time
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
 
 from node.artifacts.blobs.interface import Grant
+from node.common import base64url
 from node.common.refusal import Refused
 
 _PURPOSE = b"relay-node blob capability v1"
@@ -65,9 +65,9 @@ class Signer:
         payload, dot, signature = text.partition(".")
         if not dot or len(text) > _MAX_LENGTH or not text.isascii():
             raise Refused("blob.forged")
-        if not hmac.compare_digest(signature.encode(), self._mac(payload.encode())):
+        if not hmac.compare_digest(signature, self._mac(payload)):
             raise Refused("blob.forged")
-        capability = self._decode(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        capability = self._decode(base64url.decode(payload))
         if self._clock() >= capability.expires:
             raise Refused("blob.expired")
         return capability
@@ -80,8 +80,8 @@ class Signer:
         return int(self._clock()) + seconds
 
     def _sign(self, capability: Capability) -> str:
-        payload = urlsafe_b64encode(self._encode(capability)).rstrip(b"=")
-        return f"{payload.decode()}.{self._mac(payload).decode()}"
+        payload = base64url.encode(self._encode(capability))
+        return f"{payload}.{self._mac(payload)}"
 
-    def _mac(self, payload: bytes) -> bytes:
-        return urlsafe_b64encode(hmac.digest(self._key, payload, sha256)).rstrip(b"=")
+    def _mac(self, payload: str) -> str:
+        return base64url.encode(hmac.digest(self._key, payload.encode(), sha256))

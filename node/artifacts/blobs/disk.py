@@ -27,9 +27,6 @@ from node.common.refusal import Refused
 PREFIX = "/blobs/"
 """Path under which `disk_app` answers; capabilities follow it."""
 
-RESERVE_BYTES = 256 * 1024 * 1024
-"""Bytes of the file system that uploads leave free: the embedded Redis writes its log to the same disk."""
-
 GONE_SECONDS = 3600.0
 """Seconds a deleted id stays refused; longer than an upload URL lives (900 s) plus the longest upload (900 s)."""
 
@@ -42,10 +39,11 @@ _T = TypeVar("_T")
 class DiskStore:
     """A BlobStore on a local directory that every process of the node can reach.
 
-    `base_url` is the node's public address, `reserve` the bytes to leave free on the file system.
+    `base_url` is the node's public address, `reserve` the bytes of the file system that uploads
+    leave free: the embedded Redis writes its log to the same disk.
     """
 
-    def __init__(self, directory: Path, base_url: str, secret: str, reserve: int = RESERVE_BYTES) -> None:
+    def __init__(self, directory: Path, base_url: str, secret: str, reserve: int) -> None:
         self.directory = directory
         self.signer = Signer(secret)
         self._base = base_url.rstrip("/") + PREFIX

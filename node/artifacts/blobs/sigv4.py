@@ -62,8 +62,8 @@ def presign(
     }
     if credentials.session_token:
         parameters["X-Amz-Security-Token"] = credentials.session_token
-    path = _escaped(target.path, "/")
-    sent = "&".join(f"{_escaped(name)}={_escaped(value)}" for name, value in sorted(parameters.items()))
+    path = quote(target.path)  # leaves the unreserved characters of RFC 3986, and slashes
+    sent = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in sorted(parameters.items()))
     lines = "".join(f"{name}:{value}\n" for name, value in sorted(signed.items()))
     request = "\n".join([target.method, path, sent, lines, names, _PAYLOAD])
     text = "\n".join([_ALGORITHM, stamp, scope, sha256(request.encode()).hexdigest()])
@@ -77,8 +77,3 @@ def _key(credentials: Credentials, scope: str) -> bytes:
     for part in scope.split("/"):
         key = hmac.digest(key, part.encode(), sha256)
     return key
-
-
-def _escaped(text: str, safe: str = "") -> str:
-    """Percent-encoded, all but the unreserved characters of RFC 3986."""
-    return quote(text, safe=f"-_.~{safe}")

@@ -1,17 +1,21 @@
+"""Which blob store a node uses."""
+
 from pathlib import Path
 
 import pytest
 
 from node.artifacts.blobs.disk import DiskStore
-from node.artifacts.blobs.factory import open_store
+from node.artifacts.blobs.interface import BlobStore
 from node.artifacts.blobs.s3 import S3Store
+from node.config import ConfigError, Settings
+from node.run.blobs import blobs_of
 from tests.artifacts.blobs import SECRET
 
 AWS = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"}
 
 
-def opened(blob_url: str) -> object:
-    return open_store(blob_url, data_dir=Path("data"), base_url="http://x", secret=SECRET, aws=AWS)
+def opened(blob_url: str) -> BlobStore:
+    return blobs_of(Settings(blob_url=blob_url, data_dir=Path("data"), secret=SECRET, aws=AWS))
 
 
 @pytest.mark.parametrize(
@@ -29,5 +33,5 @@ def test_a_bucket_is_used_where_one_is_named() -> None:
 
 @pytest.mark.parametrize("blob_url", ["/var/blobs", "file://host/x", "file:", "file:///", "gs://bucket", "s3:bucket"])
 def test_what_is_neither_is_refused_with_what_to_write(blob_url: str) -> None:
-    with pytest.raises(ValueError, match=r"is not (file|s3)://"):
+    with pytest.raises(ConfigError, match=r"is not (file|s3)://"):
         opened(blob_url)
