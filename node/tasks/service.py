@@ -291,25 +291,38 @@ class Tasks:
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
-        return await self._changed(task_id, await self._store.review(task_id, actor))
+        row, _ = await self._store.review(task_id, actor)
+        return await self._changed(task_id, row)
 
-    async def reject(self, task_id: str, rejection: Rejection, signed: Signed | None) -> Task:
+    async def reject(
+        self, task_id: str, rejection: Rejection, signed: Signed | None, idempotency: IdempotencyKey | None = None
+    ) -> tuple[Task, bool]:
         """Send a submitted result back to its worker, who submits again with the same claim_token.
 
-        Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
+        The second value says whether the same request had done so before: a later result is not rejected with it.
+
+        Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`,
+        `signature.replayed`.
         """
         reason = readable(rejection.reason)
         require_text("reason", reason)
         actor = await self._proofs.publisher(task_id, rejection, signed)
-        return await self._changed(task_id, await self._store.review(task_id, actor, reason))
+        row, replayed = await self._store.review(task_id, actor, reason, idempotency)
+        return await self._changed(task_id, row), replayed
 
-    async def retry(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
+    async def retry(
+        self, task_id: str, proof: Cancellation, signed: Signed | None, idempotency: IdempotencyKey | None = None
+    ) -> tuple[Task, bool]:
         """Give a contract that failed one more attempt, for whoever proves to be its publisher.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`.
+        The second value says whether the same request had done so before: it gives no second one.
+
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
+        `signature.replayed`.
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
-        return await self._changed(task_id, await self._store.retry(task_id, actor))
+        row, replayed = await self._store.retry(task_id, actor, idempotency)
+        return await self._changed(task_id, row), replayed
 
     async def cancel(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
         """Call a contract off, for whoever proves to be its publisher.

@@ -156,9 +156,7 @@ class TaskStore(TaskReader):
         """
         step = partial(
             steps.task_transition,
-            idem=record_key(idempotency, ids.partition_of_id(task_id), keys.task(task_id)),
-            digest=digest_of(idempotency),
-            idem_ttl=self._idempotency_ms,
+            **self._once(idempotency, task_id),
             actor=actor.name,
             target=target,
             attempt=actor.claim.attempt if actor.claim else "",
@@ -168,21 +166,26 @@ class TaskStore(TaskReader):
 
     # The publisher's steps.
 
-    async def review(self, task_id: str, actor: Actor, reason: str = "") -> StoredTask:
-        """Accept a submitted result, or reject it for a `reason`.
+    async def review(
+        self, task_id: str, actor: Actor, reason: str = "", idempotency: IdempotencyKey | None = None
+    ) -> tuple[StoredTask, bool]:
+        """Accept a submitted result, or reject it for a `reason`; whether the same request had done so before.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`, `signature.replayed`.
         """
-        row, _ = await self._as_actor(partial(steps.task_review, reason=reason), task_id, actor)
-        return row
+        step = partial(steps.task_review, reason=reason, **self._once(idempotency, task_id))
+        return await self._as_actor(step, task_id, actor)
 
-    async def retry(self, task_id: str, actor: Actor) -> StoredTask:
-        """Give a contract that failed one more attempt.
+    async def retry(
+        self, task_id: str, actor: Actor, idempotency: IdempotencyKey | None = None
+    ) -> tuple[StoredTask, bool]:
+        """Give a contract that failed one more attempt; whether the same request had done so before.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
+        `signature.replayed`.
         """
-        row, _ = await self._as_actor(steps.task_retry, task_id, actor)
-        return row
+        step = partial(steps.task_retry, **self._once(idempotency, task_id))
+        return await self._as_actor(step, task_id, actor)
 
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
         """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`."""
@@ -284,6 +287,11 @@ class TaskStore(TaskReader):
         commands, told = _changes_of_lists([(task_id, row)], none_in=OVER if row.is_contract else ())
         for wanted in (*commands, *told):
             self._store.send(wanted)
+
+    def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> dict[str, Any]:
+        """The Idempotency-Key of a request, as the steps take it that have one."""
+        record = record_key(idempotency, ids.partition_of_id(task_id), keys.task(task_id))
+        return {"idem": record, "digest": digest_of(idempotency), "idem_ttl": self._idempotency_ms}
 
     async def _as_actor(self, step: Callable[..., Step], task_id: str, actor: Actor) -> tuple[StoredTask, bool]:
         proof = {"proven": int(actor.has_publisher_token), "signer": actor.signer}
