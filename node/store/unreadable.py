@@ -34,10 +34,10 @@ async def read_each(entities: Sequence[K], read: Callable[[Sequence[K]], Awaitab
 
 async def read_reachable(
     entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T | StoreUnavailable]]]
-) -> tuple[dict[K, T], int]:
-    """`read_each`, where `read` has an error in place of an entity whose server is out of reach: without those, and how
-    many they are. Raises StoreUnavailable.
+) -> tuple[dict[K, T], list[K]]:
+    """`read_each`, where `read` has an error in place of an entity whose server is out of reach: without those, and
+    which they are. Raises StoreUnavailable.
     """
     found = await read_each(entities, read)
     there = {entity: value for entity, value in found.items() if not isinstance(value, StoreUnavailable)}
-    return there, len(found) - len(there)
+    return there, [entity for entity in found if entity not in there]
