@@ -44,6 +44,10 @@ class TaskReader:
         """What lists show of contracts, without those that cannot be read at all."""
         return await read_each(task_ids, self._listed)
 
+    async def readable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+        """All fields of contracts, without those that cannot be read at all."""
+        return await read_each(task_ids, self.read_all)
+
     async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
         """`listed`, of those contracts that are in reach now, and which are not.
 

@@ -57,9 +57,6 @@ SWEEP_LIMIT = 100
 Note = Callable[[str, str, str], Awaitable[None]]
 """Takes id, title and description of a new offer."""
 
-HANDED_IN = ("submitted", "completed")
-"""Statuses of a contract whose result has been handed in."""
-
 
 class Tasks:
     """The service behind /api/v1/tasks. Every method raises StoreUnavailable."""
@@ -245,7 +242,7 @@ class Tasks:
                 raise
             row = await self._store.read(task_id)
             charge(len(row.result))
-            if row.status not in HANDED_IN or not is_same_result(row.result, result):
+            if row.status not in ("submitted", "completed") or not is_same_result(row.result, result):
                 raise
         await self._list(task_id, row)
         claimed, handed_in = int(row.fields[b"claimed_at"]), row.changed_at
@@ -346,9 +343,14 @@ class Tasks:
         ids.require_id(task_id, "task.unknown")
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
-    async def purge(self, task_id: str) -> Task:
-        """Remove a contract for the operator; returns it as it was. Raises Refused `task.unknown`."""
-        task = await self.get(task_id)
+    async def readable(self, task_id: str) -> Task | None:
+        """A contract; None for one whose record is damaged. Raises Refused `task.unknown`."""
+        await self.require_known(task_id)
+        return show_each((await self._store.readable([task_id])).items(), self._task).get(task_id)
+
+    async def purge(self, task_id: str) -> Task | None:
+        """Remove a contract for the operator; returns what was `readable`. Raises Refused `task.unknown`."""
+        task = await self.readable(task_id)
         if not await self._store.forget({task_id: ""}):
             raise Refused("task.unknown")
         await self._list(task_id, StoredTask(0, {}))
@@ -371,8 +373,7 @@ class Tasks:
         lists up to date.
         """
         due = await self._store.due(SWEEP_LIMIT)
-        await self._store.lapse(due)
-        await self.project(*due)
+        await self.project(*await self._store.lapse(due))
         return len(due)
 
     async def _complete(self, task_id: str, claim: Claim, result: bytes) -> StoredTask:

@@ -129,7 +129,7 @@ def task_release(*, task: Key, leases: Key, events: Key, id: str, attempt: str, 
 
 
 @step
-def task_lapse(*, task: Key, leases: Key, events: Key, id: str) -> None:
+def task_lapse(*, task: Key, leases: Key, events: Key, id: str, again: int) -> None:
     """Write down what time has changed."""
 
 

@@ -21,6 +21,7 @@ from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Step
+from node.store.unreadable import read_each
 from node.tasks import steps
 from node.tasks.compaction import pack
 from node.tasks.lapse import JUDGED
@@ -47,6 +48,12 @@ COPIED = (
 LATE_SECONDS = 0.05
 """A contract whose step is longer ago than this is read again before it is listed: somebody else may have changed it.
 Usually it is listed within a few milliseconds."""
+
+AGAIN_MS = 60_000
+"""After how long a contract is looked at again on which the step failed that writes down what time has changed."""
+
+NOT_LAPSED = "contract not changed when its time came, its record is damaged"
+"""What is logged then, with the exception."""
 
 COMPACTED_AT_ONCE = 8
 """Contracts that are read together to be compacted: each may have a result of a megabyte."""
@@ -201,13 +208,22 @@ class TaskStore(TaskReader):
         """
         return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
-    async def lapse(self, task_ids: Sequence[str]) -> list[str]:
+    async def lapse(self, task_ids: Sequence[str]) -> dict[str, str]:
         """Write down what time has changed about contracts; returns the status of each afterwards.
 
-        It is empty for what is no contract.
+        It is empty for what is no contract. Contracts whose records are damaged are left out, and not due for a while.
         """
+        return await read_each(task_ids, self._lapse, NOT_LAPSED)
+
+    async def _lapse(self, task_ids: Sequence[str]) -> list[str]:
         lapsing = (
-            steps.task_lapse(task=keys.task(each), leases=keys.leases_of(each), events=keys.events_of(each), id=each)
+            steps.task_lapse(
+                task=keys.task(each),
+                leases=keys.leases_of(each),
+                events=keys.events_of(each),
+                id=each,
+                again=AGAIN_MS,
+            )
             for each in task_ids
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]

@@ -82,3 +82,14 @@ async def test_the_operator_sees_which_address_offered_a_contract(node: NodeUnde
     assert "203.0.113.9" not in (await node.client.get(f"{TASKS}/{offer['id']}")).text
     (found,) = (await admin("clients", "posts", "203.0.113.9", "--json")).data
     assert (found["kind"], found["id"]) == ("contract", offer["id"])
+
+
+async def test_a_contract_whose_record_is_damaged_can_be_removed(node: NodeUnderTest, admin: Admin) -> None:
+    """The command ended in a traceback, and so did that which removes everything of an address."""
+    offer = await offered(node)
+    await node.store.command("HDEL", keys.task(offer["id"]), "title")
+    dry = await admin("tasks", "purge", offer["id"], "--dry-run", "--json")
+    assert (dry.status, dry.data) == (0, [{"id": offer["id"], "outcome": "dry run", "task": None}])
+    ran = await admin("tasks", "purge", offer["id"], UNKNOWN, "--json")
+    assert (ran.status, [each["outcome"] for each in ran.data]) == (1, ["purged", "task.unknown"])
+    assert await node.store.command("EXISTS", keys.task(offer["id"])) == 0

@@ -102,7 +102,7 @@ async def test_a_step_writes_down_what_a_reader_sees(clock: Clock, name: str, pa
     assert seen.status == (case.after if past >= AT else case.status.replace("failed", "offered"))
     assert (case.field.encode() in seen.fields) == (past < AT or case.field == "deadline")
 
-    assert await contracts.lapse([task_id]) == [seen.status]
+    assert await contracts.lapse([task_id]) == {task_id: seen.status}
     stored = fields_of(await store.command("HGETALL", keys.task(task_id)))
     assert stored == seen.fields | {b"changes": stored[b"changes"]}
     assert len(await told(store, task_id)) == before + (past >= AT)
