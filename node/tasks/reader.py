@@ -14,7 +14,7 @@ from node.store.unreadable import read_each, read_reachable
 from node.tasks import steps
 from node.tasks.lapse import JUDGED
 from node.tasks.packed import PackedContracts
-from node.tasks.view import BASE, LISTED, StoredTask
+from node.tasks.view import BASE, LISTED, PLACED, StoredTask
 
 
 class ListedTasks(NamedTuple):
@@ -47,6 +47,10 @@ class TaskReader:
     async def readable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
         """All fields of contracts, without those that cannot be read at all."""
         return await read_each(task_ids, self.read_all)
+
+    async def placed(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+        """What says in which lists contracts belong, without those that cannot be read at all."""
+        return await read_each(task_ids, lambda some: self.read_all(some, PLACED))
 
     async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
         """`listed`, of those contracts that are in reach now, and which are not.

@@ -134,7 +134,7 @@ class Tasks:
             task_id,
             query.wait,
             lambda row: not row.is_contract or row.status != query.status,
-            () if with_result else (*LISTED, b"result_schema"),
+            () if with_result else (*LISTED, b"attempts", b"result_schema"),
         )
         return self._task(task_id, known(row))
 
@@ -363,7 +363,7 @@ class Tasks:
 
         What is no contract is taken off all lists; one that cannot be read stays where it is.
         """
-        rows = await self._store.listed(task_ids)
+        rows = await self._store.placed(task_ids)
         await self._store.place(list(rows.items()))
 
     async def sweep(self) -> int:

@@ -283,12 +283,12 @@ class TaskStore(TaskReader):
         what changed them may have listed them first.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
-            rows = list((await self.listed([task_id for task_id, _ in rows])).items())
+            rows = list((await self.placed([task_id for task_id, _ in rows])).items())
         while rows:
             commands, told = _changes_of_lists(rows)
             await gather(self._store.commands(commands), bulk_steps(self._store, told))
             placed = {task_id: row.fields.get(b"status") for task_id, row in rows}
-            by_now = await self.listed(list(placed))
+            by_now = await self.placed(list(placed))
             rows = [(task_id, row) for task_id, row in by_now.items() if row.fields.get(b"status") != placed[task_id]]
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
