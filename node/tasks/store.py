@@ -256,9 +256,9 @@ class TaskStore(TaskReader):
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, compacting)].count("compacted")
 
-    async def forget(self, judged: Mapping[str, str]) -> list[str]:
-        """Remove contracts, each if it still has the status given here and nobody is at work on it; with none given, in
-        any case. Returns those that were removed."""
+    async def forget(self, contracts: Mapping[str, str]) -> list[str]:
+        """Remove contracts, each if it is still at the `stage` given here and nobody is at work on it; with none given,
+        in any case. Returns those that were removed."""
         removing = (
             steps.task_forget(
                 task=keys.task(each),
@@ -266,12 +266,12 @@ class TaskStore(TaskReader):
                 leases=keys.leases_of(each),
                 events=keys.events_of(each),
                 id=each,
-                judged=status,
+                judged=stage,
             )
-            for each, status in judged.items()
+            for each, stage in contracts.items()
         )
         replies = await bulk_steps(self._store, removing)
-        return [task_id for task_id, reply in zip(judged, replies, strict=True) if code_of(reply) == "forgotten"]
+        return [task_id for task_id, reply in zip(contracts, replies, strict=True) if code_of(reply) == "forgotten"]
 
     # The lists.
 

@@ -110,6 +110,11 @@ class StoredTask(msgspec.Struct, frozen=True):
         return self.fields.get(b"status") == status.encode() and self.is_contract
 
     @property
+    def stage(self) -> str:
+        """Its status and the number of its attempt, such as `offered 2`: once claimed, it is never offered so again."""
+        return f"{self.status} {self.fields[b'attempt'].decode()}"
+
+    @property
     def can_be_claimed(self) -> bool:
         """Whether it is on offer and not in the pause after an attempt that failed."""
         return self.is_in("offered") and b"retry_at" not in self.fields

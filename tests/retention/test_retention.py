@@ -291,11 +291,11 @@ async def test_what_somebody_works_on_stays_though_a_list_that_is_behind_has_it_
     assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == status
 
 
-@pytest.mark.parametrize(("what", "more"), [("complete", {})])
+@pytest.mark.parametrize(("what", "more"), [("complete", {}), ("release", {}), ("fail", {"code": "it.broke"})])
 async def test_a_contract_that_is_claimed_meanwhile_stays(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, what: str, more: dict[str, str]
 ) -> None:
-    """Judged by its offer, it was old."""
+    """Judged by its offer, it was old. A release that was acknowledged was lost with the contract."""
     task = await offered(node, max_attempts=2)
     await end_long_ago(node, task)
     placed = TaskStore.placed
