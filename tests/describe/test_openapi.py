@@ -163,8 +163,8 @@ def test_what_counts_in_a_quota_names_its_code(path: str, code: str) -> None:
     ("limit", "named"),
     [
         ("line", ["quota.bytes", "memory.low", "disk.low", "node.full"]),
-        ("lease", ["quota.bytes"]),
-        *((limit, []) for limit in ("search", "stream", "mcp", "")),
+        *((limit, ["quota.bytes"]) for limit in ("claim", "result")),
+        *((limit, []) for limit in ("lease", "search", "stream", "mcp", "")),
     ],
 )
 def test_what_keeps_something_names_the_codes_for_a_lack_of_room(limit: str, named: list[str]) -> None:
