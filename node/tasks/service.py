@@ -240,7 +240,7 @@ class Tasks:
             )
             if not is_in:
                 raise
-            row = await self._store.read(task_id)
+            row = known(await self._store.read(task_id))
             charge(len(row.result))
             if row.status not in ("submitted", "completed") or not is_same_result(row.result, result):
                 raise

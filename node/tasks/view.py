@@ -13,7 +13,7 @@ from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
 from node.tasks.lapse import JUDGED, Fields, at_time, next_change
-from node.tasks.model import NO_RESULT, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
+from node.tasks.model import NO_RESULT, OVER, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 _OFFER = (
     b"kind",
@@ -113,6 +113,11 @@ class StoredTask(msgspec.Struct, frozen=True):
     def stage(self) -> str:
         """Its status and the number of its attempt, such as `offered 2`: once claimed, it is never offered so again."""
         return f"{self.status} {self.fields[b'attempt'].decode()}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is a contract that nothing changes any more."""
+        return self.is_contract and self.status in OVER
 
     @property
     def can_be_claimed(self) -> bool:
