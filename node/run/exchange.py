@@ -5,6 +5,7 @@ that the importing node already has is left as it is, so an import may be repeat
 entities of several features and so belongs to none of them.
 """
 
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -95,7 +96,7 @@ class ExportedRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ExchangeError(Exception):
-    """A file that cannot be imported; the message says why."""
+    """What cannot be exported or imported; the message says why."""
 
 
 def header_of(node_id: str) -> ExportHeader:
@@ -104,7 +105,7 @@ def header_of(node_id: str) -> ExportHeader:
 
 
 async def records(store: Store) -> AsyncIterator[ExportedRecord]:
-    """Everything that is exported; a thread comes after its replies. Raises StoreUnavailable.
+    """Everything that is exported; a thread comes after its replies. Raises ExchangeError, StoreUnavailable.
 
     It is found by the names of keys, which stay: what goes from one list to another while lists are read may be in none
     of them when its turn comes. A contract that is compacted meanwhile comes with the others that are.
@@ -228,8 +229,17 @@ async def _entities(
         for start in range(0, len(names), at_once):
             some = names[start : start + at_once]
             for name, found in zip(some, await bulk(store, [(command, each) for each in some]), strict=True):
-                if fields := unpack(found) if isinstance(found, bytes) else fields_of(found):
-                    yield name.rpartition(":")[2], fields
+                entity = name.rpartition(":")[2]
+                if fields := _unpacked(entity, found) if isinstance(found, bytes) else fields_of(found):
+                    yield entity, fields
+
+
+def _unpacked(task_id: str, packed: bytes) -> dict[bytes, bytes]:
+    try:
+        return unpack(packed)
+    except (*UNREADABLE, zlib.error) as error:
+        how = f"relay-node admin tasks purge {task_id} removes it"
+        raise ExchangeError(f"contract {task_id} is damaged ({error}): {how}") from error
 
 
 async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord]:

@@ -345,8 +345,9 @@ class Tasks:
 
     async def readable(self, task_id: str) -> Task | None:
         """A contract; None for one whose record is damaged. Raises Refused `task.unknown`."""
-        await self.require_known(task_id)
-        return show_each((await self._store.readable([task_id])).items(), self._task).get(task_id)
+        ids.require_id(task_id, "task.unknown")
+        found = await self._store.readable([task_id])
+        return show_each(((task_id, known(row)) for task_id, row in found.items()), self._task).get(task_id)
 
     async def purge(self, task_id: str) -> Task | None:
         """Remove a contract for the operator; returns what was `readable`. Raises Refused `task.unknown`."""

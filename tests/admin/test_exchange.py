@@ -300,3 +300,15 @@ async def test_what_is_over_there_is_not_changed_by_a_time_in_the_file(
     assert (await admin("import", str(file))).status == 0
     found = await node.client.get(f"{TASKS}/{FOREIGN}")
     assert (found.status_code, found.json()["status"]) == (200, status)
+
+
+@pytest.mark.parametrize("packed", [b"\x07what", b"\x01what", b"\x00what"], ids=["a later format", "torn", "no list"])
+async def test_a_damaged_contract_is_named_and_leaves_no_file(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, packed: bytes
+) -> None:
+    """The command ended in a traceback."""
+    await node.store.command("SET", keys.packed(FOREIGN), packed)
+    ran = await admin("export", str(tmp_path / "export"))
+    assert (ran.status, f"purge {FOREIGN}" in ran.out, (tmp_path / "export").exists()) == (1, True, False)
+    assert (await admin("tasks", "purge", FOREIGN)).status == 0
+    assert (await admin("export", str(tmp_path / "export"))).status == 0
