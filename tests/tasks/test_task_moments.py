@@ -22,6 +22,7 @@ from node.tasks.model import (
     TaskStatus,
     Transition,
 )
+from node.tasks.offers.feed import START, OfferFeed
 from node.tasks.store import TaskStore
 from tests.support.fake_store import Clock, FakeStore
 from tests.tasks.calls import tasks_on, told
@@ -205,3 +206,16 @@ async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: 
         assert after.status == "expired"
         with pytest.raises(Refused, match=r"task\.over"):
             await tasks.retry(failing.id, retried, None)
+
+
+async def test_an_offer_that_is_taken_and_given_back_in_one_millisecond_is_announced_again(clock: Clock) -> None:
+    """Who waited for work was not told that it is there again, as if that were known."""
+    store = FakeStore()
+    tasks = tasks_on(store)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    for attempt in range(3):
+        told_of = [offer.id for _, offer in await OfferFeed(store).after(START)]
+        assert told_of == [task.id] * (attempt + 1)
+        claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
+        await tasks.release(task.id, Holding(claim.claim_token))
+        await tasks.project(task.id)

@@ -39,7 +39,7 @@ def offer_announce(
     offers: Key,
     known: Key,
     id: str,  # noqa: A002 - the script's word
-    at: int,
+    at: float,
     keep: int,
     publisher: bytes,
     skills: bytes,
@@ -83,7 +83,8 @@ def announcement_of(task_id: str, row: StoredTask) -> Step | None:
         offers=keys.OFFERS,
         known=keys.KNOWN_OFFERS,
         id=task_id,
-        at=row.changed_at,
+        # A contract may be claimed and given back within the millisecond in which it was put on offer.
+        at=row.changed_at + int(fields[b"attempt"]) % 1000 / 1000,
         keep=FEED_LENGTH,
         publisher=fields[b"publisher_id"],
         skills=fields.get(b"skills", b""),
