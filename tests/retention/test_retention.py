@@ -12,14 +12,13 @@ from node.board.model import ThreadStatus
 from node.board.retention import ThreadRetention
 from node.board.store import LISTS, BoardStore
 from node.retention.rules import retention_of
-from node.store import Store, ids, keys
+from node.store import ids, keys
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
 from node.tasks.steps import task_compact
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
-from tests.support.interrupted import Interrupted
 from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -255,18 +254,6 @@ async def test_a_contract_that_has_changed_since_it_was_read_is_not_compacted(no
     reply = await node.store.run(task_compact(task=key, packed=packed, fields=fields + since, content=b"as read"))
     assert reply == [b"changed"]
     assert await node.store.commands([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
-
-
-async def test_a_contract_that_ends_after_it_was_read_is_not_compacted_as_it_was(node: NodeUnderTest) -> None:
-    """It has as many fields as before: the end of its lease went, and the time of its end came. The end was lost."""
-    task = await claimed(node, lease_seconds=60)
-
-    async def cancel() -> None:
-        await act(node, task, "cancel", publisher_token=task["publisher_token"])
-
-    interrupted = cast("Store", Interrupted(node.store, cancel))
-    assert await TaskStore(interrupted, 60).compact([task["id"]]) == 0
-    assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == "canceled"
 
 
 async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:
