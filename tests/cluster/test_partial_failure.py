@@ -198,6 +198,8 @@ async def test_an_offer_that_cannot_be_read_keeps_nobody_from_others(lenient_clu
         assert pages[-1].json()["tasks"] == []
         since = (await node.client.get(f"{offered}&since={start}")).json()
         assert (since["tasks"], since["incomplete"]) == ([], True)
+        for page in (since, pages[-1].json()):
+            assert unreadable in page["next_since"], "it is shown when it can be read"
         assert (await node.client.post(f"{TASKS}/claim-next", json=claim)).status_code == 204
         made = (await node.client.post(TASKS, json=offer)).json()["id"]
         assert (await node.client.post(f"{TASKS}/claim-next", json=claim | {"wait": 5})).json()["id"] == made
