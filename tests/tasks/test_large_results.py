@@ -304,3 +304,13 @@ async def test_what_lists_a_contract_or_waits_for_it_does_not_fetch_its_attempts
         await act(node, task, "transition", actor_id="agent")
         attempts = (await waiting).attempts
     assert ([each.attempt for each in attempts or ()], meter.moved < 200_000) == (list(range(1, 10)), True)
+
+
+async def test_who_goes_on_in_the_list_of_offers_does_not_fetch_those_that_are_taken(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    taken = [await claimed(node, description="long words " * 1800) for _ in range(10)]
+    meter = Meter(empty_redis)
+    for since in ("0-0", "~".join(("9-9", *(task["id"] for task in taken)))):
+        page = (await node.client.get(TASKS, params={"status": "offered", "since": since})).json()
+        assert (page["tasks"], meter.moved < SMALL) == ([], True)

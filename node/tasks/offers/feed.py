@@ -67,13 +67,6 @@ class Wanted(msgspec.Struct, frozen=True):
         return offer.skills <= self.skills and (not self.publishers or offer.publisher_id in self.publishers)
 
 
-def offer_in(task_id: str, row: StoredTask) -> Offer | None:
-    """The offer that a contract is now; None if it cannot be claimed."""
-    if not row.can_be_claimed:
-        return None
-    return _offer(task_id, row.fields[b"publisher_id"], row.fields.get(b"skills", b""))
-
-
 def announcement_of(task_id: str, row: StoredTask) -> Step | None:
     """The step that announces a contract as it is now; None if it cannot be claimed."""
     if not row.can_be_claimed:
@@ -124,7 +117,11 @@ class OfferFeed:
         """Those in a part of the list that can be claimed, newest first, and those that are out of reach."""
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
-        rows, lacking = await read_reachable([name.decode() for name in cast("list[bytes]", found)], self._facts)
+        return await self.among([name.decode() for name in cast("list[bytes]", found)])
+
+    async def among(self, task_ids: Sequence[str]) -> tuple[list[Offer], list[str]]:
+        """Those of the contracts that can be claimed, and those that are out of reach. No texts are read."""
+        rows, lacking = await read_reachable(task_ids, self._facts)
         offers = show_each(rows.items(), _offer_of)
         return [offer for offer in offers.values() if offer], lacking
 

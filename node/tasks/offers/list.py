@@ -11,11 +11,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from node.common.shared_reads import SharedReads
-from node.common.unreadable import show_each
 from node.store.keys import OFFERS
 from node.store.long_poll import wait_for_change
 from node.tasks.model import MOST_LEFT_OUT, SEPARATOR, TaskPageQuery
-from node.tasks.offers.feed import PAGE, Offer, OfferFeed, offer_in
+from node.tasks.offers.feed import PAGE, Offer, OfferFeed
 from node.tasks.reader import TaskReader
 from node.tasks.view import StoredTask
 
@@ -76,7 +75,7 @@ class OfferList:
     async def _listed(self, query: TaskPageQuery) -> OfferRows:
         end, offers, unknown = await self._looks.get(None)
         found = [offer.id for offer in offers if _fits(offer, query)]
-        rows, lacking = await self._offered(found[query.offset : query.offset + query.limit], query)
+        rows, lacking = await self._read(found[query.offset : query.offset + query.limit])
         left_out = [*lacking, *unknown][:MOST_LEFT_OUT]
         return OfferRows(rows, len(found), since_of(end, left_out), is_incomplete=bool(left_out))
 
@@ -114,11 +113,13 @@ class OfferList:
 
     async def _offered(self, task_ids: Sequence[str], query: TaskPageQuery) -> tuple[dict[str, StoredTask], list[str]]:
         """Those of the contracts that can be claimed and fit, and those that are out of reach."""
-        if not task_ids:
-            return {}, []
+        offers, lacking = await self._feed.among(task_ids)
+        rows, missing = await self._read([offer.id for offer in offers if _fits(offer, query)])
+        return rows, [*lacking, *missing]
+
+    async def _read(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
         rows, lacking = await self._contracts.listed_reachable(task_ids)
-        offers = show_each(rows.items(), offer_in)
-        return {each: rows[each] for each, offer in offers.items() if offer and _fits(offer, query)}, lacking
+        return {each: row for each, row in rows.items() if row.can_be_claimed}, lacking
 
 
 def since_of(entry: str, left_out: Iterable[str]) -> str:
