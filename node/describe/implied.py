@@ -91,8 +91,9 @@ def codes_of(route: Route) -> list[str]:
         codes.append("request.invalid")
     if route.has_etag:
         codes.append("content.other")
-    if route.limit not in KEEPING_NOTHING:
-        codes += ["quota.bytes", *(() if route.limit in FINISHING else ROOM_CODES)]
+    kept = route.keeps or route.limit
+    if kept not in KEEPING_NOTHING:
+        codes += ["quota.bytes", *(() if kept in FINISHING else ROOM_CODES)]
     if route.tag not in STATIC_TAGS:
         codes += [*STORE_CODES, "server.bug"]
     codes.append(OVERLOADED)

@@ -39,6 +39,9 @@ from node.web.signature import Signatures
 
 T = TypeVar("T")
 
+Once = Callable[[str, T, Signed | None, IdempotencyKey | None], Awaitable[tuple[Task, bool]]]
+"""Takes the contract's id, a body, the signature and the key; whether it was done before is the second value."""
+
 CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
 DEADLINE = "task.deadline"
@@ -251,6 +254,7 @@ class TasksApi:
         answers=Task,
         shows=examples.FAILED,
         errors=HOLDING,
+        keeps="step",
     )
     async def fail(self, request: Request) -> Response:
         failed = await read_json(request, FailedAttempt)
@@ -269,6 +273,7 @@ class TasksApi:
         answers=Task,
         shows=examples.IN_PROGRESS,
         errors=(*MOVING, CONFLICT, *SIGNED),
+        keeps="step",
     )
     async def transition(self, request: Request) -> Response:
         move = await read_json(request, Transition)
@@ -311,6 +316,7 @@ class TasksApi:
         answers=Task,
         shows=examples.RELEASED,
         errors=(*PUBLISHING, "task.over", CONFLICT),
+        keeps="step",
     )
     async def retry(self, request: Request) -> Response:
         """Give one more attempt; repeated with its Idempotency-Key, it gives no second one."""
@@ -334,13 +340,7 @@ class TasksApi:
             await permit.count()
             return json_response(await act(request.params["id"], holding))
 
-    async def _once(
-        self,
-        request: Request,
-        what: str,
-        act: Callable[[str, T, Signed | None, IdempotencyKey | None], Awaitable[tuple[Task, bool]]],
-        said: T,
-    ) -> Response:
+    async def _once(self, request: Request, what: str, act: Once[T], said: T) -> Response:
         """Run a step that is taken once for each Idempotency-Key; `act` says whether it was before."""
         signed = await self._signatures.of(request, ())
         task_id, body = request.params["id"], await request.body()

@@ -172,6 +172,11 @@ def test_what_keeps_something_names_the_codes_for_a_lack_of_room(limit: str, nam
     assert [code for code in codes_of(route) if code in {"quota.bytes", "memory.low", "disk.low", "node.full"}] == named
 
 
+@pytest.mark.parametrize("path", [f"/api/v1/tasks/{{id}}/{step}" for step in ("transition", "fail", "retry")])
+def test_a_step_without_a_limit_names_the_quota_that_it_counts_in(path: str) -> None:
+    assert "quota.bytes" in resolved(operation("POST", path)["responses"]["429"])["x-error-codes"]
+
+
 def test_validation_errors_have_the_shape_of_spec_2_10() -> None:
     content = resolved(operation("GET", "/api/v1/board")["responses"]["422"])["content"]["application/json"]
     assert content["schema"] == {"$ref": "#/components/schemas/ValidationError"}
