@@ -1,16 +1,20 @@
 #!lua
 -- Writes down what has changed by itself about a contract, for the sweep, and plans its next such change. Nothing changes
--- if that moment was moved or is written down already.
+-- if that moment was moved or is written down already. A contract on which this fails is looked at again after a while, so
+-- that it is not always the first one that is due.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}
 -- ARGV[1] id
+-- ARGV[2] again    milliseconds after which to look at it again if this fails
 -- Returns {status}, the one after; empty for what is no contract
 -- Slot    partition of the id
 -- include now
 -- include lapse
 -- include due
-local status = lapse(task, events, leases, id, now())
+local at = now()
+redis.call('ZADD', leases, at + again, id)
+local status = lapse(task, events, leases, id, at)
 local ends, opens, review, deadline =
   unpack(redis.call('HMGET', task, 'lease_expires_at', 'retry_at', 'review_ends_at', 'deadline'))
 local expires = status == 'offered' or status == 'claimed' or status == 'in_progress'

@@ -1,21 +1,26 @@
 #!lua
--- Accepts a submitted result, or sends it back to the worker, for the publisher. After a rejection the same claim_token
--- submits again, and its lease starts anew; but if the deadline is over, the contract ends instead. The same judgement
--- again changes nothing.
+-- Accepts a submitted result, or sends it back to the worker, for the publisher, once for each Idempotency-Key. After a
+-- rejection the same claim_token submits again, and its lease starts anew; but if the deadline is over, the contract
+-- ends instead. The same judgement of the same result again changes nothing.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
--- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
--- KEYS[4] events   events:{p}
--- ARGV[1] id
--- ARGV[2] proven   1 = the publisher_token was shown
--- ARGV[3] signer   thumbprint of the request's key; empty = not signed
--- ARGV[4] replay_ttl  milliseconds; 0 = not signed
--- ARGV[5] reason   of a rejection; empty = accepted
--- Returns {'completed'|'rejected', now, {name, value, ...}}
---       | {'refused', 'task.unknown'|'task.publisher'|'task.state'|'signature.replayed', status}
+-- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[4] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
+-- KEYS[5] events   events:{p}
+-- ARGV[1] digest   of the body, under its Idempotency-Key; empty = none
+-- ARGV[2] idem_ttl  milliseconds
+-- ARGV[3] replay_ttl  milliseconds; 0 = not signed
+-- ARGV[4] id
+-- ARGV[5] proven   1 = the publisher_token was shown
+-- ARGV[6] signer   thumbprint of the request's key; empty = not signed
+-- ARGV[7] reason   of a rejection; empty = accepted
+-- Returns {'completed'|'rejected'|'replayed', now, {name, value, ...}}
+--       | {'refused', 'task.unknown'|'task.publisher'|'idempotency.conflict'|'task.state'|'signature.replayed', status}
 -- Slot    partition of the id
 -- include now
 -- include lapse
+-- include once
+-- include remember
 -- include lease
 -- include finish
 -- include tell_task
@@ -25,6 +30,9 @@ local at = now()
 local status = lapse(task, events, leases, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if not is_publisher(task, proven, signer) then return {'refused', 'task.publisher', status} end
+local before = once(idem, digest)
+if before == 'conflict' then return {'refused', 'idempotency.conflict', status} end
+if before then return {before, at, redis.call('HGETALL', task)} end
 local reviewed, rejection, deadline = unpack(redis.call('HMGET', task, 'review_ms', 'rejection', 'deadline'))
 local is_over = deadline and tonumber(deadline) <= at
 local done = reason == '' and status == 'completed'
@@ -49,4 +57,5 @@ if status == 'submitted' then
     end
   end
 end
+remember(idem, digest, idem_ttl, id)
 return {reason == '' and 'completed' or 'rejected', at, redis.call('HGETALL', task)}

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Literal, TypedDict
 
 from relay_client import follow
-from relay_client.call import Call
+from relay_client.call import Call, Repeat
 from relay_client.deliveries import DeliveryPage
 from relay_client.follow import WAIT, Follower, pages
 from relay_client.found import Found, HitMode
@@ -289,20 +289,16 @@ class Tasks(Resource[M_co]):
         return _as_publisher(task_id, "accept", publisher_token)
 
     @Operation
-    def reject(self, task_id: str, reason: str, publisher_token: str | None = None) -> Call[Task]:
-        """Send a submitted result back to its worker. Tried again only if the first request surely did not arrive: a
-        second could reject the next result.
-        """
-        call = _as_publisher(task_id, "reject", publisher_token, {"reason": reason})
-        call.repeat = "unsent"
-        return call
+    def reject(
+        self, task_id: str, reason: str, publisher_token: str | None = None, *, key: str | None = None
+    ) -> Call[Task]:
+        """Send a submitted result back to its worker."""
+        return _as_publisher(task_id, "reject", publisher_token, {"reason": reason}, repeat="key", key=key)
 
     @Operation
-    def retry(self, task_id: str, publisher_token: str | None = None) -> Call[Task]:
-        """Give a failed contract another attempt. Tried again only if the first request surely did not arrive."""
-        call = _as_publisher(task_id, "retry", publisher_token)
-        call.repeat = "unsent"
-        return call
+    def retry(self, task_id: str, publisher_token: str | None = None, *, key: str | None = None) -> Call[Task]:
+        """Give a failed contract another attempt."""
+        return _as_publisher(task_id, "retry", publisher_token, repeat="key", key=key)
 
     @Operation
     def callbacks(
@@ -340,7 +336,14 @@ class Tasks(Resource[M_co]):
 
 
 def _as_publisher(
-    task_id: str, step: str, publisher_token: str | None, fields: Mapping[str, Any] | None = None
+    task_id: str,
+    step: str,
+    publisher_token: str | None,
+    fields: Mapping[str, Any] | None = None,
+    *,
+    repeat: Repeat = "safe",
+    key: str | None = None,
 ) -> Call[Any]:
     given = {"publisher_token": publisher_token, **(fields or {})}
-    return Call.post("tasks", task_id, step, signable=not publisher_token, fields=given)
+    signable = not publisher_token
+    return Call.post("tasks", task_id, step, repeat=repeat, key=key, signable=signable, fields=given)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from relay_client.board import Board
 from relay_client.call import Call, Repeat
 from relay_client.carrier import Carrier, Limit, Patience
 from relay_client.errors import (
@@ -52,6 +53,17 @@ def test_all_tries_of_a_call_carry_one_key_and_another_call_carries_another() ->
         assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
         keys.append(first.headers["Idempotency-Key"])
     assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize("call", [Tasks.reject.call("1", "Too short.", "token"), Tasks.retry.call("1", "token")])
+def test_a_judgement_whose_answer_was_lost_is_repeated_with_its_key(call: Call[Any]) -> None:
+    steps = carrier().carry(call, PATIENCE)
+    first = next(steps)
+    assert isinstance(steps.throw(NoAnswer("reset", unsent=False)), Sleep)
+    second = next(steps)
+    assert isinstance(first, Send)
+    assert isinstance(second, Send)
+    assert first.headers["Idempotency-Key"] == second.headers["Idempotency-Key"]
 
 
 def test_a_try_that_the_node_puts_off_does_not_count() -> None:
@@ -128,7 +140,7 @@ def test_the_last_failure_is_raised() -> None:
 
 @pytest.mark.parametrize("is_unsent", [True, False])
 def test_what_must_not_be_done_twice_is_sent_again_only_if_it_did_not_arrive(is_unsent: bool) -> None:
-    steps = carrier().carry(Tasks.retry.call("1", "token"), PATIENCE)
+    steps = carrier().carry(Board.report.call("1", "It is spam."), PATIENCE)
     next(steps)
     if is_unsent:
         assert isinstance(steps.throw(NoAnswer("refused", unsent=True)), Sleep)

@@ -197,8 +197,8 @@ class Agents:
                 await self._lists.correct(list(gone))
         wanted = ((agent_id, row) for agent_id, row in shown if query.liveness in (None, row.liveness))
         agents = cast("list[Agent]", list(show_each(wanted, show).values()))
-        total -= len(agent_ids) - len(agents) - lacking
-        return AgentPage(agents, total, query.limit, query.offset, lacking > 0 or msgspec.UNSET)
+        total -= len(agent_ids) - len(agents) - len(lacking)
+        return AgentPage(agents, total, query.limit, query.offset, bool(lacking) or msgspec.UNSET)
 
     def _agent_in(self, agent_id: str, row: AgentRow) -> Agent:
         return self._agent(stored_agent(agent_id, row))

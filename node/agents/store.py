@@ -245,8 +245,8 @@ class AgentStore:
         seen_at = dict(zip(addresses, seen, strict=True))
         return [_row(each, seen_at.get(_inbox_of(each))) for each in entries]
 
-    async def readable(self, agent_ids: Sequence[str]) -> tuple[dict[str, AgentRow | None], int]:
-        """Those of the `rows` that can be read; and how many are out of reach."""
+    async def readable(self, agent_ids: Sequence[str]) -> tuple[dict[str, AgentRow | None], list[str]]:
+        """Those of the `rows` that can be read; and which are out of reach."""
         return await read_reachable(agent_ids, self.rows)
 
     async def wait(self, agent_id: str, seconds: float) -> StoredAgent | None:

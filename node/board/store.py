@@ -300,7 +300,7 @@ class BoardStore:
         if stale := known.keys() - {thread_id for thread_id, _ in threads}:
             with suppress(StoreUnavailable):
                 await self.project(list(stale))
-        return threads, total - (len(thread_ids) - lacking - len(threads)), lacking > 0
+        return threads, total - (len(thread_ids) - len(lacking) - len(threads)), bool(lacking)
 
     async def list(self, status: ThreadStatus, limit: int, offset: int) -> tuple[list[StoredThread], int, bool]:
         """`rows`, as records, without those that cannot be read."""

@@ -18,9 +18,9 @@ LEFT_OUT = "entity not read, lists are without it"
 """What is logged, with the exception."""
 
 MAX_LOGGED = 1000
-"""Entities about which one process logs."""
+"""Times that one process logs about an entity."""
 
-_logged: set[Hashable] = set()
+_logged: set[tuple[Hashable, str]] = set()
 
 
 def show_each(rows: Iterable[tuple[K, S]], show: Callable[[K, S], T]) -> dict[K, T]:
@@ -35,9 +35,9 @@ def show_each(rows: Iterable[tuple[K, S]], show: Callable[[K, S], T]) -> dict[K,
     return found
 
 
-def is_news(entity: Hashable) -> bool:
-    """Whether nothing has been logged about that entity, and there is room for it; from now on something has."""
-    if entity in _logged or len(_logged) >= MAX_LOGGED:
+def is_news(entity: Hashable, said: str = LEFT_OUT) -> bool:
+    """Whether that has not been logged about the entity, and there is room for it; from now on it has."""
+    if (entity, said) in _logged or len(_logged) >= MAX_LOGGED:
         return False
-    _logged.add(entity)
+    _logged.add((entity, said))
     return True

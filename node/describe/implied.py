@@ -9,6 +9,7 @@ from typing import Any
 
 from node.config import Limit
 from node.describe.examples import PARAMETER
+from node.share.cost import COSTS, Alarm
 from node.web.dispatch import HEALTH
 from node.web.errors import CATALOGUE, Entry
 from node.web.route import Route
@@ -35,10 +36,10 @@ OVERLOADED = "node.overloaded"
 REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput", "limit.waiting")
 """Why a client or a web page is refused whatever it asks for, except for the health of the node (HEALTH)."""
 
-KEEPING_NOTHING = frozenset({"", "search", "stream", "mcp"})
+KEEPING_NOTHING = frozenset({"", "lease", "search", "stream", "mcp"})
 """Limits of operations of which the node keeps nothing, by their class."""
-FINISHING = frozenset({"claim", "lease", "result"})
-"""Those of operations that finish something, which are not refused for lack of room (`node.share.cost`)."""
+FINISHING = frozenset(kind for kind, cost in COSTS.items() if cost.alarm is Alarm.NEVER)
+"""Those of operations that finish something, which are not refused for lack of room: they have the names of kinds."""
 ROOM_CODES = ("memory.low", "disk.low", "node.full")
 
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")
@@ -90,8 +91,9 @@ def codes_of(route: Route) -> list[str]:
         codes.append("request.invalid")
     if route.has_etag:
         codes.append("content.other")
-    if route.limit not in KEEPING_NOTHING:
-        codes += ["quota.bytes", *(() if route.limit in FINISHING else ROOM_CODES)]
+    kept = route.keeps or route.limit
+    if kept not in KEEPING_NOTHING:
+        codes += ["quota.bytes", *(() if kept in FINISHING else ROOM_CODES)]
     if route.tag not in STATIC_TAGS:
         codes += [*STORE_CODES, "server.bug"]
     codes.append(OVERLOADED)

@@ -175,6 +175,7 @@ class InboxApi:
         headers=(TOKEN,),
         answers=SettledMessage,
         errors=(*OWNER, "receipt.unknown", "inbox.settled"),
+        keeps="result",
     )
     async def settle(self, request: Request) -> Response:
         settlement = await read_json(request, Settlement)

@@ -1,6 +1,6 @@
 """The tools for contracts beyond SPEC's (NETWORK 4): conditions, claim-next, leases, failures, reviews, retries."""
 
-from node.mcp.tool import CALLBACK, KEY, STATUS, TOKEN, WAIT, WAIT_FOR_STATUS, Tool
+from node.mcp.tool import CALLBACK, IDEMPOTENCY, KEY, STATUS, TOKEN, WAIT, WAIT_FOR_STATUS, Tool
 
 _TASK = "Task id, as offer_task, claim_next_task or a list returned it"
 _CLAIM = "As claim_task or claim_next_task returned it"
@@ -143,7 +143,8 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="Allow one more attempt",
         operation="POST /api/v1/tasks/{id}/retry",
         description="Offer a failed task of yours for one more attempt.",
-        inputs={"id": _TASK, "publisher_token": _PUBLISHER},
+        inputs={"id": _TASK, "publisher_token": _PUBLISHER, "idempotency_key": KEY},
+        headers={"idempotency_key": IDEMPOTENCY},
     ),
     Tool(
         name="accept_result",
@@ -158,7 +159,13 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         title="Reject a result",
         operation="POST /api/v1/tasks/{id}/reject",
         description="Send a submitted task of yours back to its worker, who submits again with the same claim_token.",
-        inputs={"id": _TASK, "publisher_token": _PUBLISHER, "reason": "What the worker is to change"},
+        inputs={
+            "id": _TASK,
+            "publisher_token": _PUBLISHER,
+            "reason": "What the worker is to change",
+            "idempotency_key": KEY,
+        },
+        headers={"idempotency_key": IDEMPOTENCY},
     ),
     Tool(
         name="cancel_task",

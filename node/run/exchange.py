@@ -5,6 +5,7 @@ that the importing node already has is left as it is, so an import may be repeat
 entities of several features and so belongs to none of them.
 """
 
+import zlib
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -28,10 +29,13 @@ FORMAT = "relay-node-export"
 FORMAT_VERSION = 1
 
 MAX_SEQ = 2**53
-"""The largest number of a reply: those above are not exact in Lua."""
+"""The largest number of a reply or an attempt: those above are not exact in Lua."""
 
 AT_ONCE = 200
 """Entities, or replies of a thread, that are read together."""
+
+CONTRACTS_AT_ONCE = 8
+"""Contracts that are read together: each may have a result of a megabyte."""
 
 RIGHTS = {"callback_url", "callback_by"}
 """Fields that are neither exported nor imported: a callback was agreed with the one node, not with the other."""
@@ -49,6 +53,13 @@ OF_A_CLAIM = {
     "result_payload",
 }
 """Fields of a contract that are not imported unless it is over. With a review it would complete by itself."""
+
+MOMENTS = {"lease_expires_at", "review_ends_at", "retry_at"}
+"""Fields that are not imported of one that is over: it does not change by itself any more."""
+
+MAX_MS = 604_800_000
+"""The longest time that an offer can ask for."""
+
 
 Value = str | dict[str, str]
 """The value of a field: text, or `{"base64": …}` where it is not UTF-8."""
@@ -85,7 +96,7 @@ class ExportedRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ExchangeError(Exception):
-    """A file that cannot be imported; the message says why."""
+    """What cannot be exported or imported; the message says why."""
 
 
 def header_of(node_id: str) -> ExportHeader:
@@ -94,7 +105,7 @@ def header_of(node_id: str) -> ExportHeader:
 
 
 async def records(store: Store) -> AsyncIterator[ExportedRecord]:
-    """Everything that is exported; a thread comes after its replies. Raises StoreUnavailable.
+    """Everything that is exported; a thread comes after its replies. Raises ExchangeError, StoreUnavailable.
 
     It is found by the names of keys, which stay: what goes from one list to another while lists are read may be in none
     of them when its turn comes. A contract that is compacted meanwhile comes with the others that are.
@@ -104,7 +115,7 @@ async def records(store: Store) -> AsyncIterator[ExportedRecord]:
             yield reply
         yield ExportedRecord("thread", thread_id, _shown(fields))
     for kind in ("task", "packed"):
-        async for task_id, fields in _entities(store, kind):
+        async for task_id, fields in _entities(store, kind, CONTRACTS_AT_ONCE):
             if fields.get(b"kind") == b"contract":
                 yield ExportedRecord("task", task_id, _shown(fields))
     async for artifact_id, fields in _entities(store, "artifact"):
@@ -146,7 +157,8 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
             )
         case "task":
             is_over = fields.get("status", b"").decode() in (*OVER, "failed")
-            kept = fields if is_over else {name: each for name, each in fields.items() if name not in OF_A_CLAIM}
+            left_out = MOMENTS if is_over else OF_A_CLAIM
+            kept = {name: each for name, each in fields.items() if name not in left_out}
             partition = ids.partition_of_id(record.id)
             importing = task_import(
                 task=keys.task(record.id),
@@ -181,9 +193,13 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             if row.status not in STATUSES or not row.is_contract:
                 raise ValueError("no contract of a known status")
             msgspec.json.decode(msgspec.json.encode(task_of(record.id, "", row)))
-            # Each step goes on counting from these. One that cannot holds up all changes that time brings (`lapse`).
-            ChangeLog.of(named)
-            int(named.get(b"failures", b"0"))
+            # The steps go on counting from these, and calculate times that readers must be able to show.
+            counts = [b"%d" % ChangeLog.of(named).count, *(named.get(name, b"0") for name in (b"attempt", b"failures"))]
+            times = [named.get(name, b"0") for name in (b"lease_ms", b"retry_ms", b"review_ms")]
+            if not all(each.isdigit() for each in (*counts, *times)):
+                raise ValueError("no number")
+            if max(map(int, counts)) > MAX_SEQ or max(map(int, times)) > MAX_MS:
+                raise ValueError("a number that is too large")
         case _:
             pass
 
@@ -204,15 +220,26 @@ async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, 
     return "imported"
 
 
-async def _entities(store: Store, kind: keys.EntityKind) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
+async def _entities(
+    store: Store, kind: keys.EntityKind, at_once: int = AT_ONCE
+) -> AsyncIterator[tuple[str, dict[bytes, bytes]]]:
     """Ids and fields of all entities of a kind; a compacted contract is unpacked. Some may come twice."""
     command = "GET" if kind == "packed" else "HGETALL"
     async for names in store.names(keys.pattern(kind)):
-        for start in range(0, len(names), AT_ONCE):
-            some = names[start : start + AT_ONCE]
+        for start in range(0, len(names), at_once):
+            some = names[start : start + at_once]
             for name, found in zip(some, await bulk(store, [(command, each) for each in some]), strict=True):
-                if fields := unpack(found) if isinstance(found, bytes) else fields_of(found):
-                    yield name.rpartition(":")[2], fields
+                entity = name.rpartition(":")[2]
+                if fields := _unpacked(entity, found) if isinstance(found, bytes) else fields_of(found):
+                    yield entity, fields
+
+
+def _unpacked(task_id: str, packed: bytes) -> dict[bytes, bytes]:
+    try:
+        return unpack(packed)
+    except (*UNREADABLE, zlib.error) as error:
+        how = f"relay-node admin tasks purge {task_id} removes it"
+        raise ExchangeError(f"contract {task_id} is damaged ({error}): {how}") from error
 
 
 async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord]:

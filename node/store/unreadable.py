@@ -14,8 +14,10 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
-async def read_each(entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T]]]) -> dict[K, T]:
-    """What `read` returns, a value for each entity, without those on which it fails.
+async def read_each(
+    entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T]]], said: str = LEFT_OUT
+) -> dict[K, T]:
+    """What `read` returns, a value for each entity, without those on which it fails; of them `said` is logged.
 
     They are read together, and if that fails, each half by itself. Raises StoreUnavailable.
     """
@@ -25,19 +27,19 @@ async def read_each(entities: Sequence[K], read: Callable[[Sequence[K]], Awaitab
         raise
     except Exception:
         if len(entities) == 1:
-            if is_news(entities[0]):
-                log.exception(LEFT_OUT, entity=str(entities[0]))
+            if is_news(entities[0], said):
+                log.exception(said, entity=str(entities[0]))
             return {}
     middle = len(entities) // 2
-    return await read_each(entities[:middle], read) | await read_each(entities[middle:], read)
+    return await read_each(entities[:middle], read, said) | await read_each(entities[middle:], read, said)
 
 
 async def read_reachable(
     entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T | StoreUnavailable]]]
-) -> tuple[dict[K, T], int]:
-    """`read_each`, where `read` has an error in place of an entity whose server is out of reach: without those, and how
-    many they are. Raises StoreUnavailable.
+) -> tuple[dict[K, T], list[K]]:
+    """`read_each`, where `read` has an error in place of an entity whose server is out of reach: without those, and
+    which they are. Raises StoreUnavailable.
     """
     found = await read_each(entities, read)
     there = {entity: value for entity, value in found.items() if not isinstance(value, StoreUnavailable)}
-    return there, len(found) - len(there)
+    return there, [entity for entity in found if entity not in there]

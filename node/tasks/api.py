@@ -2,11 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
+from typing import TypeVar
 
 from node.callbacks.model import TaskCallback
 from node.common.refusal import Refused
 from node.sign.signed import Signed
-from node.store.idempotency import RETRY_SECONDS, SECRET_KEY_LENGTH
+from node.store.idempotency import RETRY_SECONDS, SECRET_KEY_LENGTH, IdempotencyKey
 from node.tasks import examples
 from node.tasks.model import (
     SHOWN_FIELDS,
@@ -36,6 +37,11 @@ from node.web.limits import Limiter, PermitOf
 from node.web.route import Also, Operation, Route, routes_of
 from node.web.signature import Signatures
 
+T = TypeVar("T")
+
+Once = Callable[[str, T, Signed | None, IdempotencyKey | None], Awaitable[tuple[Task, bool]]]
+"""Takes the contract's id, a body, the signature and the key; whether it was done before is the second value."""
+
 CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
 DEADLINE = "task.deadline"
@@ -56,6 +62,8 @@ on looking."""
 
 HOLDING = ("task.unknown", "task.token", "task.state")
 SIGNED = ("signature.invalid", "signature.replayed")
+MOVING = ("task.unknown", "task.actor", "task.token", "task.proof", "task.state", "task.result")
+OFFERING = ("language.not_english", "artifact.unusable", DEADLINE, "task.schema_dear", "quota.task", CONFLICT, SHORT)
 PUBLISHING = ("task.unknown", "task.publisher", "task.state", *SIGNED)
 
 
@@ -80,16 +88,7 @@ class TasksApi:
         shows=examples.OFFERED,
         status=201,
         callbacks=(TaskCallback,),
-        errors=(
-            "language.not_english",
-            "artifact.unusable",
-            DEADLINE,
-            "task.schema_dear",
-            "quota.task",
-            CONFLICT,
-            SHORT,
-            *SIGNED,
-        ),
+        errors=(*OFFERING, *SIGNED),
         limit="task",
     )
     async def create(self, request: Request) -> Response:
@@ -252,6 +251,7 @@ class TasksApi:
         answers=Task,
         shows=examples.FAILED,
         errors=HOLDING,
+        keeps="step",
     )
     async def fail(self, request: Request) -> Response:
         failed = await read_json(request, FailedAttempt)
@@ -269,23 +269,12 @@ class TasksApi:
         body=Transition,
         answers=Task,
         shows=examples.IN_PROGRESS,
-        errors=(
-            *("task.unknown", "task.actor", "task.token", "task.proof", "task.state", "task.result"),
-            *(CONFLICT, *SIGNED),
-        ),
+        errors=(*MOVING, CONFLICT, *SIGNED),
+        keeps="step",
     )
     async def transition(self, request: Request) -> Response:
-        task_id = request.params["id"]
         move = await read_json(request, Transition)
-        signed = await self._signatures.of(request, ())
-        body = await request.body()
-        idempotency = idempotency_key(request, f"transition:{task_id}", body)
-        async with self._limiter.charged(request, "step", len(body)) as give_back:
-            task, replayed = await self._tasks.transition(task_id, move, signed, idempotency)
-            if replayed:
-                mark_replayed(request)
-                give_back()
-        return json_response(task)
+        return await self._once(request, "transition", self._tasks.transition, move)
 
     # The publisher's steps.
 
@@ -304,30 +293,31 @@ class TasksApi:
         body=Rejection,
         answers=Task,
         shows=examples.REJECTED,
-        errors=PUBLISHING,
+        errors=(*PUBLISHING, CONFLICT),
         limit="claim",
     )
     async def reject(self, request: Request) -> Response:
         """Send a submitted result back, with the reason; the same claim_token submits again.
 
-        It counts as a claim: otherwise one contract could be submitted and rejected without end, and everybody be told.
+        Repeated with its Idempotency-Key, it rejects no later result. It counts as a claim: otherwise a contract could
+        be submitted and rejected without end, and everybody be told.
         """
         async with self._limiter.permit(request, "claim") as permit:
             rejection = await read_json(request, Rejection)
             await permit.count()
-            signed = await self._signatures.of(request, ())
-            await permit.charge("step", len(await request.body()))
-            return json_response(await self._tasks.reject(request.params["id"], rejection, signed))
+            return await self._once(request, "reject", self._tasks.reject, rejection)
 
     @Operation(
         "Give a contract that failed one more attempt, as its publisher",
         body=Cancellation,
         answers=Task,
         shows=examples.RELEASED,
-        errors=(*PUBLISHING, "task.over"),
+        errors=(*PUBLISHING, "task.over", CONFLICT),
+        keeps="step",
     )
     async def retry(self, request: Request) -> Response:
-        return await self._as_publisher(request, self._tasks.retry)
+        """Give one more attempt; repeated with its Idempotency-Key, it gives no second one."""
+        return await self._once(request, "retry", self._tasks.retry, await self._proof(request))
 
     @Operation(
         "Call a contract off, with the publisher_token or the signing key",
@@ -347,16 +337,31 @@ class TasksApi:
             await permit.count()
             return json_response(await act(request.params["id"], holding))
 
+    async def _once(self, request: Request, what: str, act: Once[T], said: T) -> Response:
+        """Run a step that is taken once for each Idempotency-Key; `act` says whether it was before."""
+        signed = await self._signatures.of(request, ())
+        task_id, body = request.params["id"], await request.body()
+        idempotency = idempotency_key(request, f"{what}:{task_id}", body)
+        async with self._limiter.charged(request, "step", len(body)) as give_back:
+            task, replayed = await act(task_id, said, signed, idempotency)
+            if replayed:
+                mark_replayed(request)
+                give_back()
+        return json_response(task)
+
     async def _as_publisher(
         self, request: Request, act: Callable[[str, Cancellation, Signed | None], Awaitable[Task]]
     ) -> Response:
-        """Run a step of the publisher, who is known by a token in the body or by a signature, which needs no body."""
+        """Run a step of the publisher that may be repeated as it is."""
+        proof, signed = await self._proof(request), await self._signatures.of(request, ())
+        return json_response(await act(request.params["id"], proof, signed))
+
+    async def _proof(self, request: Request) -> Cancellation:
+        """The publisher's token, unless the request is signed, which needs no body."""
         body = await request.body()
         if body:
             require_json(request)
-        proof = decode(body, Cancellation, request.notes) if body else Cancellation()
-        signed = await self._signatures.of(request, ())
-        return json_response(await act(request.params["id"], proof, signed))
+        return decode(body, Cancellation, request.notes) if body else Cancellation()
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.3; those that SPEC does not name are in DESIGN 8."""

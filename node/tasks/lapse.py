@@ -34,9 +34,9 @@ JUDGED = (
     b"deadline",
     b"max_attempts",
     b"failures",
-    b"attempts",
 )
-"""Fields that decide which status a contract has at a time; a reader that wants only that need not read the rest."""
+"""Fields that decide which status a contract has at a time; a reader that wants only that need not read the rest. The
+last attempt is all that is known of them then."""
 
 LONGEST_PAUSE_MS = DAY_MS
 """Longest pause before another attempt, however often it has doubled: a day."""

@@ -14,7 +14,7 @@ from node.store.errors import StoreUnavailable
 from node.tasks.lapse import Fields
 from node.tasks.model import Task, TaskPage, TaskPageQuery
 from node.tasks.offers.feed import OfferFeed
-from node.tasks.offers.list import Charge, OfferList
+from node.tasks.offers.list import Charge, OfferList, since_of
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask, task_of
 
@@ -63,8 +63,8 @@ class TaskListing:
             lacks, total = some.is_incomplete or msgspec.UNSET, some.total - (len(some.rows) - len(tasks))
             return TaskPage(tasks, total, query.limit, query.offset, some.next_since, lacks)
         # Read before the list, so that what is offered in between is in the list or after this position.
-        since = await self._feed.end() if query.status == "offered" else msgspec.UNSET
-        found, total, is_incomplete = await self._store.page(query.status, query.limit, query.offset)
+        end = await self._feed.end() if query.status == "offered" else None
+        found, total, lacking = await self._store.page(query.status, query.limit, query.offset)
         standing = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
         if len(standing) < len(found):
             # The others have changed since: the list is behind, and whoever notices puts it right.
@@ -72,7 +72,8 @@ class TaskListing:
                 await self._store.place([(task_id, row) for task_id, row in found.items() if task_id not in standing])
         tasks = list(show_each(standing.items(), show).values())
         total -= len(found) - len(tasks)
-        return TaskPage(tasks, total, query.limit, query.offset, since, is_incomplete or msgspec.UNSET)
+        since = since_of(end, lacking) if end else msgspec.UNSET
+        return TaskPage(tasks, total, query.limit, query.offset, since, bool(lacking) or msgspec.UNSET)
 
     def _of_fields(self, task_id: str, fields: Fields) -> Task:
         return self.record(task_id, StoredTask(0, fields))

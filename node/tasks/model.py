@@ -26,6 +26,12 @@ END = "$(?!\\n)"
 SKILL = "^[a-z0-9][a-z0-9.+#_-]{0,49}" + END
 MESSAGE_LENGTH = 2000
 
+MOST_LEFT_OUT = 50
+"""Contracts that a position in the list of offers names at most: a page of those that were out of reach."""
+SEPARATOR = "~"
+SINCE = rf"^[0-9]{{1,19}}-[0-9]{{1,19}}(~[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}){{0,{MOST_LEFT_OUT}}}" + END
+"""Such a position: an entry of the feed of offers, then those contracts."""
+
 Party = Annotated[
     str,
     Meta(
@@ -68,11 +74,14 @@ Attempts = Annotated[int, Meta(ge=1, le=10, description="Claims that may end wit
 PageLimit = Annotated[int, Meta(ge=1, le=50)]
 PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
 OfferWait = Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until one can be claimed")]
+OfferSince = Annotated[
+    str,
+    Meta(pattern=SINCE, description="`next_since` of an earlier answer, for what can be claimed since, oldest first"),
+]
 OfferSkill = Annotated[Skill, Meta(description="Offers: those that ask for it and can be claimed, of the newest 1,000")]
 OfferPublisher = Annotated[
     Party, Meta(description="Offers: those of this publisher that can be claimed, of the newest 1,000")
 ]
-
 
 SHOWN_FIELDS = (
     "publisher_id",
@@ -364,7 +373,7 @@ class TaskPage(msgspec.Struct):
     limit: Annotated[int, Meta(examples=[20])]
     offset: Annotated[int, Meta(examples=[0])]
     next_since: Annotated[str | msgspec.UnsetType, Meta(examples=["1763712000000-0"])] = msgspec.UNSET
-    """Of offers: as `since` it asks for those that are put on offer from now on."""
+    """Of offers: as `since` it asks for those that are put on offer from now on, and those that are left out here."""
     incomplete: Literal[True] | msgspec.UnsetType = msgspec.UNSET
     """Some are left out, because the part of the node that keeps them cannot be read just now."""
 
@@ -376,16 +385,7 @@ class TaskPageQuery(msgspec.Struct, frozen=True):
     limit: PageLimit = 20
     offset: PageOffset = 0
     wait: OfferWait = 0
-    since: (
-        Annotated[
-            str,
-            Meta(
-                pattern="^[0-9]{1,19}-[0-9]{1,19}" + END,
-                description="`next_since` of an earlier answer, for what can be claimed since, oldest first",
-            ),
-        ]
-        | None
-    ) = None
+    since: OfferSince | None = None
     skill: OfferSkill | None = None
     publisher_id: OfferPublisher | None = None
 

@@ -14,7 +14,7 @@ from node.store.unreadable import read_each, read_reachable
 from node.tasks import steps
 from node.tasks.lapse import JUDGED
 from node.tasks.packed import PackedContracts
-from node.tasks.view import BASE, LISTED, StoredTask
+from node.tasks.view import BASE, LISTED, PLACED, StoredTask
 
 
 class ListedTasks(NamedTuple):
@@ -23,8 +23,8 @@ class ListedTasks(NamedTuple):
     rows: dict[str, StoredTask]
     total: int
     """How many contracts are in the list, as far as is known."""
-    is_incomplete: bool
-    """Whether some that belong on the page are out of reach."""
+    lacking: list[str]
+    """Those that belong on the page and are out of reach."""
 
 
 class TaskReader:
@@ -44,8 +44,16 @@ class TaskReader:
         """What lists show of contracts, without those that cannot be read at all."""
         return await read_each(task_ids, self._listed)
 
-    async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], int]:
-        """`listed`, of those contracts that are in reach now, and how many are not.
+    async def readable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+        """All fields of contracts, without those that cannot be read at all."""
+        return await read_each(task_ids, self.read_all)
+
+    async def placed(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+        """What says in which lists contracts belong, without those that cannot be read at all."""
+        return await read_each(task_ids, lambda some: self.read_all(some, PLACED))
+
+    async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
+        """`listed`, of those contracts that are in reach now, and which are not.
 
         Raises StoreUnavailable if no server is there.
         """
@@ -59,7 +67,7 @@ class TaskReader:
         """
         names, total = await page_of(self._store, keys.tasks_with(status), limit, offset)
         rows, lacking = await self.listed_reachable(names)
-        return ListedTasks(rows, total - (len(names) - lacking - len(rows)), lacking > 0)
+        return ListedTasks(rows, total - (len(names) - len(lacking) - len(rows)), lacking)
 
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
         """These fields of contracts, or all: a result may have a megabyte, so whoever does not show it names fields.

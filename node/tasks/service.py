@@ -57,9 +57,6 @@ SWEEP_LIMIT = 100
 Note = Callable[[str, str, str], Awaitable[None]]
 """Takes id, title and description of a new offer."""
 
-HANDED_IN = ("submitted", "completed")
-"""Statuses of a contract whose result has been handed in."""
-
 
 class Tasks:
     """The service behind /api/v1/tasks. Every method raises StoreUnavailable."""
@@ -137,7 +134,7 @@ class Tasks:
             task_id,
             query.wait,
             lambda row: not row.is_contract or row.status != query.status,
-            () if with_result else (*LISTED, b"result_schema"),
+            () if with_result else (*LISTED, b"attempts", b"result_schema"),
         )
         return self._task(task_id, known(row))
 
@@ -243,9 +240,9 @@ class Tasks:
             )
             if not is_in:
                 raise
-            row = await self._store.read(task_id)
+            row = known(await self._store.read(task_id))
             charge(len(row.result))
-            if row.status not in HANDED_IN or not is_same_result(row.result, result):
+            if row.status not in ("submitted", "completed") or not is_same_result(row.result, result):
                 raise
         await self._list(task_id, row)
         claimed, handed_in = int(row.fields[b"claimed_at"]), row.changed_at
@@ -291,25 +288,38 @@ class Tasks:
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
-        return await self._changed(task_id, await self._store.review(task_id, actor))
+        row, _ = await self._store.review(task_id, actor)
+        return await self._changed(task_id, row)
 
-    async def reject(self, task_id: str, rejection: Rejection, signed: Signed | None) -> Task:
+    async def reject(
+        self, task_id: str, rejection: Rejection, signed: Signed | None, idempotency: IdempotencyKey | None = None
+    ) -> tuple[Task, bool]:
         """Send a submitted result back to its worker, who submits again with the same claim_token.
 
-        Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
+        The second value says whether the same request had done so before: a later result is not rejected with it.
+
+        Raises Invalid, Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`,
+        `signature.replayed`.
         """
         reason = readable(rejection.reason)
         require_text("reason", reason)
         actor = await self._proofs.publisher(task_id, rejection, signed)
-        return await self._changed(task_id, await self._store.review(task_id, actor, reason))
+        row, replayed = await self._store.review(task_id, actor, reason, idempotency)
+        return await self._changed(task_id, row), replayed
 
-    async def retry(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
+    async def retry(
+        self, task_id: str, proof: Cancellation, signed: Signed | None, idempotency: IdempotencyKey | None = None
+    ) -> tuple[Task, bool]:
         """Give a contract that failed one more attempt, for whoever proves to be its publisher.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`.
+        The second value says whether the same request had done so before: it gives no second one.
+
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
+        `signature.replayed`.
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
-        return await self._changed(task_id, await self._store.retry(task_id, actor))
+        row, replayed = await self._store.retry(task_id, actor, idempotency)
+        return await self._changed(task_id, row), replayed
 
     async def cancel(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
         """Call a contract off, for whoever proves to be its publisher.
@@ -333,9 +343,15 @@ class Tasks:
         ids.require_id(task_id, "task.unknown")
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
-    async def purge(self, task_id: str) -> Task:
-        """Remove a contract for the operator; returns it as it was. Raises Refused `task.unknown`."""
-        task = await self.get(task_id)
+    async def readable(self, task_id: str) -> Task | None:
+        """A contract; None for one whose record is damaged. Raises Refused `task.unknown`."""
+        ids.require_id(task_id, "task.unknown")
+        found = await self._store.readable([task_id])
+        return show_each(((task_id, known(row)) for task_id, row in found.items()), self._task).get(task_id)
+
+    async def purge(self, task_id: str) -> Task | None:
+        """Remove a contract for the operator; returns what was `readable`. Raises Refused `task.unknown`."""
+        task = await self.readable(task_id)
         if not await self._store.forget({task_id: ""}):
             raise Refused("task.unknown")
         await self._list(task_id, StoredTask(0, {}))
@@ -348,7 +364,7 @@ class Tasks:
 
         What is no contract is taken off all lists; one that cannot be read stays where it is.
         """
-        rows = await self._store.listed(task_ids)
+        rows = await self._store.placed(task_ids)
         await self._store.place(list(rows.items()))
 
     async def sweep(self) -> int:
@@ -358,8 +374,7 @@ class Tasks:
         lists up to date.
         """
         due = await self._store.due(SWEEP_LIMIT)
-        await self._store.lapse(due)
-        await self.project(*due)
+        await self.project(*await self._store.lapse(due))
         return len(due)
 
     async def _complete(self, task_id: str, claim: Claim, result: bytes) -> StoredTask:

@@ -76,14 +76,37 @@ def task_fail(
 
 @step
 def task_retry(
-    *, task: Key, leases: Key, replay: Key, events: Key, id: str, proven: int, signer: str, replay_ttl: int
+    *,
+    task: Key,
+    leases: Key,
+    idem: Key,
+    replay: Key,
+    events: Key,
+    digest: str,
+    idem_ttl: int,
+    replay_ttl: int,
+    id: str,
+    proven: int,
+    signer: str,
 ) -> None:
     """Give it one more attempt."""
 
 
 @step
 def task_review(
-    *, task: Key, leases: Key, replay: Key, events: Key, id: str, proven: int, signer: str, replay_ttl: int, reason: str
+    *,
+    task: Key,
+    leases: Key,
+    idem: Key,
+    replay: Key,
+    events: Key,
+    digest: str,
+    idem_ttl: int,
+    replay_ttl: int,
+    id: str,
+    proven: int,
+    signer: str,
+    reason: str,
 ) -> None:
     """Accept or reject its result."""
 
@@ -106,7 +129,7 @@ def task_release(*, task: Key, leases: Key, events: Key, id: str, attempt: str, 
 
 
 @step
-def task_lapse(*, task: Key, leases: Key, events: Key, id: str) -> None:
+def task_lapse(*, task: Key, leases: Key, events: Key, id: str, again: int) -> None:
     """Write down what time has changed."""
 
 

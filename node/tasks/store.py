@@ -21,6 +21,7 @@ from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
 from node.store.replay import replay_key, replay_ttl
 from node.store.steps import Step
+from node.store.unreadable import read_each
 from node.tasks import steps
 from node.tasks.compaction import pack
 from node.tasks.lapse import JUDGED
@@ -47,6 +48,12 @@ COPIED = (
 LATE_SECONDS = 0.05
 """A contract whose step is longer ago than this is read again before it is listed: somebody else may have changed it.
 Usually it is listed within a few milliseconds."""
+
+AGAIN_MS = 60_000
+"""After how long a contract is looked at again on which the step failed that writes down what time has changed."""
+
+NOT_LAPSED = "contract not changed when its time came, its record is damaged"
+"""What is logged then, with the exception."""
 
 COMPACTED_AT_ONCE = 8
 """Contracts that are read together to be compacted: each may have a result of a megabyte."""
@@ -156,9 +163,7 @@ class TaskStore(TaskReader):
         """
         step = partial(
             steps.task_transition,
-            idem=record_key(idempotency, ids.partition_of_id(task_id), keys.task(task_id)),
-            digest=digest_of(idempotency),
-            idem_ttl=self._idempotency_ms,
+            **self._once(idempotency, task_id),
             actor=actor.name,
             target=target,
             attempt=actor.claim.attempt if actor.claim else "",
@@ -168,21 +173,26 @@ class TaskStore(TaskReader):
 
     # The publisher's steps.
 
-    async def review(self, task_id: str, actor: Actor, reason: str = "") -> StoredTask:
-        """Accept a submitted result, or reject it for a `reason`.
+    async def review(
+        self, task_id: str, actor: Actor, reason: str = "", idempotency: IdempotencyKey | None = None
+    ) -> tuple[StoredTask, bool]:
+        """Accept a submitted result, or reject it for a `reason`; whether the same request had done so before.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`, `signature.replayed`.
         """
-        row, _ = await self._as_actor(partial(steps.task_review, reason=reason), task_id, actor)
-        return row
+        step = partial(steps.task_review, reason=reason, **self._once(idempotency, task_id))
+        return await self._as_actor(step, task_id, actor)
 
-    async def retry(self, task_id: str, actor: Actor) -> StoredTask:
-        """Give a contract that failed one more attempt.
+    async def retry(
+        self, task_id: str, actor: Actor, idempotency: IdempotencyKey | None = None
+    ) -> tuple[StoredTask, bool]:
+        """Give a contract that failed one more attempt; whether the same request had done so before.
 
-        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `signature.replayed`.
+        Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
+        `signature.replayed`.
         """
-        row, _ = await self._as_actor(steps.task_retry, task_id, actor)
-        return row
+        step = partial(steps.task_retry, **self._once(idempotency, task_id))
+        return await self._as_actor(step, task_id, actor)
 
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
         """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`."""
@@ -198,13 +208,22 @@ class TaskStore(TaskReader):
         """
         return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
-    async def lapse(self, task_ids: Sequence[str]) -> list[str]:
+    async def lapse(self, task_ids: Sequence[str]) -> dict[str, str]:
         """Write down what time has changed about contracts; returns the status of each afterwards.
 
-        It is empty for what is no contract.
+        It is empty for what is no contract. Contracts whose records are damaged are left out, and not due for a while.
         """
+        return await read_each(task_ids, self._lapse, NOT_LAPSED)
+
+    async def _lapse(self, task_ids: Sequence[str]) -> list[str]:
         lapsing = (
-            steps.task_lapse(task=keys.task(each), leases=keys.leases_of(each), events=keys.events_of(each), id=each)
+            steps.task_lapse(
+                task=keys.task(each),
+                leases=keys.leases_of(each),
+                events=keys.events_of(each),
+                id=each,
+                again=AGAIN_MS,
+            )
             for each in task_ids
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
@@ -226,7 +245,8 @@ class TaskStore(TaskReader):
     async def _compact(self, task_ids: Sequence[str]) -> int:
         hashes = await bulk(self._store, (("HGETALL", keys.task(each)) for each in task_ids))
         read = [(task_id, fields_of(fields)) for task_id, fields in zip(task_ids, hashes, strict=True)]
-        rows = {task_id: fields for task_id, fields in read if fields.get(b"kind") == b"contract"}
+        # One that ends meanwhile may have as many fields then, by which the step tells whether it is as it was read.
+        rows = {task_id: fields for task_id, fields in read if StoredTask(0, fields).is_over}
         # Beside the event loop: to deflate a result of a megabyte takes up to a tenth of a second.
         packed = await to_thread(lambda: [pack(fields) for fields in rows.values()])
         compacting = (
@@ -237,9 +257,9 @@ class TaskStore(TaskReader):
         )
         return [code_of(reply) for reply in await bulk_steps(self._store, compacting)].count("compacted")
 
-    async def forget(self, judged: Mapping[str, str]) -> list[str]:
-        """Remove contracts, each if it still has the status given here and nobody is at work on it; with none given, in
-        any case. Returns those that were removed."""
+    async def forget(self, contracts: Mapping[str, str]) -> list[str]:
+        """Remove contracts, each if it is still at the `stage` given here and nobody is at work on it; with none given,
+        in any case. Returns those that were removed."""
         removing = (
             steps.task_forget(
                 task=keys.task(each),
@@ -247,12 +267,12 @@ class TaskStore(TaskReader):
                 leases=keys.leases_of(each),
                 events=keys.events_of(each),
                 id=each,
-                judged=status,
+                judged=stage,
             )
-            for each, status in judged.items()
+            for each, stage in contracts.items()
         )
         replies = await bulk_steps(self._store, removing)
-        return [task_id for task_id, reply in zip(judged, replies, strict=True) if code_of(reply) == "forgotten"]
+        return [task_id for task_id, reply in zip(contracts, replies, strict=True) if code_of(reply) == "forgotten"]
 
     # The lists.
 
@@ -264,12 +284,12 @@ class TaskStore(TaskReader):
         what changed them may have listed them first.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
-            rows = list((await self.listed([task_id for task_id, _ in rows])).items())
+            rows = list((await self.placed([task_id for task_id, _ in rows])).items())
         while rows:
             commands, told = _changes_of_lists(rows)
             await gather(self._store.commands(commands), bulk_steps(self._store, told))
             placed = {task_id: row.fields.get(b"status") for task_id, row in rows}
-            by_now = await self.listed(list(placed))
+            by_now = await self.placed(list(placed))
             rows = [(task_id, row) for task_id, row in by_now.items() if row.fields.get(b"status") != placed[task_id]]
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
@@ -284,6 +304,11 @@ class TaskStore(TaskReader):
         commands, told = _changes_of_lists([(task_id, row)], none_in=OVER if row.is_contract else ())
         for wanted in (*commands, *told):
             self._store.send(wanted)
+
+    def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> dict[str, Any]:
+        """The Idempotency-Key of a request, as the steps take it that have one."""
+        record = record_key(idempotency, ids.partition_of_id(task_id), keys.task(task_id))
+        return {"idem": record, "digest": digest_of(idempotency), "idem_ttl": self._idempotency_ms}
 
     async def _as_actor(self, step: Callable[..., Step], task_id: str, actor: Actor) -> tuple[StoredTask, bool]:
         proof = {"proven": int(actor.has_publisher_token), "signer": actor.signer}

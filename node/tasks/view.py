@@ -12,8 +12,8 @@ import msgspec
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.store.decoding import number, text
-from node.tasks.lapse import Fields, at_time, next_change
-from node.tasks.model import NO_RESULT, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
+from node.tasks.lapse import JUDGED, Fields, at_time, next_change
+from node.tasks.model import NO_RESULT, OVER, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
 
 _OFFER = (
     b"kind",
@@ -50,7 +50,6 @@ LISTED = (
     *_MORE_OF_OFFER,
     b"claim",
     b"failures",
-    b"attempts",
     b"retry_at",
     b"review_ends_at",
     b"submitted_at",
@@ -59,7 +58,22 @@ LISTED = (
     b"expired_at",
 )
 """Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
-result_payload and result_schema, which may be large."""
+result_payload, result_schema and attempts, which may be large."""
+
+PLACED = (
+    *JUDGED,
+    b"publisher_id",
+    b"skills",
+    b"created_at",
+    b"updated_at",
+    b"completed_at",
+    b"canceled_at",
+    b"submitted_at",
+    b"failed_at",
+    b"expired_at",
+    b"more",
+)
+"""Fields that say in which list a contract belongs, and since when. None of them is a text of any length."""
 
 
 class StoredTask(msgspec.Struct, frozen=True):
@@ -94,6 +108,16 @@ class StoredTask(msgspec.Struct, frozen=True):
     def is_in(self, status: TaskStatus) -> bool:
         """Whether it is a contract of that status."""
         return self.fields.get(b"status") == status.encode() and self.is_contract
+
+    @property
+    def stage(self) -> str:
+        """Its status and the number of its attempt, such as `offered 2`: once claimed, it is never offered so again."""
+        return f"{self.status} {self.fields[b'attempt'].decode()}"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is a contract that nothing changes any more."""
+        return self.is_contract and self.status in OVER
 
     @property
     def can_be_claimed(self) -> bool:

@@ -79,6 +79,8 @@ class Described(msgspec.Struct, frozen=True):
     """Error codes of the catalogue that are particular to this operation."""
     limit: str = ""
     """The class of its limit in `Limits`; empty without one."""
+    keeps: str = ""
+    """The kind of what the node keeps of it (`node.share.cost`), where no limit of that name says so."""
     example: Any = None
     """A JSON body that works as it stands, where `body` names no type with examples of its own."""
     fault: Fault | None = None

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from node.config import Limit, Limits
 from node.retention.rules import retention_of
 from node.run import exchange
 from node.run.exchange import ExportedRecord, records
-from node.store import Store, StoreUnavailable, ids, keys
+from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
+from node.store.bulk import bulk
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -181,6 +182,11 @@ CONTRACT = {"kind": "contract", "publisher_id": "p", "title": "Count", "attempt"
         ("task", CONTRACT | {"status": "offered", "kind": "message"}),
         ("task", CONTRACT | {"status": "offered", "deadline": "never"}),
         ("task", CONTRACT | {"status": "offered", "failures": "many"}),
+        ("task", CONTRACT | {"status": "offered", "failures": "1_0"}),
+        ("task", CONTRACT | {"status": "offered", "attempt": str(2**63 - 1)}),
+        ("task", CONTRACT | {"status": "offered", "lease_ms": str(10**16)}),
+        ("task", CONTRACT | {"status": "offered", "review_ms": "-5"}),
+        ("task", CONTRACT | {"status": "offered", "changes": f"{10**20} offered@1795416370997"}),
         ("task", CONTRACT | {"status": "offered", "changes": "many"}),
         ("task", CONTRACT | {"status": "offered", "changes": "1 offered"}),
         ("task", CONTRACT | {"status": "completed", "completed_at": "1795416370998", "result_payload": "{"}),
@@ -266,3 +272,43 @@ async def test_an_export_that_fails_leaves_no_file(
     file.write_text("mine")
     assert (await admin("export", str(file))).status == 1
     assert file.read_text() == "mine"
+
+
+async def test_contracts_are_read_a_few_at_a_time(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two hundred results of a megabyte were held in memory."""
+    held: list[int] = []
+
+    def reading(store: Store, commands: Iterable[Sequence[Arg]]) -> Awaitable[list[RedisReply]]:
+        held.append(len(wanted := list(commands)))
+        return bulk(store, wanted)
+
+    monkeypatch.setattr(exchange, "bulk", reading)
+    made = {(await offered(node))["id"] for _ in range(3 * exchange.CONTRACTS_AT_ONCE)}
+    assert {record.id async for record in records(node.store)} == made
+    assert max(held) == exchange.CONTRACTS_AT_ONCE
+
+
+@pytest.mark.parametrize("status", ["completed", "canceled", "expired", "failed"])
+async def test_what_is_over_there_is_not_changed_by_a_time_in_the_file(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, status: str
+) -> None:
+    """A lease of a contract that is over put it on offer again, or made it one that nobody could read."""
+    times = {"lease_expires_at": "1", "retry_at": "1", "review_ends_at": "1", "claimed_at": "1795416370998"}
+    fields = CONTRACT | times | {"status": status, "max_attempts": "2", "retry_ms": "1000"}
+    file = tmp_path / "file"
+    file.write_text("\n".join(json.dumps(line) for line in (HEADER, {"kind": "task", "id": FOREIGN, "fields": fields})))
+    assert (await admin("import", str(file))).status == 0
+    found = await node.client.get(f"{TASKS}/{FOREIGN}")
+    assert (found.status_code, found.json()["status"]) == (200, status)
+
+
+@pytest.mark.parametrize("packed", [b"\x07what", b"\x01what", b"\x00what"], ids=["a later format", "torn", "no list"])
+async def test_a_damaged_contract_is_named_and_leaves_no_file(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, packed: bytes
+) -> None:
+    """The command ended in a traceback."""
+    await node.store.command("SET", keys.packed(FOREIGN), packed)
+    ran = await admin("export", str(tmp_path / "export"))
+    assert (ran.status, f"purge {FOREIGN}" in ran.out, (tmp_path / "export").exists()) == (1, True, False)
+    assert (await admin("tasks", "purge", FOREIGN)).status == 0
+    assert (await admin("export", str(tmp_path / "export"))).status == 0

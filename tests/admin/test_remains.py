@@ -8,6 +8,7 @@ import pytest
 
 from node.config import Limits
 from node.observe.totals import totals
+from node.tasks.store import TaskStore
 from tests.admin.conftest import Admin
 from tests.agents.calls import AGENTS, SUMMARISE, card_of, listed
 from tests.artifacts.calls import ARTIFACTS, registered
@@ -177,3 +178,14 @@ async def test_who_renews_an_entry_that_is_there_is_not_taken_for_its_author(nod
         await is_known(admin, OTHER, 1)
     (entry,) = (await admin("clients", "posts", OTHER, "--json")).data
     assert (entry["kind"], entry["id"] != agent["id"]) == ("agent", True)
+
+
+async def test_a_contract_that_is_kept_compressed_is_not_taken_for_removed(node: NodeUnderTest, admin: Admin) -> None:
+    offer = (await node.client.post(TASKS, json=OFFER)).json()
+    await node.client.post(f"{TASKS}/{offer['id']}/cancel", json={"publisher_token": offer["publisher_token"]})
+    async with node.worker():
+        await is_known(admin, MINE, 1)
+    assert await TaskStore(node.store, 60).compact([offer["id"]]) == 1
+    (found,) = (await admin("clients", "posts", MINE, "--json")).data
+    (dry,) = (await admin("clients", "purge", MINE, "--dry-run", "--json")).data
+    assert (found["id"], found["removed"], dry["outcome"]) == (offer["id"], False, "dry run")

@@ -3,13 +3,15 @@
 import asyncio
 
 import msgspec
+import pytest
 
 from node.store import keys
 from node.tasks.store import TaskStore
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN
-from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, told
+from tests.tasks.calls import OFFER, TASKS, act, claimed, let_end, offered, told
+from tests.tasks.test_unreadable_contracts import Break, change_the_format, lose_a_field, lose_the_claim
 
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 
@@ -82,3 +84,18 @@ async def test_the_operator_sees_which_address_offered_a_contract(node: NodeUnde
     assert "203.0.113.9" not in (await node.client.get(f"{TASKS}/{offer['id']}")).text
     (found,) = (await admin("clients", "posts", "203.0.113.9", "--json")).data
     assert (found["kind"], found["id"]) == ("contract", offer["id"])
+
+
+@pytest.mark.parametrize("spoil", [lose_a_field, lose_the_claim, change_the_format])
+async def test_a_contract_whose_record_is_damaged_can_be_removed(
+    node: NodeUnderTest, admin: Admin, spoil: Break
+) -> None:
+    """The command ended in a traceback, and so did that which removes everything of an address."""
+    offer = await claimed(node, lease_seconds=60, max_attempts=2)
+    await let_end(node.store, offer["id"])
+    await spoil(node, offer["id"])
+    dry = await admin("tasks", "purge", offer["id"], "--dry-run", "--json")
+    assert (dry.status, dry.data) == (0, [{"id": offer["id"], "outcome": "dry run", "task": None}])
+    ran = await admin("tasks", "purge", offer["id"], UNKNOWN, "--json")
+    assert (ran.status, [each["outcome"] for each in ran.data]) == (1, ["purged", "task.unknown"])
+    assert await node.store.command("EXISTS", keys.task(offer["id"]), keys.packed(offer["id"])) == 0

@@ -198,6 +198,40 @@ async def test_an_offer_that_cannot_be_read_keeps_nobody_from_others(lenient_clu
         assert pages[-1].json()["tasks"] == []
         since = (await node.client.get(f"{offered}&since={start}")).json()
         assert (since["tasks"], since["incomplete"]) == ([], True)
+        for page in (since, pages[-1].json()):
+            assert unreadable in page["next_since"], "it is shown when it can be read"
         assert (await node.client.post(f"{TASKS}/claim-next", json=claim)).status_code == 204
         made = (await node.client.post(TASKS, json=offer)).json()["id"]
         assert (await node.client.post(f"{TASKS}/claim-next", json=claim | {"wait": 5})).json()["id"] == made
+
+
+async def test_who_goes_on_through_a_failover_is_shown_each_offer_once(lenient_cluster: Cluster) -> None:
+    """What the primary that dies keeps is out of reach until its replica has taken over."""
+    async with running(unlimited(lenient_cluster.url, store_timeout=0.5)) as node:
+        asked: dict[str, str] = {"status": "offered"}
+        asked["since"] = (await node.client.get(TASKS, params=asked)).json()["next_since"]
+        made: list[str] = []
+        for number in range(THREADS):
+            offer = {"publisher_id": "desk", "title": f"Count the panels on photograph {number}"}
+            made.append((await node.client.post(TASKS, json=offer)).json()["id"])
+        homes = {each: lenient_cluster.primary_of(slot_of(tag(partition_of_id(each)))) for each in made}
+        victim = next(home for home in homes.values() if home is not lenient_cluster.primary_of(slot_of(keys.OFFERS)))
+        replica = lenient_cluster.replica_of(victim)
+        offset = victim.info("replication")["master_repl_offset"]
+
+        async def is_replicated() -> bool:
+            return replica.info("replication")["slave_repl_offset"] >= offset
+
+        await until(is_replicated)
+        victim.kill()
+        shown: list[str] = []
+
+        async def are_all_shown() -> bool:
+            answer = await node.client.get(TASKS, params=asked)
+            if answer.status_code == 200:
+                shown.extend(task["id"] for task in answer.json()["tasks"])
+                asked["since"] = answer.json()["next_since"]
+            return len(shown) >= len(made)
+
+        await until(are_all_shown, 30)
+        assert sorted(shown) == sorted(made)

@@ -163,13 +163,18 @@ def test_what_counts_in_a_quota_names_its_code(path: str, code: str) -> None:
     ("limit", "named"),
     [
         ("line", ["quota.bytes", "memory.low", "disk.low", "node.full"]),
-        ("lease", ["quota.bytes"]),
-        *((limit, []) for limit in ("search", "stream", "mcp", "")),
+        *((limit, ["quota.bytes"]) for limit in ("claim", "result")),
+        *((limit, []) for limit in ("lease", "search", "stream", "mcp", "")),
     ],
 )
 def test_what_keeps_something_names_the_codes_for_a_lack_of_room(limit: str, named: list[str]) -> None:
     route = Route(method="POST", path="/x", handler=NOBODY, tag="x", summary="Write", limit=limit)
     assert [code for code in codes_of(route) if code in {"quota.bytes", "memory.low", "disk.low", "node.full"}] == named
+
+
+@pytest.mark.parametrize("path", [f"/api/v1/tasks/{{id}}/{step}" for step in ("transition", "fail", "retry")])
+def test_a_step_without_a_limit_names_the_quota_that_it_counts_in(path: str) -> None:
+    assert "quota.bytes" in resolved(operation("POST", path)["responses"]["429"])["x-error-codes"]
 
 
 def test_validation_errors_have_the_shape_of_spec_2_10() -> None:

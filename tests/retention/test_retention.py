@@ -291,24 +291,26 @@ async def test_what_somebody_works_on_stays_though_a_list_that_is_behind_has_it_
     assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == status
 
 
-async def test_a_contract_that_is_completed_meanwhile_stays(
-    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("what", "more"), [("complete", {}), ("release", {}), ("fail", {"code": "it.broke"})])
+async def test_a_contract_that_is_claimed_meanwhile_stays(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, what: str, more: dict[str, str]
 ) -> None:
-    """Judged by its offer, it was old."""
-    task = await offered(node)
+    """Judged by its offer, it was old. A release that was acknowledged was lost with the contract."""
+    task = await offered(node, max_attempts=2)
     await end_long_ago(node, task)
-    listed = TaskStore.listed
+    placed = TaskStore.placed
 
-    async def completed_after(self: TaskStore, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+    async def changed_after(self: TaskStore, task_ids: Sequence[str]) -> dict[str, StoredTask]:
         monkeypatch.undo()
-        read = await listed(self, task_ids)
+        read = await placed(self, task_ids)
         claim = (await act(node, task, "claim", assignee_id="late-agent")).json()
-        assert (await act(node, task, "complete", claim_token=claim["claim_token"])).status_code == 200
+        assert (await act(node, task, what, claim_token=claim["claim_token"], **more)).status_code == 200
         return read
 
-    monkeypatch.setattr(TaskStore, "listed", completed_after)
+    monkeypatch.setattr(TaskStore, "placed", changed_after)
     assert await look(node, task_retention_days=30) == 0
-    assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == "completed"
+    expected = "completed" if what == "complete" else "offered"
+    assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == expected
 
 
 async def test_of_a_contract_that_is_removed_before_its_deadline_nothing_is_left(node: NodeUnderTest) -> None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from node.common.timestamps import timestamp
-from node.tasks.model import EndedAttempt, FailureReason, NewTask, TaskStatus
+from node.tasks.model import EndedAttempt, FailureReason, NewTask, Task, TaskStatus
 
 PUBLISHER = "desk"
 NO_TOKEN = "1.x.y"
@@ -78,6 +78,8 @@ class Model:
         self.failed_attempt = 0
         self.rejection: str | None = None
         self.result: bytes | None = None
+        self.remembered: dict[tuple[str, str], str] = {}
+        """Bodies of the publisher's steps that were taken with a key."""
         self.told = [Told("offered", "offered", 0, "")]
 
     @property
@@ -86,6 +88,22 @@ class Model:
         deadline = self.deadline if self.status in ("offered", *AT_WORK) else None
         coming = (self.ends, self.opens, self.review_ends, deadline)
         return min((time for time in coming if time is not None), default=None)
+
+    def check(self, task: Task) -> None:
+        """Assert that a record says what the contract is."""
+        assert (task.status, task.assignee_id) == (self.status, self.assignee)
+        assert (task.attempt, task.claimed_at) == (self.attempt, _at(self.claimed))
+        assert task.updated_at == timestamp(self.changed)
+        assert task.lease_expires_at == _at(self.ends)
+        assert task.retry_at == _shown(self.opens)
+        assert (task.submitted_at, task.review_ends_at) == (_shown(self.submitted), _shown(self.review_ends))
+        assert task.completed_at == _at(self.changed if self.status == "completed" else None)
+        assert task.failed_at == _shown(self.changed if self.status == "failed" else None)
+        assert task.expired_at == _shown(self.changed if self.status == "expired" else None)
+        assert task.rejection == (msgspec.UNSET if self.rejection is None else self.rejection)
+        assert task.attempts == (self.attempts[-10:] or msgspec.UNSET)
+        handed_in = self.status in ("completed", "submitted")
+        assert _result(task) == (self.result or b"null" if handed_in else None)
 
     def change(self, status: TaskStatus, what: str, at: int) -> None:
         self.status, self.changed = status, at
@@ -167,3 +185,15 @@ class Model:
         if proof != "token":
             return "task.publisher"
         return None if self.status in allowed else "task.state"
+
+
+def _shown(at: int | None) -> str | msgspec.UnsetType:
+    return msgspec.UNSET if at is None else timestamp(at)
+
+
+def _at(at: int | None) -> str | None:
+    return None if at is None else timestamp(at)
+
+
+def _result(task: Task) -> bytes | None:
+    return None if task.result_payload is msgspec.UNSET else bytes(task.result_payload)

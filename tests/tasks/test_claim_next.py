@@ -273,7 +273,7 @@ class Overtaken(OfferFeed):
         self._tasks = tasks
         self._came = asyncio.Event()
 
-    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
+    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], list[str]]:
         found = await super().listed(start, count)
         await self._tasks.create(NewTask("desk", "Count the panels"), None, None)
         await self._came.wait()

@@ -3,13 +3,16 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from node.common.refusal import Refused
 from node.config import Limit, Limits
 from node.store import connect, keys
-from node.tasks.model import NewClaim, NewTask
+from node.tasks.model import Completion, NewClaim, NewTask
+from node.tasks.proofs import Claim
 from node.tasks.store import TaskStore
+from node.tasks.view import StoredTask
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, RedisServer
 from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered, read, refused, tasks_on, told
@@ -293,6 +296,24 @@ async def test_a_result_is_not_replaced(node: NodeUnderTest) -> None:
     other = await act(node, task, "complete", claim_token=task["claim_token"], result_payload={"pages": 2})
     assert refused(other) == (409, "task.completed")
     assert (await read(node, task))["result_payload"] == {"pages": 1}
+
+
+class Removing(TaskStore):
+    """A store whose contract is removed while a result is refused."""
+
+    async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
+        try:
+            return await super().complete(task_id, claim, result, is_checked=is_checked)
+        finally:
+            await self.forget({task_id: ""})
+
+
+async def test_a_contract_that_is_removed_before_its_result_is_compared_is_unknown(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload={"pages": 1})
+    tasks = tasks_on(node.store, through=Removing(node.store, 3600))
+    with pytest.raises(Refused, match=r"task\.unknown"):
+        await tasks.complete(task["id"], Completion(task["claim_token"], msgspec.Raw(b"2")))
 
 
 async def test_a_transition_to_completed_leaves_the_result_null(node: NodeUnderTest) -> None:

@@ -2,13 +2,19 @@
 
 import zlib
 from random import Random
+from typing import cast
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from node.store import Store
 from node.tasks.compaction import DICTIONARY, FIELDS, NEAR, RESULT, head_size, pack, unpack, unpack_head, with_head
+from node.tasks.store import TaskStore
+from tests.support.interrupted import Interrupted
+from tests.support.node_under_test import NodeUnderTest
+from tests.tasks.calls import TASKS, act, claimed
 
 VALUES = st.binary(max_size=200) | st.text(max_size=100).map(str.encode) | st.integers(0, 2**70).map(b"%d".__mod__)
 MARK = b"\xffhead\xff\xfe\xff"
@@ -78,6 +84,18 @@ def test_a_usual_contract_takes_less_than_half(usual: dict[bytes, bytes]) -> Non
 def test_the_format_stays_readable(usual: dict[bytes, bytes]) -> None:
     """Strings of this version are in every node's Redis: a change of order or dictionary takes a new number."""
     assert unpack(bytes.fromhex(KEPT)) == usual
+
+
+async def test_a_contract_that_ends_after_it_was_read_is_not_compacted_as_it_was(node: NodeUnderTest) -> None:
+    """It has as many fields as before: the end of its lease went, and the time of its end came. The end was lost."""
+    task = await claimed(node, lease_seconds=60)
+
+    async def cancel() -> None:
+        await act(node, task, "cancel", publisher_token=task["publisher_token"])
+
+    interrupted = cast("Store", Interrupted(node.store, cancel))
+    assert await TaskStore(interrupted, 60).compact([task["id"]]) == 0
+    assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == "canceled"
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ import pytest
 from node.store import Arg, RedisReply, Store, keys
 from node.store.bulk import bulk
 from node.tasks.compaction import pack, with_head
+from node.tasks.model import TaskQuery
 from node.tasks.store import COMPACTED_AT_ONCE, TaskStore
 from node.web.throughput import Throughput
 from tests.a2a.calls import A2A
 from tests.sign.signing import KEY
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, RedisServer
-from tests.tasks.calls import OFFER, TASKS, act, claimed, refused, signed
+from tests.tasks.calls import OFFER, TASKS, act, claimed, refused, signed, tasks_on
 
 RESULT = base64.b64encode(random.Random(7).randbytes(675_000)).decode()  # 900 kB that hardly shrink
 SMALL, LARGE = 20_000, 600_000
@@ -280,3 +281,36 @@ async def test_a_head_is_not_put_where_a_contract_was_removed(
     monkeypatch.setattr("node.tasks.packed.with_head", removing)
     assert (await act(node, task, "retry", **WRONG)).status_code == 403
     assert await node.store.command("EXISTS", keys.packed(task["id"])) == 0
+
+
+async def test_what_lists_a_contract_or_waits_for_it_does_not_fetch_its_attempts(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    task = await claimed(node, max_attempts=10, description="long words " * 1800)
+    why = {"code": "it.broke", "message": "ü" * 2000}
+    for _ in range(9):
+        await act(node, task, "fail", claim_token=task["claim_token"], **why)
+        task |= (await act(node, task, "claim", assignee_id="agent")).json()
+    tasks, meter = tasks_on(node.store), Meter(empty_redis)
+    await tasks.project(task["id"])
+    assert meter.moved < 5_000, "nor its description"
+    page = (await node.client.get(TASKS, params={"status": "claimed"})).json()
+    assert ([each["id"] for each in page["tasks"]], meter.moved < 50_000) == ([task["id"]], True)
+    async with asyncio.timeout(WOKEN):
+        waiting = asyncio.create_task(tasks.get(task["id"], TaskQuery(30, "claimed")))
+        await node.listened_to(keys.task(task["id"]))
+        for _ in range(20):
+            await node.store.command("SPUBLISH", keys.task(task["id"]), "noise", key=keys.task(task["id"]))
+        await act(node, task, "transition", actor_id="agent")
+        attempts = (await waiting).attempts
+    assert ([each.attempt for each in attempts or ()], meter.moved < 200_000) == (list(range(1, 10)), True)
+
+
+async def test_who_goes_on_in_the_list_of_offers_does_not_fetch_those_that_are_taken(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    taken = [await claimed(node, description="long words " * 1800) for _ in range(10)]
+    meter = Meter(empty_redis)
+    for since in ("0-0", "~".join(("9-9", *(task["id"] for task in taken)))):
+        page = (await node.client.get(TASKS, params={"status": "offered", "since": since})).json()
+        assert (page["tasks"], meter.moved < SMALL) == ([], True)

@@ -33,8 +33,8 @@ class MadeUpList(OfferFeed):
         self.views += 1
         return len(self.offers)
 
-    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
-        return self.offers[start : start + count], False
+    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], list[str]]:
+        return self.offers[start : start + count], []
 
 
 def told_of(task_id: str, at: int, keep: int) -> Step:

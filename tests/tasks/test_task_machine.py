@@ -1,6 +1,6 @@
 """Contracts against a model: whatever is done in whatever order, they are what the rules say (SPEC 3.1, DESIGN 8)."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, cast
 
@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, multiple, precondition, rule
 
-from node.common.timestamps import timestamp
 from node.store import keys
 from node.store.idempotency import bound_key
 from node.tasks.model import (
@@ -229,14 +228,16 @@ class TaskMachine(StoreMachine):
             model.failed_attempt = model.attempt
             model.end_attempt(self.ms, FailureReason(failed.code, failed.message, retryable))
 
-    @rule(model=MODELS, proof=PROOFS)
-    def retry(self, model: Model, proof: str) -> None:
+    @rule(model=MODELS, proof=PROOFS, key=KEYS)
+    def retry(self, model: Model, proof: str, key: str | None = None) -> None:
         model.pass_time(self.ms)
         refusal = model.publisher_refusal(proof, "failed", "offered")
         if refusal is None and model.status == "failed" and model.deadline is not None and model.deadline <= self.ms:
             refusal = "task.over"
-        shown = Cancellation(proof_of(model, proof))
-        if self.attempt(lambda: self._tasks.retry(model.id, shown, None), refusal) and model.status == "failed":
+        shown, wanted = Cancellation(proof_of(model, proof)), bound_key(f"retry:{model.id}", PUBLISHER, key, b"")
+        if self.once(model, "retry", key, refusal, lambda: self._tasks.retry(model.id, shown, None, wanted)):
+            if model.status == "offered":
+                return
             model.change("offered", "offered", self.ms)
             model.failures = (model.terms.attempts or 1) - 1
             model.token = model.key = None
@@ -250,19 +251,45 @@ class TaskMachine(StoreMachine):
         if self.attempt(lambda: self._tasks.accept(model.id, shown, None), refusal) and not again:
             model.change("completed", "completed", self.ms)
 
-    @rule(model=MODELS, proof=PROOFS, reason=st.sampled_from(["too short", "too long"]))
-    def reject(self, model: Model, proof: str, reason: str) -> None:
+    @rule(model=MODELS, proof=PROOFS, reason=st.sampled_from(["too short", "too long"]), key=KEYS)
+    def reject(self, model: Model, proof: str, reason: str, key: str | None = None) -> None:
         model.pass_time(self.ms)
         again = model.status in ("in_progress", "expired") and model.rejection == reason
         refusal = model.publisher_refusal(proof, model.status if again else "submitted")
         rejection = Rejection(proof_of(model, proof), reason=reason)
-        if self.attempt(lambda: self._tasks.reject(model.id, rejection, None), refusal) and not again:
+        wanted = bound_key(f"reject:{model.id}", PUBLISHER, key, reason.encode())
+        step = lambda: self._tasks.reject(model.id, rejection, None, wanted)  # noqa: E731
+        if self.once(model, "reject", key, refusal, step, reason) and not again:
             model.rejection, model.result, model.submitted = reason, None, None
             if model.deadline is not None and model.deadline <= self.ms:
                 model.change("expired", "expired", self.ms)
             else:
                 model.change("in_progress", "rejected", self.ms)
                 model.renew(self.ms)
+
+    def once(
+        self,
+        model: Model,
+        what: str,
+        key: str | None,
+        refusal: str | None,
+        step: Callable[[], Awaitable[tuple[Task, bool]]],
+        body: str = "",
+    ) -> bool:
+        """Take a step of the publisher that a key has taken once; whether it was taken now.
+
+        `refusal`: of a step that was not taken with that key before.
+        """
+        before = None if key is None or refusal == "task.publisher" else model.remembered.get((what, key))
+        if before is not None:
+            refusal = None if before == body else "idempotency.conflict"
+        answer = self.attempt(step, refusal)
+        if answer is None:
+            return False
+        assert answer[1] == (before is not None)
+        if key is not None:
+            model.remembered[what, key] = body
+        return before is None
 
     def reject_too_late(self, model: Model) -> None:
         """At the moment at which silence accepts."""
@@ -346,19 +373,7 @@ class TaskMachine(StoreMachine):
             task = self.run_step(self._tasks.get(model.id))
             model.pass_time(self.ms)  # readers see what no step has written down yet
             assert (self.planned(model) or NEVER) <= (model.next_change or NEVER)  # a sweep comes in time
-            assert (task.status, task.assignee_id) == (model.status, model.assignee)
-            assert (task.attempt, task.claimed_at) == (model.attempt, _at(model.claimed))
-            assert task.updated_at == timestamp(model.changed)
-            assert task.lease_expires_at == _at(model.ends)
-            assert task.retry_at == _shown(model.opens)
-            assert (task.submitted_at, task.review_ends_at) == (_shown(model.submitted), _shown(model.review_ends))
-            assert task.completed_at == _at(model.changed if model.status == "completed" else None)
-            assert task.failed_at == _shown(model.changed if model.status == "failed" else None)
-            assert task.expired_at == _shown(model.changed if model.status == "expired" else None)
-            assert task.rejection == (msgspec.UNSET if model.rejection is None else model.rejection)
-            assert task.attempts == (model.attempts[-10:] or msgspec.UNSET)
-            handed_in = model.status in ("completed", "submitted")
-            assert _result(task) == (model.result or b"null" if handed_in else None)
+            model.check(task)
 
 
 def meant(model: Model, token: str) -> str:
@@ -376,21 +391,9 @@ def _as_listed(task: Task) -> Task:
     return msgspec.structs.replace(task, result_payload=msgspec.UNSET, attempts=msgspec.UNSET)
 
 
-def _shown(at: int | None) -> str | msgspec.UnsetType:
-    return msgspec.UNSET if at is None else timestamp(at)
-
-
-def _at(at: int | None) -> str | None:
-    return None if at is None else timestamp(at)
-
-
 def _told(event: dict[str, str]) -> Told:
     what, status = event["type"].removeprefix("task."), cast("TaskStatus", event["status"])
     return Told(what, status, int(event["attempt"]), event["assignee_id"])
-
-
-def _result(task: Task) -> bytes | None:
-    return None if task.result_payload is msgspec.UNSET else bytes(task.result_payload)
 
 
 TestTasks = TaskMachine.TestCase

@@ -22,6 +22,7 @@ from node.tasks.model import (
     TaskStatus,
     Transition,
 )
+from node.tasks.offers.feed import START, OfferFeed
 from node.tasks.store import TaskStore
 from tests.support.fake_store import Clock, FakeStore
 from tests.tasks.calls import tasks_on, told
@@ -102,7 +103,7 @@ async def test_a_step_writes_down_what_a_reader_sees(clock: Clock, name: str, pa
     assert seen.status == (case.after if past >= AT else case.status.replace("failed", "offered"))
     assert (case.field.encode() in seen.fields) == (past < AT or case.field == "deadline")
 
-    assert await contracts.lapse([task_id]) == [seen.status]
+    assert await contracts.lapse([task_id]) == {task_id: seen.status}
     stored = fields_of(await store.command("HGETALL", keys.task(task_id)))
     assert stored == seen.fields | {b"changes": stored[b"changes"]}
     assert len(await told(store, task_id)) == before + (past >= AT)
@@ -196,11 +197,25 @@ async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: 
     await tasks.complete(rejected.id, Completion(tokens[1], msgspec.Raw(b"1")))
     clock.advance(600 + past / 1000)
     rejection = Rejection(rejected.publisher_token, reason="Two pages, please.")
-    after = (await tasks.reject(rejected.id, rejection, None)).status
+    after, _ = await tasks.reject(rejected.id, rejection, None)
     retried = Cancellation(failing.publisher_token)
     if past < AT:
-        assert (after, (await tasks.retry(failing.id, retried, None)).status) == ("in_progress", "offered")
+        again, _ = await tasks.retry(failing.id, retried, None)
+        assert (after.status, again.status) == ("in_progress", "offered")
     else:
-        assert after == "expired"
+        assert after.status == "expired"
         with pytest.raises(Refused, match=r"task\.over"):
             await tasks.retry(failing.id, retried, None)
+
+
+async def test_an_offer_that_is_taken_and_given_back_in_one_millisecond_is_announced_again(clock: Clock) -> None:
+    """Who waited for work was not told that it is there again, as if that were known."""
+    store = FakeStore()
+    tasks = tasks_on(store)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    for attempt in range(3):
+        told_of = [offer.id for _, offer in await OfferFeed(store).after(START)]
+        assert told_of == [task.id] * (attempt + 1)
+        claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
+        await tasks.release(task.id, Holding(claim.claim_token))
+        await tasks.project(task.id)

@@ -5,11 +5,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 from structlog.testing import capture_logs
 
-from node.store import keys
+from node.store import ids, keys
 from node.store.decoding import fields_of
 from node.tasks.compaction import pack
+from node.tasks.store import NOT_LAPSED
 from tests.support.node_under_test import NodeUnderTest, until
-from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, tasks_on
+from tests.tasks.calls import OFFER, TASKS, act, claimed, let_end, offered, tasks_on, told
 
 Break = Callable[[NodeUnderTest, str], Awaitable[object]]
 
@@ -79,3 +80,44 @@ async def test_a_contract_that_is_over_and_cannot_be_read_hides_no_other(node: N
     async with node.worker():
         await until(told)
     assert (await node.client.get(f"{TASKS}/{broken['id']}")).status_code == 500
+
+
+async def lose_the_claim(node: NodeUnderTest, task_id: str) -> None:
+    await node.store.command("HDEL", keys.task(task_id), "claimed_at", "claim")
+
+
+@pytest.mark.parametrize("spoil", [lose_the_claim, change_the_type])
+async def test_a_contract_that_time_cannot_change_keeps_no_other_from_its_time(
+    node: NodeUnderTest, spoil: Break
+) -> None:
+    """The sweep used to fail on it every second, and to list nothing that it had changed."""
+    broken, sound = [await claimed(node, lease_seconds=60, max_attempts=2) for _ in range(2)]
+    for task in (broken, sound):
+        await let_end(node.store, task["id"])
+    await spoil(node, broken["id"])
+    tasks = tasks_on(node.store)
+    with capture_logs() as logs:
+        assert [await tasks.sweep(), await tasks.sweep()] == [2, 0], "it is not the first one that is due for ever"
+        await node.store.command("ZADD", keys.leases_of(broken["id"]), 1, broken["id"])
+        assert await tasks.sweep() == 1, "it is looked at again"
+    said = [(line["event"], line["entity"]) for line in logs if line["log_level"] == "error"]
+    assert said == [(NOT_LAPSED, broken["id"])], "said once"
+    assert await node.store.command("ZSCORE", keys.tasks_with("offered"), sound["id"]) is not None
+    assert (await told(node.store, sound["id"]))[-1]["type"] == "task.expired"
+
+
+async def test_no_number_of_such_contracts_keeps_another_from_its_time(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.tasks.service.SWEEP_LIMIT", 1)
+    sound = await claimed(node, lease_seconds=60)
+    await let_end(node.store, sound["id"])
+    leases = keys.leases_of(sound["id"])
+    for _ in range(3):
+        broken = ids.new_id(ids.partition_of_id(sound["id"]))
+        await node.store.command("SET", keys.task(broken), "no contract")
+        await node.store.command("ZADD", leases, 0, broken)
+    tasks = tasks_on(node.store)
+    while await tasks.sweep():
+        pass
+    assert await node.store.command("ZSCORE", keys.tasks_with("offered"), sound["id"]) is not None

@@ -21,7 +21,7 @@ from tests.support.fake_store import FakeStore
 from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
-from tests.tasks.calls import act, offered
+from tests.tasks.calls import TASKS, act, offered
 from tests.web.paths import OTHER, THREAD, begun
 
 FREE = every_limit(100_000, 1)
@@ -87,6 +87,17 @@ async def test_who_has_nothing_left_can_still_finish_what_is_begun(node: NodeUnd
     destroyed = {"destroy_token": session["destroy_token"]}
     url = f"/api/v1/sessions/{session['session_id']}/destroy"
     assert (await node.client.post(url, json=destroyed)).status_code == 200
+
+
+async def test_a_step_with_ever_new_keys_counts_until_nothing_is_left(node: NodeUnderTest) -> None:
+    """Each key is remembered, also that of a retry which changes nothing."""
+    task = await offered(node)
+    path, proof = f"{TASKS}/{task['id']}/retry", {"publisher_token": task["publisher_token"]}
+    for number in itertools.count():
+        response = await node.client.post(path, json=proof, headers={"idempotency-key": f"a secret key {number}"})
+        if response.status_code != 200:
+            assert (number > 1, response.headers["x-error-code"]) == (True, "quota.bytes")
+            return
 
 
 async def test_a_large_body_that_does_not_fit_leaves_room_for_small_ones(node: NodeUnderTest) -> None:

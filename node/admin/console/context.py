@@ -182,7 +182,7 @@ async def for_each_target(
             results.append((target, word, await act(target)))
         except Refused as refused:
             results.append((target, refused.code, None))
-    changed = sum(found is not None for _, _, found in results)
+    changed = sum(outcome == word for _, outcome, _ in results)
     rows = [(target, outcome, *_cells(columns, found)) for target, outcome, found in results]
     return CommandResult(
         data=[{"id": target, "outcome": outcome, noun: found} for target, outcome, found in results],

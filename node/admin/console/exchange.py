@@ -44,6 +44,8 @@ async def _export(context: CommandContext, given: argparse.Namespace) -> Command
         raise
     except OSError as error:
         return CommandResult.failed(f"{given.file}: {error.strerror}")
+    except ExchangeError as error:
+        return CommandResult.failed(str(error))
     if given.file == STANDARD:
         return CommandResult(data=None, lines=(), outcome=_summary(counts))
     return CommandResult(data=dict(counts), lines=[_summary(counts)], outcome=_summary(counts))

@@ -71,12 +71,13 @@ async def _message(context: CommandContext, name: str) -> None:
     await context.services.inboxes.take_out(address, message_id)
 
 
-NOTED: Mapping[str, Callable[[str], str]] = {
-    **dict.fromkeys(("board", "relay", "reply"), keys.thread),
-    CONTRACT: keys.task,
-    AGENT: keys.agent,
+NOTED: Mapping[str, Sequence[Callable[[str], str]]] = {
+    **dict.fromkeys(("board", "relay", "reply"), (keys.thread,)),
+    CONTRACT: (keys.task, keys.packed),
+    AGENT: (keys.agent,),
 }
-"""The key of the entity itself, for kinds that are found by a note of who sent them, which may outlive them."""
+"""The keys of the entity itself, which has one of them: for kinds that are found by a note of who sent them, which may
+outlive them."""
 
 REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[object]]] = {
     **dict.fromkeys(("board", "relay", "reply"), _post),
@@ -90,11 +91,11 @@ REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[object]]] = {
 KINDS = tuple(REMOVALS)
 
 
-def _look(key_of: Callable[[str], str], name: str) -> Sequence[str]:
+def _look(keys_of: Sequence[Callable[[str], str]], name: str) -> Sequence[str]:
     """The command whose reply says whether a post or contract is there."""
     entity, _, seq = name.partition(":")
     if not seq:
-        return "EXISTS", key_of(entity)
+        return "EXISTS", *(key_of(entity) for key_of in keys_of)
     return "XRANGE", keys.replies(entity), f"0-{seq}", f"0-{seq}"
 
 

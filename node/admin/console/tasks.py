@@ -88,5 +88,5 @@ async def _cancel(context: CommandContext, given: argparse.Namespace) -> Command
 
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     tasks = context.services.tasks
-    act = tasks.get if given.dry_run else tasks.purge
+    act = tasks.readable if given.dry_run else tasks.purge
     return await for_each_target(given, "purged", "task", CHANGED, act)

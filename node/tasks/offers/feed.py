@@ -39,7 +39,7 @@ def offer_announce(
     offers: Key,
     known: Key,
     id: str,  # noqa: A002 - the script's word
-    at: int,
+    at: float,
     keep: int,
     publisher: bytes,
     skills: bytes,
@@ -76,7 +76,8 @@ def announcement_of(task_id: str, row: StoredTask) -> Step | None:
         offers=keys.OFFERS,
         known=keys.KNOWN_OFFERS,
         id=task_id,
-        at=row.changed_at,
+        # A contract may be claimed and given back within the millisecond in which it was put on offer.
+        at=row.changed_at + int(fields[b"attempt"]) % 1000 / 1000,
         keep=FEED_LENGTH,
         publisher=fields[b"publisher_id"],
         skills=fields.get(b"skills", b""),
@@ -112,13 +113,17 @@ class OfferFeed:
         """How many contracts are listed as offered."""
         return cast("int", await self._store.command("ZCARD", keys.tasks_with("offered")))
 
-    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], bool]:
-        """Those in a part of the list that can be claimed, newest first, and whether some are out of reach."""
+    async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], list[str]]:
+        """Those in a part of the list that can be claimed, newest first, and those that are out of reach."""
         listed = keys.tasks_with("offered")
         found = await self._store.command("ZREVRANGE", listed, start, start + count - 1)
-        rows, lacking = await read_reachable([name.decode() for name in cast("list[bytes]", found)], self._facts)
+        return await self.among([name.decode() for name in cast("list[bytes]", found)])
+
+    async def among(self, task_ids: Sequence[str]) -> tuple[list[Offer], list[str]]:
+        """Those of the contracts that can be claimed, and those that are out of reach. No texts are read."""
+        rows, lacking = await read_reachable(task_ids, self._facts)
         offers = show_each(rows.items(), _offer_of)
-        return [offer for offer in offers.values() if offer], lacking > 0
+        return [offer for offer in offers.values() if offer], lacking
 
     async def _facts(self, task_ids: Sequence[str]) -> list[RedisReply | StoreUnavailable]:
         return await bulk_reachable(self._store, (("HMGET", keys.task(each), *_FACTS) for each in task_ids))

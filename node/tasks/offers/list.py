@@ -1,14 +1,19 @@
-"""The list of offers for agents that look for work: filtered, from where they last stopped, or with a wait."""
+"""The list of offers for agents that look for work: filtered, from where they last stopped, or with a wait.
+
+A reader goes on from a position: an entry of the feed, and the contracts before it that were out of reach when their
+turn came. These are shown as soon as they can be read, so no offer is passed over because a server was away.
+"""
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from node.common.shared_reads import SharedReads
 from node.store.keys import OFFERS
 from node.store.long_poll import wait_for_change
-from node.tasks.model import TaskPageQuery
+from node.tasks.model import MOST_LEFT_OUT, SEPARATOR, TaskPageQuery
 from node.tasks.offers.feed import PAGE, Offer, OfferFeed
 from node.tasks.reader import TaskReader
 from node.tasks.view import StoredTask
@@ -38,6 +43,7 @@ class OfferRows(NamedTuple):
     total: int
     next_since: str
     is_incomplete: bool
+    """Whether some are left out that belong here, because they are out of reach."""
     has_more: bool = False
     """Whether the feed goes on after `next_since`, as far as is known."""
 
@@ -63,8 +69,7 @@ class OfferList:
         async def look() -> OfferRows:
             nonlocal since
             found = await (self._listed(query) if since is None else self._since(query, since, charge))
-            if not found.is_incomplete:
-                since = found.next_since  # the list is looked through once, then the feed
+            since = found.next_since  # the list is looked through once, then the feed
             return found
 
         return await wait_for_change(
@@ -74,17 +79,18 @@ class OfferList:
             look,
             lambda found: bool(found.rows),
             # What follows is in the feed already, so no wake-up will come for it.
-            lambda found: 0 if found.has_more and not found.is_incomplete else math.inf,
+            lambda found: 0 if found.has_more else math.inf,
         )
 
     async def _listed(self, query: TaskPageQuery) -> OfferRows:
-        since, offers, is_incomplete = await self._looks.get(None)
+        end, offers, unknown = await self._looks.get(None)
         found = [offer.id for offer in offers if _fits(offer, query)]
-        rows, lacks = await self._offered(found[query.offset : query.offset + query.limit])
-        return OfferRows(rows, len(found), since, is_incomplete=is_incomplete or lacks)
+        rows, lacking = await self._read(found[query.offset : query.offset + query.limit])
+        left_out = [*lacking, *unknown][:MOST_LEFT_OUT]
+        return OfferRows(rows, len(found), since_of(end, left_out), is_incomplete=bool(left_out))
 
-    async def _look(self, _: None) -> tuple[str, list[Offer], bool]:
-        """The end of the feed, the newest offers, and whether some could not be read. Raises StoreUnavailable."""
+    async def _look(self, _: None) -> tuple[str, list[Offer], list[str]]:
+        """The end of the feed, the newest offers, and which contracts are out of reach. Raises StoreUnavailable."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self._rests_until - loop.time())
         began = loop.time()
@@ -96,19 +102,40 @@ class OfferList:
             self._rests_until = loop.time() + min(REST * took, LONGEST_REST)
 
     async def _since(self, query: TaskPageQuery, since: str, charge: Charge) -> OfferRows:
-        entries, since = await self._tails.get(since)
-        charge(LOOK_BYTES * len(entries))
-        fitting = [(entry, offer.id) for entry, offer in entries if _fits(offer, query)][: query.limit]
-        is_full = len(fitting) == query.limit
-        if entries:
-            since, _ = fitting[-1] if is_full else entries[-1]
-        rows, lacks = await self._offered([task_id for _, task_id in fitting])
-        return OfferRows(rows, len(rows), since, is_incomplete=lacks, has_more=is_full or len(entries) == PAGE)
+        entry, *left_out = since.split(SEPARATOR)
+        entries, reached = await self._tails.get(entry)
+        charge(LOOK_BYTES * (len(entries) + len(left_out)))
+        back, lacking = await self._offered(left_out, query)
+        rows = dict(islice(back.items(), query.limit))
+        later = [*lacking, *islice(back, query.limit, None)]
+        fitting = [(at, offer.id) for at, offer in entries if _fits(offer, query)]
+        # Those that turn out to be out of reach must have a place among the ones that are left out.
+        room = min(query.limit - len(rows), MOST_LEFT_OUT - len(later))
+        new = fitting[:room]
+        if new != fitting:
+            reached = new[-1][0] if new else entry
+        elif entries:
+            reached = entries[-1][0]
+        found, missing = await self._offered([task_id for _, task_id in new], query)
+        rows |= found
+        has_more = reached != entry and (new != fitting or len(entries) == PAGE)
+        next_since = since_of(reached, [*later, *missing])
+        return OfferRows(rows, len(rows), next_since, is_incomplete=bool(lacking or missing), has_more=has_more)
 
-    async def _offered(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], bool]:
-        """Those of the contracts that can be claimed, and whether some are out of reach."""
+    async def _offered(self, task_ids: Sequence[str], query: TaskPageQuery) -> tuple[dict[str, StoredTask], list[str]]:
+        """Those of the contracts that can be claimed and fit, and those that are out of reach."""
+        offers, lacking = await self._feed.among(task_ids)
+        rows, missing = await self._read([offer.id for offer in offers if _fits(offer, query)])
+        return rows, [*lacking, *missing]
+
+    async def _read(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
         rows, lacking = await self._contracts.listed_reachable(task_ids)
-        return {task_id: row for task_id, row in rows.items() if row.can_be_claimed}, lacking > 0
+        return {each: row for each, row in rows.items() if row.can_be_claimed}, lacking
+
+
+def since_of(entry: str, left_out: Iterable[str]) -> str:
+    """The position after that entry of the feed, where these contracts are still to be shown."""
+    return SEPARATOR.join((entry, *dict.fromkeys(left_out)))
 
 
 def _fits(offer: Offer, query: TaskPageQuery) -> bool:
