@@ -15,7 +15,7 @@ from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Place, Post
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import Changes
-from node.search.passages import MAX_PASSAGES
+from node.search.passages import MAX_PASSAGES, kept, place_of
 from node.store import Arg, Store
 from node.store.bulk import bulk, bulk_steps
 from node.store.search_keys import SearchKeys
@@ -212,12 +212,20 @@ class Documents:
         await self.remove_vectors(version, dict(zip(entity_ids, await self.passages(version, entity_ids), strict=True)))
 
     async def incomplete(self, entity_ids: Sequence[str], version: str | None) -> list[str]:
-        """The entities that have no document, or no vectors in that version."""
+        """The entities that have no document, or not all the vectors that they should have in that version."""
         docs = await bulk(self._store, [("EXISTS", self._keys.doc(each)) for each in entity_ids])
-        vectors = docs
-        if version:
-            vectors = await bulk(self._store, [("EXISTS", self._keys.passages(version, each)) for each in entity_ids])
-        return [each for each, *exist in zip(entity_ids, docs, vectors, strict=True) if not all(exist)]
+        if version is None:
+            return [each for each, has_document in zip(entity_ids, docs, strict=True) if not has_document]
+        found: list[str] = []
+        replies = await bulk(self._store, [("SMEMBERS", self._keys.reply_docs(each)) for each in entity_ids])
+        passages = await self.passages(version, entity_ids)
+        for each, doc, numbers, names in zip(
+            entity_ids, docs, cast("list[list[bytes]]", replies), passages, strict=True
+        ):
+            bare = set(map(int, numbers)) - {place_of(name)[0] for name in names}
+            if not (doc and names) or (bare and not names >= kept(names | await self._named(each, bare))):
+                found.append(each)
+        return found
 
     async def _named(self, entity_id: str, replies: Collection[int]) -> set[str]:
         """Names of the passages of these replies, of no more of the newest than can have a vector."""
