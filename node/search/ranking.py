@@ -4,8 +4,7 @@ An engine finds candidates by meaning and by text, and says how near each is and
 score and rank that follow are decided here. Nothing here knows where candidates come from.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -72,10 +71,10 @@ class ByText(NamedTuple):
 class Unknown(NamedTuple):
     """What must be known of entities to say which are the best."""
 
-    nearness: list[str]
-    """How near these are."""
-    posts: Mapping[str, int]
-    """Whether these have vectors: the posts that they were found by, by entity."""
+    nearness: Sequence[str]
+    """How near these are, and whether they have vectors at all."""
+    replies: Mapping[str, int]
+    """Whether these replies have vectors, by entity: it was found by one of them."""
 
 
 class RankedEntity(msgspec.Struct, frozen=True, array_like=True):
@@ -134,49 +133,54 @@ class Ranking:
         self, nearest: Sequence[NearEntity], text: ByText, shares: Mapping[str, float], least: float = 0.0
     ) -> None:
         self._near = {each.entity_id: each for each in nearest}
-        self._posts = text.entities
-        self._replies = text.replies
-        self._all_contain = text.whole
+        self._text = text
         self._shares = dict(shares)
-        weights = {each.entity_id: each.meaning**2 / (RECIPROCAL + rank) for rank, each in enumerate(nearest, 1)}
+        self._scores = scores = {each.entity_id: each.meaning for each in nearest}
+        """The better of meaning and share, as far as they are known."""
+        self._weights = weights = {
+            each.entity_id: each.meaning**2 / (RECIPROCAL + rank) for rank, each in enumerate(nearest, 1)
+        }
         self._by_text: dict[str, float] = {}
+        """The weights that entities have by their text alone."""
         for rank, entity in enumerate(text.entities, 1):
-            share = self._shares[entity] = max(shares.get(entity, 0.0), least)
-            self._by_text[entity] = by_text = share**2 / (RECIPROCAL + rank)
-            weights[entity] = weights.get(entity, 0.0) + by_text
-        self._weights = weights
+            self._shares[entity] = share = max(shares.get(entity, 0.0), least)
+            self._by_text[entity] = weight = share**2 / (RECIPROCAL + rank)
+            weights[entity] = weights.get(entity, 0.0) + weight
+            if share > scores.get(entity, -1.0):
+                scores[entity] = share
         self._order = _ordered(weights)
 
     def unshared(self, request: SearchRequest) -> list[str]:
         """The entities found by meaning alone whose share of the query must be known to say which are the best; none
         if only those found by text contain anything."""
-        return [] if self._all_contain else [each for each in self._likeliest(request) if each not in self._shares]
+        return [] if self._text.whole else [each for each in self._likeliest(request) if each not in self._shares]
 
     def contain(self, shares: Mapping[str, float]) -> None:
         """Learn how much of the query the `unshared` entities contain."""
         self._shares.update(shares)
+        self._scores |= {entity: max(share, self._scores[entity]) for entity, share in shares.items()}
 
     def unknown(self, request: SearchRequest) -> Unknown:
         """What must be known of those that may be among the best if the posts that they were found by in text have no
-        vectors. One has, if it is nearest itself."""
-        likeliest = list(self._likeliest(request))
+        vectors. An entity's own text has some if any of its posts has, and so has what is nearest."""
+        likeliest = self._likeliest(request)
         least = self._weights[likeliest[-1]] / BOTH_LISTS if likeliest else 0.0
-        posts: dict[str, int] = {}
-        for entity in takewhile(lambda entity: self._weights[entity] >= least, self._order):
-            near, post = self._near.get(entity), self._posts.get(entity)
-            if post is not None and not (near and place_of(near.passage)[0] == post):
-                posts[entity] = post
-        return Unknown([each for each in posts if each not in self._near], posts)
+        nearness = [each for each in self._order if each not in self._near and self._weights[each] >= least]
+        replies = {each: seq for each, seq in self._text.entities.items() if seq and self._weights[each] >= least}
+        for entity in replies.keys() & self._near.keys():
+            if place_of(self._near[entity].passage)[0] == replies[entity]:
+                del replies[entity]
+        return Unknown(nearness, replies)
 
-    def _likeliest(self, request: SearchRequest) -> Iterator[str]:
+    def _likeliest(self, request: SearchRequest) -> Sequence[str]:
         """The entities in order, until as many as are wanted reach the threshold by what is known of them."""
         missing = request.limit
-        for entity in self._order:
-            yield entity
-            known = self._near.get(entity)
-            missing -= max(known.meaning if known else 0.0, self._shares.get(entity, 0.0)) >= request.threshold
-            if not missing:
-                break
+        for place, entity in enumerate(self._order, 1):
+            if self._scores[entity] >= request.threshold:
+                missing -= 1
+                if not missing:
+                    return self._order[:place]
+        return self._order
 
     def ranked(
         self, request: SearchRequest, others: Nearness, without_vectors: Collection[str], mode: SearchMode
@@ -194,21 +198,22 @@ class Ranking:
         `others` and `without_vectors` are of the `unknown` ones: how near those are that have vectors, and those whose
         post has none. The score is the better of meaning and share.
         """
-        order = self._order
+        order, scores = self._order, self._scores
         if without_vectors:
             alone = {each: max(self._weights[each], BOTH_LISTS * self._by_text[each]) for each in without_vectors}
             order = _ordered(self._weights | alone)
+        if others:
+            scores = scores | {entity: max(near.meaning, scores[entity]) for entity, near in others.items()}
         best: list[RankedEntity] = []
         for entity in order:
-            known = self._near.get(entity) or others.get(entity)
-            meaning, share = known.meaning if known else 0.0, self._shares.get(entity, 0.0)
-            score = max(meaning, share)
-            if score >= request.threshold:
-                mode = _mode(known is not None and meaning >= request.threshold, 0 < share >= request.threshold)
-                passage = known.passage if known else ""
-                best.append(RankedEntity(entity, round(score, 6), mode, passage, self._replies.get(entity, 0)))
-            if len(best) == request.limit:
-                break
+            if (score := scores[entity]) >= request.threshold:
+                near = self._near.get(entity) or others.get(entity)
+                by_meaning = near is not None and near.meaning >= request.threshold
+                mode = _mode(by_meaning, 0 < self._shares.get(entity, 0.0) >= request.threshold)
+                passage = near.passage if near else ""
+                best.append(RankedEntity(entity, round(score, 6), mode, passage, self._text.replies.get(entity, 0)))
+                if len(best) == request.limit:
+                    break
         return best
 
 

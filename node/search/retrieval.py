@@ -104,8 +104,8 @@ class EngineRetriever:
         return None, []
 
     async def _unknown(self, vector: QueryVector | None, unknown: Unknown) -> tuple[Nearness, Collection[str]]:
-        """How near entities are, and which of them have no vectors of their posts."""
-        if vector is None or not unknown.posts:
+        """How near entities are, and which of them have no vectors of what they were found by."""
+        if vector is None or not (unknown.nearness or unknown.replies):
             return {}, ()
         try:
             return await self._engine.unknown(vector.version, vector.vector, unknown)
@@ -197,8 +197,8 @@ class Shares:
     async def _marks(self, entities: Sequence[str]) -> tuple[Mapping[str, bytes], Mapping[str, bytes]]:
         """The marks of their own texts and of their replies."""
         known = self._known
-        unread = [each for each in entities if not known.own_complete and each not in known.own]
-        replied = [each for each in entities if known.replied is None or each in known.replied]
+        unread = [] if known.own_complete else [each for each in entities if each not in known.own]
+        replied = entities if known.replied is None else [each for each in entities if each in known.replied]
         if not unread and not replied:
             return known.own, {}
         found = await bulk(

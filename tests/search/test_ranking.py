@@ -103,8 +103,8 @@ def test_a_reply_that_has_no_vectors_yet_is_judged_by_its_text_alone(near: list[
 def test_it_is_asked_what_would_be_among_the_best_if_it_had_no_vectors() -> None:
     nearest = [NearEntity(0.85, "both", "0.0"), NearEntity(0.8, "vague", "0.0")]
     ranking = Ranking(nearest, own_texts("new", "both", "far"), {"new": 1.0, "both": 0.75, "far": 0.5})
-    assert ranking.unknown(SearchRequest("", 1, 0.7)) == Unknown(["new"], {"new": 0})
-    assert ranking.unknown(SearchRequest("", 4, 0.7)) == Unknown(["new", "far"], {"new": 0, "far": 0})
+    assert ranking.unknown(SearchRequest("", 1, 0.7)) == Unknown(["new"], {})
+    assert ranking.unknown(SearchRequest("", 4, 0.7)) == Unknown(["new", "far"], {})
 
 
 def test_a_thread_without_vectors_that_contains_little_stays_behind_a_paraphrase() -> None:
@@ -155,7 +155,7 @@ def test_of_others_it_is_asked_only_what_may_change_the_best(
     found = ranking.best(
         request,
         {each: near for each, near in far.items() if each in nearness},
-        [each for each in without_vectors if each in asked],
+        [each for each in without_vectors if each in nearness or each in asked],
     )
     assert found == ranking.best(request, far, without_vectors)
 
@@ -172,9 +172,10 @@ def test_how_much_others_contain_is_asked_of_those_only_that_may_be_among_the_be
     text, request = own_texts(*dict(by_text), whole=False), SearchRequest("", limit, threshold)
     asked, all_known = (Ranking(nearest, text, dict(by_text)) for _ in range(2))
     unshared = asked.unshared(request)
-    assert set(unshared) <= dict(by_meaning).keys() - dict(by_text).keys()
+    found_by_meaning_alone = dict(by_meaning).keys() - dict(by_text).keys()
+    assert found_by_meaning_alone.issuperset(unshared)
     asked.contain({thread: contained[thread] for thread in unshared if thread in contained})
-    all_known.contain({thread: share for thread, share in contained.items() if thread not in dict(by_text)})
+    all_known.contain({thread: contained[thread] for thread in found_by_meaning_alone if thread in contained})
     assert asked.unknown(request) == all_known.unknown(request)
     assert asked.best(request, {}, ()) == all_known.best(request, {}, ())
 

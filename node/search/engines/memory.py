@@ -172,9 +172,10 @@ class MemoryIndex:
         without_vectors: list[str] = []
         if cosines is not None:
             unknown = ranking.unknown(request)
-            nearness = (self._vectors.nearest_of(cosines, self._posts[each]) for each in unknown.nearness)
-            others = {each.entity_id: each for each in nearness if each}
-            without_vectors = [each for each, seq in unknown.posts.items() if Place(each, seq) not in self._vectors]
+            nearness = {each: self._vectors.nearest_of(cosines, self._posts[each]) for each in unknown.nearness}
+            others = {each: near for each, near in nearness.items() if near}
+            without_vectors = [each for each in nearness if each not in others]
+            without_vectors += [each for each, seq in unknown.replies.items() if Place(each, seq) not in self._vectors]
         return ranking.ranked(request, others, without_vectors, "text" if vector is None else "both")
 
     def _shares(self, query: QueryTerms, entities: Iterable[str]) -> dict[str, float]:

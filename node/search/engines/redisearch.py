@@ -6,7 +6,7 @@ made of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothi
 cluster the engine must be cluster-wide: asked at one primary, it answers for all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from node.search.corpus import OWN, Corpus
@@ -115,22 +115,28 @@ class QueryEngine:
     async def by_meaning(self, version: str, vector: bytes) -> list[NearEntity]:
         """Entities nearest to a vector, best first. Raises CommandFailed without the index."""
         found = await self._documents.command(*self._nearest(version, "*", vector, CANDIDATES))
-        return sorted(_nearness(found).values(), reverse=True)
+        return sorted(_nearness(_rows(found, 2)).values(), reverse=True)
 
     async def unknown(self, version: str, vector: bytes, unknown: Unknown) -> tuple[Nearness, list[str]]:
-        """How near entities are, and which of them have no vectors of their posts. Raises CommandFailed without the
-        index.
+        """How near entities are, and which of them have no vectors of what they were found by. Raises CommandFailed
+        without the index.
 
-        If they have more passages than are looked at, the nearness of those that are further away is left out.
+        If they have more passages than are looked at, nothing is said of those that are further away.
         """
-        first = ((entity, f"{seq}.0") for entity, seq in unknown.posts.items())
-        commands: list[tuple[Arg, ...]] = [("EXISTS", self._keys.vector(version, *passage)) for passage in first]
+        replies = ((entity, f"{seq}.0") for entity, seq in unknown.replies.items())
+        commands: list[tuple[Arg, ...]] = [("EXISTS", self._keys.vector(version, *reply)) for reply in replies]
         if unknown.nearness:
             tags = "|".join(entity.replace("-", "\\-") for entity in unknown.nearness)
             commands.append(self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT))
         found = await self._documents.commands(commands)
-        without_vectors = [entity for entity, has_vector in zip(unknown.posts, found, strict=False) if not has_vector]
-        return _nearness(found[-1]) if unknown.nearness else {}, without_vectors
+        without_vectors = [entity for entity, exists in zip(unknown.replies, found, strict=False) if not exists]
+        if not unknown.nearness:
+            return {}, without_vectors
+        rows = list(_rows(found[-1], 2))
+        nearness = _nearness(rows)
+        if len(rows) < PASSAGES_LOOKED_AT:
+            without_vectors += [entity for entity in unknown.nearness if entity not in nearness]
+        return nearness, without_vectors
 
     def _nearest(self, version: str, among: str, vector: bytes, most: int) -> tuple[Arg, ...]:
         """The query for the nearest passages."""
@@ -175,10 +181,10 @@ def _matching(index: str, terms: Sequence[str], most: int, *content: Arg) -> tup
     return _search(index, f"@terms:({'|'.join(terms)})", *scored, *content)
 
 
-def _nearness(reply: RedisReply) -> dict[str, NearEntity]:
+def _nearness(rows: Iterable[tuple[Any, ...]]) -> dict[str, NearEntity]:
     """The entities of the passages found, the nearest first."""
     nearest: dict[str, NearEntity] = {}
-    for key, (_, distance) in _rows(reply, 2):
+    for key, (_, distance) in rows:
         _, entity, passage = key.decode().rsplit(":", 2)
         if entity not in nearest:
             nearest[entity] = NearEntity(meaning_of(1 - float(distance)), entity, passage)
