@@ -4,13 +4,13 @@ An engine finds candidates by meaning and by text, and says how near each is and
 score and rank that follow are decided here. Nothing here knows where candidates come from.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from node.search.model import SUGGESTED_THRESHOLD, HitMode, SearchMode
+from node.search.passages import place_of
 
 CANDIDATES = 100
 """Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
@@ -24,7 +24,7 @@ counts. Measured by bench/search_quality.py; their 60 is for merging many long l
 """
 
 BOTH_LISTS = 2
-"""For how much the list by text counts where the one by meaning cannot contain an entity, which has no vectors yet."""
+"""For how much the list by text counts where the one by meaning cannot contain a post, which has no vectors yet."""
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
@@ -43,8 +43,8 @@ class NearEntity(msgspec.Struct, frozen=True, order=True):
     passage: str
 
 
-Nearness = Mapping[str, NearEntity | None]
-"""How near entities are; None stands for one without vectors."""
+Nearness = Mapping[str, NearEntity]
+"""How near entities are."""
 
 
 class Candidate(msgspec.Struct, frozen=True, order=True):
@@ -60,12 +60,21 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
 class ByText(NamedTuple):
     """The entities that contain some of the words."""
 
-    entities: list[str]
-    """By their best post, best first."""
-    replies: dict[str, int]
+    entities: Mapping[str, int]
+    """Best first, by their best post, with its number."""
+    replies: Mapping[str, int]
     """The reply of each that matches best, if any does."""
     whole: bool
     """Whether no other entity contains any of the words."""
+
+
+class Unknown(NamedTuple):
+    """What must be known of entities to say which are the best."""
+
+    nearness: Sequence[str]
+    """How near these are, and whether they have vectors at all."""
+    replies: Mapping[str, int]
+    """Whether these replies have vectors, by entity: it was found by one of them."""
 
 
 class RankedEntity(msgspec.Struct, frozen=True, array_like=True):
@@ -99,14 +108,14 @@ def meaning_of(cosine: float) -> float:
 def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
     """The list by text, from the best entities by their own text and the best replies."""
     whole = len(own) < CANDIDATES and len(replies) < REPLY_CANDIDATES
-    entities: dict[str, None] = {}
+    entities: dict[str, int] = {}
     best: dict[str, int] = {}
     for post in sorted([*own, *replies], reverse=True):
         if post.entity_id in entities or len(entities) < CANDIDATES:
-            entities[post.entity_id] = None
+            entities.setdefault(post.entity_id, post.seq)
             if post.seq:
                 best.setdefault(post.entity_id, post.seq)
-    return ByText(list(entities), best, whole and len(entities) < CANDIDATES)
+    return ByText(entities, best, whole and len(entities) < CANDIDATES)
 
 
 class Ranking:
@@ -116,77 +125,95 @@ class Ranking:
     terms the entities of `text` contain, at least `least` each. The order is by the reciprocal ranks in the two lists,
     each weighted by the square of its score, so that a good rank among bad matches counts for little; among equals the
     newer entity comes first. What is learnt later about entities found in one list only, how much they contain
-    (`contain`) or how near they are (`best`), therefore changes their scores, not the order. Only one that turns out to
-    have no vectors yet, as for some seconds after it was posted, moves up: it is judged by its text alone.
+    (`contain`) or how near they are (`best`), therefore changes their scores, not the order. Only one whose post has no
+    vectors yet, as for some seconds after it was written, moves up: that post is judged by its text alone.
     """
 
     def __init__(
         self, nearest: Sequence[NearEntity], text: ByText, shares: Mapping[str, float], least: float = 0.0
     ) -> None:
         self._near = {each.entity_id: each for each in nearest}
-        self._replies = text.replies
-        self._all_contain = text.whole
+        self._text = text
         self._shares = dict(shares)
-        weights = {each.entity_id: each.meaning**2 / (RECIPROCAL + rank) for rank, each in enumerate(nearest, 1)}
+        self._scores = scores = {each.entity_id: each.meaning for each in nearest}
+        """The better of meaning and share, as far as they are known."""
+        self._weights = weights = {
+            each.entity_id: each.meaning**2 / (RECIPROCAL + rank) for rank, each in enumerate(nearest, 1)
+        }
+        self._by_text: dict[str, float] = {}
+        """The weights that entities have by their text alone."""
         for rank, entity in enumerate(text.entities, 1):
-            share = self._shares[entity] = max(shares.get(entity, 0.0), least)
-            weights[entity] = weights.get(entity, 0.0) + share**2 / (RECIPROCAL + rank)
-        self._weights = weights
+            self._shares[entity] = share = max(shares.get(entity, 0.0), least)
+            self._by_text[entity] = weight = share**2 / (RECIPROCAL + rank)
+            weights[entity] = weights.get(entity, 0.0) + weight
+            if share > scores.get(entity, -1.0):
+                scores[entity] = share
         self._order = _ordered(weights)
 
     def unshared(self, request: SearchRequest) -> list[str]:
         """The entities found by meaning alone whose share of the query must be known to say which are the best; none
         if only those found by text contain anything."""
-        return [] if self._all_contain else [each for each in self._likeliest(request) if each not in self._shares]
+        return [] if self._text.whole else [each for each in self._likeliest(request) if each not in self._shares]
 
     def contain(self, shares: Mapping[str, float]) -> None:
         """Learn how much of the query the `unshared` entities contain."""
         self._shares.update(shares)
+        self._scores |= {entity: max(share, self._scores[entity]) for entity, share in shares.items()}
 
-    def unknown(self, request: SearchRequest) -> list[str]:
-        """The entities found by text alone whose nearness must be known to say which are the best: those that may be
-        among them if they have no vectors."""
-        likeliest = list(self._likeliest(request))
+    def unknown(self, request: SearchRequest) -> Unknown:
+        """What must be known of those that may be among the best if the posts that they were found by in text have no
+        vectors. An entity's own text has some if any of its posts has, and so has what is nearest."""
+        likeliest = self._likeliest(request)
         least = self._weights[likeliest[-1]] / BOTH_LISTS if likeliest else 0.0
-        possible = takewhile(lambda entity: self._weights[entity] >= least, self._order)
-        return [each for each in possible if each not in self._near]
+        nearness = [each for each in self._order if each not in self._near and self._weights[each] >= least]
+        replies = {each: seq for each, seq in self._text.entities.items() if seq and self._weights[each] >= least}
+        for entity in replies.keys() & self._near.keys():
+            if place_of(self._near[entity].passage)[0] == replies[entity]:
+                del replies[entity]
+        return Unknown(nearness, replies)
 
-    def _likeliest(self, request: SearchRequest) -> Iterator[str]:
+    def _likeliest(self, request: SearchRequest) -> Sequence[str]:
         """The entities in order, until as many as are wanted reach the threshold by what is known of them."""
         missing = request.limit
-        for entity in self._order:
-            yield entity
-            known = self._near.get(entity)
-            missing -= max(known.meaning if known else 0.0, self._shares.get(entity, 0.0)) >= request.threshold
-            if not missing:
-                break
+        for place, entity in enumerate(self._order, 1):
+            if self._scores[entity] >= request.threshold:
+                missing -= 1
+                if not missing:
+                    return self._order[:place]
+        return self._order
 
-    def ranked(self, request: SearchRequest, others: Nearness, mode: SearchMode) -> RankedEntities:
+    def ranked(
+        self, request: SearchRequest, others: Nearness, without_vectors: Collection[str], mode: SearchMode
+    ) -> RankedEntities:
         """The answer: the best matches or, if there are none, what a lower threshold would let in."""
-        if (matches := self.best(request, others)) or request.threshold <= SUGGESTED_THRESHOLD:
+        matches = self.best(request, others, without_vectors)
+        if matches or request.threshold <= SUGGESTED_THRESHOLD:
             return RankedEntities(matches, mode)
         lower = msgspec.structs.replace(request, threshold=SUGGESTED_THRESHOLD)
-        return RankedEntities([], mode, [each.score for each in self.best(lower, others)])
+        return RankedEntities([], mode, [each.score for each in self.best(lower, others, without_vectors)])
 
-    def best(self, request: SearchRequest, others: Nearness) -> list[RankedEntity]:
-        """The entities that reach the threshold, best first, at most `limit`. `others` are the `unknown` ones.
+    def best(self, request: SearchRequest, others: Nearness, without_vectors: Collection[str]) -> list[RankedEntity]:
+        """The entities that reach the threshold, best first, at most `limit`.
 
-        The score is the better of meaning and share.
+        `others` and `without_vectors` are of the `unknown` ones: how near those are that have vectors, and those whose
+        post has none. The score is the better of meaning and share.
         """
-        order = self._order
-        if unplaced := [entity for entity, near in others.items() if near is None]:
-            order = _ordered(self._weights | {each: BOTH_LISTS * self._weights[each] for each in unplaced})
+        order, scores = self._order, self._scores
+        if without_vectors:
+            alone = {each: max(self._weights[each], BOTH_LISTS * self._by_text[each]) for each in without_vectors}
+            order = _ordered(self._weights | alone)
+        if others:
+            scores = scores | {entity: max(near.meaning, scores[entity]) for entity, near in others.items()}
         best: list[RankedEntity] = []
         for entity in order:
-            known = self._near.get(entity) or others.get(entity)
-            meaning, share = known.meaning if known else 0.0, self._shares.get(entity, 0.0)
-            score = max(meaning, share)
-            if score >= request.threshold:
-                mode = _mode(known is not None and meaning >= request.threshold, 0 < share >= request.threshold)
-                passage = known.passage if known else ""
-                best.append(RankedEntity(entity, round(score, 6), mode, passage, self._replies.get(entity, 0)))
-            if len(best) == request.limit:
-                break
+            if (score := scores[entity]) >= request.threshold:
+                near = self._near.get(entity) or others.get(entity)
+                by_meaning = near is not None and near.meaning >= request.threshold
+                mode = _mode(by_meaning, 0 < self._shares.get(entity, 0.0) >= request.threshold)
+                passage = near.passage if near else ""
+                best.append(RankedEntity(entity, round(score, 6), mode, passage, self._text.replies.get(entity, 0)))
+                if len(best) == request.limit:
+                    break
         return best
 
 

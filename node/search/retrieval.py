@@ -20,6 +20,7 @@ from node.search.ranking import (
     RankedEntities,
     Ranking,
     SearchRequest,
+    Unknown,
     by_text,
 )
 from node.search.rpc.client import QueryVector, WorkerClient
@@ -76,10 +77,10 @@ class EngineRetriever:
         )
         shares = Shares(self._documents, self._keys, query, known, effort)
         async with effort.reading():
-            ranking = Ranking(nearest, text, await shares.read(text.entities), query.least)
+            ranking = Ranking(nearest, text, await shares.read(list(text.entities)), query.least)
             ranking.contain(await shares.read(ranking.unshared(request)))
-            others = await self._meanings(vector, ranking.unknown(request))
-        return ranking.ranked(request, others, "both" if vector else "text")
+            others, without_vectors = await self._unknown(vector, ranking.unknown(request))
+        return ranking.ranked(request, others, without_vectors, "both" if vector else "text")
 
     async def _by_text(self, query: QueryTerms) -> tuple[ByText, KnownMarks]:
         if not query.terms:
@@ -102,13 +103,14 @@ class EngineRetriever:
                 self._workers.forget()  # another index version has taken its place
         return None, []
 
-    async def _meanings(self, vector: QueryVector | None, entities: Sequence[str]) -> Nearness:
-        if vector is None or not entities:
-            return {}
+    async def _unknown(self, vector: QueryVector | None, unknown: Unknown) -> tuple[Nearness, Collection[str]]:
+        """How near entities are, and which of them have no vectors of what they were found by."""
+        if vector is None or not (unknown.nearness or unknown.replies):
+            return {}, ()
         try:
-            return await self._engine.meanings(vector.version, vector.vector, entities)
+            return await self._engine.unknown(vector.version, vector.vector, unknown)
         except CommandFailed:
-            return {}
+            return {}, ()
 
 
 class WorkerMemoryRetriever:
@@ -138,7 +140,7 @@ class WorkerMemoryRetriever:
         await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, effort)
         found = [entity for entity in entities if shares.get(entity)]
         found.sort(key=lambda entity: shares[entity], reverse=True)
-        return Ranking([], ByText(found, {}, True), shares).ranked(request, {}, "text")
+        return Ranking([], ByText(dict.fromkeys(found, OWN), {}, True), shares).ranked(request, {}, (), "text")
 
     async def _read_unindexed(
         self, query: QueryTerms, entities: Sequence[str], shares: dict[str, float], effort: Effort
@@ -195,8 +197,8 @@ class Shares:
     async def _marks(self, entities: Sequence[str]) -> tuple[Mapping[str, bytes], Mapping[str, bytes]]:
         """The marks of their own texts and of their replies."""
         known = self._known
-        unread = [each for each in entities if not known.own_complete and each not in known.own]
-        replied = [each for each in entities if known.replied is None or each in known.replied]
+        unread = [] if known.own_complete else [each for each in entities if each not in known.own]
+        replied = entities if known.replied is None else [each for each in entities if each in known.replied]
         if not unread and not replied:
             return known.own, {}
         found = await bulk(

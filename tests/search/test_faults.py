@@ -22,7 +22,7 @@ from node.store import StoreUnavailable
 from node.store.decoding import flat_of
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
-from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable
+from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, PATIENCE, SearchableBoard, searchable
 from tests.support.node_under_test import until
 from tests.support.servers import RedisServer, eventually
 
@@ -122,6 +122,25 @@ async def test_what_was_indexed_without_a_model_gets_its_vectors_from_one(
     assert (await board.find(LOAF)).mode == "text"
     async with board.worker():
         assert (await board.found(LOAF, thread)).mode == "meaning"
+
+
+async def test_a_reply_that_was_indexed_without_a_model_gets_its_vector_from_one(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    """Its thread has vectors, so nobody missed any."""
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+    async with board.worker(embedding_model="none"):
+        await board.reply(thread, "Before you go to bed.")
+        await board.emptied()
+    assert await board.vectors() == {(thread, "0.0")}
+    async with board.worker():
+
+        async def is_made() -> bool:
+            return await board.vectors() == {(thread, "0.0"), (thread, "1.0")}
+
+        await until(is_made, PATIENCE)
 
 
 async def test_a_worker_killed_between_a_name_and_its_vector_loses_nothing(

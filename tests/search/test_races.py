@@ -1,7 +1,7 @@
 """What changes while a worker indexes it, and is indexed by another one meanwhile."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,6 +10,8 @@ import pytest
 from node.board.thread_reader import ThreadReader
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
+from node.search.corpus import Post
+from node.search.index_versions import IndexVersion
 from node.search.indexing.documents import Documents
 from node.search.indexing.queue import Queue
 from node.search.indexing.reconcile import Reconciler
@@ -146,6 +148,79 @@ async def test_a_reply_that_comes_while_its_thread_is_indexed_anew_keeps_its_vec
             hold.ends.set()
             await board.settled()
             assert await has_vector()
+
+
+async def test_a_reply_that_is_embedded_while_newer_ones_take_its_place_has_no_vector(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two workers that did not see each other's vectors both kept theirs: more than an entity may have."""
+    monkeypatch.setattr("node.search.passages.MAX_PASSAGES", 3)
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+        hold = Hold.embedding(monkeypatch)
+        await board.reply(thread, "It is the secret of a happy cat.")
+        await hold.has_one.wait()
+
+        async def has_newer_ones() -> bool:
+            return {(thread, "2.0"), (thread, "3.0")} <= await board.vectors()
+
+        async with board.worker():
+            await board.reply(thread, "Before you go to bed.")
+            await board.reply(thread, "As soon as you wake up.")
+            await until(has_newer_ones, PATIENCE)
+            hold.ends.set()
+            await board.settled()
+            assert await board.vectors() == {(thread, "0.0"), (thread, "2.0"), (thread, "3.0")}
+
+
+async def test_a_vector_that_makes_room_for_a_reply_while_another_is_hidden_comes_back(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    def is_removal(_: str, named: Mapping[str, Collection[str]]) -> bool:
+        return any(named.values())
+
+    monkeypatch.setattr("node.search.passages.MAX_PASSAGES", 3)
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.reply(thread, "Before you go to bed.")
+        await board.reply(thread, "As soon as you wake up.")
+        await board.settled()
+        hold = Hold(monkeypatch, Documents.remove_vectors, is_removal)
+        await board.reply(thread, "It is the secret of a happy cat.")
+        await hold.has_one.wait()
+        async with board.worker():
+            await board.board.moderation.hide(thread, 2)
+
+            async def another_has_done_the_rest() -> bool:
+                return await board.vectors() == {(thread, "0.0"), (thread, "1.0"), (thread, "3.0")}
+
+            await until(another_has_done_the_rest, PATIENCE)
+            hold.ends.set()
+            await board.settled()
+            assert await another_has_done_the_rest()
+
+
+async def test_what_is_put_into_the_index_while_it_is_removed_is_named_or_gone(board: SearchableBoard) -> None:
+    """What had no name was never removed, whatever became of its thread."""
+    documents, keys_of = board.searched.documents, BOARD_KEYS
+    thread, version = ids.new_id(), IndexVersion("version", "model", 1, "flat", 0)
+    passage, post = (thread, "1.0"), Post(thread, 1, "Before you go to bed.")
+    putting = (lambda: documents.put_vectors(version, {passage: b"0000"}, {}), lambda: documents.put([post]))
+    removing = (
+        lambda: documents.remove_vectors(version.name, {thread: ["1.0"]}),
+        lambda: documents.remove_replies(thread, [1]),
+    )
+    for put, remove in zip(putting, removing, strict=True):
+        await asyncio.gather(put(), remove())
+        await put()
+        await asyncio.gather(remove(), put())
+    for document, names in (
+        (keys_of.vector("version", *passage), keys_of.passages("version", thread)),
+        (keys_of.reply_doc(thread, 1), keys_of.reply_docs(thread)),
+    ):
+        assert await board.documents.command("EXISTS", document) == await board.documents.command("SCARD", names)
 
 
 async def test_what_another_worker_has_indexed_is_not_replaced_by_what_was_read_before(

@@ -1,13 +1,25 @@
 """What a score means, and the order of hits (DESIGN 9)."""
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.search.ranking import ByText, NearEntity, Nearness, RankedEntity, Ranking, SearchRequest, meaning_of
+from node.search.ranking import (
+    ByText,
+    NearEntity,
+    Nearness,
+    RankedEntity,
+    Ranking,
+    SearchRequest,
+    Unknown,
+    meaning_of,
+)
 
 SCORES = st.floats(0, 1)
-LISTS = st.lists(st.tuples(st.sampled_from("abcdefgh"), SCORES), unique_by=lambda entry: entry[0])
+THREADS = st.sampled_from("abcdefgh")
+LISTS = st.lists(st.tuples(THREADS, SCORES), unique_by=lambda entry: entry[0])
 
 
 def rank(
@@ -16,10 +28,16 @@ def rank(
     threshold: float = 0.7,
     limit: int = 5,
     others: Nearness | None = None,
+    without_vectors: Sequence[str] = (),
 ) -> list[RankedEntity]:
     nearest = [NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning]
-    text = ByText([thread for thread, _ in by_text], {}, True)
-    return Ranking(nearest, text, dict(by_text)).best(SearchRequest("", limit, threshold), others or {})
+    ranking = Ranking(nearest, own_texts(*dict(by_text)), dict(by_text))
+    return ranking.best(SearchRequest("", limit, threshold), others or {}, without_vectors)
+
+
+def own_texts(*threads: str, whole: bool = True) -> ByText:
+    """Threads that were found by their own text."""
+    return ByText(dict.fromkeys(threads, 0), {}, whole)
 
 
 @pytest.mark.parametrize(("cosine", "meaning"), [(1, 1), (0, 0.5), (-1, 0), (0.4, 0.7), (1.0000001, 1)])
@@ -65,21 +83,32 @@ def test_of_equals_the_newer_comes_first() -> None:
 def test_a_thread_that_has_no_vectors_yet_is_judged_by_its_text_alone() -> None:
     """It cannot be found by meaning, however well it fits. One that has vectors can, and is too far away."""
     by_meaning, by_text = [("both", 0.85), ("vague", 0.8)], [("new", 1.0), ("both", 0.75)]
-    assert [match.entity_id for match in rank(by_meaning, by_text, others={"new": None})] == ["new", "both", "vague"]
+    found = rank(by_meaning, by_text, without_vectors=["new"])
+    assert [match.entity_id for match in found] == ["new", "both", "vague"]
     far = {"new": NearEntity(0.5, "new", "0.0")}
     assert [match.entity_id for match in rank(by_meaning, by_text, others=far)] == ["both", "new", "vague"]
 
 
-def test_it_is_asked_whether_a_thread_has_vectors_that_would_be_among_the_best_without() -> None:
+@pytest.mark.parametrize("near", [[], [NearEntity(0.5, "replied", "0.0")]], ids=["far", "near"])
+def test_a_reply_that_has_no_vectors_yet_is_judged_by_its_text_alone(near: list[NearEntity]) -> None:
+    """Its thread may be found by meaning, but not by what the reply means."""
+    nearest = [NearEntity(0.85, "both", "0.0"), *near]
+    text = ByText({"replied": 7, "both": 0}, {"replied": 7}, True)
+    ranking, request = Ranking(nearest, text, {"replied": 1.0, "both": 0.75}), SearchRequest("", 5, 0.5)
+    assert ranking.unknown(request) == Unknown([] if near else ["replied"], {"replied": 7})
+    assert [match.entity_id for match in ranking.best(request, {}, ["replied"])] == ["replied", "both"]
+    assert [match.entity_id for match in ranking.best(request, {}, [])] == ["both", "replied"]
+
+
+def test_it_is_asked_what_would_be_among_the_best_if_it_had_no_vectors() -> None:
     nearest = [NearEntity(0.85, "both", "0.0"), NearEntity(0.8, "vague", "0.0")]
-    text = ByText(["new", "both", "far"], {}, True)
-    ranking = Ranking(nearest, text, {"new": 1.0, "both": 0.75, "far": 0.5})
-    assert ranking.unknown(SearchRequest("", 1, 0.7)) == ["new"]
-    assert ranking.unknown(SearchRequest("", 4, 0.7)) == ["new", "far"]
+    ranking = Ranking(nearest, own_texts("new", "both", "far"), {"new": 1.0, "both": 0.75, "far": 0.5})
+    assert ranking.unknown(SearchRequest("", 1, 0.7)) == Unknown(["new"], {})
+    assert ranking.unknown(SearchRequest("", 4, 0.7)) == Unknown(["new", "far"], {})
 
 
 def test_a_thread_without_vectors_that_contains_little_stays_behind_a_paraphrase() -> None:
-    found = rank([("paraphrase", 0.85)], [("new", 0.4)], threshold=0, others={"new": None})
+    found = rank([("paraphrase", 0.85)], [("new", 0.4)], threshold=0, without_vectors=["new"])
     assert found[0].entity_id == "paraphrase"
 
 
@@ -96,30 +125,42 @@ def test_hits_are_distinct_reach_the_threshold_and_are_as_many_as_asked_for(
         assert match.score == pytest.approx(best[match.entity_id], abs=1e-6)
 
 
-@given(LISTS, LISTS, st.dictionaries(st.sampled_from("abcdefgh"), SCORES), SCORES, st.integers(1, 8))
-def test_how_near_others_are_is_asked_of_those_only_that_may_be_among_the_best(
+@given(
+    LISTS,
+    LISTS,
+    st.dictionaries(THREADS, SCORES),
+    st.sets(THREADS),
+    st.sets(THREADS),
+    SCORES,
+    st.integers(1, 8),
+)
+def test_of_others_it_is_asked_only_what_may_change_the_best(
     by_meaning: list[tuple[str, float]],
     by_text: list[tuple[str, float]],
     others: dict[str, float],
+    replied: set[str],
+    bare: set[str],
     threshold: float,
     limit: int,
 ) -> None:
-    """`others` are those that have vectors."""
-    nearest = [NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning]
-    text = ByText([thread for thread, _ in by_text], {}, True)
-    ranking, request = Ranking(nearest, text, dict(by_text)), SearchRequest("", limit, threshold)
-    known = {near.entity_id for near in nearest}
-    unknown: dict[str, NearEntity | None] = {
-        thread: NearEntity(others[thread], thread, "1.0") if thread in others else None
-        for thread, _ in by_text
-        if thread not in known
-    }
-    asked = set(ranking.unknown(request))
-    assert asked.isdisjoint(known)
-    assert ranking.best(request, {each: unknown[each] for each in asked}) == ranking.best(request, unknown)
+    """How near `others` are, and that the posts by which the `bare` ones were found have no vectors."""
+    nearest = {thread: NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning}
+    posts = {thread: int(thread in replied) for thread, _ in by_text}
+    ranking = Ranking(list(nearest.values()), ByText(posts, {}, True), dict(by_text))
+    request = SearchRequest("", limit, threshold)
+    far = {each: NearEntity(others[each], each, "1.0") for each in posts if each in others and each not in nearest}
+    without_vectors = [each for each in posts if each in bare and (each in replied or each not in nearest)]
+    nearness, asked = ranking.unknown(request)
+    assert nearest.keys().isdisjoint(nearness)
+    found = ranking.best(
+        request,
+        {each: near for each, near in far.items() if each in nearness},
+        [each for each in without_vectors if each in nearness or each in asked],
+    )
+    assert found == ranking.best(request, far, without_vectors)
 
 
-@given(LISTS, LISTS, st.dictionaries(st.sampled_from("abcdefgh"), SCORES), SCORES, st.integers(1, 8))
+@given(LISTS, LISTS, st.dictionaries(THREADS, SCORES), SCORES, st.integers(1, 8))
 def test_how_much_others_contain_is_asked_of_those_only_that_may_be_among_the_best(
     by_meaning: list[tuple[str, float]],
     by_text: list[tuple[str, float]],
@@ -128,18 +169,19 @@ def test_how_much_others_contain_is_asked_of_those_only_that_may_be_among_the_be
     limit: int,
 ) -> None:
     nearest = [NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning]
-    text, request = ByText([thread for thread, _ in by_text], {}, False), SearchRequest("", limit, threshold)
+    text, request = own_texts(*dict(by_text), whole=False), SearchRequest("", limit, threshold)
     asked, all_known = (Ranking(nearest, text, dict(by_text)) for _ in range(2))
     unshared = asked.unshared(request)
-    assert set(unshared) <= dict(by_meaning).keys() - dict(by_text).keys()
+    found_by_meaning_alone = dict(by_meaning).keys() - dict(by_text).keys()
+    assert found_by_meaning_alone.issuperset(unshared)
     asked.contain({thread: contained[thread] for thread in unshared if thread in contained})
-    all_known.contain({thread: share for thread, share in contained.items() if thread not in dict(by_text)})
+    all_known.contain({thread: contained[thread] for thread in found_by_meaning_alone if thread in contained})
     assert asked.unknown(request) == all_known.unknown(request)
-    assert asked.best(request, {}) == all_known.best(request, {})
+    assert asked.best(request, {}, ()) == all_known.best(request, {}, ())
 
 
 def test_nothing_is_asked_of_others_where_text_found_all_that_contain_anything() -> None:
     nearest = [NearEntity(0.9, "a", "0.0"), NearEntity(0.1, "b", "0.0")]
-    assert Ranking(nearest, ByText(["c"], {}, True), {"c": 0.5}).unshared(SearchRequest("", 5, 0.7)) == []
-    assert Ranking(nearest, ByText(["c"], {}, False), {"c": 0.5}).unshared(SearchRequest("", 5, 0.7)) == ["a", "b"]
-    assert Ranking(nearest, ByText(["c"], {}, False), {"c": 0.5}).unshared(SearchRequest("", 1, 0.7)) == ["a"]
+    assert Ranking(nearest, own_texts("c"), {"c": 0.5}).unshared(SearchRequest("", 5, 0.7)) == []
+    assert Ranking(nearest, own_texts("c", whole=False), {"c": 0.5}).unshared(SearchRequest("", 5, 0.7)) == ["a", "b"]
+    assert Ranking(nearest, own_texts("c", whole=False), {"c": 0.5}).unshared(SearchRequest("", 1, 0.7)) == ["a"]

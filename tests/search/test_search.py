@@ -52,6 +52,23 @@ async def test_a_thread_that_has_no_vectors_yet_is_not_behind_one_that_contains_
         assert [(hit.thread_id, hit.mode) for hit in found.hits] == [(exact, "text"), (alike, "both")]
 
 
+async def test_a_reply_that_has_no_vectors_yet_is_not_behind_a_thread_that_contains_less(
+    board: SearchableBoard, loaded_model: Model
+) -> None:
+    replied = await board.post(*BREAD)
+    alike = await board.post("A German letter", "Translate a German agreement into English")
+    other = await board.post("Translation from German", "I translate treaties into English, from German or Dutch.")
+    async with board.worker():
+        await board.reply(replied, "Who translates a German contract into English?")
+        await board.settled()
+        version = await board.searched.versions.current()
+        assert version
+        await board.searched.documents.remove_vectors(version.name, {replied: ["1.0"]})
+        await board.searched.changes.publish([Place(replied, 1)])
+        found = await board.find("translate a German contract into English", ANYTHING)
+        assert [hit.thread_id for hit in found.hits] == [replied, alike, other]
+
+
 async def test_a_hit_says_what_was_found_and_where(board: SearchableBoard) -> None:
     thread = await board.post(*PROXY)
     (hit,) = (await board.find("E4471")).hits

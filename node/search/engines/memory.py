@@ -63,6 +63,9 @@ class Vectors:
         if vectors:
             self._rows[place] = [self._add(place.entity_id, *each) for each in vectors.items()]
 
+    def __contains__(self, place: Place) -> bool:
+        return place in self._rows
+
     def cosines(self, query: bytes) -> NDArray[np.float32]:
         """Of every row with the query. Vectors have length 1."""
         if not self._owners:
@@ -166,9 +169,14 @@ class MemoryIndex:
         ranking = Ranking(nearest, text, self._shares(query, text.entities), query.least)
         ranking.contain(self._shares(query, ranking.unshared(request)))
         others: Nearness = {}
+        without_vectors: list[str] = []
         if cosines is not None:
-            others = {each: self._vectors.nearest_of(cosines, self._posts[each]) for each in ranking.unknown(request)}
-        return ranking.ranked(request, others, "text" if vector is None else "both")
+            unknown = ranking.unknown(request)
+            nearness = {each: self._vectors.nearest_of(cosines, self._posts[each]) for each in unknown.nearness}
+            others = {each: near for each, near in nearness.items() if near}
+            without_vectors = [each for each in nearness if each not in others]
+            without_vectors += [each for each, seq in unknown.replies.items() if Place(each, seq) not in self._vectors]
+        return ranking.ranked(request, others, without_vectors, "text" if vector is None else "both")
 
     def _shares(self, query: QueryTerms, entities: Iterable[str]) -> dict[str, float]:
         return {

@@ -6,12 +6,20 @@ made of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothi
 cluster the engine must be cluster-wide: asked at one primary, it answers for all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from node.search.corpus import OWN, Corpus
 from node.search.index_versions import IndexVersion
-from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearEntity, Nearness, meaning_of
+from node.search.ranking import (
+    CANDIDATES,
+    REPLY_CANDIDATES,
+    Candidate,
+    NearEntity,
+    Nearness,
+    Unknown,
+    meaning_of,
+)
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
@@ -106,32 +114,35 @@ class QueryEngine:
 
     async def by_meaning(self, version: str, vector: bytes) -> list[NearEntity]:
         """Entities nearest to a vector, best first. Raises CommandFailed without the index."""
-        nearest, _ = await self._nearest(version, "*", vector, CANDIDATES)
-        return sorted(nearest.values(), reverse=True)
+        found = await self._documents.command(*self._nearest(version, "*", vector, CANDIDATES))
+        return sorted(_nearness(_rows(found, 2)).values(), reverse=True)
 
-    async def meanings(self, version: str, vector: bytes, entities: Sequence[str]) -> Nearness:
-        """How near these entities are. Raises CommandFailed without the index.
+    async def unknown(self, version: str, vector: bytes, unknown: Unknown) -> tuple[Nearness, list[str]]:
+        """How near entities are, and which of them have no vectors of what they were found by. Raises CommandFailed
+        without the index.
 
-        If they have more passages than are looked at, those that are further away are left out.
+        If they have more passages than are looked at, nothing is said of those that are further away.
         """
-        if not entities:
-            return {}
-        tags = "|".join(entity.replace("-", "\\-") for entity in entities)
-        nearest, is_all = await self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT)
-        return {each: nearest.get(each) for each in entities} if is_all else nearest
+        replies = ((entity, f"{seq}.0") for entity, seq in unknown.replies.items())
+        commands: list[tuple[Arg, ...]] = [("EXISTS", self._keys.vector(version, *reply)) for reply in replies]
+        if unknown.nearness:
+            tags = "|".join(entity.replace("-", "\\-") for entity in unknown.nearness)
+            commands.append(self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT))
+        found = await self._documents.commands(commands)
+        without_vectors = [entity for entity, exists in zip(unknown.replies, found, strict=False) if not exists]
+        if not unknown.nearness:
+            return {}, without_vectors
+        rows = list(_rows(found[-1], 2))
+        nearness = _nearness(rows)
+        if len(rows) < PASSAGES_LOOKED_AT:
+            without_vectors += [entity for entity in unknown.nearness if entity not in nearness]
+        return nearness, without_vectors
 
-    async def _nearest(self, version: str, among: str, vector: bytes, most: int) -> tuple[dict[str, NearEntity], bool]:
-        """The entities of the nearest passages, and whether there are no further passages."""
+    def _nearest(self, version: str, among: str, vector: bytes, most: int) -> tuple[Arg, ...]:
+        """The query for the nearest passages."""
         query = f"{among}=>[KNN {most} @vector $vector AS distance]"
         options = ("PARAMS", 2, "vector", vector, "SORTBY", "distance", "LIMIT", 0, most, "RETURN", 1, "distance")
-        found = await self._documents.command(*_search(self._vectors(version), query, *options))
-        rows = list(_rows(found, 2))
-        nearest: dict[str, NearEntity] = {}
-        for key, (_, distance) in rows:  # the nearest first
-            _, entity, passage = key.decode().rsplit(":", 2)
-            if entity not in nearest:
-                nearest[entity] = NearEntity(meaning_of(1 - float(distance)), entity, passage)
-        return nearest, len(rows) < most
+        return _search(self._vectors(version), query, *options)
 
     async def _create(self, index: str, *definition: Any) -> None:
         if not await self._has(index):
@@ -168,6 +179,16 @@ def _search(index: str, query: str, *options: Arg) -> tuple[Arg, ...]:
 def _matching(index: str, terms: Sequence[str], most: int, *content: Arg) -> tuple[Arg, ...]:
     scored = ("VERBATIM", "SCORER", "BM25STD", "WITHSCORES", "TIMEOUT", TEXT_QUERY_MS, "LIMIT", 0, most)
     return _search(index, f"@terms:({'|'.join(terms)})", *scored, *content)
+
+
+def _nearness(rows: Iterable[tuple[Any, ...]]) -> dict[str, NearEntity]:
+    """The entities of the passages found, the nearest first."""
+    nearest: dict[str, NearEntity] = {}
+    for key, (_, distance) in rows:
+        _, entity, passage = key.decode().rsplit(":", 2)
+        if entity not in nearest:
+            nearest[entity] = NearEntity(meaning_of(1 - float(distance)), entity, passage)
+    return nearest
 
 
 def _rows(reply: RedisReply, width: int) -> Iterator[tuple[Any, ...]]:

@@ -15,11 +15,11 @@ from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Place, Post
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import Changes
-from node.search.passages import MAX_PASSAGES
+from node.search.passages import MAX_PASSAGES, kept, place_of
 from node.store import Arg, Store
 from node.store.bulk import bulk, bulk_steps
 from node.store.search_keys import SearchKeys
-from node.store.steps import Key, Step, step
+from node.store.steps import Key, Rest, Step, step
 from node.text.terms import MARK, marks_of, terms_of
 
 NOTED_CHARACTERS = 5_000
@@ -53,6 +53,21 @@ def reply_put(
     *, doc: Key, docs: Key, marks: Key, seq: int, forced: int, most: int, terms: str, added: bytes, passages: int
 ) -> None:
     """Index a reply."""
+
+
+@step
+def reply_remove(*, doc: Key, docs: Key, seq: int) -> None:
+    """Take a reply out of the index."""
+
+
+@step
+def vector_put(*, vector: Key, passages: Key, name: str, fields: Rest) -> None:
+    """Index a passage by its vector."""
+
+
+@step
+def vector_remove(*, vector: Key, aside: Key, passages: Key, name: str) -> None:
+    """Remove the vector of a passage."""
 
 
 @step
@@ -107,9 +122,8 @@ class Documents:
 
     async def remove_replies(self, entity_id: str, numbers: Collection[int]) -> None:
         """Remove the documents of these replies."""
-        if numbers:
-            await bulk(self._store, [("UNLINK", self._keys.reply_doc(entity_id, number)) for number in numbers])
-            await self._store.command("SREM", self._keys.reply_docs(entity_id), *numbers)
+        doc, docs = self._keys.reply_doc, self._keys.reply_docs(entity_id)
+        await bulk_steps(self._store, [reply_remove(doc=doc(entity_id, seq), docs=docs, seq=seq) for seq in numbers])
 
     async def remove(self, entity_id: str, versions: Collection[str], *, aside: bool = False) -> None:
         """Remove an entity from the index. `aside`: keep its vectors for a while, in case it is opened again."""
@@ -138,15 +152,12 @@ class Documents:
     async def newer(self, entity_id: str, seq: int) -> set[str]:
         """Names of the passages of the replies after that one, whether or not they have a vector yet; of no more
         replies than can have one."""
-        numbers = sorted(number for number in await self.reply_numbers(entity_id) if number > seq)[-MAX_PASSAGES:]
-        docs = [self._keys.reply_doc(entity_id, number) for number in numbers]
-        counts = cast("list[bytes | None]", await bulk(self._store, [("HGET", doc, "passages") for doc in docs]))
-        return {f"{number}.{n}" for number, count in zip(numbers, counts, strict=True) for n in range(int(count or 0))}
+        return await self._named(entity_id, {each for each in await self.reply_numbers(entity_id) if each > seq})
 
     async def with_vector(self, version: str, passages: Mapping[tuple[str, str], str]) -> set[tuple[str, str]]:
         """Which of these passages, given with their texts, really have a vector.
 
-        A worker may have died between a name and its vector, and a vector may be of another text, if it says of which.
+        One that lay aside may have ended, and a vector may be of another text, if it says of which.
         """
         found = await bulk(
             self._store, [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
@@ -166,33 +177,34 @@ class Documents:
         texts: Mapping[tuple[str, str], str],
     ) -> None:
         """Add vectors of passages. `texts`: those of passages that may change, which are noted with the vectors."""
-        # The names first: what is written is always named, so it can be removed whatever happens.
-        named: dict[str, list[str]] = {}
-        for entity_id, name in vectors:
-            named.setdefault(entity_id, []).append(name)
-        await bulk(
-            self._store,
-            [("SADD", self._keys.passages(version.name, each), *names) for each, names in named.items()],
-        )
-        commands = [
-            (
-                *("HSET", self._keys.vector(version.name, *each), "thread", each[0], "vector", vector),
-                *(("text", _mark(texts[each])) if each in texts else ()),
+        steps = [
+            vector_put(
+                vector=self._keys.vector(version.name, *each),
+                passages=self._keys.passages(version.name, each[0]),
+                name=each[1],
+                fields=["thread", each[0], "vector", vector, *(("text", _mark(texts[each])) if each in texts else ())],
             )
             for each, vector in vectors.items()
         ]
         at_once = VECTORS_AT_ONCE[version.algorithm]
-        for start in range(0, len(commands), at_once):
-            await bulk(self._store, commands[start : start + at_once])
+        for start in range(0, len(steps), at_once):
+            await bulk_steps(self._store, steps[start : start + at_once])
 
     async def remove_vectors(self, version: str, named: Mapping[str, Collection[str]]) -> None:
         """Remove the vectors of passages, by entity and name."""
-        passages = [(entity_id, name) for entity_id, names in named.items() for name in names]
-        vector, aside = self._keys.vector, self._keys.aside
-        await bulk(self._store, [("UNLINK", vector(version, *each), aside(version, *each)) for each in passages])
-        await bulk(
+        keys = self._keys
+        await bulk_steps(
             self._store,
-            [("SREM", self._keys.passages(version, each), *names) for each, names in named.items() if names],
+            [
+                vector_remove(
+                    vector=keys.vector(version, entity_id, name),
+                    aside=keys.aside(version, entity_id, name),
+                    passages=keys.passages(version, entity_id),
+                    name=name,
+                )
+                for entity_id, names in named.items()
+                for name in names
+            ],
         )
 
     async def remove_all_vectors(self, version: str, entity_ids: Sequence[str]) -> None:
@@ -200,12 +212,27 @@ class Documents:
         await self.remove_vectors(version, dict(zip(entity_ids, await self.passages(version, entity_ids), strict=True)))
 
     async def incomplete(self, entity_ids: Sequence[str], version: str | None) -> list[str]:
-        """The entities that have no document, or no vectors in that version."""
+        """The entities that have no document, or not all the vectors that they should have in that version."""
         docs = await bulk(self._store, [("EXISTS", self._keys.doc(each)) for each in entity_ids])
-        vectors = docs
-        if version:
-            vectors = await bulk(self._store, [("EXISTS", self._keys.passages(version, each)) for each in entity_ids])
-        return [each for each, *exist in zip(entity_ids, docs, vectors, strict=True) if not all(exist)]
+        if version is None:
+            return [each for each, has_document in zip(entity_ids, docs, strict=True) if not has_document]
+        found: list[str] = []
+        replies = await bulk(self._store, [("SMEMBERS", self._keys.reply_docs(each)) for each in entity_ids])
+        passages = await self.passages(version, entity_ids)
+        for each, doc, numbers, names in zip(
+            entity_ids, docs, cast("list[list[bytes]]", replies), passages, strict=True
+        ):
+            bare = set(map(int, numbers)) - {place_of(name)[0] for name in names}
+            if not (doc and names) or (bare and not names >= kept(names | await self._named(each, bare))):
+                found.append(each)
+        return found
+
+    async def _named(self, entity_id: str, replies: Collection[int]) -> set[str]:
+        """Names of the passages of these replies, of no more of the newest than can have a vector."""
+        newest = sorted(replies)[-MAX_PASSAGES:]
+        commands = [("HGET", self._keys.reply_doc(entity_id, seq), "passages") for seq in newest]
+        counts = cast("list[bytes | None]", await bulk(self._store, commands))
+        return {f"{seq}.{n}" for seq, count in zip(newest, counts, strict=True) for n in range(int(count or 0))}
 
     async def _put_aside(self, version: str, entity_id: str) -> None:
         """Take the vectors of an entity out of an index, to be brought back within ASIDE_MS."""

@@ -45,8 +45,9 @@ class EntityWork:
         """Whether these are all passages of the entity: vectors of others are removed."""
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
-        self.lacks_post = False
-        """Whether one of these posts is not there, or not to be found: its terms may still be."""
+        self.anew = False
+        """Whether it is to be indexed anew: a post is not there, or not to be found, whose terms may be there; or a
+        vector is lacking that there is room for."""
 
     @property
     def read(self) -> set[int]:
@@ -56,16 +57,16 @@ class EntityWork:
     @property
     def later(self) -> set[int]:
         """Numbers of the posts whose vectors were removed although they may have come after the others were read."""
-        return {seq for seq in self.changed if seq > max(self.read, default=OWN)}
+        return {seq for seq in self.changed if self.whole and seq > max(self.read, default=OWN)}
 
     def add(self, seq: int, passages: Sequence[Passage]) -> None:
         """Add the passages of a post, or those of EVERY post of the entity, which replace what was added before."""
         if self.whole and seq != EVERY:
             return
         if seq == EVERY:
-            self.whole, self.texts, self.changed, self.lacks_post = True, {}, set(), False
+            self.whole, self.texts, self.changed, self.anew = True, {}, set(), False
         elif not passages:
-            self.lacks_post = True
+            self.anew = True
         self.texts |= {passage.name: passage.text for passage in passages}
         self.changed.add(seq)
 
@@ -210,15 +211,42 @@ class Indexer:
         lacking = {passage: text for passage, text in texts.items() if passage not in there}
         changing = {(each, name): text for (each, name), text in lacking.items() if works[each].whole}
         await self._documents.put_vectors(version, await self._vectors(version, current, lacking), changing)
+        await self._make_room(version.name, works, had)
+
+    async def _make_room(self, version: str, works: Mapping[str, EntityWork], had: Mapping[str, set[str]]) -> None:
+        """Remove the vectors for which there is no room, now that those of this round are there.
+
+        Workers that index an entity at the same time decide without each other's vectors what there is room for. So
+        each looks again at what there is after it has written and removed, and the last one that does sees everything:
+        too much, or room for what was removed or not written because of another that is gone.
+        """
+        seen = {each: work.texts.keys() | had[each] for each, work in works.items()}
+        while True:
+            now = dict(zip(works, await self._documents.passages(version, list(works)), strict=True))
+            surplus = {
+                each: now[each] - await self._fitting(each, work, now[each] | work.texts.keys())
+                for each, work in works.items()
+            }
+            if not any(surplus.values()):
+                break
+            await self._documents.remove_vectors(version, surplus)
+            for each, names in surplus.items():
+                seen[each] |= names
+                works[each].changed |= {place_of(name)[0] for name in names}
+        for each, work in works.items():
+            if lacking := seen[each] - now[each]:
+                work.anew |= not lacking.isdisjoint(await self._fitting(each, work, seen[each] | now[each]))
 
     async def _wanted(self, entity_id: str, work: EntityWork, had: set[str]) -> set[str]:
-        """Names of the passages of an entity that are to have a vector. Those of later replies count whether or not
-        they have one yet: an older reply for which they leave no room would soon lose its vectors again."""
-        if work.whole:
-            return kept(work.texts)
+        """Names of the passages of an entity that are to have a vector."""
+        return kept(work.texts) if work.whole else await self._fitting(entity_id, work, work.texts.keys() | had)
+
+    async def _fitting(self, entity_id: str, work: EntityWork, names: set[str]) -> set[str]:
+        """The passages for which there is room beside each other and those of later replies. These count whether or not
+        they have a vector yet: an older reply for which they leave no room would soon lose its vectors again."""
         replies = work.changed - {OWN}
         newer = await self._documents.newer(entity_id, min(replies)) if replies else set[str]()
-        return kept(work.texts.keys() | had | newer)
+        return kept(names | newer)
 
     async def _vectors(
         self, version: IndexVersion, current: IndexVersion, texts: Mapping[tuple[str, str], str]
@@ -253,7 +281,7 @@ class Indexer:
             [
                 each
                 for each, work in still_open.items()
-                if work.lacks_post
+                if work.anew
                 or any(Place(each, seq) in posts for seq in work.later)
                 or any(now.get((each, name)) != text for name, text in work.texts.items())
             ]

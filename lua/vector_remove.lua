@@ -1,0 +1,12 @@
+#!lua flags=allow-oom
+-- Removes the vector of a passage, in the index or aside, together with its name. Allowed without memory, which it
+-- frees.
+-- KEYS[1] vector    search:vector:<version>:{p}:<id>:<passage>
+-- KEYS[2] aside     search:aside:... of the same
+-- KEYS[3] passages  search:passages:<version>:{p}:<id>
+-- ARGV[1] name      of the passage
+-- Returns {'removed'}
+-- Slot    partition of the entity's id
+redis.call('UNLINK', vector, aside)
+redis.call('SREM', passages, name)
+return {'removed'}
