@@ -45,7 +45,7 @@ class UnreadAnswers:
         before, self._taken = self._taken, dict(_unread(self._port))
         for descriptor, taken in self._taken.items():
             if before.get(descriptor) == taken:
-                with _connection(descriptor) as connection, suppress(OSError):  # it has just ended
+                with suppress(OSError), _connection(descriptor) as connection:  # it may just have ended
                     connection.shutdown(socket.SHUT_RDWR)
 
 
