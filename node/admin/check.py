@@ -174,12 +174,14 @@ def durability(settings: Settings, setting: Mapping[str, str], suffix: str) -> F
 
 
 def memory(settings: Settings, info: bytes, suffix: str) -> Finding:
-    """How full the server is, and whether the node refuses new sessions and threads for it."""
+    """How full the server is, and what is refused for that: all writes by itself, or new sessions and threads."""
     primary = memory_of(info, settings.redis_maxmemory)
     facts = f"{primary.used // 2**20} MiB used{suffix}"
     if not primary.limit:
         return Finding("note", "memory", f"{facts}, no limit known: set maxmemory, or RELAY_REDIS_MAXMEMORY")
     facts += f", {100 * primary.share:.0f} % of {primary.limit // 2**20} MiB"
+    if primary.share >= 1 and int(facts_of(info).get("maxmemory", "0")):
+        return Finding("missing", "memory", f"{facts}: Redis takes no writes; see docs/operations.md")
     if settings.memory_alarm and 100 * primary.share >= settings.memory_alarm:
         return Finding("missing", "memory", f"{facts}: new sessions and threads are refused; see docs/operations.md")
     return Finding("ok", "memory", facts)

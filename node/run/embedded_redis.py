@@ -22,11 +22,15 @@ from pathlib import Path
 from typing import IO, Self
 from urllib.parse import quote
 
+import structlog
+
 from node.common import control_group, process
 from node.common.extras import pip_install
 from node.config import ConfigError
 from node.run.data_directory import unwritable
 from node.run.redis_log import is_damaged, unnoticed_damage
+
+logger = structlog.stdlib.get_logger("node.run.embedded_redis")
 
 OLDEST_SERVER = 7
 """Major version; the first with sharded publish/subscribe and `#!lua` scripts."""
@@ -45,10 +49,6 @@ POLL_SECONDS = 0.02
 
 PING_TIMEOUT = 1.0
 """Seconds that a server that is starting has to connect, and to answer. Then it is asked again."""
-
-RUNNING_TIMEOUT = 10.0
-"""The same for a server that may have been running for long. It may just wait for its disk or for a processor; one that
-does not run refuses the connection at once."""
 
 MAX_LOG_BYTES = 1024 * 1024
 """Size at which the server's log is deleted before a start. It has warnings only: that takes years, or a crash loop."""
@@ -107,6 +107,7 @@ class Embedded:
     def start(self, cancelled: Callable[[], bool] = lambda: False) -> subprocess.Popen[bytes]:
         """Start the server and return once it has loaded its data and answers, or once `cancelled()` is true.
 
+        Logs if it has to load for longer than a moment: a large node says nothing else for minutes.
         A query engine that does not load is left out: search then runs in the worker. Raises
         EmbeddedError with the server's own words if it ends instead, and if it would start without the data.
         """
@@ -116,7 +117,11 @@ class Embedded:
             server = self.spawn()
         except OSError as error:
             raise unwritable(EmbeddedError, str(self.directory), error) from error
-        while not cancelled() and not answers(self.socket, PING_TIMEOUT):
+        is_loading = False
+        while not cancelled() and not (said := _answer(self.socket)).startswith(b"+PONG"):
+            if said.startswith(b"-LOADING") and not is_loading:
+                is_loading = True
+                logger.info("redis is loading its data", child_pid=server.pid)
             if server.poll() is not None:
                 message = self.last_words()
                 if self._search and "can't load module" in message.lower():
@@ -260,28 +265,29 @@ def socket_path(data_dir: Path) -> Path:
 
 
 def running(data_dir: Path) -> str | None:
-    """The URL of the embedded server that runs on this data directory, if one does.
+    """The URL of the embedded server of the node that runs on this data directory, if one does.
 
-    Raises EmbeddedError unless called by the node's user or root.
+    It need not serve at this moment: it may load its data, wait for its disk, or be about to be started again. Raises
+    EmbeddedError unless called by the node's user or root.
     """
     owner = _owner(data_dir / "redis")
     path = socket_path(data_dir)
-    if owner is None or not path.exists() or not answers(path, RUNNING_TIMEOUT):
+    if owner is None or not _is_locked(data_dir / "redis") or not path.parent.exists():
         return None
     _refuse_shared(path.parent, owner)
     return _url(path)
 
 
-def answers(path: Path, seconds: float) -> bool:
-    """Whether a server listens on the socket, has loaded its data, and says so within `seconds`."""
+def _answer(path: Path) -> bytes:
+    """How what listens on the socket answers PING; empty if nothing does within PING_TIMEOUT."""
     with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(seconds)
+        client.settimeout(PING_TIMEOUT)
         try:
             client.connect(str(path))
             client.sendall(b"PING\r\n")
-            return client.recv(16).startswith(b"+PONG")
+            return client.recv(16)
         except OSError:
-            return False
+            return b""
 
 
 def _damaged(how: str) -> str:
@@ -322,6 +328,18 @@ def _refuse_shared(directory: Path, owner: int) -> None:
         raise EmbeddedError(
             f"{directory} is not a private directory of the node's user: remove it, or shorten RELAY_DATA_DIR"
         )
+
+
+def _is_locked(directory: Path) -> bool:
+    """Whether a node, or what is left of one, has the directory."""
+    try:
+        with (directory / "lock").open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
 
 
 def _lock(directory: Path) -> IO[str]:

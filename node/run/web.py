@@ -70,6 +70,7 @@ from node.web.router import Router
 from node.web.signature import Signatures
 from node.web.throughput import Throughput
 from node.web.turn import ClientTurns, RequestTurn
+from node.web.unread import UnreadAnswers
 from node.web.usage import REPORT_SECONDS
 from node.web.work import WorkLimit
 
@@ -195,10 +196,11 @@ class WebNode:
         self._readiness.draining = True
 
     def release(self) -> None:
-        """Answer the requests that wait, so that the process can stop."""
+        """Answer the requests that wait, and let go of clients that take no answer, so that the process can stop."""
         self._stores.main.wakeups.waiters.release()
         self._mcp.end_streams()
         self._services.events.end()
+        self._background.start("unread", UnreadAnswers(self._current.now.port).run)
 
     async def close(self) -> None:
         """End the background tasks, and close all connections."""

@@ -129,12 +129,12 @@ def test_without_a_node_there_is_one_sentence_and_status_2(
     assert line.startswith(f"relay-node: no node runs on {tmp_path}")
 
 
-def test_without_redis_there_is_one_sentence_and_status_1(
+def test_without_redis_there_is_one_sentence_and_it_may_be_tried_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
     monkeypatch.setenv("RELAY_LOG", "error")
-    assert main(["admin", "status"]) == 1
+    assert main(["admin", "status"]) == os.EX_TEMPFAIL
     said = capsys.readouterr().err.splitlines()[-1]
     assert said.startswith("relay-node: Redis is out of reach")
     assert "127.0.0.1:1: " in said

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -63,5 +64,5 @@ async def test_what_is_left_of_a_cluster_can_be_looked_after(
 
         await until(is_blocked)
         capsys.readouterr()
-        assert await asyncio.to_thread(main, ["admin", "status"]) == 1
+        assert await asyncio.to_thread(main, ["admin", "status"]) == os.EX_TEMPFAIL
         assert f"Redis at 127.0.0.1:{lost.port} is out of reach: " in capsys.readouterr().err

@@ -3,10 +3,12 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from node.admin.console.context import NO_MEMORY
 from node.artifacts.store import ArtifactStore
+from node.cli import main
 from node.store import ids, keys
 from tests.admin.conftest import Admin
 from tests.agents.calls import card_of, listed
@@ -91,3 +93,17 @@ async def test_what_was_done_and_could_not_be_noted_says_both(
     assert (ran.status, ran.err) == (1, "relay-node: No thread has this id.\n"), (
         "why it failed, not why that is not noted"
     )
+
+
+@pytest.mark.parametrize("alarm", ["0", "80"])
+def test_check_says_so_whether_or_not_there_is_an_alarm(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], alarm: str
+) -> None:
+    """Without one it called 101 % fine."""
+    own_redis.do("CONFIG", "SET", "maxmemory", "1")
+    monkeypatch.setenv("RELAY_REDIS_URL", own_redis.url)
+    monkeypatch.setenv("RELAY_MEMORY_ALARM", alarm)
+    assert main(["check"]) == 1
+    (memory,) = (line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "memory")
+    assert memory.startswith("missing")
+    assert memory.endswith("Redis takes no writes; see docs/operations.md")

@@ -4,6 +4,7 @@ import http.client
 import os
 import shutil
 import signal
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -117,6 +118,20 @@ def test_a_request_that_is_held_for_news_is_answered_when_the_drain_is_over(
         assert node.wait() == 0
         waiting.join()
         assert held == [200]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels are not asked who reads")
+def test_a_client_that_takes_no_answer_does_not_have_a_stopping_process_killed(
+    tmp_path: Path, empty_redis: RedisServer
+) -> None:
+    """A stop took seven seconds, and what the process reports last was lost."""
+    with web_node(tmp_path, empty_redis.url) as node, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(("127.0.0.1", node.port))
+        client.sendall(8 * b"GET /openapi.json HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert client.recv(12, socket.MSG_PEEK | socket.MSG_WAITALL) == b"HTTP/1.1 200"
+        assert ends(node) == 0
+        assert not [line for line in node.lines if "killed" in line["event"]]
 
 
 @pytest.mark.parametrize("moment", ["redis out of reach", "redis connected"])

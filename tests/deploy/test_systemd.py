@@ -85,6 +85,17 @@ def test_a_unit_is_confined(path: Path) -> None:
     assert f"/var/lib/{service['StateDirectory']}" == environment(path)["RELAY_DATA_DIR"]
 
 
+def test_only_a_backup_for_which_redis_was_out_of_reach_is_tried_again(tmp_path: Path) -> None:
+    """After a start of the machine Redis was still loading its data, and no backup was made until the next night."""
+    service = unit(BACKUP)["Service"]
+    assert service["Restart"] == "on-failure"
+    never = set(map(int, service["RestartPreventExitStatus"].split()))
+    settings = {"RELAY_REDIS_URL": f"redis://127.0.0.1:{free_port()}", "RELAY_DATA_DIR": str(tmp_path)}
+    ran = subprocess.run(command(BACKUP), env=os.environ | settings, capture_output=True, timeout=PATIENCE, check=False)
+    assert ran.returncode not in {0, *never}
+    assert never == {1, USAGE_ERROR}
+
+
 def test_the_timer_makes_one_backup_after_another_and_removes_the_oldest(tmp_path: Path) -> None:
     place = tmp_path / "backups"
     values = environment(BACKUP) | {"RELAY_DATA_DIR": str(tmp_path / "data")}

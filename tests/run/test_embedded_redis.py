@@ -128,8 +128,8 @@ async def test_the_wire_reaches_a_server_whose_path_has_odd_letters(tmp_path: Pa
 
 def test_a_path_too_long_for_a_socket_gets_a_private_one_elsewhere(tmp_path: Path, temporary: Path) -> None:
     data_dir = tmp_path / ("d" * 120)
+    assert running(data_dir) is None
     with Embedded(data_dir) as server:
-        assert running(data_dir) is None
         server.start()
         assert client(server).ping()
         assert running(data_dir) == server.url

@@ -4,18 +4,19 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import redis
+from structlog.testing import capture_logs
 
 from node.run import embedded_redis
-from node.run.embedded_redis import Embedded, running, socket_path
+from node.run.embedded_redis import Embedded, find_server, running, socket_path
 from tests.support.nodes import ROOT, gone
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, until
 
 
 def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
@@ -47,13 +48,33 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
         assert redis.Redis(unix_socket_path=str(path), socket_timeout=PATIENCE).get("kept") == b"yes"
 
 
-def test_a_server_that_answers_late_runs_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waited for its disk, and the operator was told that no node runs."""
-    monkeypatch.setattr(embedded_redis, "PING_TIMEOUT", 0.01)
+def test_a_node_whose_redis_does_not_answer_runs_all_the_same(tmp_path: Path) -> None:
+    """It waited for its disk, loaded its data or was about to be started again, and the operator was told that no node
+    runs."""
     with Embedded(tmp_path) as server:
+        assert running(tmp_path) == server.url
         process = server.start()
         process.send_signal(signal.SIGSTOP)
-        resumed = threading.Timer(0.2, process.send_signal, (signal.SIGCONT,))
-        resumed.start()
         assert running(tmp_path) == server.url
-        resumed.join()
+        process.kill()
+        process.wait()
+        assert running(tmp_path) == server.url
+    assert running(tmp_path) is None
+
+
+def test_a_node_says_that_its_redis_is_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Embedded(tmp_path) as server:
+        server.start()
+        client: Any = redis.Redis(unix_socket_path=str(server.socket), socket_timeout=PATIENCE)
+        client.mset({f"key {number}": "x" * 4096 for number in range(20)})
+        client.bgrewriteaof()
+        until(lambda: not client.info("persistence")["aof_rewrite_in_progress"], "the log is written anew")
+    slow = tmp_path / "slow-server"
+    options = "--key-load-delay 20000 --loading-process-events-interval-bytes 1024"
+    slow.write_text(f'#!/bin/sh\nexec {find_server()} "$@" {options}\n')
+    slow.chmod(0o700)
+    monkeypatch.setattr(embedded_redis, "find_server", lambda: slow)
+    with Embedded(tmp_path) as server, capture_logs() as lines:
+        process = server.start()
+        assert lines == [{"event": "redis is loading its data", "log_level": "info", "child_pid": process.pid}]
+        assert client.get("key 19") == b"x" * 4096

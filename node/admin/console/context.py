@@ -6,6 +6,7 @@ Redis alone, without any web process, and so on a node that does not serve, too.
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -210,7 +211,7 @@ def run_command(command: AdminCommand, settings: Settings, given: argparse.Names
     except OutOfMemory:
         return _say(NO_MEMORY)
     except StoreUnavailable as unavailable:
-        return _say(f"Redis is out of reach, or did not answer in time: {unavailable}")
+        return _say(f"Redis is out of reach, or did not answer in time: {unavailable}", os.EX_TEMPFAIL)
     except CommandFailed as failed:
         return _say(_refused_by_redis(failed))
     except Refused as refused:
@@ -283,6 +284,6 @@ def _target(given: argparse.Namespace) -> str:
     return " ".join(map(str, getattr(given, "targets", ())))
 
 
-def _say(message: str) -> int:
+def _say(message: str, status: int = 1) -> int:
     sys.stderr.write(f"relay-node: {message}\n")
-    return 1
+    return status
