@@ -335,6 +335,7 @@ class BoardStore:
     def touch(self, thread_id: str, active: int) -> None:
         """Move a new or answered thread to the top of the list of open ones.
 
-        The answer does not wait for it, and a list that is read later has it: Redis takes requests as they come.
+        The answer does not wait for it. A list that this process reads later has it; one that another process reads
+        within milliseconds may not: Redis takes requests of one connection as they come, and those of several in turn.
         """
         self._store.send(("ZADD", keys.OPEN_THREADS, "GT", active, thread_id))

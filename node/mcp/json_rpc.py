@@ -29,6 +29,10 @@ Id = int | str | Unset
 MAX_ID_BYTES = 1000
 """Bytes of an id as JSON. Every answer repeats it, so it bounds how short an error can be."""
 
+NO_MESSAGE = (
+    'Invalid Request: a message has "jsonrpc": "2.0" and a method, and its id, if it has one, is a string or an integer'
+)
+
 T = TypeVar("T")
 
 
@@ -92,11 +96,11 @@ def read_member(text: str | Raw) -> RpcRequest:
     try:
         message = _message.decode(text)
     except msgspec.ValidationError:
-        raise RpcError(INVALID_REQUEST, "Invalid Request") from None
+        raise RpcError(INVALID_REQUEST, NO_MESSAGE) from None
     except ValueError:
         raise RpcError(PARSE_ERROR, "Parse error") from None
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
-        raise RpcError(INVALID_REQUEST, "Invalid Request")
+        raise RpcError(INVALID_REQUEST, NO_MESSAGE)
     if not isinstance(message.id, Unset) and len(msgspec.json.encode(message.id)) > MAX_ID_BYTES:
         raise RpcError(INVALID_REQUEST, f"Invalid Request: an id has at most {MAX_ID_BYTES} bytes")
     return message

@@ -104,8 +104,9 @@ class Store(ABC):
     def send(self, wanted: Step | Sequence[Arg]) -> None:
         """Send a step or a plain command without waiting for it to run; for work that is done again if it fails.
 
-        Calls to the same server in a later turn of the event loop find it done. Raises StoreUnavailable if no server is
-        known for it, or too many calls are under way; what fails later is logged.
+        Calls of this process to the same server in a later turn of the event loop find it done, those of others some
+        milliseconds later. Raises StoreUnavailable if no server is known for it, or too many calls are under way; what
+        fails later is logged.
         """
         if isinstance(wanted, Step):
             slot, connection = self._route(wanted.keys[0])

@@ -61,8 +61,7 @@ Lease = Annotated[
 ]
 
 Skill = Annotated[
-    str,
-    Meta(pattern=SKILL, description="A tag: lower-case letters, digits and `.+#_-`", examples=["translation"]),
+    str, Meta(pattern=SKILL, description="A tag: lower-case letters, digits and `.+#_-`", examples=["translation"])
 ]
 Skills = Annotated[list[Skill], Meta(max_length=MAX_SKILLS)]
 RetryPause = Annotated[
@@ -200,6 +199,8 @@ class NextClaim(msgspec.Struct):
 
 class Transition(msgspec.Struct):
     """The body of POST /api/v1/tasks/{id}/transition. One of publisher_id and assignee_id stands for actor_id."""
+
+    ELSEWHERE: ClassVar = ("result_payload", "a transition has no result: deliver it with POST .../complete")
 
     actor_id: (
         Annotated[

@@ -37,6 +37,11 @@ NAMED_CHARACTERS = 40
 """How many ignored fields are named, and by how many characters each: a header has no room for all of a body. No more
 of them are looked at by `require_content`."""
 
+OTHER_NAMES = frozenset(
+    {"answer", "body", "content", "data", "message", "output", "reason", "response", "text", "value"}
+)
+"""What other operations, and other services, call what `CONTENT` names."""
+
 PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
 """Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""
 
@@ -75,19 +80,23 @@ def members_of(text: str) -> Members | None:
 
 def require_content(text: str, kind: type[msgspec.Struct], members: Members | None) -> None:
     """Refuse a body that has none of the `CONTENT` of its type, but a member that means nothing here and whose name has
-    a word of theirs: it is that by another name (`result` for `result_payload`), and as the step cannot be repeated,
-    it would be lost for good. So would most of a body that is too long to be looked at (`members` is None).
+    a word of theirs, or is one of `OTHER_NAMES`: it is that by another name (`result` for `result_payload`), and as the
+    step cannot be repeated, it would be lost for good. So would most of a body that is too long to be looked at
+    (`members` is None). A type that has no room for such content names it and says where it belongs (`ELSEWHERE`).
 
     Raises Invalid.
     """
-    content = cast("Sequence[str]", getattr(kind, "CONTENT", ()))
+    elsewhere = cast("Sequence[str]", getattr(kind, "ELSEWHERE", ()))
+    content = elsewhere[:1] or cast("Sequence[str]", getattr(kind, "CONTENT", ()))
     if not content:
         return
     if members is not None:
         words = [word for name in content for word in name.split("_") if len(word) >= LEAST_WORD]
         unknown = islice((name.lower() for name in members if name not in _fields(kind)), NAMED_FIELDS)
-        if not any(word in name for name in unknown for word in words):
+        if not any((not elsewhere and name in OTHER_NAMES) or any(word in name for word in words) for name in unknown):
             return
+    if elsewhere:
+        raise Invalid.field("body", content[0], msg=elsewhere[1])
     with suppress(msgspec.ValidationError):  # no object: refused as that
         given = msgspec.json.decode(text, type=_content(kind))
         if all(value is msgspec.UNSET for value in msgspec.structs.astuple(given)):

@@ -66,6 +66,16 @@ async def test_what_is_no_call_is_an_invalid_request_and_not_carried_out(node: N
     assert (await read(node, inbox))["messages"] == []
 
 
+async def test_a_client_of_another_version_learns_what_methods_there_are(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+    message = (await called(node, inbox, call(method="message/send"))).json()["error"]["message"]
+    named = message.rpartition(" are ")[2].split(", ")
+    assert {"SendMessage", "SendStreamingMessage", "GetExtendedAgentCard"} < set(named)
+    for method in named:
+        answer = (await called(node, inbox, call({}, method=method))).json()
+        assert answer["error"]["code"] != -32601 if "error" in answer else method == "ListTasks"
+
+
 @pytest.mark.parametrize("call_id", ["", "x", 0, -1, 2**63 - 1, None])
 async def test_the_id_of_a_call_comes_back_as_it_was(node: NodeUnderTest, call_id: object) -> None:
     answer = (await called(node, await opened(node), call(id=call_id))).json()

@@ -149,6 +149,20 @@ async def test_an_owner_answers_and_goes_on_with_the_same_address(served: NodePr
     assert (tmp_path / "inbox.json").stat().st_mode & 0o077 == 0
 
 
+async def test_an_owner_whose_answer_is_refused_refuses_the_message(served: NodeProcess, tmp_path: Path) -> None:
+    """It left the message unsettled: its sender waited in vain, and it came again whenever the program was started."""
+    async with (
+        httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
+        asyncio.timeout(PATIENCE),
+        running(served, "inbox", tmp_path, ANSWERS="1") as process,
+    ):
+        assert process.stdout
+        address = (await process.stdout.readline()).decode().removeprefix("write to ").strip()
+        body = {"body": "x" * 16 * 1024}  # "Read: " before it makes an answer that is too long
+        told = (await client.post(f"/api/v1/inboxes/{address}/messages?wait=30", json=body)).json()
+    assert (told["status"], told["reply"]) == ("refused", "My answer cannot be sent.")
+
+
 async def test_a_receiver_takes_a_callback_of_the_node_and_nothing_else(served: NodeProcess, tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/hook"

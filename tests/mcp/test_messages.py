@@ -150,7 +150,9 @@ async def test_what_is_no_message_is_an_invalid_request(node: NodeUnderTest, con
     response = await post(node, content)
     assert response.status_code == 400
     assert response.json()["id"] is None
-    assert response.json()["error"]["code"] == -32600
+    failure = response.json()["error"]
+    assert failure["code"] == -32600
+    assert any(hint in failure["message"] for hint in ('"jsonrpc": "2.0"', "1 to 50 messages", "1000 bytes")), failure
 
 
 @pytest.mark.parametrize("method", ["no/such", "server/discover", "logging/setLevel", "completion/complete", ""])

@@ -254,12 +254,12 @@ def test_a_second_look_finds_what_the_first_does(body: dict[str, Any]) -> None:
     assert bool(notes) == bool({"other", "ö"} & body.keys())
 
 
-@pytest.mark.parametrize("size", [20, LONGEST_LOOKED_AT])
-async def test_a_result_by_another_name_is_refused_and_not_lost(node: NodeUnderTest, size: int) -> None:
+@pytest.mark.parametrize(("name", "size"), [("result", 20), ("output", 20), ("result", LONGEST_LOOKED_AT)])
+async def test_a_result_by_another_name_is_refused_and_not_lost(node: NodeUnderTest, name: str, size: int) -> None:
     offered = (await node.client.post(TASKS, json=OFFER)).json()
     claimed = (await node.client.post(f"{TASKS}/{offered['id']}/claim", json={"assignee_id": "worker"})).json()
     token, result = {"claim_token": claimed["claim_token"]}, {"text": "x" * size}
-    wrong = await node.client.post(f"{TASKS}/{offered['id']}/complete", json={**token, "result": result})
+    wrong = await node.client.post(f"{TASKS}/{offered['id']}/complete", json={**token, name: result})
     assert wrong.status_code == 422
     assert places(wrong.json()["detail"]) == {("body", "result_payload")}
     right = await node.client.post(
@@ -280,12 +280,27 @@ async def test_a_contract_may_be_completed_without_a_result(node: NodeUnderTest,
     assert answer.json()["status"] == "completed"
 
 
-async def test_a_reply_by_another_name_is_refused_and_not_lost(node: NodeUnderTest) -> None:
+async def test_a_result_that_is_given_to_a_transition_is_refused_and_not_lost(node: NodeUnderTest) -> None:
+    offered = (await node.client.post(TASKS, json=OFFER)).json()
+    claimed = (await node.client.post(f"{TASKS}/{offered['id']}/claim", json={"assignee_id": "worker"})).json()
+    move = {"actor_id": "worker"}
+    for result in ({"result_payload": {"pages": 1}}, {"result": "x" * LONGEST_LOOKED_AT}):
+        wrong = await node.client.post(f"{TASKS}/{offered['id']}/transition", json=move | result)
+        assert (wrong.status_code, places(wrong.json()["detail"])) == (422, {("body", "result_payload")})
+        assert "/complete" in wrong.json()["detail"][0]["msg"]
+    right = await node.client.post(f"{TASKS}/{offered['id']}/transition", json=move | {"message": "I have begun."})
+    assert (right.json()["status"], right.headers["x-ignored-fields"]) == ("in_progress", "body.message")
+    completion = {"claim_token": claimed["claim_token"], "result_payload": {"pages": 1}}
+    assert (await node.client.post(f"{TASKS}/{offered['id']}/complete", json=completion)).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["replyText", "answer", "body", "reason"])
+async def test_a_reply_by_another_name_is_refused_and_not_lost(node: NodeUnderTest, name: str) -> None:
     opened = (await node.client.post("/api/v1/inboxes", json={})).json()
     url, owner = f"/api/v1/inboxes/{opened['address']}", {"authorization": f"Bearer {opened['inbox_token']}"}
     sent = (await node.client.post(f"{url}/messages", json={"body": "Can you read three pages for me?"})).json()
     settle = f"{url}/messages/{sent['id']}/settle"
-    wrong = await node.client.post(settle, json={"status": "done", "replyText": "Yes, send them."}, headers=owner)
+    wrong = await node.client.post(settle, json={"status": "done", name: "Yes, send them."}, headers=owner)
     assert wrong.status_code == 422
     assert "artifact_ids" in wrong.json()["detail"][0]["msg"]
     right = await node.client.post(settle, json={"status": "done", "reply": "Yes, send them."}, headers=owner)

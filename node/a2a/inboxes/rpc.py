@@ -166,7 +166,8 @@ class InboxRpcApi:
             raise no_extended_card()
         method = self._methods.get(call.method)
         if method is None:
-            raise A2AError("METHOD_NOT_FOUND", f"There is no method {call.method[:64]}")
+            names = ", ".join((*self._methods, "SendStreamingMessage", "SubscribeToTask", "GetExtendedAgentCard"))
+            raise A2AError("METHOD_NOT_FOUND", f"There is no method {call.method[:64]}; those of A2A 1.0 are {names}")
         result = msgspec.json.encode(await method(request, params))
         return Response(200, form(result), (JSON_TYPE, *NO_STORE))
 
