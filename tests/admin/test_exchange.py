@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -267,7 +268,7 @@ async def test_an_export_that_fails_leaves_no_file(
 
     monkeypatch.setattr("node.admin.console.exchange.records", torn)
     file = tmp_path / "export"
-    assert (await admin("export", str(file))).status == 1
+    assert (await admin("export", str(file))).status == os.EX_TEMPFAIL
     assert not file.exists()
     file.write_text("mine")
     assert (await admin("export", str(file))).status == 1
