@@ -293,7 +293,7 @@ async def test_what_lists_a_contract_or_waits_for_it_does_not_fetch_its_attempts
         task |= (await act(node, task, "claim", assignee_id="agent")).json()
     tasks, meter = tasks_on(node.store), Meter(empty_redis)
     await tasks.project(task["id"])
-    assert meter.moved < 5_000, "nor its description"
+    assert meter.moved < 15_000, "nor its description"  # of 20 kB; a cluster tells of its slots, too
     page = (await node.client.get(TASKS, params={"status": "claimed"})).json()
     assert ([each["id"] for each in page["tasks"]], meter.moved < 50_000) == ([task["id"]], True)
     async with asyncio.timeout(WOKEN):
