@@ -31,14 +31,13 @@ async def test_who_claims_and_releases_is_charged_for_the_callbacks_that_tell_of
         return charged
 
     async def used(callbacks: int) -> int:
-        """The memory, once so many callbacks wait and what told of them is gone."""
+        """The memory that callbacks take, once so many wait."""
 
         async def all_wait() -> bool:
             return await node.store.command("ZCARD", keys.callbacks_due(partition)) == callbacks
 
         await until(all_wait)
-        await node.store.command("XTRIM", keys.events(partition), "MAXLEN", 0)
-        names = await node.names(f"*{{{partition}}}*")
+        names = await node.names("callback*")
         sizes = [await node.store.command("MEMORY", "USAGE", each, "SAMPLES", 0, key=each) for each in names]
         return sum(cast("list[int]", sizes))
 
@@ -46,4 +45,4 @@ async def test_who_claims_and_releases_is_charged_for_the_callbacks_that_tell_of
         await claim_and_release(TIMES)
         before = await used(3 * TIMES)
         charged = await claim_and_release(TIMES)
-        assert await used(6 * TIMES) - before < 1.5 * charged  # tables grow in leaps
+        assert await used(6 * TIMES) - before < charged
