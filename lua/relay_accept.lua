@@ -33,7 +33,7 @@ if before then return {before, allowed, remaining, reset, original} end
 if not unlogged('SET', copies, at, 'NX', 'PX', loop_window) then
   -- When the last copy came and, after a space, the one before it. Silenced ones count, so that a loop stays silent.
   local last, one_before = string.match(redis.call('GET', copies), '^(%d+) ?(%d*)$')
-  redis.call('SET', copies, at .. ' ' .. last, 'PX', loop_window)
+  unlogged('SET', copies, at .. ' ' .. last, 'PX', loop_window)
   if one_before ~= '' and math.abs(at - one_before) < loop_window then return {'loop', allowed, remaining, reset} end
 end
 

@@ -107,7 +107,7 @@ def store(settings: Settings) -> Iterator[Finding]:
                 except (StoreUnavailable, CommandFailed) as error:
                     yield Finding("missing", "Redis", f"{where or 'the server'}: {error}")
             yield search(next(_primaries(settings.search_url or url))[1])
-        except (ConfigError, ValueError, StoreUnavailable) as error:
+        except (ConfigError, ValueError, StoreUnavailable, CommandFailed) as error:
             yield Finding("missing", "Redis", str(error))
 
 

@@ -30,7 +30,7 @@ from node.config import ConfigError
 from node.run.data_directory import unwritable
 from node.run.redis_log import is_damaged, unnoticed_damage
 
-logger = structlog.stdlib.get_logger("node.run.embedded_redis")
+logger = structlog.get_logger()
 
 OLDEST_SERVER = 7
 """Major version; the first with sharded publish/subscribe and `#!lua` scripts."""

@@ -58,8 +58,7 @@ MOMENTS = {"lease_expires_at", "review_ends_at", "retry_at"}
 """Fields that are not imported of one that is over: it does not change by itself any more."""
 
 MAX_MS = 604_800_000
-"""The longest time that an offer can ask for."""
-
+"""The longest time that an offer can ask for: its `review_seconds` (`node.tasks.model`)."""
 
 Value = str | dict[str, str]
 """The value of a field: text, or `{"base64": …}` where it is not UTF-8."""

@@ -39,7 +39,7 @@ class TaskListing:
         """Contracts of one status, newest first, without their results. Raises Invalid, StoreUnavailable."""
         return await self._page(query, self.record)
 
-    async def page_json(self, query: TaskPageQuery, charge: Charge = _uncounted) -> bytes:
+    async def page_json(self, query: TaskPageQuery, charge: Charge) -> bytes:
         """`page` as JSON. Requests for the same page at the same time share one read, unless they wait; of one
         that waits, `charge` is told what it costs beside its answer.
         """

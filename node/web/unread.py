@@ -36,7 +36,9 @@ class UnreadAnswers:
 
     async def run(self) -> None:
         """Look every SILENT_SECONDS until cancelled."""
-        while sys.platform == "linux":
+        if sys.platform != "linux":
+            return
+        while True:
             self.look()
             await asyncio.sleep(SILENT_SECONDS)
 

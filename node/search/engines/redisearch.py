@@ -11,15 +11,7 @@ from typing import Any, cast
 
 from node.search.corpus import OWN, Corpus
 from node.search.index_versions import IndexVersion
-from node.search.ranking import (
-    CANDIDATES,
-    REPLY_CANDIDATES,
-    Candidate,
-    NearEntity,
-    Nearness,
-    Unknown,
-    meaning_of,
-)
+from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearEntity, Nearness, Unknown, meaning_of
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
