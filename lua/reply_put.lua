@@ -1,21 +1,30 @@
 #!lua
 -- Indexes a reply by its text: its terms become a document, and its marks join those of the thread's other replies. If
 -- the reply has a document already, nothing changes.
--- KEYS[1] doc     search:reply:{p}:<thread>:<seq>
--- KEYS[2] docs    search:replies:{p}:<thread>
--- KEYS[3] marks   search:marks:{p}:<thread>
--- ARGV[1] seq     number of the reply
--- ARGV[2] forced  1 = even if it is there already
--- ARGV[3] most    bytes of marks that count, those of the newest replies; up to twice as many are stored
+-- KEYS[1] doc      search:reply:{p}:<thread>:<seq>
+-- KEYS[2] docs     search:replies:{p}:<thread>
+-- KEYS[3] marks    search:marks:{p}:<thread>
+-- KEYS[4] renewed  search:renewed:{p}:<thread>, the marks of a thread that is being indexed anew; absent if it is not
+-- ARGV[1] seq      number of the reply
+-- ARGV[2] forced   1 = it is indexed anew, even if it is there already
+-- ARGV[3] most     bytes of marks that count, those of the newest replies; up to twice as many are stored
 -- ARGV[4] terms
--- ARGV[5] added   marks of the reply
+-- ARGV[5] added    marks of the reply
 -- ARGV[6] passages  number of passages of the reply
 -- Returns {'put', replies that have a document} | {'same', replies that have a document}
 -- Slot    partition of the thread's id
+local function add_to(list)
+  if redis.call('APPEND', list, added) > 2 * most then
+    redis.call('SET', list, redis.call('GETRANGE', list, -most, -1), 'KEEPTTL')
+  end
+end
+
 if redis.call('EXISTS', doc) == 1 and forced ~= '1' then return {'same', redis.call('SCARD', docs)} end
 redis.call('SADD', docs, seq)
 redis.call('HSET', doc, 'terms', terms, 'passages', passages)
-if added ~= '' and redis.call('APPEND', marks, added) > 2 * most then
-  redis.call('SET', marks, redis.call('GETRANGE', marks, -most, -1))
+if added ~= '' then
+  local is_renewed = redis.call('EXISTS', renewed) == 1
+  if is_renewed then add_to(renewed) end
+  if forced ~= '1' or not is_renewed then add_to(marks) end
 end
 return {'put', redis.call('SCARD', docs)}

@@ -54,6 +54,11 @@ class SearchKeys:
         `reply_doc`s."""
         return Key(f"{self._own}marks:{_tag(entity_id)}:{entity_id}")
 
+    def renewed_marks(self, entity_id: str) -> Key:
+        """The `reply_marks` of an entity that is being indexed anew, until they are complete and take their place. TTL:
+        a day."""
+        return Key(f"{self._own}renewed:{_tag(entity_id)}:{entity_id}")
+
     def vector(self, version: str, entity_id: str, passage: str) -> Key:
         """The vector of one passage of an entity, in one version of the index. A projection, like `doc`."""
         return Key(f"{self.vectors_prefix(version)}{_tag(entity_id)}:{entity_id}:{passage}")

@@ -11,6 +11,15 @@ from tests.inbox.calls import opened
 from tests.support.node_under_test import NodeUnderTest, until
 
 pytestmark = pytest.mark.usefixtures("patience")
+_addresses = count()
+
+
+async def answer(node: NodeUnderTest, **query: Any) -> dict[str, Any]:
+    """What a search finds; until all is indexed, tests ask more often than one client may."""
+    client = node.client_at(f"203.0.113.{next(_addresses) % 250}")
+    response = await client.post(f"{AGENTS}/search", json=query)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 async def test_agents_are_found_by_the_skill_that_fits_best(
@@ -19,15 +28,9 @@ async def test_agents_are_found_by_the_skill_that_fits_best(
     monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)  # the test moves times in Redis
     inbox = await opened(node)
     hits: list[dict[str, Any]] = []
-    clients = count()
 
     async def found(**query: Any) -> bool:
-        # Until all is indexed it asks more often than one client may.
-        response = await node.client_at(f"203.0.113.{next(clients) % 250}").post(
-            f"{AGENTS}/search", json={"query": "translate a Portuguese contract", "threshold": 0.5} | query
-        )
-        assert response.status_code == 200, response.text
-        hits[:] = response.json()["hits"]
+        hits[:] = (await answer(node, query="translate a Portuguese contract", **{"threshold": 0.5} | query))["hits"]
         return bool(hits)
 
     async def not_found() -> bool:
@@ -67,31 +70,28 @@ async def test_agents_are_found_by_the_skill_that_fits_best(
 async def test_a_lower_threshold_is_offered_for_live_agents_alone(node: NodeUnderTest) -> None:
     inbox, other = await opened(node), await opened(node)
 
-    async def answer(**query: Any) -> dict[str, Any]:
-        wanted = {"query": "translates legal contracts", "threshold": 0.99} | query
-        response = await node.client.post(f"{AGENTS}/search", json=wanted)
-        assert response.status_code == 200, response.text
-        return response.json()
+    async def legal(**query: Any) -> dict[str, Any]:
+        return await answer(node, query="translates legal contracts", **{"threshold": 0.99} | query)
 
     async def hits_below() -> int:
         """How many live agents are found with the threshold that a search for them offers; 0 if it offers none."""
-        found = await answer(live=True)
+        found = await legal(live=True)
         assert found["hits"] == []
         if "lower_threshold" not in found:
             return 0
-        hits = (await answer(live=True, threshold=found["lower_threshold"]["threshold"]))["hits"]
+        hits = (await legal(live=True, threshold=found["lower_threshold"]["threshold"]))["hits"]
         assert len(hits) == found["lower_threshold"]["hits"]
         return len(hits)
 
     async def both_found() -> bool:
-        return len((await answer(threshold=0.6))["hits"]) == 2
+        return len((await legal(threshold=0.6))["hits"]) == 2
 
     async with node.worker():
         await listed(node, inbox, card_of("Contract desk", TRANSLATE))
         fewer = TRANSLATE | {"description": "Translates legal letters."}
         await listed(node, other, card_of("Letter desk", fewer | {"name": "Translate letters"}))
         await until(both_found)
-        assert len((await answer())["hits"]) == 1
+        assert len((await legal())["hits"]) == 1
         await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
         assert await hits_below() == 1, "what matches best is not live, but something else is"
         await node.store.command("HSET", keys.inbox(other["address"]), "seen", 1)

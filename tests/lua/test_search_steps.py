@@ -1,23 +1,24 @@
 """The steps of the search whose effects no answer shows at once (lua/reply_put.lua, lua/vector_move.lua)."""
 
-from node.search.indexing.documents import reply_put, vector_move
+from node.search.indexing.documents import marks_renew, reply_put, vector_move
 from node.store import keys
 from node.store.steps import Step
 from tests.support.fake_store import Clock, FakeStore
 
 VECTOR, ASIDE = keys.Key("vector:{00}"), keys.Key("aside:{00}")
-MARKS = keys.Key("marks:{00}")
+MARKS, RENEWED = keys.Key("marks:{00}"), keys.Key("renewed:{00}")
 DAY = 86_400
 
 
-def put(seq: int, added: bytes) -> Step:
+def put(seq: int, added: bytes, forced: int = 0) -> Step:
     """A reply with these marks, of which four bytes count."""
     return reply_put(
         doc=keys.Key(f"doc:{{00}}:{seq}"),
         docs=keys.Key("docs:{00}"),
         marks=MARKS,
+        renewed=RENEWED,
         seq=seq,
-        forced=0,
+        forced=forced,
         most=4,
         terms="",
         added=added,
@@ -32,6 +33,29 @@ async def test_marks_that_are_kept_are_those_of_the_newest_replies() -> None:
     assert await store.command("GET", MARKS) == b"aaaabbbb"
     await store.run(put(3, b"c"))
     assert await store.command("GET", MARKS) == b"bbbc"
+
+
+async def test_new_marks_take_the_place_of_the_old_ones_when_they_are_complete() -> None:
+    store = FakeStore()
+    await store.run(put(1, b"aaaa"))
+    renew = marks_renew(marks=MARKS, renewed=RENEWED)
+    assert await store.run(renew) == [b"absent"]
+    await store.command("SET", RENEWED, "", "EX", DAY)
+    for step in (put(1, b"AAAA", forced=1), put(2, b"bb"), put(3, b"cc", forced=1)):
+        await store.run(step)
+    assert await store.command("GET", MARKS) == b"aaaabb", "with a reply that came meanwhile"
+    assert await store.run(renew) == [b"renewed"]
+    assert (await store.command("GET", MARKS), await store.command("PTTL", MARKS)) == (b"AAAAbbcc", -1)
+    await store.run(put(1, b"DDDD", forced=1))
+    assert await store.command("GET", MARKS) == b"DDDD", "nothing is renewed now"
+
+
+async def test_without_replies_no_marks_are_left() -> None:
+    store = FakeStore()
+    await store.run(put(1, b"aaaa"))
+    await store.command("SET", RENEWED, "", "EX", DAY)
+    assert await store.run(marks_renew(marks=MARKS, renewed=RENEWED)) == [b"renewed"]
+    assert await store.command("EXISTS", MARKS, RENEWED) == 0
 
 
 async def test_a_vector_that_lies_aside_ends_and_one_that_is_put_back_does_not(clock: Clock) -> None:

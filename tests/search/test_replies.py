@@ -1,7 +1,7 @@
 """A reply is indexed by itself: it costs what it weighs, and the thread is found by it all the same."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import cast
 
@@ -11,7 +11,9 @@ from node.board.model import NewThread
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search import passages as passage
+from node.search.corpus import Post
 from node.search.index_versions import IndexVersions
+from node.search.indexing.documents import Documents
 from node.search.indexing.queue import Queue
 from node.search.worker import SearchWorker
 from node.store import ids, keys
@@ -135,6 +137,43 @@ async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
         await until(switched)
         await board.emptied()
         assert await documents(board, thread) == before
+
+
+async def test_while_a_thread_is_indexed_anew_it_is_found_by_what_it_had(
+    board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go_on = asyncio.Event(), asyncio.Event()
+    start, put = Documents.start_anew, Documents.put_anew
+
+    async def held_up(documents: Documents, thread: str, posts: Sequence[Post], replies: Collection[int]) -> None:
+        read.set()
+        await go_on.wait()
+        await put(documents, thread, posts, replies)
+
+    async def started_twice(documents: Documents, thread: str) -> set[int]:
+        await start(documents, thread)  # as by a worker that died then
+        return await start(documents, thread)
+
+    monkeypatch.setattr(Documents, "put_anew", held_up)
+    monkeypatch.setattr(Documents, "start_anew", started_twice)
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        for answer in ANSWERS[:2]:
+            await board.reply(thread, answer)
+        await board.emptied()
+        before = await documents(board, thread)
+        await board.searched.queue.add_anew([thread])
+        await read.wait()
+        assert await board.ids("sourdough oven flour", 1.0) == [thread]
+        await board.reply(thread, ANSWERS[2])
+        await board.found("sourdough oven flour salt", thread, 1.0)
+        go_on.set()
+        await board.emptied()
+        assert await board.ids("sourdough oven flour salt", 1.0) == [thread]
+        replies, _, marks = await documents(board, thread)
+        assert (replies, marks - before[2]) == ({1, 2, 3}, {marks_of([term]) for term in terms_of("3 salt")})
+        assert await board.documents.command("PTTL", BOARD_KEYS.reply_marks(thread)) == -1, "they stay"
+        assert not await board.documents.command("EXISTS", BOARD_KEYS.renewed_marks(thread))
 
 
 async def test_of_replies_that_wait_only_those_are_embedded_that_stay(

@@ -39,6 +39,9 @@ insertion takes 0.03 ms (flat) or 0.7 ms (hnsw)."""
 ASIDE_MS = 86_400_000
 """How long the vectors of an entity that may be open again are kept."""
 
+RENEWED_MS = 86_400_000
+"""How long the marks of an entity that is being indexed anew are kept, should that never end."""
+
 Passages = Sequence[tuple[str, str]]
 """Passages by entity and name."""
 
@@ -50,9 +53,24 @@ def doc_put(*, doc: Key, whole: int, forced: int, terms: str, marks: bytes) -> N
 
 @step
 def reply_put(
-    *, doc: Key, docs: Key, marks: Key, seq: int, forced: int, most: int, terms: str, added: bytes, passages: int
+    *,
+    doc: Key,
+    docs: Key,
+    marks: Key,
+    renewed: Key,
+    seq: int,
+    forced: int,
+    most: int,
+    terms: str,
+    added: bytes,
+    passages: int,
 ) -> None:
     """Index a reply."""
+
+
+@step
+def marks_renew(*, marks: Key, renewed: Key) -> None:
+    """Let the new marks of replies take the place of the old ones."""
 
 
 @step
@@ -94,8 +112,32 @@ class Documents:
             await self._store.run(step)
             await self._changes.publish([post.place])
 
-    async def put(self, posts: Sequence[Post], *, forced: bool = False) -> None:
-        """Index posts by their text; what is indexed already is not written again unless `forced`."""
+    async def put(self, posts: Sequence[Post]) -> None:
+        """Index posts by their text; what is indexed already is not written again."""
+        dropped = await self._put(posts)
+        await self._changes.publish([*(post.place for post in posts), *dropped])
+
+    async def start_anew(self, entity_id: str) -> set[int]:
+        """Begin to index an entity anew, before its posts are read. Returns the replies that have a document.
+
+        Of a reply that comes from now on nothing is lost, whether or not it is among those that are read.
+        """
+        await self._store.command("SET", self._keys.renewed_marks(entity_id), "", "PX", RENEWED_MS)
+        return await self.reply_numbers(entity_id)
+
+    async def put_anew(self, entity_id: str, posts: Sequence[Post], replies: Collection[int]) -> None:
+        """Index all posts of an entity anew, and forget those of these `replies` that are not among them.
+
+        Meanwhile it is found by the terms that it had.
+        """
+        await self._put(posts, forced=True)
+        await self.remove_replies(entity_id, set(replies) - {post.seq for post in posts})
+        marks, renewed = self._keys.reply_marks(entity_id), self._keys.renewed_marks(entity_id)
+        await self._store.run(marks_renew(marks=marks, renewed=renewed))
+        await self._changes.publish([Place(entity_id, EVERY)])
+
+    async def _put(self, posts: Sequence[Post], *, forced: bool = False) -> list[Place]:
+        """Index posts by their text. Returns the replies that there was no more room for."""
         await self._choice.query_engine()  # so that its index is there before what it indexes
         steps: list[Step] = []
         for post in posts:
@@ -108,12 +150,7 @@ class Documents:
             for post, (_, *count) in zip(posts, replies, strict=True)
             if count and count[0] > INDEXED_REPLIES
         }
-        dropped = [place for entity_id in full for place in await self._drop_oldest(entity_id)]
-        await self._changes.publish([*(post.place for post in posts), *dropped])
-
-    async def start_anew(self, entity_id: str) -> None:
-        """Forget the marks of all replies of an entity, before each reply is `put` again."""
-        await self._store.command("UNLINK", self._keys.reply_marks(entity_id))
+        return [place for entity_id in full for place in await self._drop_oldest(entity_id)]
 
     async def reply_numbers(self, entity_id: str) -> set[int]:
         """Numbers of the replies that have a document."""
@@ -128,7 +165,8 @@ class Documents:
     async def remove(self, entity_id: str, versions: Collection[str], *, aside: bool = False) -> None:
         """Remove an entity from the index. `aside`: keep its vectors for a while, in case it is opened again."""
         await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
-        await bulk(self._store, [("UNLINK", self._keys.doc(entity_id)), ("UNLINK", self._keys.reply_marks(entity_id))])
+        keys = self._keys.doc, self._keys.reply_marks, self._keys.renewed_marks
+        await bulk(self._store, [("UNLINK", key(entity_id)) for key in keys])
         for version in versions:
             if aside:
                 await self._put_aside(version, entity_id)
@@ -282,6 +320,7 @@ def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) 
         doc=doc_of(keys, post.place),
         docs=keys.reply_docs(post.entity_id),
         marks=keys.reply_marks(post.entity_id),
+        renewed=keys.renewed_marks(post.entity_id),
         seq=post.seq,
         forced=int(forced),
         most=REPLY_MARKS * MARK,

@@ -182,12 +182,9 @@ class Indexer:
 
     async def _put_anew(self, entity_id: str) -> list[Post]:
         """Put the terms of all posts of an entity anew, and return the posts."""
-        # Before the entity is read: of a reply that comes meanwhile, nothing must be forgotten.
-        await self._documents.start_anew(entity_id)
-        replies = await self._documents.reply_numbers(entity_id)
+        replies = await self._documents.start_anew(entity_id)
         posts = await self._corpus.read_entity(entity_id)
-        await self._documents.put(posts, forced=True)
-        await self._documents.remove_replies(entity_id, replies - {post.seq for post in posts})
+        await self._documents.put_anew(entity_id, posts, replies)
         return posts
 
     async def _embed(self, version: IndexVersion, current: IndexVersion, works: dict[str, EntityWork]) -> None:
