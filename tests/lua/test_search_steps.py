@@ -1,12 +1,13 @@
 """The steps of the search whose effects no answer shows at once (lua/reply_put.lua, lua/vector_move.lua)."""
 
-from node.search.indexing.documents import marks_renew, reply_put, vector_move
+from node.search.indexing.documents import anew_end, anew_start, reply_put, vector_move
 from node.store import keys
 from node.store.steps import Step
 from tests.support.fake_store import Clock, FakeStore
 
 VECTOR, ASIDE = keys.Key("vector:{00}"), keys.Key("aside:{00}")
 MARKS, RENEWED = keys.Key("marks:{00}"), keys.Key("renewed:{00}")
+DOCS = keys.Key("docs:{00}")
 DAY = 86_400
 
 
@@ -14,7 +15,7 @@ def put(seq: int, added: bytes, forced: int = 0) -> Step:
     """A reply with these marks, of which four bytes count."""
     return reply_put(
         doc=keys.Key(f"doc:{{00}}:{seq}"),
-        docs=keys.Key("docs:{00}"),
+        docs=DOCS,
         marks=MARKS,
         renewed=RENEWED,
         seq=seq,
@@ -38,9 +39,9 @@ async def test_marks_that_are_kept_are_those_of_the_newest_replies() -> None:
 async def test_new_marks_take_the_place_of_the_old_ones_when_they_are_complete() -> None:
     store = FakeStore()
     await store.run(put(1, b"aaaa"))
-    renew = marks_renew(marks=MARKS, renewed=RENEWED)
+    renew = anew_end(marks=MARKS, renewed=RENEWED)
     assert await store.run(renew) == [b"absent"]
-    await store.command("SET", RENEWED, "", "EX", DAY)
+    await store.run(anew_start(renewed=RENEWED, docs=DOCS, life=DAY * 1000))
     for step in (put(1, b"AAAA", forced=1), put(2, b"bb"), put(3, b"cc", forced=1)):
         await store.run(step)
     assert await store.command("GET", MARKS) == b"aaaabb", "with a reply that came meanwhile"
@@ -53,8 +54,8 @@ async def test_new_marks_take_the_place_of_the_old_ones_when_they_are_complete()
 async def test_without_replies_no_marks_are_left() -> None:
     store = FakeStore()
     await store.run(put(1, b"aaaa"))
-    await store.command("SET", RENEWED, "", "EX", DAY)
-    assert await store.run(marks_renew(marks=MARKS, renewed=RENEWED)) == [b"renewed"]
+    await store.run(anew_start(renewed=RENEWED, docs=DOCS, life=DAY * 1000))
+    assert await store.run(anew_end(marks=MARKS, renewed=RENEWED)) == [b"renewed"]
     assert await store.command("EXISTS", MARKS, RENEWED) == 0
 
 

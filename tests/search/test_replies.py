@@ -176,6 +176,21 @@ async def test_while_a_thread_is_indexed_anew_it_is_found_by_what_it_had(
         assert not await board.documents.command("EXISTS", BOARD_KEYS.renewed_marks(thread))
 
 
+async def test_without_memory_it_is_found_that_nothing_of_an_entity_is_left(board: SearchableBoard) -> None:
+    """What is removed after that frees memory."""
+    thread = await board.post(*BREAD)
+    async with board.worker(embedding_model="none"):
+        await board.reply(thread, ANSWERS[0])
+        await board.emptied()
+    indexed = board.searched.documents
+    await board.documents.everywhere("CONFIG", "SET", "maxmemory", 1)
+    try:
+        await indexed.put_anew(thread, [], await indexed.start_anew(thread))
+    finally:
+        await board.documents.everywhere("CONFIG", "SET", "maxmemory", 0)
+    assert await documents(board, thread) == (set(), set(), set())
+
+
 async def test_of_replies_that_wait_only_those_are_embedded_that_stay(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,7 +69,12 @@ def reply_put(
 
 
 @step
-def marks_renew(*, marks: Key, renewed: Key) -> None:
+def anew_start(*, renewed: Key, docs: Key, life: int) -> None:
+    """Begin to index an entity anew."""
+
+
+@step
+def anew_end(*, marks: Key, renewed: Key) -> None:
     """Let the new marks of replies take the place of the old ones."""
 
 
@@ -122,8 +127,9 @@ class Documents:
 
         Of a reply that comes from now on nothing is lost, whether or not it is among those that are read.
         """
-        await self._store.command("SET", self._keys.renewed_marks(entity_id), "", "PX", RENEWED_MS)
-        return await self.reply_numbers(entity_id)
+        renewed, docs = self._keys.renewed_marks(entity_id), self._keys.reply_docs(entity_id)
+        numbers = await self._store.run(anew_start(renewed=renewed, docs=docs, life=RENEWED_MS))
+        return set(map(int, cast("list[bytes]", numbers)))
 
     async def put_anew(self, entity_id: str, posts: Sequence[Post], replies: Collection[int]) -> None:
         """Index all posts of an entity anew, and forget those of these `replies` that are not among them.
@@ -133,8 +139,9 @@ class Documents:
         await self._put(posts, forced=True)
         await self.remove_replies(entity_id, set(replies) - {post.seq for post in posts})
         marks, renewed = self._keys.reply_marks(entity_id), self._keys.renewed_marks(entity_id)
-        await self._store.run(marks_renew(marks=marks, renewed=renewed))
-        await self._changes.publish([Place(entity_id, EVERY)])
+        await self._store.run(anew_end(marks=marks, renewed=renewed))
+        if posts:  # otherwise it is removed, which is told then
+            await self._changes.publish([Place(entity_id, EVERY)])
 
     async def _put(self, posts: Sequence[Post], *, forced: bool = False) -> list[Place]:
         """Index posts by their text. Returns the replies that there was no more room for."""

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Ends the indexing anew of a thread's replies: their new marks take the place of the old ones. Allowed without memory,
--- because it needs none.
+-- Ends what `anew_start` began: the new marks of a thread's replies take the place of the old ones. Allowed without
+-- memory, because it needs none.
 -- KEYS[1] marks    search:marks:{p}:<thread>
 -- KEYS[2] renewed  search:renewed:{p}:<thread>
 -- Returns {'renewed'} | {'absent'}: another worker, which indexed it at the same time, has done so
