@@ -177,7 +177,7 @@ def http_url(text: str) -> str:
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # of a port, or of an address in brackets
         is_one, parts = False, urlsplit("")
-    if not is_one or parts.query or parts.fragment or "@" in parts.netloc or not _VISIBLE.fullmatch(text):
+    if not is_one or parts.query or parts.fragment or not _VISIBLE.fullmatch(text) or {"@", ","} & set(parts.netloc):
         raise ValueError(f"{text!r} is not http(s)://HOST, or http(s)://HOST:PORT/PATH")
     return text.rstrip("/")
 

@@ -71,6 +71,7 @@ def test_each_kind_of_setting_is_read_from_text() -> None:
         ("RELAY_NODE_ID", "x" * 101, "at most 100 printable characters"),
         ("RELAY_BASE_URL", "ftp://relay.example", "is not http(s)://HOST"),
         ("RELAY_BASE_URL", "https://relay.example:0", "is not http(s)://HOST"),
+        ("RELAY_BASE_URL", "https://relay.example,https://other.example", "is not http(s)://HOST"),
         ("RELAY_BASE_URL", "https://me@relay.example", "is not http(s)://HOST"),
         ("RELAY_BASE_URL", "https://relay.example/?page=1", "is not http(s)://HOST"),
         ("RELAY_BASE_URL", "https://relay.example/#page", "is not http(s)://HOST"),
