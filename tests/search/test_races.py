@@ -228,14 +228,16 @@ async def test_what_another_worker_has_indexed_is_not_replaced_by_what_was_read_
 ) -> None:
     agents = Agents(board)
     queue = Queue(board.store, SearchKeys("catalogue"))
+
+    async def nothing_waits() -> bool:
+        return await queue.lengths() == (0, 0)
+
     async with board.worker():
         agent = await agents.register("Gardener", ["Grows roses"])
         other = await agents.register("Postman", ["Carries letters"])
         await agents.meant("Grows roses", agent)
         await agents.meant("Carries letters", other)
-
-    async def nothing_waits() -> bool:
-        return await queue.lengths() == (0, 0)
+        await until(nothing_waits, PATIENCE)
 
     async def only_two_are_leased() -> bool:
         return await queue.lengths() == (0, 2)
