@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, cast
+from typing import cast
 
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
@@ -18,8 +18,8 @@ from node.store import RedisReply, Store, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
-from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
-from node.store.replay import replay_key, replay_ttl
+from node.store.idempotency import IdempotencyKey, Once, partition_for_new
+from node.store.replay import FirstUse
 from node.store.steps import Step
 from node.store.unreadable import read_each
 from node.tasks import steps
@@ -90,13 +90,10 @@ class TaskStore(TaskReader):
         reply = await self._store.run(
             steps.task_create(
                 task=task,
-                idem=record_key(idempotency, partition, task),
-                replay=replay_key(replay_id, partition, task),
+                once=Once.of(idempotency, partition, task, self._idempotency_ms),
+                first_use=FirstUse.of(replay_id, partition, task),
                 events=keys.events(partition),
                 leases=keys.leases(partition),
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(replay_id),
                 id=task_id,
                 deadline="" if deadline is None else deadline,
                 client=client,
@@ -126,7 +123,7 @@ class TaskStore(TaskReader):
 
         Raises Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `signature.replayed`.
         """
-        step = partial(steps.task_claim, assignee=assignee, request=request, **_signed(replay_id, task_id))
+        step = partial(steps.task_claim, first_use=_first_use(replay_id, task_id), assignee=assignee, request=request)
         return await self._run(step, task_id)
 
     async def extend(self, task_id: str, claim: Claim) -> StoredTask:
@@ -163,7 +160,7 @@ class TaskStore(TaskReader):
         """
         step = partial(
             steps.task_transition,
-            **self._once(idempotency, task_id),
+            once=self._once(idempotency, task_id),
             actor=actor.name,
             target=target,
             attempt=actor.claim.attempt if actor.claim else "",
@@ -180,7 +177,7 @@ class TaskStore(TaskReader):
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`, `signature.replayed`.
         """
-        step = partial(steps.task_review, reason=reason, **self._once(idempotency, task_id))
+        step = partial(steps.task_review, once=self._once(idempotency, task_id), reason=reason)
         return await self._as_actor(step, task_id, actor)
 
     async def retry(
@@ -191,7 +188,7 @@ class TaskStore(TaskReader):
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
         `signature.replayed`.
         """
-        step = partial(steps.task_retry, **self._once(idempotency, task_id))
+        step = partial(steps.task_retry, once=self._once(idempotency, task_id))
         return await self._as_actor(step, task_id, actor)
 
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
@@ -305,14 +302,13 @@ class TaskStore(TaskReader):
         for wanted in (*commands, *told):
             self._store.send(wanted)
 
-    def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> dict[str, Any]:
-        """The Idempotency-Key of a request, as the steps take it that have one."""
-        record = record_key(idempotency, ids.partition_of_id(task_id), keys.task(task_id))
-        return {"idem": record, "digest": digest_of(idempotency), "idem_ttl": self._idempotency_ms}
+    def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> Once:
+        return Once.of(idempotency, ids.partition_of_id(task_id), keys.task(task_id), self._idempotency_ms)
 
     async def _as_actor(self, step: Callable[..., Step], task_id: str, actor: Actor) -> tuple[StoredTask, bool]:
-        proof = {"proven": int(actor.has_publisher_token), "signer": actor.signer}
-        return await self._run(partial(step, **proof, **_signed(actor.replay_id, task_id)), task_id)
+        first_use = _first_use(actor.replay_id, task_id)
+        proven = int(actor.has_publisher_token)
+        return await self._run(partial(step, first_use=first_use, proven=proven, signer=actor.signer), task_id)
 
     async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
         row, _ = await self._run(partial(step, attempt=claim.attempt, request=claim.request), task_id)
@@ -374,7 +370,5 @@ def _place_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | N
     return row, row.status, row.created_at, announcement_of(task_id, row)
 
 
-def _signed(replay_id: str, task_id: str) -> dict[str, Any]:
-    """The signature of a request, as the steps take it that a request may be signed for."""
-    replay = replay_key(replay_id, ids.partition_of_id(task_id), keys.task(task_id))
-    return {"replay": replay, "replay_ttl": replay_ttl(replay_id)}
+def _first_use(replay_id: str, task_id: str) -> FirstUse:
+    return FirstUse.of(replay_id, ids.partition_of_id(task_id), keys.task(task_id))
