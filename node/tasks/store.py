@@ -19,6 +19,7 @@ from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
+from node.store.lists import keep_placed
 from node.store.replay import FirstUse
 from node.store.steps import Step
 from node.store.unreadable import read_each
@@ -74,8 +75,8 @@ class TaskStore(TaskReader):
         idempotency: IdempotencyKey | None,
         replay_id: str,
         fields: Mapping[str, str | bytes],
-        deadline: int | None = None,
-        client: str = "",
+        deadline: int | None,
+        client: str,
     ) -> tuple[str, StoredTask, bool]:
         """Offer a contract, until its `deadline` (ms): its id, the contract, and whether it was offered before.
 
@@ -171,7 +172,7 @@ class TaskStore(TaskReader):
     # The publisher's steps.
 
     async def review(
-        self, task_id: str, actor: Actor, reason: str = "", idempotency: IdempotencyKey | None = None
+        self, task_id: str, actor: Actor, reason: str, idempotency: IdempotencyKey | None
     ) -> tuple[StoredTask, bool]:
         """Accept a submitted result, or reject it for a `reason`; whether the same request had done so before.
 
@@ -180,9 +181,7 @@ class TaskStore(TaskReader):
         step = partial(steps.task_review, once=self._once(idempotency, task_id), reason=reason)
         return await self._as_actor(step, task_id, actor)
 
-    async def retry(
-        self, task_id: str, actor: Actor, idempotency: IdempotencyKey | None = None
-    ) -> tuple[StoredTask, bool]:
+    async def retry(self, task_id: str, actor: Actor, idempotency: IdempotencyKey | None) -> tuple[StoredTask, bool]:
         """Give a contract that failed one more attempt; whether the same request had done so before.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
@@ -273,21 +272,19 @@ class TaskStore(TaskReader):
 
     # The lists.
 
-    async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
+    async def place(self, rows: Mapping[str, StoredTask]) -> None:
         """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
 
         It is idempotent. A process that was held up since it read the contracts reads them again: others may have
-        changed and listed them meanwhile. Those that were changed between reading and listing are listed once more:
-        what changed them may have listed them first.
+        changed and listed them meanwhile.
         """
-        if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
-            rows = list((await self.placed([task_id for task_id, _ in rows])).items())
-        while rows:
-            commands, told = _changes_of_lists(rows)
-            await gather(self._store.commands(commands), bulk_steps(self._store, told))
-            placed = {task_id: row.fields.get(b"status") for task_id, row in rows}
-            by_now = await self.placed(list(placed))
-            rows = [(task_id, row) for task_id, row in by_now.items() if row.fields.get(b"status") != placed[task_id]]
+        if any(monotonic() - row.asked_at > LATE_SECONDS for row in rows.values()):
+            rows = await self.placed(list(rows))
+        await keep_placed(rows, self._place, self.placed, lambda row: row.fields.get(b"status"))
+
+    async def _place(self, rows: Mapping[str, StoredTask]) -> None:
+        commands, told = _changes_of_lists(rows)
+        await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
         """`place` for one contract right after its step: the commands are sent and not waited for.
@@ -295,10 +292,10 @@ class TaskStore(TaskReader):
         A process that was held up since the step runs `place` itself.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
-            await self.place([(task_id, row)])
+            await self.place({task_id: row})
             return
         # Nothing changes a contract that is over, except that it is removed.
-        commands, told = _changes_of_lists([(task_id, row)], none_in=OVER if row.is_contract else ())
+        commands, told = _changes_of_lists({task_id: row}, none_in=OVER if row.is_contract else ())
         for wanted in (*commands, *told):
             self._store.send(wanted)
 
@@ -341,7 +338,7 @@ class TaskStore(TaskReader):
 
 
 def _changes_of_lists(
-    rows: Sequence[tuple[str, StoredTask]], none_in: Sequence[TaskStatus] = ()
+    rows: Mapping[str, StoredTask], none_in: Sequence[TaskStatus] = ()
 ) -> tuple[list[list[str | int]], list[Step]]:
     """The commands that list contracts under their status and nowhere else, and the steps that announce offers.
 
@@ -350,7 +347,7 @@ def _changes_of_lists(
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
     told: list[Step] = []
-    for task_id, (row, listed, created_at, announcement) in show_each(rows, _place_of).items():
+    for task_id, (row, listed, created_at, announcement) in show_each(rows.items(), _place_of).items():
         if listed:
             here[listed] += (created_at, task_id)
         for status in row.statuses:
