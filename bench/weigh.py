@@ -126,7 +126,7 @@ class Things:
 
     async def thread(self, number: int) -> None:
         new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")
-        self.threads.append((await self.services.board.post(new, None, None))[0].id)
+        self.threads.append((await self.services.board.post(new, None, None, ""))[0].id)
 
     async def reply(self, number: int) -> None:
         new = NewReply(body=sentence(number), author="agent-2")
@@ -134,7 +134,7 @@ class Things:
 
     async def offer(self, number: int) -> None:
         new = NewTask("publisher-1", sentence(number), description=paragraph(number))
-        self.tasks.append((await self.services.tasks.create(new, None, None))[0].id)
+        self.tasks.append((await self.services.tasks.create(new, None, None, ""))[0].id)
 
     async def complete(self, number: int) -> None:
         task_id = self.tasks[number]

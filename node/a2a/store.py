@@ -11,7 +11,7 @@ from typing import Any, cast
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.decoding import fields_named
-from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import DAY_MS, LimitStore, Rate, Taken
 from node.store.steps import Key, Rest, step
 
@@ -33,14 +33,12 @@ Values = list[bytes | None]
 def message_accept(
     *,
     rate: Key,
-    idem: Key,
+    once: Once,
     task: Key,
     shared: Key,
     own: Key,
     count: int,
     window: int,
-    digest: str,
-    idem_ttl: int,
     id: str,  # noqa: A002 - the script's word
     ttl: int,
     fields: Rest,
@@ -78,14 +76,12 @@ class MessageStore:
         reply = await self._store.run(
             message_accept(
                 rate=keys.rate(home, "message", client) if partition == home else task,
-                idem=record_key(idempotency, partition, task),
+                once=Once.of(idempotency, partition, task, self._idempotency_ms),
                 task=task,
                 shared=shared,
                 own=own,
                 count=rate.limit.count if partition == home else 0,
                 window=rate.limit.milliseconds,
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
                 id=task_id,
                 ttl=self._kept_ms,
                 fields=("context_id", context_id, "message", message),

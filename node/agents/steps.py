@@ -1,5 +1,7 @@
 """The atomic steps of the directory, typed (lua/README.md)."""
 
+from node.store.idempotency import Once
+from node.store.replay import FirstUse
 from node.store.steps import Key, Rest, step
 
 
@@ -10,12 +12,9 @@ def agent_list(
     listed: Key,
     inbox: Key,
     due: Key,
-    idem: Key,
-    replay: Key,
+    once: Once,
+    first_use: FirstUse,
     events: Key,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
     proof: str,
     agent_id: str,
     life: int,
@@ -34,10 +33,8 @@ def agent_submit(
     agent: Key,
     listed: Key,
     due: Key,
-    idem: Key,
+    once: Once,
     events: Key,
-    digest: str,
-    idem_ttl: int,
     agent_id: str,
     most: int,
     kept: int,
@@ -104,9 +101,8 @@ def agent_remove(
     listed: Key,
     inbox: Key,
     due: Key,
-    replay: Key,
+    first_use: FirstUse,
     events: Key,
-    replay_ttl: int,
     proof: str,
     agent_id: str,
 ) -> None:

@@ -17,10 +17,10 @@ from node.store.clock import now_ms
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import TakenNames, take_due
 from node.store.errors import StoreUnavailable
-from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import DAY_MS
 from node.store.long_poll import wait_for_change
-from node.store.replay import replay_key, replay_ttl
+from node.store.replay import FirstUse
 from node.store.unreadable import read_reachable
 
 AGENT_LIFE_MS = 30 * DAY_MS
@@ -90,12 +90,9 @@ class AgentStore:
                 listed=keys.agents_of(listing.address),
                 inbox=keys.inbox(listing.address),
                 due=keys.agents_due(partition),
-                idem=record_key(idempotency, partition, agent),
-                replay=replay_key(listing.replay_id, partition, agent),
+                once=Once.of(idempotency, partition, agent, self._idempotency_ms),
+                first_use=FirstUse.of(listing.replay_id, partition, agent),
                 events=keys.events(partition),
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(listing.replay_id),
                 proof=listing.proven_by,
                 agent_id=listing.id,
                 life=AGENT_LIFE_MS,
@@ -133,10 +130,8 @@ class AgentStore:
                 agent=agent,
                 listed=keys.agents_of(host),
                 due=keys.agents_due(partition),
-                idem=record_key(idempotency, partition, agent),
+                once=Once.of(idempotency, partition, agent, self._idempotency_ms),
                 events=keys.events(partition),
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
                 agent_id=agent_id,
                 most=MAX_ENTRIES,
                 kept=UNLISTED_KEPT_MS,
@@ -277,9 +272,8 @@ class AgentStore:
                 listed=keys.agents_of(address),
                 inbox=keys.inbox(address),
                 due=keys.agents_due(partition),
-                replay=replay_key(replay_id, partition, agent),
+                first_use=FirstUse.of(replay_id, partition, agent),
                 events=keys.events(partition),
-                replay_ttl=replay_ttl(replay_id),
                 proof=proven_by,
                 agent_id=agent_id,
             )

@@ -20,7 +20,7 @@ from node.store import Store, ids, keys
 from node.store.cursor import TimeCursor
 from node.store.decoding import flat_of
 from node.store.due import find_due
-from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import DAY_MS, Rate, counted
 from node.store.long_poll import wait_for_change
 from node.store.steps import Key, Rest, Step, step
@@ -69,14 +69,12 @@ REFUSALS = {
 def artifact_register(
     *,
     rate: Key,
-    idem: Key,
+    once: Once,
     artifact: Key,
     due: Key,
     sums: Key,
     count: int,
     window: int,
-    digest: str,
-    idem_ttl: int,
     artifact_id: str,
     client: str,
     site: str,
@@ -317,14 +315,12 @@ class ArtifactStore:
         partition, artifact = ids.partition_of_id(artifact_id), keys.artifact(artifact_id)
         return artifact_register(
             rate=keys.rate(partition, "artifact", client),
-            idem=record_key(idempotency, partition, artifact),
+            once=Once.of(idempotency, partition, artifact, self._idempotency_ms),
             artifact=artifact,
             due=keys.artifacts(partition),
             sums=keys.artifact_bytes(partition),
             count=rate.limit.count,
             window=rate.limit.milliseconds,
-            digest=digest_of(idempotency),
-            idem_ttl=self._idempotency_ms,
             artifact_id=artifact_id,
             client=client,
             site="" if site == client else site,

@@ -64,7 +64,7 @@ class Board:
         self._pages = SharedReads(self._page_json)
 
     async def post(
-        self, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""
+        self, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None, client: str
     ) -> tuple[Thread, bool]:
         """Open a thread; the second value says whether it is an earlier one, given again.
 

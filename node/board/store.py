@@ -11,11 +11,11 @@ from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
-from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
+from node.store.idempotency import IdempotencyKey, Once, partition_for_new
 from node.store.limits import Rate, counted
 from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
-from node.store.replay import replay_key, replay_ttl
+from node.store.replay import FirstUse
 from node.store.steps import Key, Rest, step
 from node.store.unreadable import read_each, read_reachable
 
@@ -44,12 +44,9 @@ Fields = Mapping[str, str | bytes]
 def thread_post(
     *,
     thread: Key,
-    idem: Key,
-    replay: Key,
+    once: Once,
+    first_use: FirstUse,
     events: Key,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
     thread_id: str,
     client: str,
     fields: Rest,
@@ -63,14 +60,11 @@ def reply_add(
     thread: Key,
     replies: Key,
     rate: Key,
-    idem: Key,
-    replay: Key,
+    once: Once,
+    first_use: FirstUse,
     events: Key,
     count: int,
     window: int,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
     thread_id: str,
     reply_id: str,
     client: str,
@@ -80,9 +74,7 @@ def reply_add(
 
 
 @step
-def thread_close(
-    *, thread: Key, replay: Key, events: Key, thread_id: str, status: str, signer: str, replay_ttl: int
-) -> None:
+def thread_close(*, thread: Key, first_use: FirstUse, events: Key, thread_id: str, status: str, signer: str) -> None:
     """A thread that takes no more replies."""
 
 
@@ -114,12 +106,9 @@ class BoardStore:
         reply = await self._store.run(
             thread_post(
                 thread=thread,
-                idem=record_key(idempotency, partition, thread),
-                replay=replay_key(replay_id, partition, thread),
+                once=Once.of(idempotency, partition, thread, self._idempotency_ms),
+                first_use=FirstUse.of(replay_id, partition, thread),
                 events=keys.events(partition),
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(replay_id),
                 thread_id=thread_id,
                 client=client,
                 fields=flat_of(fields),
@@ -150,14 +139,11 @@ class BoardStore:
                 thread=thread,
                 replies=keys.replies(thread_id),
                 rate=keys.rate(partition, f"reply:{thread_id}", rate.client),
-                idem=record_key(idempotency, partition, thread),
-                replay=replay_key(replay_id, partition, thread),
+                once=Once.of(idempotency, partition, thread, self._idempotency_ms),
+                first_use=FirstUse.of(replay_id, partition, thread),
                 events=keys.events(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(replay_id),
                 thread_id=thread_id,
                 reply_id=reply_id,
                 client=rate.client,
@@ -185,12 +171,11 @@ class BoardStore:
         reply = await self._store.run(
             thread_close(
                 thread=thread,
-                replay=replay_key(replay_id, partition, thread),
+                first_use=FirstUse.of(replay_id, partition, thread),
                 events=keys.events(partition),
                 thread_id=thread_id,
                 status=status,
                 signer=signer,
-                replay_ttl=replay_ttl(replay_id),
             )
         )
         (kind,) = cast("list[bytes]", reply)

@@ -10,7 +10,7 @@ from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import entry_id, fields_of, text
-from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import Rate, Taken
 from node.store.steps import Key, Rest, step
 
@@ -27,13 +27,11 @@ def feedback_add(
     *,
     rate: Key,
     site: Key,
-    idem: Key,
+    once: Once,
     feedback: Key,
     count: int,
     site_count: int,
     window: int,
-    digest: str,
-    idem_ttl: int,
     feedback_id: str,
     keep: int,
     fields: Rest,
@@ -60,13 +58,11 @@ class FeedbackStore:
             feedback_add(
                 rate=keys.rate(partition, "feedback", rate.client),
                 site=keys.rate(partition, "feedback", site_of(rate.client)),
-                idem=record_key(idempotency, partition, stream),
+                once=Once.of(idempotency, partition, stream, self._idempotency_ms),
                 feedback=stream,
                 count=rate.limit.count,
                 site_count=rate.limit.count * SITE_SHARE,
                 window=rate.limit.milliseconds,
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
                 feedback_id=feedback_id,
                 keep=KEPT_REPORTS,
                 fields=fields,

@@ -22,10 +22,10 @@ from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, ref
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
 from node.store.decoding import code_of, fields_of
-from node.store.idempotency import digest_of, record_key
+from node.store.idempotency import Once
 from node.store.limits import DAY_MS, Rate, counted
 from node.store.long_poll import wait_for_change, wait_for_next
-from node.store.replay import replay_key, replay_ttl
+from node.store.replay import FirstUse
 from node.store.steps import Step
 
 MAX_HELD_EACH = 32
@@ -253,8 +253,7 @@ class InboxMessageStore:
 
 
 def _sending(sending: Sending, rate: Rate, idempotency_ms: int) -> Step:
-    address, idempotency, replay_id = sending.address, sending.idempotency, sending.replay_id
-    partition = ids.partition_of(address)
+    address, partition = sending.address, ids.partition_of(sending.address)
     inbox, receipt = keys.inbox(address), keys.inbox_receipt(address, sending.id)
     turn = sending.turn or NO_TURN
     return steps.inbox_send(
@@ -264,8 +263,8 @@ def _sending(sending: Sending, rate: Rate, idempotency_ms: int) -> Step:
         ends=keys.inbox_ends(address),
         receipt=receipt,
         rate=keys.rate(partition, f"inbox_sender:{address}", rate.client),
-        idem=record_key(idempotency, partition, inbox),
-        replay=replay_key(replay_id, partition, inbox),
+        once=Once.of(sending.idempotency, partition, inbox, idempotency_ms),
+        first_use=FirstUse.of(sending.replay_id, partition, inbox),
         events=keys.events(partition),
         push_ends=keys.inbox_push_ends(partition),
         task=keys.inbox_receipt(address, turn.task) if turn.task else receipt,
@@ -274,9 +273,6 @@ def _sending(sending: Sending, rate: Rate, idempotency_ms: int) -> Step:
         pushes=keys.inbox_pushes(address, turn.task) if turn.task else inbox,
         count=rate.limit.count,
         window=rate.limit.milliseconds,
-        digest=digest_of(idempotency),
-        idem_ttl=idempotency_ms,
-        replay_ttl=replay_ttl(replay_id),
         address=address,
         id=sending.id,
         sender=sender_name(address, rate.client),

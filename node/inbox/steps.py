@@ -3,6 +3,8 @@
 # The parameters are named as in the headers of the scripts.
 # ruff: noqa: A002
 
+from node.store.idempotency import Once
+from node.store.replay import FirstUse
 from node.store.steps import Key, Rest, step
 
 
@@ -11,11 +13,8 @@ def inbox_open(
     *,
     inbox: Key,
     last_seq: Key,
-    idem: Key,
-    replay: Key,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
+    once: Once,
+    first_use: FirstUse,
     proof: str,
     address: str,
     epoch: str,
@@ -49,12 +48,11 @@ def inbox_close(
     messages: Key,
     ends: Key,
     push_ends: Key,
-    replay: Key,
+    first_use: FirstUse,
     agents: Key,
     due: Key,
     events: Key,
     proof: str,
-    replay_ttl: int,
     kept: int,
     address: str,
 ) -> None:
@@ -70,8 +68,8 @@ def inbox_send(
     ends: Key,
     receipt: Key,
     rate: Key,
-    idem: Key,
-    replay: Key,
+    once: Once,
+    first_use: FirstUse,
     events: Key,
     push_ends: Key,
     task: Key,
@@ -80,9 +78,6 @@ def inbox_send(
     pushes: Key,
     count: int,
     window: int,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
     address: str,
     id: str,
     sender: str,

@@ -17,9 +17,9 @@ from node.inbox.rights import Owner
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import flat_of
-from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import DAY_MS, LimitStore, Quota
-from node.store.replay import replay_key, replay_ttl
+from node.store.replay import FirstUse
 
 INBOX_LIFE_MS = 30 * DAY_MS
 """Life of an inbox after its owner last read or renewed it."""
@@ -113,11 +113,8 @@ class InboxStore:
             steps.inbox_open(
                 inbox=inbox,
                 last_seq=keys.inbox_last_seq(address),
-                idem=record_key(idempotency, partition, inbox),
-                replay=replay_key(owner.replay_id, partition, inbox),
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(owner.replay_id),
+                once=Once.of(idempotency, partition, inbox, self._idempotency_ms),
+                first_use=FirstUse.of(owner.replay_id, partition, inbox),
                 proof=owner.proven_by,
                 address=address,
                 epoch=secrets.token_hex(8),
@@ -179,12 +176,11 @@ class InboxStore:
                 messages=keys.inbox_messages(address),
                 ends=keys.inbox_ends(address),
                 push_ends=keys.inbox_push_ends(partition),
-                replay=replay_key(owner.replay_id, partition, inbox),
+                first_use=FirstUse.of(owner.replay_id, partition, inbox),
                 agents=keys.agents_of(address),
                 due=keys.agents_due(partition),
                 events=keys.events(partition),
                 proof=owner.proven_by,
-                replay_ttl=replay_ttl(owner.replay_id),
                 kept=last_seq_kept(address),
                 address=address,
             )

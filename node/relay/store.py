@@ -7,7 +7,7 @@ import msgspec
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.decoding import fields_of, number
-from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import Rate, counted
 from node.store.steps import Key, Rest, step
 
@@ -17,13 +17,11 @@ def relay_accept(
     *,
     rate: Key,
     copies: Key,
-    idem: Key,
+    once: Once,
     entity: Key,
     events: Key,
     count: int,
     window: int,
-    digest: str,
-    idem_ttl: int,
     message_id: str,
     ttl: int,
     client: str,
@@ -73,13 +71,11 @@ class RelayStore:
             relay_accept(
                 rate=keys.rate(partition, "relay", client),
                 copies=keys.copies(partition, payload_digest),
-                idem=record_key(idempotency, partition, entity),
+                once=Once.of(idempotency, partition, entity, self._idempotency_ms),
                 entity=entity,
                 events=keys.events(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
                 message_id=message_id,
                 ttl=ttl_ms,
                 client=client,

@@ -22,7 +22,7 @@ from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
-from node.tasks.model import OVER, STATUSES
+from node.tasks.model import LONGEST_REVIEW, OVER, STATUSES
 from node.tasks.view import ChangeLog, StoredTask, task_of
 
 FORMAT = "relay-node-export"
@@ -56,9 +56,6 @@ OF_A_CLAIM = {
 
 MOMENTS = {"lease_expires_at", "review_ends_at", "retry_at"}
 """Fields that are not imported of one that is over: it does not change by itself any more."""
-
-MAX_MS = 604_800_000
-"""The longest time that an offer can ask for: its `review_seconds` (`node.tasks.model`)."""
 
 Value = str | dict[str, str]
 """The value of a field: text, or `{"base64": …}` where it is not UTF-8."""
@@ -197,7 +194,7 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             times = [named.get(name, b"0") for name in (b"lease_ms", b"retry_ms", b"review_ms")]
             if not all(each.isdigit() for each in (*counts, *times)):
                 raise ValueError("no number")
-            if max(map(int, counts)) > MAX_SEQ or max(map(int, times)) > MAX_MS:
+            if max(map(int, counts)) > MAX_SEQ or max(map(int, times)) > LONGEST_REVIEW * 1000:
                 raise ValueError("a number that is too large")
         case _:
             pass

@@ -53,7 +53,7 @@ from node.store.blocked import Blocklist
 from node.store.limits import LimitStore
 from node.store.work import WorkStore
 from node.tasks.api import TasksApi
-from node.tasks.offers.search_api import OfferSearchApi
+from node.tasks.offers.api import OffersApi
 from node.text import english
 from node.web import activity
 from node.web.address import ClientAddress
@@ -250,13 +250,13 @@ def operations_of(
     agents = services.inbox_agents
     pushes = PushConfigService(services.pushes)
     calls = InboxCalls(agents, pushes, services.targets, limiter, signatures)
-    contracts = TasksApi(services.tasks, services.claims, limiter, search, signatures).routes()
+    contracts = TasksApi(services.tasks, limiter, signatures).routes()
     return [
         *RelayApi(services.relay, limiter).routes(),
         *BoardApi(services.board, limiter, signatures).routes(),
         *SearchApi(services.search, search, f"{settings.public_url}/board/").routes(),
-        *OfferSearchApi(services.offers, search).routes(),
         *SharedTasksApi(services.messages, services.tasks, contracts, limiter, signatures).routes(),
+        *OffersApi(services.offers, services.claims, limiter, search).routes(),
         *A2AApi(services.messages, limiter).routes(),
         *CardApi(settings, card_extensions(settings)).routes(),
         *IdentityApi(current).routes(),

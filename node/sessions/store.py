@@ -12,7 +12,7 @@ from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import fields_of, flat_of, text
-from node.store.idempotency import IdempotencyKey, digest_of, record_key
+from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import Quota, Rate, counted
 from node.store.long_poll import wait_for_next
 from node.store.steps import Key, Rest, step
@@ -22,9 +22,7 @@ REFUSALS = {b"gone": "session.gone", b"full": "session.full", b"conflict": "idem
 
 
 @step
-def session_create(
-    *, session: Key, idem: Key, digest: str, idem_ttl: int, session_id: str, ttl: int, fields: Rest
-) -> None:
+def session_create(*, session: Key, once: Once, session_id: str, ttl: int, fields: Rest) -> None:
     """A new session."""
 
 
@@ -34,12 +32,10 @@ def session_send(
     session: Key,
     lines: Key,
     rate: Key,
-    idem: Key,
+    once: Once,
     events: Key,
     count: int,
     window: int,
-    digest: str,
-    idem_ttl: int,
     max_lines: int,
     max_bytes: int,
     size: int,
@@ -106,9 +102,7 @@ class SessionStore:
         reply = await self._store.run(
             session_create(
                 session=session,
-                idem=record_key(idempotency, ids.partition_of_id(session_id), session),
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
+                once=Once.of(idempotency, ids.partition_of_id(session_id), session, self._idempotency_ms),
                 session_id=session_id,
                 ttl=ttl_ms,
                 fields=flat_of(fields),
@@ -136,12 +130,10 @@ class SessionStore:
                 session=session,
                 lines=keys.lines(session_id),
                 rate=keys.rate(partition, f"line:{session_id}", rate.client),
-                idem=record_key(idempotency, partition, session),
+                once=Once.of(idempotency, partition, session, self._idempotency_ms),
                 events=keys.events(partition),
                 count=rate.limit.count,
                 window=rate.limit.milliseconds,
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
                 max_lines=self._max_lines,
                 max_bytes=self._max_bytes,
                 size=size,

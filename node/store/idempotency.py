@@ -46,6 +46,22 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
             raise Refused("idempotency.short", seconds=RETRY_SECONDS, least=SECRET_KEY_LENGTH)
 
 
+class Once(msgspec.Struct, frozen=True, gc=False):
+    """What a step takes that creates something, once for each Idempotency-Key."""
+
+    idem: Key
+    digest: str
+    """Of the body; empty for a request without a key."""
+    idem_ttl: int
+
+    @classmethod
+    def of(cls, given: IdempotencyKey | None, partition: int, other: Key, ttl_ms: int) -> "Once":
+        """For that key; `other`, any key of the slot, stands for the record that there is not without one."""
+        if given is None:
+            return cls(other, "", ttl_ms)
+        return cls(keys.idempotency(partition, given.scope), given.digest, ttl_ms)
+
+
 def bound_key(
     operation: str,
     client: str,
@@ -70,16 +86,6 @@ def bound_key(
     is_secret = len(rest) >= SECRET_KEY_LENGTH
     who = (client,) if name is None else (name,) if is_secret else (client, name)
     return IdempotencyKey(ids.digest(operation, *who, key), ids.digest(body), is_secret, home)
-
-
-def record_key(given: IdempotencyKey | None, partition: int, other: Key) -> Key:
-    """Where a script records an Idempotency-Key; `other`, any key of the slot, if there is none to record."""
-    return keys.idempotency(partition, given.scope) if given else other
-
-
-def digest_of(given: IdempotencyKey | None) -> str:
-    """The digest of the body that a script compares with the recorded one; empty without an Idempotency-Key."""
-    return given.digest if given else ""
 
 
 async def partition_for_new(store: Store, given: IdempotencyKey | None, replay_id: str) -> tuple[int | None, str]:

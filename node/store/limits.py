@@ -95,13 +95,13 @@ class Rate(Protocol):
         ...
 
 
-def counted(rate: Rate, reply: object) -> tuple[bytes, list[Any]]:
+def counted(rate: Rate, reply: Any) -> tuple[bytes, list[Any]]:
     """Settle how a script has counted a request: the word of its reply, and what follows the counts.
 
     A reply of a word alone says that the entity is not there; such a request is not counted. Raises Refused
     `limit.exceeded`.
     """
-    word, *counts = cast("list[Any]", reply)
+    word, *counts = reply
     if counts:
         rate.settle(Taken.of(*counts[:3]))
     return word, counts[3:]

@@ -1,12 +1,14 @@
 """Lists of entities: sorted sets of ids, in which the newest have the highest scores."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias, TypeVar, cast
 
 from node.store.bulk import bulk
 from node.store.decoding import scores_of
 from node.store.keys import Key
 from node.store.store import Store
+
+T = TypeVar("T")
 
 ENTITIES_AT_ONCE = 500
 """How many entities of a list are read together."""
@@ -34,20 +36,31 @@ async def project(
 ) -> None:
     """Put entities into the lists that the `fields` of each ask for, and no others, which `place` does.
 
-    Several processes do so at the same time. Each looks afterwards whether the first `deciding` fields are still as it
-    has read them, so that none of them leaves in the lists what another has put right meanwhile. Raises
-    StoreUnavailable.
+    The first `deciding` fields are what decides (`keep_placed`). Raises StoreUnavailable.
     """
 
-    async def read(names: list[str]) -> Listing:
+    async def read(names: Sequence[str]) -> Listing:
         rows = await bulk(store, [("HMGET", key(each), *fields) for each in names])
         return dict(zip(names, cast("list[list[bytes | None]]", rows), strict=True))
 
-    listing = await read(list(names))
-    while listing:
-        await place(listing)
-        by_now = await read(list(listing))
-        listing = {name: row for name, row in by_now.items() if row[:deciding] != listing[name][:deciding]}
+    await keep_placed(await read(list(names)), place, read, lambda row: row[:deciding])
+
+
+async def keep_placed(
+    rows: Mapping[str, T],
+    place: Callable[[Mapping[str, T]], Awaitable[None]],
+    read: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]],
+    deciding: Callable[[T], object],
+) -> None:
+    """Put entities into lists as they were read, which `place` does; those that have changed meanwhile, once more.
+
+    Several processes do so at the same time. Each looks afterwards whether what is `deciding` is still as it has read
+    it, so that none of them leaves in the lists what another has put right meanwhile.
+    """
+    while rows:
+        await place(rows)
+        by_now = await read(list(rows))
+        rows = {name: row for name, row in by_now.items() if deciding(row) != deciding(rows[name])}
 
 
 async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator[list[tuple[str, float]]]:

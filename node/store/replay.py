@@ -6,6 +6,8 @@ partition. So the signature is bound to its key first, in a partition of its own
 same signature and the same key passes: the key then answers with what was created.
 """
 
+import msgspec
+
 from node.sign.request import REPLAY_SECONDS
 from node.store import Store, ids, keys
 from node.store.keys import Key
@@ -24,11 +26,14 @@ async def bind(store: Store, replay_id: str, scope: str) -> bool:
     return bound is None or bound == scope.encode()
 
 
-def replay_key(replay_id: str, partition: int, other: Key) -> Key:
-    """Where a script records a signature; `other`, any key of the slot, if there is none to record."""
-    return keys.replay(partition, replay_id) if replay_id else other
+class FirstUse(msgspec.Struct, frozen=True, gc=False):
+    """What a step takes that a request may be signed for."""
 
+    replay: Key
+    replay_ttl: int
+    """0 if there is no signature to record."""
 
-def replay_ttl(replay_id: str) -> int:
-    """For how long (ms) a script records a signature; 0 if there is none to record."""
-    return REPLAY_MS if replay_id else 0
+    @classmethod
+    def of(cls, replay_id: str, partition: int, other: Key) -> "FirstUse":
+        """For that signature; `other`, any key of the slot, stands for the record that there is not without one."""
+        return cls(keys.replay(partition, replay_id), REPLAY_MS) if replay_id else cls(other, 0)

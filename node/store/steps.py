@@ -7,12 +7,13 @@
     reply = await store.run(limit_refund(rate=keys.rate(...), at=taken.at))
 
 The type checker sees every call. That names, order and kinds are those of `lua/limit_refund.lua` is checked when the
-module is imported. A last parameter of type `Rest` takes any number of arguments, as `-- ARGV[7...] fields` does.
+module is imported. A last parameter of type `Rest` takes any number of arguments, as `-- ARGV[7...] fields` does. Keys
+and arguments that many steps share are one parameter, a struct with a field for each (`idempotency.Once`).
 """
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, cast, get_type_hints
 
 import msgspec
 
@@ -42,25 +43,44 @@ def step(declared: Callable[P, None]) -> Callable[P, Step]:
     such as None, is refused where the step is sent (CommandFailed).
     """
     loaded = script(declared.__name__)
-    _check(loaded, declared)
-    parameters = ", ".join(inspect.signature(declared).parameters)
-    keys, args = ("".join(f"{name}, " for name in names) for names in (loaded.keys, loaded.args))
+    parameters = inspect.signature(declared).parameters
+    values = _values(loaded, parameters)
+    keys, args = ("".join(f"{values[name]}, " for name in names) for names in (loaded.keys, loaded.args))
     rest = f"*{loaded.rest}, " if loaded.rest else ""
     # Generated, as the methods of dataclasses are: a function with `**given` would make a dictionary at each call.
     namespace: dict[str, Any] = {"_Step": Step, "_script": loaded}
-    exec(f"def call(*, {parameters}): return _Step(_script, ({keys}), ({args}{rest}))", namespace)  # noqa: S102
+    exec(f"def call(*, {', '.join(parameters)}): return _Step(_script, ({keys}), ({args}{rest}))", namespace)  # noqa: S102
     call: Callable[P, Step] = namespace["call"]
     call.__name__, call.__doc__ = declared.__name__, declared.__doc__
     return call
 
 
-def _check(loaded: Script, declared: Callable[..., None]) -> None:
-    found: dict[str, list[str]] = {"keys": [], "args": [], "rest": []}
-    for name, parameter in inspect.signature(declared).parameters.items():
+def _values(loaded: Script, parameters: Mapping[str, inspect.Parameter]) -> dict[str, str]:
+    """What the parameters give for each name of the header, as Python. Raises ScriptError if that is anything else."""
+    values: dict[str, str] = {}
+    own: list[tuple[str, str]] = []
+    shared: list[tuple[str, str]] = []
+    for name, parameter in parameters.items():
         if parameter.kind is not parameter.KEYWORD_ONLY:
             raise ScriptError(f"{loaded.name}: {name} must be given by name; begin the parameters with *")
-        kind = "keys" if parameter.annotation is Key else "rest" if parameter.annotation == Rest else "args"
-        found[kind].append(name)
-    expected = {"keys": [*loaded.keys], "args": [*loaded.args], "rest": [loaded.rest] if loaded.rest else []}
-    if found != expected:
-        raise ScriptError(f"{loaded.name}: its header names {expected}, the function {found}")
+        if fields := _fields(parameter.annotation):
+            shared += [(field, _kind(annotation)) for field, annotation in fields.items()]
+            values |= {field: f"{name}.{field}" for field in fields}
+        else:
+            own.append((name, _kind(parameter.annotation)))
+            values[name] = name
+    header = [*((name, "key") for name in loaded.keys), *((name, "argument") for name in loaded.args)]
+    header += [(loaded.rest, "rest")] if loaded.rest else []
+    if own != [each for each in header if each not in shared] or not set(shared) <= set(header):
+        raise ScriptError(f"{loaded.name}: its header names {header}, the function {[*own, *shared]}")
+    return values
+
+
+def _fields(annotation: object) -> dict[str, Any]:
+    """The fields of a struct, by name; none for any other type."""
+    is_struct = isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)
+    return get_type_hints(cast("type[object]", annotation)) if is_struct else {}
+
+
+def _kind(annotation: object) -> str:
+    return "key" if annotation is Key else "rest" if annotation == Rest else "argument"

@@ -1,7 +1,10 @@
-"""/api/v1/tasks for readers of work contracts (SPEC 4.3); `node.a2a.tasks_api` shows A2A clients the same paths."""
+"""/api/v1/tasks for readers of work contracts (SPEC 4.3); `node.a2a.tasks_api` shows A2A clients the same paths.
+
+How workers find a contract, other than in a list, is in `offers/api.py`.
+"""
 
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 from typing import TypeVar
 
 from node.callbacks.model import TaskCallback
@@ -19,7 +22,6 @@ from node.tasks.model import (
     Holding,
     NewClaim,
     NewTask,
-    NextClaim,
     OfferedTask,
     Rejection,
     Task,
@@ -28,13 +30,12 @@ from node.tasks.model import (
     TaskQuery,
     Transition,
 )
-from node.tasks.offers.claim_next import ClaimsOfAny
 from node.tasks.service import Tasks
 from node.web.http import Request, Response, created, json_response
 from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import decode, read_json, read_query, require_json
-from node.web.limits import Limiter, PermitOf
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.limits import Limiter
+from node.web.route import Operation, Route, routes_of
 from node.web.signature import Signatures
 
 T = TypeVar("T")
@@ -70,13 +71,9 @@ PUBLISHING = ("task.unknown", "task.publisher", "task.state", *SIGNED)
 class TasksApi:
     """Work contracts over HTTP."""
 
-    def __init__(
-        self, tasks: Tasks, claims: ClaimsOfAny, limiter: Limiter, search: PermitOf, signatures: Signatures
-    ) -> None:
+    def __init__(self, tasks: Tasks, limiter: Limiter, signatures: Signatures) -> None:
         self._tasks = tasks
-        self._claims = claims
         self._limiter = limiter
-        self._search = search
         self._signatures = signatures
 
     @Operation(
@@ -99,7 +96,7 @@ class TasksApi:
             await permit.hold(repeats=idempotency)
             await permit.charge("task", len(body))
             signed = await self._signatures.of(request, SHOWN_FIELDS)
-            with _named_in_body(new.idempotency_key):
+            with named_in_body(new.idempotency_key):
                 task, replayed = await self._tasks.create(new, signed, idempotency, request.client)
             if replayed:
                 await permit.replay()
@@ -153,7 +150,7 @@ class TasksApi:
             idempotency = idempotency_key(
                 request, "claim", b"", name=new.assignee_id, key=new.idempotency_key, entity=task_id
             )
-            with _named_in_body(new.idempotency_key):
+            with named_in_body(new.idempotency_key):
                 try:
                     task, replayed = await self._tasks.claim(task_id, new, signed, idempotency)
                 except Refused as refused:
@@ -164,44 +161,6 @@ class TasksApi:
             if replayed:
                 await permit.replay()
         return json_response(task)
-
-    @Operation(
-        "Claim any offered contract that fits, and wait for one",
-        hot=True,
-        body=NextClaim,
-        example={"assignee_id": "summary-agent", "skills": ["summarise"], "wait": 20},
-        headers=(("Idempotency-Key", REPEATED_CLAIM),),
-        answers=ClaimedTask,
-        shows=examples.CLAIMED,
-        also=(Also("", None, 204, "No contract that fits was offered in time."),),
-        errors=("task.state", SHORT, "limit.work", "limit.waiting"),
-        limit="claim",
-    )
-    async def claim_next(self, request: Request) -> Response:
-        """Claim the next contract whose skills are all among the worker's; with a query, the one that matches best.
-
-        It counts once, however many contracts others were faster to claim. Repeated with its Idempotency-Key after a
-        lost answer, it gets the same contract. With a query it counts as a search, too.
-        """
-        async with self._limiter.permit(request, "claim") as permit:
-            new = await read_json(request, NextClaim)
-            await permit.count()
-            await permit.charge("claim", len(await request.body()))
-            idempotency = idempotency_key(request, "claim-next", b"", name=new.assignee_id, key=new.idempotency_key)
-            async with AsyncExitStack() as stack:
-                spend = None
-                if new.query is not None:
-                    searching = await stack.enter_async_context(self._search(request))
-                    await searching.count()
-                    spend = searching.spend
-                with _named_in_body(new.idempotency_key):
-                    claiming = self._claims.claim(new, idempotency, permit.client, spend)
-                    task, replayed = await request.while_waiting(new.wait, claiming)
-            if replayed:
-                await permit.replay()
-            elif task is None:
-                await permit.keep_nothing()
-        return json_response(task) if task else Response(204, b"", ())
 
     @Operation(
         "Start the lease of a claim again",
@@ -370,7 +329,6 @@ class TasksApi:
             ("GET", "/api/v1/tasks", self.list_tasks),
             ("GET", "/api/v1/tasks/{id}", self.get_task),
             ("POST", "/api/v1/tasks", self.create),
-            ("POST", "/api/v1/tasks/claim-next", self.claim_next),
             ("POST", "/api/v1/tasks/{id}/transition", self.transition),
             ("POST", "/api/v1/tasks/{id}/cancel", self.cancel),
             ("POST", "/api/v1/tasks/{id}/claim", self.claim),
@@ -385,7 +343,7 @@ class TasksApi:
 
 
 @contextmanager
-def _named_in_body(key: str | None) -> Generator[None]:
+def named_in_body(key: str | None) -> Generator[None]:
     """Say where in the body the refused field is: the Idempotency-Key, if it was given there, or the deadline."""
     try:
         yield

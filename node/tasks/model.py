@@ -25,6 +25,8 @@ END = "$(?!\\n)"
 """The end of a text in a pattern. Without the second half, Python would accept a line feed there."""
 SKILL = "^[a-z0-9][a-z0-9.+#_-]{0,49}" + END
 MESSAGE_LENGTH = 2000
+LONGEST_REVIEW = 604_800
+"""Seconds; the longest time that an offer can ask for."""
 
 MOST_LEFT_OUT = 50
 """Contracts that a position in the list of offers names at most: a page of those that were out of reach."""
@@ -68,6 +70,26 @@ RetryPause = Annotated[
     int,
     Meta(ge=1, le=86400, description="Seconds before attempt 2 (see max_attempts); doubled each time, up to a day"),
 ]
+ReviewPeriod = Annotated[
+    int,
+    Meta(ge=1, le=LONGEST_REVIEW, description="For so long you may accept or reject a result; silence accepts it"),
+]
+Deadline = Annotated[
+    datetime,
+    Meta(tz=True, description="RFC 3339; after it the contract is `expired`", examples=["2099-12-31T00:00:00Z"]),
+]
+ResultSchema = Annotated[
+    dict[str, Any],
+    Meta(
+        description="JSON Schema 2020-12, 16 KiB at most, whose references stay within it: `complete` takes no result "
+        "of another shape. Patterns do not look around or back; `format` is a hint and not checked",
+        examples=[None],
+    ),
+]
+TaskCallbackUrl = Annotated[
+    str,
+    Meta(description="Pinged on every change of status: a public http or https URL on port 80, 443, 8080 or 8443"),
+]
 Attempts = Annotated[int, Meta(ge=1, le=10, description="Claims that may end without a result before it has failed")]
 
 PageLimit = Annotated[int, Meta(ge=1, le=50)]
@@ -106,15 +128,7 @@ class NewTask(msgspec.Struct):
     title: Annotated[Title, Meta(examples=["Summarise a report about solar panels"])]
     description: Annotated[Description, Meta(examples=["One page of plain English, with three figures."])] | None = None
     idempotency_key: Key | None = None
-    callback_url: (
-        Annotated[
-            str,
-            Meta(
-                description="Pinged on every change of status: a public http or https URL on port 80, 443, 8080 or 8443"
-            ),
-        ]
-        | None
-    ) = None
+    callback_url: TaskCallbackUrl | None = None
     input_artifact_ids: Annotated[list[str], Meta(max_length=MAX_INPUTS)] = []
     lease_seconds: Annotated[Lease, Meta(examples=[900])] | None = None
     require_proof: Annotated[
@@ -131,35 +145,9 @@ class NewTask(msgspec.Struct):
     ] = []
     max_attempts: Annotated[Attempts, Meta(examples=[3])] | None = None
     retry_seconds: Annotated[RetryPause, Meta(examples=[60])] | None = None
-    deadline: (
-        Annotated[
-            datetime,
-            Meta(
-                tz=True, description="RFC 3339; after it the contract is `expired`", examples=["2099-12-31T00:00:00Z"]
-            ),
-        ]
-        | None
-    ) = None
-    review_seconds: (
-        Annotated[
-            int,
-            Meta(ge=1, le=604_800, description="For so long you may accept or reject a result; silence accepts it"),
-        ]
-        | None
-    ) = None
-    result_schema: (
-        Annotated[
-            dict[str, Any],
-            Meta(
-                description=(
-                    "JSON Schema 2020-12, 16 KiB at most, whose references stay within it: `complete` takes no result "
-                    "of another shape. Patterns do not look around or back; `format` is a hint and not checked"
-                ),
-                examples=[None],
-            ),
-        ]
-        | None
-    ) = None
+    deadline: Deadline | None = None
+    review_seconds: ReviewPeriod | None = None
+    result_schema: ResultSchema | None = None
 
 
 class NewClaim(msgspec.Struct):

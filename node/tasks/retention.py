@@ -32,5 +32,5 @@ class TaskRetention:
         before = now - self._kept_ms
         old = {task: row.stage for task, row in rows.items() if row.is_contract and row.changed_at <= before}
         forgotten = await self._store.forget(old)
-        await self._store.place([(task, StoredTask(0, {})) for task in (*gone, *forgotten)])
+        await self._store.place(dict.fromkeys((*gone, *forgotten), StoredTask(0, {})))
         return len(forgotten)

@@ -81,7 +81,7 @@ class Tasks:
         self._listing = TaskListing(offers, store, self._base)
 
     async def create(
-        self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str = ""
+        self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str
     ) -> tuple[OfferedTask, bool]:
         """Offer a contract; the second value says whether it is an earlier one, answered again.
 
@@ -288,11 +288,11 @@ class Tasks:
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
-        row, _ = await self._store.review(task_id, actor)
+        row, _ = await self._store.review(task_id, actor, "", None)
         return await self._changed(task_id, row)
 
     async def reject(
-        self, task_id: str, rejection: Rejection, signed: Signed | None, idempotency: IdempotencyKey | None = None
+        self, task_id: str, rejection: Rejection, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
         """Send a submitted result back to its worker, who submits again with the same claim_token.
 
@@ -308,7 +308,7 @@ class Tasks:
         return await self._changed(task_id, row), replayed
 
     async def retry(
-        self, task_id: str, proof: Cancellation, signed: Signed | None, idempotency: IdempotencyKey | None = None
+        self, task_id: str, proof: Cancellation, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[Task, bool]:
         """Give a contract that failed one more attempt, for whoever proves to be its publisher.
 
@@ -364,8 +364,7 @@ class Tasks:
 
         What is no contract is taken off all lists; one that cannot be read stays where it is.
         """
-        rows = await self._store.placed(task_ids)
-        await self._store.place(list(rows.items()))
+        await self._store.place(await self._store.placed(task_ids))
 
     async def sweep(self) -> int:
         """Write down what time has changed; returns how many contracts were looked at. The worker does so all the time.

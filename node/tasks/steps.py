@@ -8,6 +8,8 @@ import math
 from node.common.refusal import Refused
 from node.store import RedisReply
 from node.store.decoding import fields_of
+from node.store.idempotency import Once
+from node.store.replay import FirstUse
 from node.store.steps import Key, Rest, step
 from node.tasks.view import StoredTask
 
@@ -16,13 +18,10 @@ from node.tasks.view import StoredTask
 def task_create(
     *,
     task: Key,
-    idem: Key,
-    replay: Key,
+    once: Once,
+    first_use: FirstUse,
     events: Key,
     leases: Key,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
     id: str,
     deadline: int | str,
     client: str,
@@ -33,7 +32,7 @@ def task_create(
 
 @step
 def task_claim(
-    *, task: Key, leases: Key, replay: Key, events: Key, id: str, assignee: str, request: str, replay_ttl: int
+    *, task: Key, leases: Key, first_use: FirstUse, events: Key, id: str, assignee: str, request: str
 ) -> None:
     """Claim it for the first who asks."""
 
@@ -43,12 +42,9 @@ def task_transition(
     *,
     task: Key,
     leases: Key,
-    idem: Key,
-    replay: Key,
+    once: Once,
+    first_use: FirstUse,
     events: Key,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
     id: str,
     actor: str,
     target: str,
@@ -79,12 +75,9 @@ def task_retry(
     *,
     task: Key,
     leases: Key,
-    idem: Key,
-    replay: Key,
+    once: Once,
+    first_use: FirstUse,
     events: Key,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
     id: str,
     proven: int,
     signer: str,
@@ -97,12 +90,9 @@ def task_review(
     *,
     task: Key,
     leases: Key,
-    idem: Key,
-    replay: Key,
+    once: Once,
+    first_use: FirstUse,
     events: Key,
-    digest: str,
-    idem_ttl: int,
-    replay_ttl: int,
     id: str,
     proven: int,
     signer: str,
@@ -112,9 +102,7 @@ def task_review(
 
 
 @step
-def task_cancel(
-    *, task: Key, leases: Key, replay: Key, events: Key, id: str, proven: int, signer: str, replay_ttl: int
-) -> None:
+def task_cancel(*, task: Key, leases: Key, first_use: FirstUse, events: Key, id: str, proven: int, signer: str) -> None:
     """Call it off."""
 
 

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, cast
+from typing import cast
 
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
@@ -18,8 +18,9 @@ from node.store import RedisReply, Store, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
-from node.store.idempotency import IdempotencyKey, digest_of, partition_for_new, record_key
-from node.store.replay import replay_key, replay_ttl
+from node.store.idempotency import IdempotencyKey, Once, partition_for_new
+from node.store.lists import keep_placed
+from node.store.replay import FirstUse
 from node.store.steps import Step
 from node.store.unreadable import read_each
 from node.tasks import steps
@@ -74,8 +75,8 @@ class TaskStore(TaskReader):
         idempotency: IdempotencyKey | None,
         replay_id: str,
         fields: Mapping[str, str | bytes],
-        deadline: int | None = None,
-        client: str = "",
+        deadline: int | None,
+        client: str,
     ) -> tuple[str, StoredTask, bool]:
         """Offer a contract, until its `deadline` (ms): its id, the contract, and whether it was offered before.
 
@@ -90,13 +91,10 @@ class TaskStore(TaskReader):
         reply = await self._store.run(
             steps.task_create(
                 task=task,
-                idem=record_key(idempotency, partition, task),
-                replay=replay_key(replay_id, partition, task),
+                once=Once.of(idempotency, partition, task, self._idempotency_ms),
+                first_use=FirstUse.of(replay_id, partition, task),
                 events=keys.events(partition),
                 leases=keys.leases(partition),
-                digest=digest_of(idempotency),
-                idem_ttl=self._idempotency_ms,
-                replay_ttl=replay_ttl(replay_id),
                 id=task_id,
                 deadline="" if deadline is None else deadline,
                 client=client,
@@ -126,7 +124,7 @@ class TaskStore(TaskReader):
 
         Raises Refused `task.unknown`, `task.claimed`, `task.paused`, `task.state`, `signature.replayed`.
         """
-        step = partial(steps.task_claim, assignee=assignee, request=request, **_signed(replay_id, task_id))
+        step = partial(steps.task_claim, first_use=_first_use(replay_id, task_id), assignee=assignee, request=request)
         return await self._run(step, task_id)
 
     async def extend(self, task_id: str, claim: Claim) -> StoredTask:
@@ -163,7 +161,7 @@ class TaskStore(TaskReader):
         """
         step = partial(
             steps.task_transition,
-            **self._once(idempotency, task_id),
+            once=self._once(idempotency, task_id),
             actor=actor.name,
             target=target,
             attempt=actor.claim.attempt if actor.claim else "",
@@ -174,24 +172,22 @@ class TaskStore(TaskReader):
     # The publisher's steps.
 
     async def review(
-        self, task_id: str, actor: Actor, reason: str = "", idempotency: IdempotencyKey | None = None
+        self, task_id: str, actor: Actor, reason: str, idempotency: IdempotencyKey | None
     ) -> tuple[StoredTask, bool]:
         """Accept a submitted result, or reject it for a `reason`; whether the same request had done so before.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `idempotency.conflict`, `signature.replayed`.
         """
-        step = partial(steps.task_review, reason=reason, **self._once(idempotency, task_id))
+        step = partial(steps.task_review, once=self._once(idempotency, task_id), reason=reason)
         return await self._as_actor(step, task_id, actor)
 
-    async def retry(
-        self, task_id: str, actor: Actor, idempotency: IdempotencyKey | None = None
-    ) -> tuple[StoredTask, bool]:
+    async def retry(self, task_id: str, actor: Actor, idempotency: IdempotencyKey | None) -> tuple[StoredTask, bool]:
         """Give a contract that failed one more attempt; whether the same request had done so before.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `task.over`, `idempotency.conflict`,
         `signature.replayed`.
         """
-        step = partial(steps.task_retry, **self._once(idempotency, task_id))
+        step = partial(steps.task_retry, once=self._once(idempotency, task_id))
         return await self._as_actor(step, task_id, actor)
 
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
@@ -276,21 +272,19 @@ class TaskStore(TaskReader):
 
     # The lists.
 
-    async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
+    async def place(self, rows: Mapping[str, StoredTask]) -> None:
         """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
 
         It is idempotent. A process that was held up since it read the contracts reads them again: others may have
-        changed and listed them meanwhile. Those that were changed between reading and listing are listed once more:
-        what changed them may have listed them first.
+        changed and listed them meanwhile.
         """
-        if any(monotonic() - row.asked_at > LATE_SECONDS for _, row in rows):
-            rows = list((await self.placed([task_id for task_id, _ in rows])).items())
-        while rows:
-            commands, told = _changes_of_lists(rows)
-            await gather(self._store.commands(commands), bulk_steps(self._store, told))
-            placed = {task_id: row.fields.get(b"status") for task_id, row in rows}
-            by_now = await self.placed(list(placed))
-            rows = [(task_id, row) for task_id, row in by_now.items() if row.fields.get(b"status") != placed[task_id]]
+        if any(monotonic() - row.asked_at > LATE_SECONDS for row in rows.values()):
+            rows = await self.placed(list(rows))
+        await keep_placed(rows, self._place, self.placed, lambda row: row.fields.get(b"status"))
+
+    async def _place(self, rows: Mapping[str, StoredTask]) -> None:
+        commands, told = _changes_of_lists(rows)
+        await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
         """`place` for one contract right after its step: the commands are sent and not waited for.
@@ -298,21 +292,20 @@ class TaskStore(TaskReader):
         A process that was held up since the step runs `place` itself.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
-            await self.place([(task_id, row)])
+            await self.place({task_id: row})
             return
         # Nothing changes a contract that is over, except that it is removed.
-        commands, told = _changes_of_lists([(task_id, row)], none_in=OVER if row.is_contract else ())
+        commands, told = _changes_of_lists({task_id: row}, none_in=OVER if row.is_contract else ())
         for wanted in (*commands, *told):
             self._store.send(wanted)
 
-    def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> dict[str, Any]:
-        """The Idempotency-Key of a request, as the steps take it that have one."""
-        record = record_key(idempotency, ids.partition_of_id(task_id), keys.task(task_id))
-        return {"idem": record, "digest": digest_of(idempotency), "idem_ttl": self._idempotency_ms}
+    def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> Once:
+        return Once.of(idempotency, ids.partition_of_id(task_id), keys.task(task_id), self._idempotency_ms)
 
     async def _as_actor(self, step: Callable[..., Step], task_id: str, actor: Actor) -> tuple[StoredTask, bool]:
-        proof = {"proven": int(actor.has_publisher_token), "signer": actor.signer}
-        return await self._run(partial(step, **proof, **_signed(actor.replay_id, task_id)), task_id)
+        first_use = _first_use(actor.replay_id, task_id)
+        proven = int(actor.has_publisher_token)
+        return await self._run(partial(step, first_use=first_use, proven=proven, signer=actor.signer), task_id)
 
     async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
         row, _ = await self._run(partial(step, attempt=claim.attempt, request=claim.request), task_id)
@@ -345,7 +338,7 @@ class TaskStore(TaskReader):
 
 
 def _changes_of_lists(
-    rows: Sequence[tuple[str, StoredTask]], none_in: Sequence[TaskStatus] = ()
+    rows: Mapping[str, StoredTask], none_in: Sequence[TaskStatus] = ()
 ) -> tuple[list[list[str | int]], list[Step]]:
     """The commands that list contracts under their status and nowhere else, and the steps that announce offers.
 
@@ -354,7 +347,7 @@ def _changes_of_lists(
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
     told: list[Step] = []
-    for task_id, (row, listed, created_at, announcement) in show_each(rows, _place_of).items():
+    for task_id, (row, listed, created_at, announcement) in show_each(rows.items(), _place_of).items():
         if listed:
             here[listed] += (created_at, task_id)
         for status in row.statuses:
@@ -374,7 +367,5 @@ def _place_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | N
     return row, row.status, row.created_at, announcement_of(task_id, row)
 
 
-def _signed(replay_id: str, task_id: str) -> dict[str, Any]:
-    """The signature of a request, as the steps take it that a request may be signed for."""
-    replay = replay_key(replay_id, ids.partition_of_id(task_id), keys.task(task_id))
-    return {"replay": replay, "replay_ttl": replay_ttl(replay_id)}
+def _first_use(replay_id: str, task_id: str) -> FirstUse:
+    return FirstUse.of(replay_id, ids.partition_of_id(task_id), keys.task(task_id))

@@ -366,7 +366,9 @@ async def test_a_store_that_fails_once_a_thread_is_closed_is_not_said_to_have_wr
     sound, unlisted, unread = (
         board_on(node.store, node.settings, kind(node.store, 60)) for kind in (BoardStore, Unlisted, Unread)
     )
-    first, second = [(await sound.post(NewThread(**QUESTION), signed(use), None))[0] for use in ("post 1", "post 2")]
+    first, second = [
+        (await sound.post(NewThread(**QUESTION), signed(use), None, ""))[0] for use in ("post 1", "post 2")
+    ]
     assert (await unlisted.close(first.id, signed("close 1"))).status == "closed"
     with pytest.raises(OutcomeUnknown):
         await unread.close(second.id, signed("close 2"))

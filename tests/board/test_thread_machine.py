@@ -85,7 +85,7 @@ class ThreadMachine(StoreMachine):
     def post(self, signer: str | None, key: str | None) -> Model:
         title = f"Who can read report number {len(self._all)}?"
         thread, replayed = self.run_step(
-            self._board.post(self.wanted(title), self.signed(signer), self.asked(title, key))
+            self._board.post(self.wanted(title), self.signed(signer), self.asked(title, key), "")
         )
         assert not replayed
         assert thread.is_signed == (signer is not None)
@@ -104,7 +104,7 @@ class ThreadMachine(StoreMachine):
         if model.asked is None or model.began + REMEMBERED <= self.now:
             return
         again = self.attempt(
-            lambda: self._board.post(self.wanted(model.title), None, self.asked(model.title, model.asked)),
+            lambda: self._board.post(self.wanted(model.title), None, self.asked(model.title, model.asked), ""),
             None if model.shown else "thread.unknown",
         )
         if again:

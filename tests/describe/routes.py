@@ -10,6 +10,7 @@ from node.observe.health import HealthApi
 from node.relay.api import RelayApi
 from node.sessions.api import SessionsApi
 from node.tasks.api import TasksApi
+from node.tasks.offers.api import OffersApi
 from node.web.route import Route
 
 NOBODY = cast("Any", None)
@@ -17,12 +18,13 @@ NOBODY = cast("Any", None)
 
 
 def feature_routes() -> list[Route]:
-    """The operations of all capabilities but search, A2A messages and MCP."""
-    contracts = TasksApi(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY).routes()
+    """The operations of all capabilities but search of the board, A2A messages and MCP."""
+    contracts = TasksApi(NOBODY, NOBODY, NOBODY).routes()
     return [
         *RelayApi(NOBODY, NOBODY).routes(),
         *BoardApi(NOBODY, NOBODY, NOBODY).routes(),
         *SharedTasksApi(NOBODY, NOBODY, contracts, NOBODY, NOBODY).routes(),
+        *OffersApi(NOBODY, NOBODY, NOBODY, NOBODY).routes(),
         *SessionsApi(NOBODY, NOBODY).routes(),
         *ArtifactsApi(NOBODY, NOBODY).routes(),
         *FeedbackApi(NOBODY, NOBODY).routes(),

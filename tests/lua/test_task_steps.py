@@ -16,11 +16,11 @@ async def test_reading_goes_on_when_redis_is_out_of_memory(tmp_path: Path) -> No
     with RedisServer(tmp_path, "--maxmemory-policy", "noeviction") as server:
         async with await connect(server.url, timeout=5, max_in_flight=64, required=True) as store:
             tasks = tasks_on(store)
-            task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), None, None)
+            task, _ = await tasks.create(NewTask("desk", "Count the panels", lease_seconds=30), None, None, "")
             assert [found.id for found in (await tasks.page(TaskPageQuery())).tasks] == [task.id]
             server.do("CONFIG", "SET", "maxmemory", 1)
             for refused in (
-                tasks.create(NewTask("desk", "Count the panels"), None, None),
+                tasks.create(NewTask("desk", "Count the panels"), None, None, ""),
                 tasks.claim(task.id, NewClaim("agent"), None, None),
             ):
                 with pytest.raises(StoreUnavailable):
@@ -36,13 +36,13 @@ async def test_every_step_stays_in_one_slot(tmp_path: Path) -> None:
             tasks = tasks_on(store)
             for _ in range(CONTRACTS):
                 new = NewTask("desk", "Count the panels", lease_seconds=30)
-                task, _ = await tasks.create(new, None, None)
+                task, _ = await tasks.create(new, None, None, "")
                 claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
                 await tasks.extend(task.id, Holding(claim.claim_token))
                 await tasks.release(task.id, Holding(claim.claim_token))
                 claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
                 await tasks.complete(task.id, Completion(claim.claim_token))
-                other, _ = await tasks.create(new, None, None)
+                other, _ = await tasks.create(new, None, None, "")
                 await tasks.cancel(other.id, Cancellation(other.publisher_token), None)
                 assert len(await told(store, task.id)) == 5
             assert await tasks.sweep() == 0

@@ -51,7 +51,7 @@ class SearchableBoard:
 
     async def post(self, title: str, body: str, *, noted: bool = True) -> str:
         """The id of a new thread. `noted`: as by a web process, which makes it searchable by text at once."""
-        thread, _ = await self.board.post(NewThread(title, body), None, None)
+        thread, _ = await self.board.post(NewThread(title, body), None, None, "")
         if noted:
             await self.search.note(thread.id, title, body)
         return thread.id

@@ -41,7 +41,7 @@ async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
 ) -> None:
     """Each new word costs an index many times what it weighs."""
     monkeypatch.setattr("node.text.judged.is_english", passes)
-    thread, _ = await board.board.post(NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), None, None)
+    thread, _ = await board.board.post(NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), None, None, "")
     await board.reply(thread.id, f"lion {noise(LONGEST - 20)} tiger")
     async with board.worker(embedding_model="none"):
         await board.emptied()

@@ -36,7 +36,7 @@ async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[SearchableBoa
             patch.setattr("node.text.judged.is_english", passes)
             for number in range(THREADS):
                 post = NewThread(f"Thread {number}", f"zebra {noise(LONGEST - 10)}")
-                thread, _ = await board.board.post(post, None, None)
+                thread, _ = await board.board.post(post, None, None, "")
                 await board.reply(thread.id, f"zebra {noise(LONGEST - 10)}")
         async with board.worker(embedding_model="none"):
             await board.emptied()

@@ -259,7 +259,7 @@ async def test_nothing_of_the_replies_is_left_when_a_thread_is_closed(
 async def test_a_document_that_holds_a_thread_with_its_replies_is_as_good(board: SearchableBoard) -> None:
     """As version 1.0.0 wrote them, before replies had documents of their own."""
     title, body = BREAD
-    thread, _ = await board.board.post(NewThread(title, body), None, None)
+    thread, _ = await board.board.post(NewThread(title, body), None, None, "")
     terms = terms_of(f"{title}\n{body}\n{ANSWERS[0]}")
     await board.search.note(thread.id, title, body)
     await board.documents.command("DEL", BOARD_KEYS.doc(thread.id))

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
+import msgspec
 import pytest
 
 from node.store import CommandFailed, Store, steps
@@ -83,6 +84,34 @@ def test_parameters_have_to_be_given_by_name() -> None:
 
     with pytest.raises(ScriptError, match="rate must be given by name"):
         step(limit_take)
+
+
+class Counting(msgspec.Struct, frozen=True):
+    rate: Key
+    window: int
+
+
+def test_a_struct_gives_what_its_fields_name_wherever_that_is_in_the_header() -> None:
+    def limit_take(*, counting: Counting, site: Key, count: int, site_count: int) -> None: ...
+
+    made = step(limit_take)(counting=Counting(RATE, 60_000), site=RATE, count=10, site_count=80)
+    assert made == Step(script("limit_take"), (RATE, RATE), (10, 80, 60_000))
+
+
+def test_a_struct_whose_fields_the_header_does_not_name_or_names_otherwise_is_refused() -> None:
+    class Longer(Counting, frozen=True):
+        seconds: int
+
+    class Keyless(msgspec.Struct, frozen=True):
+        rate: str
+        window: int
+
+    def longer(*, counting: Longer, site: Key, count: int, site_count: int) -> None: ...
+
+    def keyless(*, counting: Keyless, site: Key, count: int, site_count: int) -> None: ...
+
+    for declared in (longer, keyless):
+        refused(declared)
 
 
 async def test_none_is_no_value_of_redis(store: Store) -> None:

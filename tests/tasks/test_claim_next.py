@@ -19,7 +19,7 @@ from node.tasks.view import StoredTask
 from node.web.places import WAITING_BY_CLIENT
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN, RedisServer, eventually
-from tests.tasks.calls import TASKS, act, claimed, let_end, offered, refused, tasks_on
+from tests.tasks.calls import TASKS, act, claimed, let_end, offered, refused, tasks_on, uncharged
 from tests.tasks.web_process import Lossy, process_on
 
 NEXT = f"{TASKS}/claim-next"
@@ -149,7 +149,7 @@ async def persist(claims: ClaimsOfAny, name: str, seconds: float) -> str | None:
     while True:
         try:
             wanted = bound_key("claim-next", name, KEY, b"")
-            claim, _ = await claims.claim(NextClaim(name, wait=seconds), wanted)
+            claim, _ = await claims.claim(NextClaim(name, wait=seconds), wanted, "", uncharged)
         except OutcomeUnknown:
             continue
         return claim.id if claim else None
@@ -163,7 +163,7 @@ async def test_of_many_who_wait_in_two_processes_each_contract_goes_to_one(empty
     ]
     tasks = processes[0].tasks
     made = await asyncio.gather(
-        *(tasks.create(NewTask("desk", "Count the panels"), None, None) for _ in range(CONTRACTS))
+        *(tasks.create(NewTask("desk", "Count the panels"), None, None, "") for _ in range(CONTRACTS))
     )
     await eventually(lambda: sum(worker.done() for worker in workers) >= CONTRACTS)
     for worker in workers:
@@ -177,11 +177,11 @@ async def test_of_many_who_wait_in_two_processes_each_contract_goes_to_one(empty
 
 async def test_who_goes_away_leaves_what_comes_to_the_next(node: NodeUnderTest) -> None:
     tasks, claims, matching = process_on(node.store)
-    first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None))
-    second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None))
+    first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None, "", uncharged))
+    second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None, "", uncharged))
     await eventually(lambda: len(matching) == 2)
     first.cancel()
-    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
     claim, _ = await second
     assert claim is not None
     assert claim.id == task.id
@@ -205,11 +205,11 @@ class Busy(TaskStore):
 
 async def test_what_could_not_be_claimed_is_for_others_who_wait(node: NodeUnderTest) -> None:
     tasks, claims, matching = process_on(node.store, Busy(node.store))
-    first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None))
+    first = asyncio.create_task(claims.claim(NextClaim("first", wait=20), None, "", uncharged))
     await eventually(lambda: len(matching) == 1)
-    second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None))
+    second = asyncio.create_task(claims.claim(NextClaim("second", wait=20), None, "", uncharged))
     await eventually(lambda: len(matching) == 2)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
     with pytest.raises(StoreBusy):
         await first
     claim, _ = await second
@@ -224,10 +224,10 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
     key = bound_key("claim-next", "worker", KEY, b"")
     waiting: list[asyncio.Task[Any]] = []
     for name, given in (("worker", key), ("worker", key), ("other", None)):
-        waiting.append(asyncio.create_task(claims.claim(NextClaim(name, wait=20), given)))
+        waiting.append(asyncio.create_task(claims.claim(NextClaim(name, wait=20), given, "", uncharged)))
         await eventually(lambda: len(matching) == len(waiting))
     for _ in range(2):
-        await tasks.create(NewTask("desk", "Count the panels"), None, None)
+        await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
     first, again, other = [(await each)[0] for each in waiting]
     assert first.id == again.id
     assert other
@@ -238,13 +238,13 @@ async def test_what_a_repeated_request_was_given_is_for_others_who_wait(node: No
 async def test_what_comes_back_is_given_again_however_soon(node: NodeUnderTest, monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     tasks, claims, matching = process_on(node.store)
-    await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
     for _ in range(4):
-        claim, _ = await claims.claim(NextClaim("worker", wait=20), None)
+        claim, _ = await claims.claim(NextClaim("worker", wait=20), None, "", uncharged)
         assert claim is not None
         await tasks.release(claim.id, Holding(claim.claim_token))
         for _ in range(3):  # meanwhile the feed tells of it
-            assert (await claims.claim(NextClaim("other", publisher_ids=["office"]), None))[0] is None
+            assert (await claims.claim(NextClaim("other", publisher_ids=["office"]), None, "", uncharged))[0] is None
     await matching.close()
 
 
@@ -253,12 +253,12 @@ async def test_what_is_put_back_is_for_whoever_comes_next(node: NodeUnderTest, m
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     tasks, claims, matching = process_on(node.store)
     key = bound_key("claim-next", "worker", KEY, b"")
-    waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key)) for _ in range(2)]
+    waiting = [asyncio.create_task(claims.claim(NextClaim("worker", wait=20), key, "", uncharged)) for _ in range(2)]
     await eventually(lambda: len(matching) == 2)
     for _ in range(2):
-        await tasks.create(NewTask("desk", "Count the panels"), None, None)
+        await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
     first, again = [(await each)[0] for each in waiting]
-    other, _ = await claims.claim(NextClaim("other", wait=20), None)
+    other, _ = await claims.claim(NextClaim("other", wait=20), None, "", uncharged)
     assert first
     assert first == again
     assert other
@@ -275,7 +275,7 @@ class Overtaken(OfferFeed):
 
     async def listed(self, start: int, count: int = PAGE) -> tuple[list[Offer], list[str]]:
         found = await super().listed(start, count)
-        await self._tasks.create(NewTask("desk", "Count the panels"), None, None)
+        await self._tasks.create(NewTask("desk", "Count the panels"), None, None, "")
         await self._came.wait()
         return found
 
@@ -290,10 +290,10 @@ async def test_what_comes_while_the_list_is_read_is_known(node: NodeUnderTest, m
     """It used to be forgotten, unless a worker that it fits was waiting already: the list was read before it came."""
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 100.0)
     tasks = tasks_on(node.store)
-    await tasks.create(NewTask("office", "Count the panels"), None, None)
+    await tasks.create(NewTask("office", "Count the panels"), None, None, "")
     _, claims, matching = process_on(node.store, feed=Overtaken(node.store, tasks))
-    assert (await claims.claim(NextClaim("worker", publisher_ids=["office"]), None))[0]
-    claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=20), None)
+    assert (await claims.claim(NextClaim("worker", publisher_ids=["office"]), None, "", uncharged))[0]
+    claim, _ = await claims.claim(NextClaim("other", publisher_ids=["desk"], wait=20), None, "", uncharged)
     assert claim
     await matching.close()
 
@@ -306,7 +306,7 @@ class Late(OfferFeed):
         self._tasks = tasks
 
     async def end(self) -> str:
-        await self._tasks.create(NewTask("desk", "Count the panels"), None, None)
+        await self._tasks.create(NewTask("desk", "Count the panels"), None, None, "")
         return await super().end()
 
 
@@ -317,7 +317,7 @@ async def test_the_list_is_read_once_the_feed_is_followed(node: NodeUnderTest, m
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.05)
     _, claims, matching = process_on(node.store, feed=Late(node.store, tasks_on(node.store)))
     for _ in range(2):
-        assert (await claims.claim(NextClaim("worker"), None))[0]
+        assert (await claims.claim(NextClaim("worker"), None, "", uncharged))[0]
         await until(lambda: _is_heard_by_nobody(node))
     await matching.close()
 
@@ -352,8 +352,8 @@ async def test_who_waits_for_an_offer_is_not_held_up_by_those_before_it_that_do_
     """The reader used to look at as many as one trip reads, and then to wait for another to come."""
     tasks = tasks_on(node.store)
     for _ in range(PAGE + 1):
-        await tasks.create(NewTask("desk", "Count the panels"), None, None)
-    wanted, _ = await tasks.create(NewTask("desk", "Count the panels", skills=["law"]), None, None)
+        await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
+    wanted, _ = await tasks.create(NewTask("desk", "Count the panels", skills=["law"]), None, None, "")
     asked = {"status": "offered", "since": "0-0", "skill": "law", "wait": 20}
     found = (await node.client.get(TASKS, params=asked, timeout=30)).json()
     assert [task["id"] for task in found["tasks"]] == [wanted.id]

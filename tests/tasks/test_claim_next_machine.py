@@ -12,6 +12,7 @@ from node.store import connect
 from node.store.idempotency import bound_key
 from node.tasks.model import Cancellation, Completion, FailedAttempt, Holding, NewTask, NextClaim, Rejection, TaskStatus
 from tests.support.servers import PATIENCE, Cluster, RedisServer
+from tests.tasks.calls import uncharged
 from tests.tasks.web_process import process_on
 
 SKILLS = st.lists(st.sampled_from(["law", "arabic"]), unique=True, max_size=2)
@@ -70,7 +71,7 @@ class ClaimNextMachine(RuleBasedStateMachine):
             max_attempts=tries,
             review_seconds=600 if reviewed else None,
         )
-        task, _ = self._runner.run(self._tasks[0].create(offer, None, None))
+        task, _ = self._runner.run(self._tasks[0].create(offer, None, None, ""))
         self._all.append(known := Known(task.id, task.publisher_token, skills, publisher, tries, reviewed))
         return known
 
@@ -86,14 +87,14 @@ class ClaimNextMachine(RuleBasedStateMachine):
         self._requests += 1
         key = bound_key("claim-next", "worker", f"request number {self._requests}", b"")
         wanted = NextClaim("worker", skills, publishers, wait=PATIENCE if fitting else 0)
-        claim, _ = self._runner.run(self._processes[process].claims.claim(wanted, key))
+        claim, _ = self._runner.run(self._processes[process].claims.claim(wanted, key, "", uncharged))
         assert (claim is None) == (not fitting)
         if claim is None:
             return
         known = fitting[claim.id]
         known.status, known.token = "claimed", claim.claim_token
         if repeats:
-            again, replayed = self._runner.run(self._processes[1 - process].claims.claim(wanted, key))
+            again, replayed = self._runner.run(self._processes[1 - process].claims.claim(wanted, key, "", uncharged))
             assert again is not None
             assert (again.claim_token, replayed) == (claim.claim_token, True)
 
@@ -114,7 +115,7 @@ class ClaimNextMachine(RuleBasedStateMachine):
     @rule(known=contracts)
     def retry(self, known: Known) -> None:
         if known.status == "failed":
-            self._runner.run(self._tasks[1].retry(known.id, Cancellation(known.publisher_token), None))
+            self._runner.run(self._tasks[1].retry(known.id, Cancellation(known.publisher_token), None, None))
             known.status, known.tries = "offered", 1
 
     @rule(known=contracts)
@@ -130,7 +131,7 @@ class ClaimNextMachine(RuleBasedStateMachine):
             known.status = "completed"
         elif known.status == "submitted":
             rejection = Rejection(known.publisher_token, reason="Once more, please.")
-            self._runner.run(self._tasks[0].reject(known.id, rejection, None))
+            self._runner.run(self._tasks[0].reject(known.id, rejection, None, None))
             known.status = "in_progress"
 
     @rule(known=contracts)

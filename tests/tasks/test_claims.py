@@ -42,7 +42,7 @@ async def test_a_later_claimer_is_refused(node: NodeUnderTest) -> None:
 async def test_of_a_thousand_claimers_one_wins(empty_redis: RedisServer) -> None:
     async with await connect(empty_redis.url, timeout=10, max_in_flight=10_000) as store:
         tasks = tasks_on(store)
-        task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+        task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
 
         async def claim(number: int) -> str | None:
             try:

@@ -32,7 +32,7 @@ async def test_each_contract_has_one_winner_who_knows(empty_redis: RedisServer) 
         tasks = tasks_on(store, through=Lossy(store))
 
         async def compete() -> None:
-            task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+            task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
             names = [f"agent-{number}" for number in range(CLAIMERS)]
             tokens = await asyncio.gather(*(persist(tasks, task.id, name) for name in names))
             (winner,) = [(name, token) for name, token in zip(names, tokens, strict=True) if token]

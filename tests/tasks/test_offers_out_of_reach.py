@@ -47,7 +47,7 @@ def tasks(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> Tasks:
 async def offers(tasks: Tasks, count: int, **changed: Any) -> list[str]:
     """Ids of new offers, in order."""
     offer = NewTask("desk", "Count the panels", **changed)
-    return [(await tasks.create(offer, None, None))[0].id for _ in range(count)]
+    return [(await tasks.create(offer, None, None, ""))[0].id for _ in range(count)]
 
 
 def shown(page: TaskPage) -> tuple[list[str], bool]:
@@ -77,7 +77,7 @@ async def test_a_page_of_what_came_since_shows_later_what_it_leaves_out(tasks: T
 @pytest.mark.parametrize("query", [{}, {"publisher_id": "desk"}, {"skill": "law"}])
 async def test_the_first_page_does_so_too(tasks: Tasks, query: dict[str, Any]) -> None:
     first, second = await offers(tasks, 2, skills=["law"])
-    (other,) = [task.id for task in [(await tasks.create(NewTask("office", "Read a memo"), None, None))[0]]]
+    (other,) = [task.id for task in [(await tasks.create(NewTask("office", "Read a memo"), None, None, ""))[0]]]
     GONE.update((first, other))
     page = await tasks.page(TaskPageQuery(**query))
     assert shown(page) == ([second], True)

@@ -1,7 +1,7 @@
 """The lists of contracts are projections: behind at times, and always put right (DESIGN 4)."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
@@ -69,7 +69,7 @@ class HeldUp(TaskStore):
         super().__init__(store, 3600)
         self.stands_still, self.goes_on = asyncio.Event(), asyncio.Event()
 
-    async def place(self, rows: Sequence[tuple[str, StoredTask]]) -> None:
+    async def place(self, rows: Mapping[str, StoredTask]) -> None:
         self.stands_still.set()
         await self.goes_on.wait()
         await super().place(rows)

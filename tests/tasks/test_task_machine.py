@@ -108,7 +108,7 @@ class TaskMachine(StoreMachine):
 
     def offer(self, terms: Terms) -> None:
         """A new contract and its model."""
-        task, _ = self.run_step(self._tasks.create(terms.offer(self.ms), None, None))
+        task, _ = self.run_step(self._tasks.create(terms.offer(self.ms), None, None, ""))
         self.all.append(Model(task.id, task.publisher_token, terms, self.ms))
 
     @rule(target=tokens, choices=STEPS)

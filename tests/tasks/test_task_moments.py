@@ -69,7 +69,7 @@ CASES = {
 async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
     """The id of a contract that changes in ten seconds."""
     tasks = tasks_on(store)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels", **case.terms), None, None)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels", **case.terms), None, None, "")
     if case.status != "offered":
         claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
         if case.status == "in_progress":
@@ -147,7 +147,7 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         retry_seconds=10,
         review_seconds=20,
     )
-    task, _ = await tasks.create(offer, None, None)
+    task, _ = await tasks.create(offer, None, None, "")
     token = ""
 
     async def claim() -> None:
@@ -166,10 +166,10 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         claim,
         lambda: tasks.transition(task.id, Transition("agent"), None, None),
         lambda: tasks.complete(task.id, Completion(token, msgspec.Raw(b"1"))),
-        lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), None),
+        lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), None, None),
         extend,
         lambda: tasks.fail(task.id, FailedAttempt("it.broke", retryable=False, claim_token=token)),
-        lambda: tasks.retry(task.id, Cancellation(task.publisher_token), None),
+        lambda: tasks.retry(task.id, Cancellation(task.publisher_token), None, None),
         lambda: tasks.cancel(task.id, Cancellation(task.publisher_token), None),
     ]
     for step in steps:
@@ -187,7 +187,9 @@ async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: 
     tasks = tasks_on(store)
     end = datetime.fromtimestamp(clock.time() + 600, UTC)
     failing, rejected = [
-        (await tasks.create(NewTask("desk", "Count the panels", deadline=end, review_seconds=review), None, None))[0]
+        (await tasks.create(NewTask("desk", "Count the panels", deadline=end, review_seconds=review), None, None, ""))[
+            0
+        ]
         for review in (None, 3600)
     ]
     tokens = [
@@ -197,22 +199,22 @@ async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: 
     await tasks.complete(rejected.id, Completion(tokens[1], msgspec.Raw(b"1")))
     clock.advance(600 + past / 1000)
     rejection = Rejection(rejected.publisher_token, reason="Two pages, please.")
-    after, _ = await tasks.reject(rejected.id, rejection, None)
+    after, _ = await tasks.reject(rejected.id, rejection, None, None)
     retried = Cancellation(failing.publisher_token)
     if past < AT:
-        again, _ = await tasks.retry(failing.id, retried, None)
+        again, _ = await tasks.retry(failing.id, retried, None, None)
         assert (after.status, again.status) == ("in_progress", "offered")
     else:
         assert after.status == "expired"
         with pytest.raises(Refused, match=r"task\.over"):
-            await tasks.retry(failing.id, retried, None)
+            await tasks.retry(failing.id, retried, None, None)
 
 
 async def test_an_offer_that_is_taken_and_given_back_in_one_millisecond_is_announced_again(clock: Clock) -> None:
     """Who waited for work was not told that it is there again, as if that were known."""
     store = FakeStore()
     tasks = tasks_on(store)
-    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None)
+    task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
     for attempt in range(3):
         told_of = [offer.id for _, offer in await OfferFeed(store).after(START)]
         assert told_of == [task.id] * (attempt + 1)

@@ -101,7 +101,7 @@ class Race:
         )
         if new.max_attempts:
             new.retry_seconds = chance.choice([None, 600])
-        task, _ = await chance.choice(self._tasks).create(new, None, None)
+        task, _ = await chance.choice(self._tasks).create(new, None, None, "")
         self.all.append(Contract(task.id, task.publisher_token))
 
     async def step(self) -> None:
@@ -120,7 +120,7 @@ class Race:
 
         async def reject() -> None:
             rejection = Rejection(contract.publisher_token, reason=f"No, for the reason {number}.")
-            await tasks.reject(contract.id, rejection, None)
+            await tasks.reject(contract.id, rejection, None, None)
             contract.rejections += 1
 
         async def let_end() -> None:
@@ -131,7 +131,7 @@ class Race:
         async def forget() -> None:
             row = (await TaskStore(store, 60).placed([contract.id]))[contract.id]
             if row.is_contract and await TaskStore(store, 60).forget({contract.id: row.stage}):
-                await TaskStore(store, 60).place([(contract.id, StoredTask(0, {}))])
+                await TaskStore(store, 60).place({contract.id: StoredTask(0, {})})
 
         async def exchange() -> None:
             if contract.exported:
@@ -148,7 +148,7 @@ class Race:
             lambda: tasks.fail(contract.id, FailedAttempt("it.broke", claim_token=token)),
             lambda: tasks.release(contract.id, Holding(token)),
             lambda: tasks.transition(contract.id, Transition("desk"), None, None),
-            lambda: tasks.retry(contract.id, proof, None),
+            lambda: tasks.retry(contract.id, proof, None, None),
             reject,
             let_end,
             tasks.sweep,

@@ -51,7 +51,7 @@ class ClaimsOfAny:
         self._idempotency_ms = idempotency_ttl * 1000
 
     async def claim(
-        self, new: NextClaim, idempotency: IdempotencyKey | None, client: str = "", charge: Charge | None = None
+        self, new: NextClaim, idempotency: IdempotencyKey | None, client: str, charge: Charge
     ) -> tuple[ClaimedTask | None, bool]:
         """A contract that fits, claimed, or None when the time is up; whether the same request had claimed it before.
 
@@ -92,10 +92,10 @@ class ClaimsOfAny:
         return None, False
 
     @asynccontextmanager
-    async def _offers(self, new: NextClaim, client: str, charge: Charge | None) -> AsyncGenerator[NextOffer]:
+    async def _offers(self, new: NextClaim, client: str, charge: Charge) -> AsyncGenerator[NextOffer]:
         """The offers for this request while the block runs: by meaning if it has a query, else as they come."""
         if new.query is not None:
-            look = partial(self._search.nearest, new, new.query, client, charge or _uncharged)
+            look = partial(self._search.nearest, new, new.query, client, charge)
             yield NearestOffers(self._search, client, look).next
             return
         wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
@@ -138,7 +138,3 @@ class ClaimsOfAny:
             ttl=self._idempotency_ms,
         )
         return code_of(await self._store.run(intending))
-
-
-def _uncharged(amount: int) -> None:
-    """For a search on nobody's account."""
