@@ -17,7 +17,7 @@ from bench import meter, node
 from bench.client import request
 from bench.entities import Created, created
 from bench.payload import encoded, prose, sentence
-from bench.server import Server, ask
+from bench.server import Server, Unfit, ask
 
 MIB = 1024 * 1024
 
@@ -36,10 +36,10 @@ def always(wire: bytes) -> Make:
 
 
 async def made(server: Server, path: str, body: object) -> Created:
-    """What a request made. Raises TypeError if it was refused."""
+    """What a request made. Raises Unfit if it was refused."""
     status, answer = await ask(server, post(path, body), 30)
     if status >= 300:
-        raise TypeError(f"{path}: {status} {answer[:200]!r}")
+        raise Unfit(f"{path}: {status} {answer[:200]!r}")
     return created(answer)
 
 
@@ -50,7 +50,7 @@ async def weigh(server: Server, name: str, count: int, make: Make) -> None:
     for number in range(count):
         status, answer = await ask(server, make(number), 30)
         if status >= 500:
-            raise TypeError(f"{name}: {status} {answer[:200]!r}")
+            raise Unfit(f"{name}: {status} {answer[:200]!r}")
     used = (await meter.settled(server)).since(before)
     web, worker, redis = (1000 * used.cpu.get(role, 0.0) / count for role in ("web", "worker", "redis"))
     kept = (meter.redis_memory(server) - held) / count / 1024

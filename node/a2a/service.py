@@ -19,7 +19,8 @@ from node.a2a.query_checks import check_list, leaves_in, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid
-from node.common.timestamps import timestamp
+from node.common.timestamps import milliseconds, timestamp
+from node.common.unreadable import show_each
 from node.config import Settings
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
@@ -77,16 +78,11 @@ class Messages:
         fields = await self._store.read(task_id, said=history_length != 0) if ids.is_id(task_id) else {}
         return self._read(task_id, fields, history_length) if is_message(fields) else None
 
-    async def cancel(self, task_id: str) -> A2ATask | None:
-        """Refuse to cancel a message task, which is completed from the start; None if none has that id.
-
-        Raises A2AError.
-        """
-        task = await self.get(task_id, history_length=0)
-        if task:
+    async def refuse_cancel(self, task_id: str) -> None:
+        """Raise A2AError if that is a message task, which is completed from the start."""
+        if task := await self.get(task_id, history_length=0):
             why = f"Task {task_id} is in terminal state {task.status.state}"
             raise A2AError("TASK_NOT_CANCELABLE", why, taskId=task_id)
-        return None
 
     async def page(self, query: ListQuery, client: str) -> TaskList:
         """The tasks of a context, newest first; without a context there is nothing to see.
@@ -104,8 +100,9 @@ class Messages:
         if found is None:
             raise wrong_token()
         # A task that has just expired is still in the context, without fields.
-        rows = [row for row in found if is_message(row[1]) and int(row[1][b"created_at"]) >= oldest]
-        tasks = [self._read(task_id, fields, query.history_length) for task_id, fields in rows]
+        rows = [row for row in found if is_message(row[1])]
+        read = show_each(rows, lambda task_id, fields: self._read(task_id, fields, query.history_length))
+        tasks = [task for task in read.values() if milliseconds(task.status.timestamp) >= oldest]
         if not query.include_artifacts:
             for task in tasks:
                 task.artifacts = None

@@ -20,6 +20,8 @@ class FetchFailed(Exception):
 async def fetch(url: str) -> bytes:
     """The body of a 200 answer. Raises FetchFailed."""
     headers = [("Accept", "application/json"), ("User-Agent", "relay-node-verify/1.0")]
+    if not url.isascii():
+        raise FetchFailed("not an http or https URL: it has characters that are to be escaped")
     try:
         async with (
             asyncio.timeout(TIMEOUT),
@@ -33,7 +35,7 @@ async def fetch(url: str) -> bytes:
         raise FetchFailed(f"no whole answer within {TIMEOUT:g} s") from None
     except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, ssl.SSLError) as error:
         raise FetchFailed(f"no answer: {str(error) or type(error).__name__}") from error
-    except (httpcore2.UnsupportedProtocol, ValueError, UnicodeError) as error:
+    except (httpcore2.UnsupportedProtocol, ValueError) as error:
         raise FetchFailed(f"not an http or https URL: {error}") from error
 
 

@@ -211,13 +211,16 @@ def _as_signed(signed: object) -> object:
 
 
 def _skills(signed: object) -> object:
-    return sorted({*cast("list[str]", signed)}) or None if isinstance(signed, list) else signed
+    try:
+        return sorted({*msgspec.convert(signed, list[str])}) or None
+    except msgspec.ValidationError:
+        return signed
 
 
 def _instant(signed: object) -> object:
     try:
-        return None if signed is None else timestamp(round(msgspec.convert(signed, datetime).timestamp() * 1000))
-    except msgspec.ValidationError:
+        return timestamp(round(msgspec.convert(signed, datetime).timestamp() * 1000))
+    except (msgspec.ValidationError, ValueError, OverflowError):  # no time, or one that no clock has
         return signed
 
 

@@ -174,8 +174,8 @@ def http_url(text: str) -> str:
     """Read the URL of a server, and strip trailing slashes. Raises ValueError."""
     try:
         parts = urlsplit(text)
-        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of a port, or of an address in brackets
+        is_one = parts.scheme in ("http", "https") and bool((parts.hostname or "").encode("idna")) and parts.port != 0
+    except ValueError:  # of a port, of an address in brackets, or of a name with an empty or too long part
         is_one, parts = False, urlsplit("")
     if not is_one or parts.query or parts.fragment or not _VISIBLE.fullmatch(text) or {"@", ","} & set(parts.netloc):
         raise ValueError(f"{text!r} is not http(s)://HOST, or http(s)://HOST:PORT/PATH")

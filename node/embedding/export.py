@@ -20,6 +20,7 @@ from typing import Any
 
 import msgspec
 
+from node.common.disk_sync import sync_all
 from node.embedding.exported import (
     DESCRIPTION,
     FORMAT,
@@ -91,7 +92,7 @@ def export(name: str, folder: Path) -> Description:
                 described = _write(original, made)
             except (*_REFUSALS, *runtime_errors(), *_format_errors()) as error:
                 raise ExportFailed(str(error).partition("\n")[0] or type(error).__name__) from error
-            _sync(made)
+            sync_all(made)  # an export that lost its end with the power would never be made again
             try:
                 made.rename(folder)  # all of it or nothing
             except OSError:
@@ -113,16 +114,6 @@ def _alone(models: Path) -> Generator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _sync(folder: Path) -> None:
-    """Put all files of a folder on the disk. A model that lost its end with the power would never be made again."""
-    for each in (*folder.iterdir(), folder):
-        descriptor = os.open(each, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def least_cosine(exported: Model, original: Model) -> float:

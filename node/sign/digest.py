@@ -31,16 +31,14 @@ class DigestMismatch(DigestError):
     """The digest is of other bytes."""
 
 
-def parse(field: str | bytes) -> dict[str, bytes]:
+def parse(field: str) -> dict[str, bytes]:
     """The digests by known algorithms in a Content-Digest field.
 
     Raises DigestMalformed if the field is not a dictionary of byte sequences, names an algorithm twice, or has a digest
     of the wrong length; DigestUnknown if none is by a known algorithm (RFC 9530 §2).
     """
     try:
-        members = dictionary(
-            "Content-Digest", field.encode("utf-8", "surrogatepass") if isinstance(field, str) else field
-        )
+        members = dictionary("Content-Digest", field.encode("utf-8", "surrogatepass"))
     except Malformed as error:
         raise DigestMalformed(str(error)) from error
     digests: dict[str, bytes] = {}
@@ -57,7 +55,7 @@ def parse(field: str | bytes) -> dict[str, bytes]:
     return digests
 
 
-def check(field: str | bytes, content: bytes) -> None:
+def check(field: str, content: bytes) -> None:
     """Compare `content` with every digest by a known algorithm. Raises DigestError."""
     for name, digest in parse(field).items():
         if hashlib.new(name.replace("-", ""), content).digest() != digest:

@@ -12,8 +12,7 @@ import stat
 import struct
 import sys
 import termios
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 SILENT_SECONDS = 2.0
@@ -44,36 +43,23 @@ class UnreadAnswers:
 
     def look(self) -> None:
         """End those whose client has taken nothing since the last look."""
-        before, self._taken = self._taken, dict(_unread(self._port))
-        for descriptor, taken in self._taken.items():
-            if before.get(descriptor) == taken:
-                with suppress(OSError), _connection(descriptor) as connection:  # it may just have ended
+        before, self._taken = self._taken, {}
+        for descriptor in [int(each.name) for each in OWN.iterdir()]:
+            with suppress(OSError):  # it was closed meanwhile, or is no connection
+                self._look_at(descriptor, before.get(descriptor))
+
+    def _look_at(self, descriptor: int, taken_before: int | None) -> None:
+        if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+            return
+        with socket.socket(fileno=os.dup(descriptor)) as connection:  # a copy: the socket belongs to somebody else
+            is_tcp = connection.family in {socket.AF_INET, socket.AF_INET6}
+            if is_tcp and connection.getsockname()[1] == self._port and _has_unsent(connection):
+                about = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES_ACKED.size)
+                (self._taken[descriptor],) = BYTES_ACKED.unpack(about)
+                if self._taken[descriptor] == taken_before:
                     connection.shutdown(socket.SHUT_RDWR)
-
-
-def _unread(port: int) -> Iterator[tuple[int, int]]:
-    """The connections to that port with something that its client has not taken yet, and how much it has taken."""
-    for descriptor in (int(each.name) for each in OWN.iterdir()):
-        with suppress(OSError):  # it was closed meanwhile, or is of another kind
-            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                with _connection(descriptor) as connection:
-                    is_one = connection.family in (socket.AF_INET, socket.AF_INET6)
-                    if is_one and connection.getsockname()[1] == port and _has_unsent(connection):
-                        about = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, BYTES_ACKED.size)
-                        yield descriptor, BYTES_ACKED.unpack(about)[0]
 
 
 def _has_unsent(connection: socket.socket) -> bool:
     """Whether there is anything that has not been acknowledged. Raises OSError for a socket that listens."""
-    (waiting,) = struct.unpack("i", fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))
-    return bool(waiting)
-
-
-@contextmanager
-def _connection(descriptor: int) -> Generator[socket.socket]:
-    """The socket of that descriptor, which belongs to somebody else and stays open."""
-    connection = socket.socket(fileno=os.dup(descriptor))
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return any(fcntl.ioctl(connection, termios.TIOCOUTQ, bytes(4)))

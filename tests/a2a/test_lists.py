@@ -104,6 +104,14 @@ async def test_a_task_whose_time_is_over_is_left_out_and_forgotten(node: NodeUnd
     assert (found["totalSize"], found["nextPageToken"]) == (2, "")
 
 
+@pytest.mark.parametrize("damage", [("HDEL", "created_at"), ("HSET", "message", "{")], ids=["lost", "cut off"])
+async def test_a_task_that_cannot_be_read_is_left_out(node: NodeUnderTest, damage: tuple[str, ...]) -> None:
+    whole, damaged = await say(node, "Hello from agent A."), await say(node, "Hello from agent B.")
+    command, *rest = damage
+    await node.store.command(command, keys.task(damaged), *rest)
+    assert [task["id"] for task in (await page(node))["tasks"]] == [whole]
+
+
 async def test_tasks_whose_time_is_over_at_once_are_forgotten_some_at_a_time(node: NodeUnderTest) -> None:
     context = keys.context(CONTEXT, CLIENT)
     await node.store.command("ZADD", context, *(number // 2 for number in range(3000)))

@@ -258,6 +258,22 @@ async def test_what_a_node_changed_of_the_conditions_of_a_task_is_found_out(node
         assert verdict_of("task", task | changed).outcome == "false", changed
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [{"skills": [{"a": 1}]}, {"skills": [1, "a"]}, {"deadline": "0001-01-01T00:00:00"}, {"deadline": 7}],
+    ids=["no words", "mixed", "before all time", "no text"],
+)
+def test_what_no_node_takes_may_have_been_signed(odd: dict[str, Any]) -> None:
+    offer: dict[str, Any] = OFFER | odd
+    request = sign(request=Signed(path=TASKS, body=json.dumps(offer).encode()))
+    found = request.judged()
+    assert found
+    proof: dict[str, Any] = msgspec.to_builtins(proof_of(found, request.body, offer))
+    record: dict[str, Any] = {**offer, "id": "t", "is_signed": True, "signature": proof, "input_artifact_ids": []}
+    assert verdict_of("task", record).outcome == "signed"
+    assert verdict_of("task", record | dict.fromkeys(odd)).outcome == "false"
+
+
 async def test_a_task_in_a_list_lacks_a_condition_and_is_not_called_false(node: NodeUnderTest) -> None:
     task = (await send(node, signed(TASKS, OFFER | {"result_schema": {"type": "object"}}))).json()
 
@@ -346,7 +362,10 @@ def test_an_answer_that_is_no_record_is_one_sentence(
         assert capsys.readouterr().err == f"relay-node: {base}/record.json: {said}\n"
 
 
-@pytest.mark.parametrize("source", ["http://127.0.0.1:1/board/x", "ftp://n/board/x", "http://[/board/x", "/nowhere"])
+@pytest.mark.parametrize(
+    "source",
+    ["http://127.0.0.1:1/board/x", "http://127.0.0.1:1/board/ü", "ftp://n/board/x", "http://[/board/x", "/nowhere"],
+)
 def test_what_cannot_be_read_is_one_sentence(source: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", source]) == 4
     (line,) = capsys.readouterr().err.splitlines()

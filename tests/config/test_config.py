@@ -76,6 +76,8 @@ def test_each_kind_of_setting_is_read_from_text() -> None:
         ("RELAY_BASE_URL", "https://relay.example/?page=1", "is not http(s)://HOST"),
         ("RELAY_BASE_URL", "https://relay.example/#page", "is not http(s)://HOST"),
         ("RELAY_BASE_URL", "https://relay.example/a b", "is not http(s)://HOST"),
+        ("RELAY_BASE_URL", "https://relay..example", "is not http(s)://HOST"),
+        ("RELAY_BASE_URL", f"https://{'a' * 64}.example", "is not http(s)://HOST"),
         ("RELAY_CALLBACK_REFUSED_NETWORKS", "192.0.2.1/24", "has host bits set"),
         ("RELAY_ADMIN_NAMES", "relay.example, metrics.example:9100", "'metrics.example:9100' is no name of a host"),
         ("RELAY_ADMIN_NAMES", "http://metrics.example", "without a port, a scheme and a path"),

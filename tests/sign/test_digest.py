@@ -15,7 +15,7 @@ SHA_512 = "sha-512=:YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4yP+pgk4vf2aCsyRZO
 
 def test_the_digests_of_rfc_9530_are_read_and_fit_their_content():
     check(SHA_256, CONTENT)
-    check(SHA_512.encode(), CONTENT)
+    check(SHA_512, CONTENT)
     check(f"{SHA_256}, {SHA_512}", CONTENT)
     assert parse(SHA_256) == {"sha-256": hashlib.sha256(CONTENT).digest()}
 

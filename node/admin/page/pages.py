@@ -24,7 +24,7 @@ from node.admin.page.views import PAGE_SIZE, VIEWS
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
 from node.observe.metrics.server import AdminRequest, AdminResponse
-from node.site.assets import ASSETS, Assets
+from node.site.assets import ASSETS, FOR_EVER, TYPES, Assets
 from node.site.template import FOLDER, Templates
 from node.store import CommandFailed, StoreUnavailable
 from node.text.readable import readable
@@ -45,14 +45,13 @@ HEADERS = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("X-Content-Type-Options", "nosniff"),
 )
-FILE_HEADERS = (("Cache-Control", "public, max-age=31536000, immutable"), ("X-Content-Type-Options", "nosniff"))
+FILE_HEADERS = (("Cache-Control", FOR_EVER.decode()), ("X-Content-Type-Options", "nosniff"))
 """Headers of a style or font, which never changes: its name holds its digest."""
 
 MAX_FIELDS = 8
 """Fields of a query or form that are accepted; none of ours has so many."""
 
 FILES = (ASSETS, Assets(OWN / "static"))
-FILE_TYPES = {"css": "text/css; charset=utf-8", "woff2": "font/woff2", "svg": "image/svg+xml"}
 
 
 class NotAsked(Exception):
@@ -189,7 +188,7 @@ def _asset(name: str) -> str:
 
 def _file(name: str) -> AdminResponse:
     for files in FILES:
-        media_type = FILE_TYPES.get(name.rpartition(".")[2])
-        if media_type and (document := files.document(name)):
+        if document := files.document(name):
+            media_type = TYPES[Path(name).suffix]
             return AdminResponse(HTTPStatus.OK, (("Content-Type", media_type), *FILE_HEADERS), document.body)
     return AdminResponse(HTTPStatus.NOT_FOUND, (("Content-Type", "text/plain"),), b"There is no such file.\n")
