@@ -20,6 +20,7 @@ from node.config.values import (
     host_names,
     http_url,
     label,
+    listening_host,
 )
 
 AWS_PREFIX = "AWS_"
@@ -46,6 +47,8 @@ _PARSERS: Mapping[Any, Callable[[str], Any]] = {
 """How the text of a setting is read, by its type."""
 
 _TEXTS: Mapping[str, Callable[[str], str]] = {
+    "host": listening_host,
+    "admin_host": listening_host,
     "base_url": http_url,
     "trace_url": http_url,
     "node_id": label,

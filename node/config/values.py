@@ -1,7 +1,7 @@
 """The types of settings other than numbers and words: each is parsed from text, and `str` gives such a text again."""
 
 import re
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -26,6 +26,8 @@ _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/?#@,]+")
 """A scheme, a host and perhaps a port (RFC 6454 §6.2)."""
 
 _VISIBLE = re.compile(r"[!-~]+")
+
+_HOST_NAME = re.compile(r"[\w.-]+")
 
 Network = IPv4Network | IPv6Network
 Address = IPv4Address | IPv6Address
@@ -180,6 +182,16 @@ def http_url(text: str) -> str:
     if not is_one or parts.query or parts.fragment or not _VISIBLE.fullmatch(text) or {"@", ","} & set(parts.netloc):
         raise ValueError(f"{text!r} is not http(s)://HOST, or http(s)://HOST:PORT/PATH")
     return text.rstrip("/")
+
+
+def listening_host(text: str) -> str:
+    """Read the address or the name of a host, where the port is a setting of its own. Raises ValueError."""
+    if not _HOST_NAME.fullmatch(text):
+        try:
+            ip_address(text)
+        except ValueError as error:
+            raise ValueError("write an address or a name, without a scheme, brackets and a port") from error
+    return text
 
 
 def label(text: str) -> str:

@@ -62,7 +62,7 @@ relay = "10/60"
 On SIGHUP (`systemctl reload`), every process of the node reads `relay.toml` again, without losing a connection. Rate
 limits, `RELAY_TRUSTED_PROXIES`, `RELAY_CALLBACK_REFUSED_NETWORKS` and `RELAY_LOG` change at once; the log says which
 have changed, and which other changes wait for a restart. The environment of a process cannot change. A `serve` that was
-started in a terminal ends when that closes.
+started in a terminal, without `nohup`, ends when that closes.
 
 A setting that is left empty has its default. If one is misspelt or cannot be used, every command says so in one
 sentence and ends with status 2 before anything is started.

@@ -27,11 +27,13 @@ class DiskSpace(msgspec.Struct, frozen=True):
 
 def disks(settings: Settings) -> Iterator[DiskSpace]:
     """The local disks that the node writes to."""
-    if directory := redis_directory(settings):
-        yield space("redis", directory)
+    redis = (settings.data_dir / "redis").absolute()
+    place = _existing(redis)
+    is_to_be_made = not settings.redis_url and place != redis and os.access(place, os.X_OK)
+    if is_to_be_made or redis_directory(settings):
+        yield space("redis", place)
     if not settings.blob_url.startswith("s3:"):
-        directory = directory_of(settings.blob_url, settings.data_dir).absolute()
-        yield space("blobs", next(place for place in (directory, *directory.parents) if os.access(place, os.F_OK)))
+        yield space("blobs", _existing(directory_of(settings.blob_url, settings.data_dir)))
 
 
 def redis_directory(settings: Settings) -> Path | None:
@@ -45,3 +47,9 @@ def space(use: Literal["redis", "blobs"], directory: Path) -> DiskSpace:
     """Ask the file system. Raises OSError."""
     found = os.statvfs(directory)
     return DiskSpace(use, directory, found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
+
+
+def _existing(directory: Path) -> Path:
+    """The directory, or the nearest one above it at which this user can see anything."""
+    directory = directory.absolute()
+    return next(place for place in (directory, *directory.parents) if os.access(place, os.F_OK))

@@ -118,10 +118,15 @@ def variables(before: Settings, after: Settings) -> list[str]:
 
 
 class Terminal:
-    """The terminal that this process was started from, if any: when it hangs up, the signal is SIGHUP, too."""
+    """The terminal that this process was started from, if any: when it hangs up, the signal is SIGHUP, too.
+
+    A process that was started with SIGHUP ignored (`nohup`) goes on without it. One that has a supervisor leaves it to
+    that.
+    """
 
     def __init__(self) -> None:
-        self._had = _has_terminal()
+        is_left_to_others = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN or IN_FORCE in os.environ
+        self._had = not is_left_to_others and _has_terminal()
         self._shown = [stream for stream in (STDOUT, STDERR) if os.isatty(stream)]
 
     def is_gone(self) -> bool:

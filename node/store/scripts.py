@@ -153,6 +153,6 @@ def _includes(name: str, text: str, library: Path, chain: tuple[str, ...]) -> di
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ScriptError(f"{path.name} is not in {path.parent.name}/") from None

@@ -154,6 +154,15 @@ def test_check_names_each_disk_with_less_than_its_reserve(embedded: Path, use: s
     assert f"MiB free for {use}: less than RELAY_{setting.upper()}, so" in short.sentence
 
 
+def test_check_looks_at_the_disk_of_a_redis_that_was_never_started(tmp_path: Path) -> None:
+    """It was silent, and the new node refused all writes."""
+    settings = Settings(data_dir=tmp_path / "new", disk_reserve=2**50, blob_reserve=0)
+    assert [(finding.mark, "RELAY_DISK_RESERVE" in finding.sentence) for finding in room(settings)] == [
+        ("missing", True),
+        ("ok", False),
+    ]
+
+
 def test_only_disks_of_this_machine_are_looked_at(embedded: Path) -> None:
     assert [disk.use for disk in disks(Settings(data_dir=embedded))] == ["redis", "blobs"]
     elsewhere = Settings(data_dir=embedded, redis_url="redis://127.0.0.1", blob_url="s3://bucket")

@@ -142,6 +142,33 @@ def test_a_worker_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
         assert status_after_the_terminal_is_gone(("-m", "node", "worker"), environment, b"serverfeed") == 0
 
 
+def test_a_node_that_ignores_hang_ups_goes_on_without_its_terminal(tmp_path: Path) -> None:
+    """As with nohup: it ended, or its children did when the settings were next reloaded."""
+    data, log = tmp_path / "data", tmp_path / "log"
+    log.touch()
+    child, terminal = pty.fork()
+    if child == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        os.dup2(os.open(log, os.O_WRONLY), 2)
+        os.environ.update(RELAY_DATA_DIR=str(data), RELAY_PORT=str(free_port()), RELAY_EMBEDDING_MODEL="none")
+        os.execv(sys.executable, (sys.executable, "-m", "node", "serve"))
+    try:
+        until(lambda: b'"event":"ready"' in log.read_bytes(), "a node that is ready")
+        until(lambda: b'"event":"search by text only"' in log.read_bytes(), "a worker that is ready")
+        os.close(terminal)
+        (data / "relay.toml").write_text('[limit]\nrelay = "50/60"\n')
+        os.kill(child, signal.SIGHUP)
+        until(lambda: log.read_bytes().count(b'"event":"settings reloaded"') >= 3, "serve, web and worker that reload")
+        assert b'"event":"child ended"' not in log.read_bytes()
+        os.kill(child, signal.SIGTERM)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
 def status_after_the_terminal_is_gone(command: Sequence[str], environment: Mapping[str, str], begun: bytes) -> int:
     """How a process ends that had a terminal until it wrote `begun`."""
     child, terminal = pty.fork()

@@ -52,6 +52,23 @@ def test_a_node_says_once_that_it_is_ready_and_answers_from_then_on(tmp_path: Pa
         assert [line["event"] for line in node.lines].count("ready") == 1
 
 
+@pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
+def test_a_node_does_without_standard_input_and_output(tmp_path: Path, closed: str) -> None:
+    """A listening socket took the number of standard input, and no web process got it."""
+    command = ("sh", "-c", f'exec "$0" "$@" {closed}', sys.executable, "-m", "node", "serve")
+    with NodeProcess(tmp_path / "data", command) as node:
+        node.start().ready()
+        assert json.loads(node.get("/health"))["status"]
+        node.signal(signal.SIGTERM)
+        assert node.wait() == 0
+
+
+def test_a_node_starts_where_text_is_not_utf_8(tmp_path: Path) -> None:
+    with NodeProcess(tmp_path / "data") as node:
+        node.start(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0").ready()
+        assert json.loads(node.get("/health"))["status"]
+
+
 def test_what_a_node_acknowledged_is_there_after_its_redis_was_killed(tmp_path: Path) -> None:
     with NodeProcess(tmp_path / "data") as node:
         node.start().ready()
