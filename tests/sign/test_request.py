@@ -207,6 +207,7 @@ INVALID = {
     "no key in hwk": (sign(signature_key='sig=hwk;kty="OKP";crv="Ed25519"'), "invalid_key"),
     "the key under another label": (sign(signature_key=f"key={HWK}"), "invalid_key"),
     "a Signature-Key that cannot be read": (sign(signature_key="sig=hwk;;"), "invalid_key"),
+    "a key whose scheme is a string": (sign(signature_key=f"sig={HWK}".replace("hwk", '"hwk"')), "invalid_key"),
     "a Signature-Key twice": (sign(signature_key=f"sig={HWK}, sig={HWK}"), "invalid_key"),
     "a did:key that is none": (
         sign(WITHOUT_KEY, ';created=1767225600;keyid="did:key:z6Mk0OIl"', signature_key=None),
