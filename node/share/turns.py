@@ -45,8 +45,8 @@ class Turns:
 
     def enter_now(self, key: str) -> bool:
         """Have a place for the key, until `leave`, if it need not wait for one. Returns whether it has."""
-        # This overtakes nobody: other keys wait only if no place is free, or if they have all the places they may have.
-        if self._free and self._taken.get(key, 0) < self._each and key not in self._queues:
+        # This overtakes nobody: a key waits only if no place is free, or if it has all the places that it may have.
+        if self._free and self._taken.get(key, 0) < self._each:
             self.take(key)
             return True
         return False

@@ -89,6 +89,26 @@ async def test_a_receiver_that_wants_no_more_ends_the_delivery(node: NodeUnderTe
         assert (seen["status"], seen["last_error"]) == ("dropped", "the receiver answered 410")
 
 
+async def test_what_is_under_way_to_a_receiver_that_is_no_longer_named_is_dropped(node: NodeUnderTest) -> None:
+    async with Receiver(PUBLIC, lambda _: 503) as receiver, node.worker():
+        inbox = (await node.client.post("/api/v1/inboxes", json={"callback_url": receiver.url})).json()
+        token = bearer(inbox["inbox_token"])
+        await node.client.post(f"/api/v1/inboxes/{inbox['address']}/messages", json={"body": "A message"})
+        path = f"/api/v1/inboxes/{inbox['address']}/callbacks"
+        assert (await after_an_attempt(node, path, token))["status"] == "pending"
+        await node.client.post("/api/v1/inboxes", json={"callback_url": None}, headers=token)
+        await hurry(node)
+        known = await deliveries(node, path, token)
+        if known["callbacks"][0]["status"] == "pending":
+            known = await deliveries(node, path, token, wait=30, since=known["next_since"])
+        (last,) = known["callbacks"]
+        assert (last["status"], last["last_error"]) == (
+            "dropped",
+            "what it tells of is gone, or names this receiver no more",
+        )
+        assert receiver.requests == 1
+
+
 async def test_a_refused_address_is_the_reason_that_is_shown(node: NodeUnderTest) -> None:
     """It was allowed when it was given, and no longer is when it is called."""
     path, token = await claimed(node, "http://127.0.0.1:9/hook")

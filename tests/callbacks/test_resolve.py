@@ -1,11 +1,16 @@
 """Looking up names: within a time, and what is said about them when a URL is given."""
 
 from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 
+from node.callbacks.policy import TargetPolicy
 from node.callbacks.resolve import NotResolved, SystemResolver, check_name, resolve
 from node.callbacks.target import Policy, TargetRefused, parse
+from node.common.refusal import Invalid
+from node.config import Settings
+from tests.callbacks.dns_server import DnsServer
 from tests.callbacks.network import FakeResolver, never
 
 POLICY = Policy.of("https://node.example")
@@ -27,6 +32,20 @@ async def test_a_name_with_one_address_that_is_not_public_is_refused(answer: str
 async def test_a_name_that_does_not_resolve_in_time_is_accepted():
     await check_name(AGENT, POLICY, FakeResolver())
     await check_name(AGENT, POLICY, never, timeout=0.01)
+
+
+async def test_who_gives_a_url_whose_name_is_not_public_is_told_the_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with DnsServer({"agent.example": ["60 A 10.0.0.1"], "other.example": ["60 A 93.184.216.34"]}) as server:
+        monkeypatch.setattr("node.callbacks.policy.SystemResolver", lambda: SystemResolver(server.lookup(tmp_path)))
+        policy = TargetPolicy(Settings(base_url="https://node.example"))
+        with pytest.raises(Invalid) as refusal:
+            await policy.accept("https://agent.example/hook", "203.0.113.7")
+        (issue,) = refusal.value.issues
+        assert (issue.loc, issue.type) == (("body", "callback_url"), "callback_private")
+        kept = await policy.accept("https://other.example/hook", "203.0.113.7")
+        assert kept["callback_url"] == "https://other.example/hook"
 
 
 async def test_an_address_is_not_looked_up():

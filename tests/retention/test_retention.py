@@ -256,6 +256,17 @@ async def test_a_contract_that_has_changed_since_it_was_read_is_not_compacted(no
     assert await node.store.commands([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
 
 
+async def test_a_contract_that_is_not_over_is_not_compacted_whatever_was_read(node: NodeUnderTest) -> None:
+    failed = await claimed(node)
+    assert (await act(node, failed, "fail", claim_token=failed["claim_token"], code="it.broke")).status_code == 200
+    for task in (await offered(node), await claimed(node), failed):
+        key, packed = keys.task(task["id"]), keys.packed(task["id"])
+        fields = cast("int", await node.store.command("HLEN", key))
+        reply = await node.store.run(task_compact(task=key, packed=packed, fields=fields, content=b"as read"))
+        assert reply == [b"open"]
+        assert await node.store.commands([("HLEN", key), ("EXISTS", packed)]) == [fields, 0]
+
+
 async def test_contracts_are_kept_unless_the_operator_says_otherwise(node: NodeUnderTest) -> None:
     done, open_, held, new = await finished(node, 1), await offered(node), await claimed(node), await offered(node)
     failed, again = await claimed(node), await claimed(node)

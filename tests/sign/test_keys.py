@@ -40,6 +40,8 @@ def test_x_has_one_spelling(x: str):
         "did:key:z6Mk",
         PUBLIC.did[:-1],
         PUBLIC.did + "1",
+        PublicKey(PUBLIC.raw[:-1]).did,
+        PublicKey(PUBLIC.raw[1:]).did,
         PUBLIC.did.replace("z6Mk", "z16Mk"),
         PUBLIC.did.replace("z6Mk", "z6LS"),
         PUBLIC.did + "#" + PUBLIC.did.removeprefix("did:key:"),

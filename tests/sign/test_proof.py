@@ -22,6 +22,7 @@ from node.sign.verification import Verified
 from tests.sign.signing import BODY, COVERED, KEY, NOW, PUBLIC, Signed, sign
 
 SHOWN = ("title", "body", "author")
+TWICE = b'{"title":"t","title":"u","body":"b"}'
 
 
 def proof(body: bytes = BODY, **changes: Any) -> Proof:
@@ -50,7 +51,7 @@ def test_a_proof_by_the_target_uri_says_where_it_was_sent():
     [
         b'{"title":"t","body":"b","callback_url":"https://agent.example/secret"}',
         b'{"title":"t","body":"b","idempotency_key":"k"}',
-        b'{"title":"t","title":"u","body":"b"}',
+        TWICE,
         b'{"title":"t","body":{"a":1,"a":2}}',
         b"[]",
         b"plain text",
@@ -94,6 +95,8 @@ TAMPERED: dict[str, Callable[[], Proof]] = {
     "another body": lambda: proof(signed_body=BODY.decode().replace("CSV", "TSV")),
     "a body with a lone surrogate": lambda: proof(signed_body='{"title":"\ud800"}'),
     "a body the signature does not cover": without_digest,
+    "a signed body with a field twice": lambda: proof(TWICE, signed_body=TWICE.decode()),
+    "a signed body that is no object": lambda: proof(b"[]", signed_body="[]"),
     "another key": lambda: proof(key="11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"),
     "a key that is none": lambda: proof(key="AAAA"),
     "another signature": lambda: proof(signature="A" * 86 + "=="),

@@ -94,6 +94,7 @@ VERIFIED = {
     "blanks where the syntax allows them": respaced(sign()),
     "a foreign signature beside ours": beside_web_bot_auth(sign()),
     "a signature for another service beside ours, and the keys of both": beside_a_foreign_tag(),
+    "a key that signs nothing beside ours": sign(signature_key=f"sig={HWK}, spare={HWK}"),
     "two signatures for us": twice_signed(second_key=KEY),
     "two signatures for us, the second by another key": twice_signed(OTHER, DID.replace(PUBLIC.did, OTHER_PUBLIC.did)),
     "sixteen components": covering(16),
@@ -116,6 +117,7 @@ UNVERIFIED = {
     "no key at all": sign(WITHOUT_KEY, signature_key=None),
     "a key to fetch": sign(signature_key='sig=jwks_uri;id="https://agent.example";dwk="x";kid="1"'),
     "a key in a token": sign(signature_key='sig=jwt;jwt="eyJhbGciOi"'),
+    "a key in a token under another label": sign(signature_key='other=jwt;jwt="eyJhbGciOi"'),
     "a key in a token beside a did:key": sign(params=DID, signature_key='sig=jwt;jwt="eyJhbGciOi"'),
     "a keyid to look up, beside a signature with a key and a foreign tag": beside_a_foreign_one(
         sign(WITHOUT_KEY, f';created=1;keyid="{PUBLIC.thumbprint}"', signature_key=None)
@@ -207,6 +209,7 @@ INVALID = {
     "no key in hwk": (sign(signature_key='sig=hwk;kty="OKP";crv="Ed25519"'), "invalid_key"),
     "the key under another label": (sign(signature_key=f"key={HWK}"), "invalid_key"),
     "a Signature-Key that cannot be read": (sign(signature_key="sig=hwk;;"), "invalid_key"),
+    "a key whose scheme is a string": (sign(signature_key=f"sig={HWK}".replace("hwk", '"hwk"')), "invalid_key"),
     "a Signature-Key twice": (sign(signature_key=f"sig={HWK}, sig={HWK}"), "invalid_key"),
     "a did:key that is none": (
         sign(WITHOUT_KEY, ';created=1767225600;keyid="did:key:z6Mk0OIl"', signature_key=None),

@@ -216,6 +216,10 @@ async def test_an_unknown_contract_is_not_found(node: NodeUnderTest, task_id: st
         await act(node, unknown, "complete", claim_token=token),
         await act(node, unknown, "extend", claim_token=token),
         await act(node, unknown, "release", claim_token=token),
+        await act(node, unknown, "fail", claim_token=token, code="it.broke"),
+        await act(node, unknown, "retry", publisher_token="x"),
+        await act(node, unknown, "accept", publisher_token="x"),
+        await act(node, unknown, "reject", publisher_token="x", reason="Too short"),
         await act(node, unknown, "cancel", publisher_token="x"),
         await act(node, unknown, "cancel"),
     ):

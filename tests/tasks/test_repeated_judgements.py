@@ -59,6 +59,7 @@ async def test_a_retry_that_is_repeated_gives_no_second_attempt(node: NodeUnderT
     assert (first.status_code, first.json()["status"]) == (200, "offered")
     again = await judge(node, task, "retry", KEY)
     assert (again.json(), again.headers["idempotency-replayed"]) == (first.json(), "true")
+    assert refused(await judge(node, task, "retry", KEY, note="again")) == (422, "idempotency.conflict")
     await fail(node, await claim_again(node, task))
     late = await judge(node, task, "retry", KEY)
     assert (late.json()["status"], late.headers["idempotency-replayed"]) == ("failed", "true")

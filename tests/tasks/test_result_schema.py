@@ -97,11 +97,16 @@ async def test_a_result_is_checked_before_it_is_reviewed(node: NodeUnderTest) ->
         ({"$ref": "https://example.com/schema.json"}, ["$ref"], "into the schema itself"),
         ({"$defs": {"a": {"$ref": "other.json"}}}, ["$defs", "a", "$ref"], "into the schema itself"),
         ({"$ref": "#/$defs/nothing"}, [], "points to nothing"),
+        ({"$ref": "#nothing"}, [], "points to nothing"),
+        ({"const": {"$anchor": "data"}, "$ref": "#data"}, [], "points to nothing"),
+        ({"const": {}, "$ref": "#/const"}, [], "points to no schema"),
+        ({"$defs": {"a": {"$anchor": "it"}, "b": {"$anchor": "it"}}}, ["$defs", "b", "$anchor"], "second time"),
         ({"allOf": [{"$ref": "#"}]}, [], "without an end"),
         ({"$schema": "http://json-schema.org/draft-07/schema#"}, ["$schema"], "2020-12"),
         ({"properties": {"a": {"$id": "https://example.com/a"}}}, ["properties", "a", "$id"], "below the root"),
         ({"pattern": "(?=a)b"}, [], "looks around"),
         ({"pattern": "("}, [], "no regular expression"),
+        ({"allOf": [{"pattern": f"^{n}$"} for n in range(17)]}, [], "more than 16 different patterns"),
         ({"pattern": r"\p{L}{500}"}, [], "too large"),
         ({"description": "x" * 17_000}, [], "16384 bytes"),
         ({"minimum": 10**400}, [], "too large"),
@@ -145,6 +150,7 @@ async def test_a_schema_that_is_too_dear_to_check_is_refused_when_it_is_offered(
         },
         {"properties": {f"p{n}": {"type": "string", "maxLength": 9} for n in range(250)}},
         {"enum": [f"a rather long choice {n}" for n in range(300)]},
+        {"allOf": [{"pattern": f"^{n % 16}$"} for n in range(32)]},
     ],
 )
 def test_usual_schemas_are_taken(schema: dict[str, Any]) -> None:
@@ -182,6 +188,10 @@ def test_nothing_is_fetched_and_numbers_with_large_exponents_cost_more() -> None
     assert check_of(schema).faults(b"[1]") == []
     cost = SchemaWalk({"minimum": 0}, len).cost()
     assert units_of(cost, b"[1e99]") > 100 * units_of(cost, b"[1]")
+    whole, half, large, small = (
+        units_of(SchemaWalk({"minimum": n}, len).cost(), b"[1]") for n in (1, 0.5, 1e99, 1e-99)
+    )
+    assert whole < half < large == small
     with pytest.raises(Refused, match=r"task\.result_large"):
         require_shape(schema, b"[" + b"1e99," * (MOST_UNITS // 600) + b"1]")
 

@@ -1,5 +1,6 @@
 """The very millisecond in which time changes a contract: what a reader sees in it is what a step writes down."""
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -148,6 +149,7 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         review_seconds=20,
     )
     task, _ = await tasks.create(offer, None, None, "")
+    assert await planned(store, task.id) == (math.inf if deadline is None else round(clock.time() + deadline) * 1000)
     token = ""
 
     async def claim() -> None:
