@@ -225,7 +225,9 @@ class SharedTasksApi:
         return task if leaves_in(asked, task.status.state) and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
-        await self._messages.refuse_cancel(task_id)
+        canceled = await self._messages.cancel(task_id)
+        if canceled:
+            return canceled
         await _found(task_id, self._tasks.require_known(task_id))
         body = await request.body()
         given = decode(body, Cancel).metadata if body else None
@@ -239,9 +241,12 @@ class SharedTasksApi:
         except Refused as refused:
             if refused.code not in {"task.publisher", "task.state"}:
                 raise
-            why = "only its publisher can, with metadata.publisherToken or the key of the offer"
-            if refused.code == "task.state":
-                why = f"it is {refused.facts['status']}"
+            over = refused.code == "task.state"
+            why = (
+                f"it is {refused.facts['status']}"
+                if over
+                else "only its publisher can, with metadata.publisherToken or the key of the offer"
+            )
             raise A2AError("TASK_NOT_CANCELABLE", f"Task {task_id} cannot be canceled: {why}", taskId=task_id) from None
 
     def routes(self) -> tuple[Route, ...]:
