@@ -140,7 +140,7 @@ class Things:
         task_id = self.tasks[number]
         claim, _ = await self.services.tasks.claim(task_id, NewClaim("agent-2"), None, None)
         result = msgspec.Raw(msgspec.json.encode({"summary": sentence(number), "pages": number}))
-        await self.services.tasks.complete(task_id, Completion(claim.claim_token, result))
+        await self.services.tasks.complete(task_id, Completion(claim.claim_token, result), lambda _: None)
 
     async def session(self, _number: int) -> None:
         made, _ = await self.services.sessions.create(CLIENT, "0a1b2c3d", NewSession(ttl_seconds=86400), None)

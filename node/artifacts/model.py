@@ -19,20 +19,23 @@ EXAMPLE_TEXT = "id,name\n1,Ada\n2,Grace\n"
 """The bytes that llms-full.txt uploads."""
 EXAMPLE_DIGEST = "9141c69637e955662df54df4b8aa9b41149de2fd7b19b532ec142ef114049619"
 
+Publisher = Annotated[
+    str,
+    Meta(min_length=1, max_length=NAME_LENGTH, description="A public name of your choice, one line"),
+    Meta(examples=["report-desk"]),
+]
+MediaType = Annotated[
+    str,
+    Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv"),
+    Meta(examples=["text/csv"]),
+]
+
 
 class NewArtifact(msgspec.Struct):
     """The body of POST /api/v1/artifacts."""
 
-    publisher_id: Annotated[
-        str,
-        Meta(min_length=1, max_length=NAME_LENGTH, description="A public name of your choice, one line"),
-        Meta(examples=["report-desk"]),
-    ]
-    media_type: Annotated[
-        str,
-        Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv"),
-        Meta(examples=["text/csv"]),
-    ]
+    publisher_id: Publisher
+    media_type: MediaType
     byte_size: Annotated[int, Meta(ge=1, description="How many bytes will be uploaded", examples=[len(EXAMPLE_TEXT)])]
     digest_sha256: Annotated[
         str,
@@ -82,12 +85,8 @@ class RegisteredArtifact(Manifest, kw_only=True):
 class InlineArtifact(msgspec.Struct):
     """The body of POST /api/v1/artifacts/inline: small bytes with what they are; text or base64."""
 
-    publisher_id: Annotated[str, Meta(min_length=1, max_length=NAME_LENGTH, examples=["report-desk"])]
-    media_type: Annotated[
-        str,
-        Meta(min_length=3, max_length=MEDIA_TYPE_LENGTH, description="IANA media type, such as text/csv"),
-        Meta(examples=["text/csv"]),
-    ]
+    publisher_id: Publisher
+    media_type: MediaType
     text: Annotated[str, Meta(max_length=INLINE_BYTES, examples=[EXAMPLE_TEXT])] | None = None
     base64: Annotated[str, Meta(max_length=INLINE_BYTES * 4 // 3 + 4)] | None = None
     filename: Annotated[str, Meta(max_length=FILENAME_LENGTH)] | None = None

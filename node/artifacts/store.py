@@ -176,12 +176,38 @@ class ArtifactStore:
         Raises Refused `limit.exceeded`, `store.full`, `artifact.reserved`, `artifact.quota`, `idempotency.conflict`,
         `artifact.unknown` (the earlier one is gone), StoreUnavailable.
         """
-        partition = ids.home_of(rate.client)
+        client, site = rate.client, site_of(rate.client)
+        partition = ids.home_of(client)
         artifact_id = ids.unlisted_id(partition)
+        artifact = keys.artifact(artifact_id)
         counts = await self._bytes()
-        capacity = quotas.total - sum(counts) + counts[partition]
-        registering = self._registering(artifact_id, rate, idempotency, size, quotas, capacity, fields)
-        kind, outcome = counted(rate, await self._store.run(registering))
+        reply = await self._store.run(
+            artifact_register(
+                rate=keys.rate(partition, "artifact", client),
+                once=Once.of(idempotency, partition, artifact, self._idempotency_ms),
+                artifact=artifact,
+                due=keys.artifacts(partition),
+                sums=keys.artifact_bytes(partition),
+                count=rate.limit.count,
+                window=rate.limit.milliseconds,
+                artifact_id=artifact_id,
+                client=client,
+                site="" if site == client else site,
+                size=size,
+                weight=max(size, LEAST_RESERVED),
+                client_bytes=quotas.client,
+                client_number=quotas.number,
+                client_share=quotas.share,
+                site_times=SITE_SHARE,
+                site_share=SITE_RESERVED * quotas.share,
+                always=quotas.always,
+                capacity=quotas.total - sum(counts) + counts[partition],
+                free=-1 if quotas.free is None else quotas.free,
+                life=COMPLETION_MS,
+                fields=flat_of(fields),
+            )
+        )
+        kind, outcome = counted(rate, reply)
         match kind, outcome:
             case b"registered", [now, row]:
                 counters.ARTIFACTS["registered"] += 1
@@ -299,44 +325,6 @@ class ArtifactStore:
             ("HGET", keys.artifact_bytes(partition), ALL) for partition in range(ids.PARTITIONS)
         )
         return [int(cast("bytes | None", reply) or 0) for reply in replies]
-
-    def _registering(
-        self,
-        artifact_id: str,
-        rate: Rate,
-        idempotency: IdempotencyKey | None,
-        size: int,
-        quotas: ArtifactQuotas,
-        capacity: int,
-        fields: Mapping[str, str],
-    ) -> Step:
-        """The step that registers an artifact, if its partition then holds no more than `capacity` bytes."""
-        client, site = rate.client, site_of(rate.client)
-        partition, artifact = ids.partition_of_id(artifact_id), keys.artifact(artifact_id)
-        return artifact_register(
-            rate=keys.rate(partition, "artifact", client),
-            once=Once.of(idempotency, partition, artifact, self._idempotency_ms),
-            artifact=artifact,
-            due=keys.artifacts(partition),
-            sums=keys.artifact_bytes(partition),
-            count=rate.limit.count,
-            window=rate.limit.milliseconds,
-            artifact_id=artifact_id,
-            client=client,
-            site="" if site == client else site,
-            size=size,
-            weight=max(size, LEAST_RESERVED),
-            client_bytes=quotas.client,
-            client_number=quotas.number,
-            client_share=quotas.share,
-            site_times=SITE_SHARE,
-            site_share=SITE_RESERVED * quotas.share,
-            always=quotas.always,
-            capacity=capacity,
-            free=-1 if quotas.free is None else quotas.free,
-            life=COMPLETION_MS,
-            fields=flat_of(fields),
-        )
 
     async def _change(self, change: Step, happened: bytes, state: str) -> bool:
         """Run a step; if it changed anything, count it under what the artifact then is. Returns whether it did."""

@@ -6,6 +6,9 @@ machine may have any number of names, and for the client that asked for the call
 it holds for all workers together.
 """
 
+# The parameters have the names that the scripts' headers give them.
+# ruff: noqa: A002
+
 from functools import lru_cache
 from ipaddress import ip_network
 from typing import Any, cast
@@ -44,16 +47,25 @@ NETWORK_BITS = {4: 24, 6: 64}
 NO_LIMIT = Limit(0, 1)
 
 
+class Share(msgspec.Struct, frozen=True):
+    """The keys of a rate that many share, as one of them sees it."""
+
+    all: Key
+    """When it was used by any of them."""
+    own: Key
+    """When it was used on behalf of that one."""
+    waiting: Key
+    """What waits on behalf of that one."""
+
+
 @step
 def callback_admit(
     *,
-    open: Key,  # noqa: A002 - the script's word
+    open: Key,
     failures: Key,
-    all: Key,  # noqa: A002 - the script's word
-    own: Key,
-    waiting: Key,
+    share: Share,
     blocked: Key,
-    id: str,  # noqa: A002 - the script's word
+    id: str,
     count: int,
     window: int,
     longest: int,
@@ -64,49 +76,22 @@ def callback_admit(
 
 
 @step
-def callback_allow(
-    *,
-    all: Key,  # noqa: A002 - the script's word
-    own: Key,
-    waiting: Key,
-    id: str,  # noqa: A002 - the script's word
-    count: int,
-    window: int,
-    most: int,
-    longest: int,
-) -> None:
+def callback_allow(*, share: Share, id: str, count: int, window: int, most: int, longest: int) -> None:
     """Counts an attempt on behalf of a client, or says how long it has to wait."""
 
 
 @step
-def callback_refund(
-    *,
-    all: Key,  # noqa: A002 - the script's word
-    own: Key,
-    waiting: Key,
-    id: str,  # noqa: A002 - the script's word
-    at: int,
-    since: int,
-    longest: int,
-) -> None:
+def callback_refund(*, share: Share, id: str, at: int, since: int, longest: int) -> None:
     """Refunds what was counted for a call that was not made."""
 
 
 @step
-def callback_failed(
-    *,
-    open: Key,  # noqa: A002 - the script's word
-    failures: Key,
-    tolerated: int,
-    first: int,
-    longest: int,
-    memory: int,
-) -> None:
+def callback_failed(*, open: Key, failures: Key, tolerated: int, first: int, longest: int, memory: int) -> None:
     """Counts a failure of a URL or an address."""
 
 
 @step
-def callback_pause(*, open: Key, pause: int) -> None:  # noqa: A002 - the script's word
+def callback_pause(*, open: Key, pause: int) -> None:
     """Opens a breaker because the receiver asks for a pause."""
 
 
@@ -117,17 +102,6 @@ class Admitted(msgspec.Struct, frozen=True):
     """Whether one has failed since it last worked."""
     refund: Step | None
     """What to do if it is not made; None where nothing is counted."""
-
-
-class Share(msgspec.Struct, frozen=True):
-    """The keys of a rate that many share, as one of them sees it."""
-
-    all: Key
-    """When it was used by any of them."""
-    own: Key
-    """When it was used on behalf of that one."""
-    waiting: Key
-    """What waits on behalf of that one."""
 
 
 class Circuit(msgspec.Struct, frozen=True):
@@ -178,9 +152,7 @@ class Breaker:
             waiting=keys.rate(partition, "callback-client-waiting", client),
         )
         allowing = callback_allow(
-            all=share.all,
-            own=share.own,
-            waiting=share.waiting,
+            share=share,
             id=requester.id,
             count=limit.count * SITE_SHARE,
             window=limit.milliseconds,
@@ -200,9 +172,7 @@ class Breaker:
         admitting = callback_admit(
             open=circuit.open,
             failures=circuit.failures,
-            all=share.all,
-            own=share.own,
-            waiting=share.waiting,
+            share=share,
             blocked=keys.rate(partition, "callback-blocked", f"{circuit.name}:{requester.site}"),
             id=requester.id,
             count=self._limit.count,
@@ -222,15 +192,7 @@ class Breaker:
         if verdict == b"wait":
             return Later(number)
         at, since = counted
-        refund = callback_refund(
-            all=share.all,
-            own=share.own,
-            waiting=share.waiting,
-            id=requester.id,
-            at=at,
-            since=since,
-            longest=LONGEST_WAIT_MS,
-        )
+        refund = callback_refund(share=share, id=requester.id, at=at, since=since, longest=LONGEST_WAIT_MS)
         return Admitted(has_failed=number > 0, refund=refund)
 
     async def succeeded(self, circuit: Circuit) -> None:

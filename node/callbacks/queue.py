@@ -5,6 +5,9 @@ it after the attempt: it is over, or due again later. A worker that dies in betw
 becomes due again by itself (HIDDEN_MS).
 """
 
+# The parameters have the names that the scripts' headers give them.
+# ruff: noqa: A002
+
 import math
 from asyncio import get_running_loop
 from collections.abc import Callable, Mapping, Sequence
@@ -55,7 +58,7 @@ def callback_enqueue(
     due: Key,
     record: Key,
     name: str,
-    id: str,  # noqa: A002 - the script's word
+    id: str,
     pause: int,
     happened: int,
     about: str,
@@ -73,7 +76,7 @@ def callback_settle(
     dead: Key,
     record: Key,
     name: str,
-    id: str,  # noqa: A002 - the script's word
+    id: str,
     attempt: int,
     ending: Ending,
     pause: int,

@@ -14,7 +14,7 @@ from node.store.errors import StoreUnavailable
 from node.tasks.lapse import Fields
 from node.tasks.model import Task, TaskPage, TaskPageQuery
 from node.tasks.offers.feed import OfferFeed
-from node.tasks.offers.list import Charge, OfferList, since_of
+from node.tasks.offers.list import AddCost, OfferList, since_of
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask, task_of
 
@@ -39,14 +39,14 @@ class TaskListing:
         """Contracts of one status, newest first, without their results. Raises Invalid, StoreUnavailable."""
         return await self._page(query, self.record)
 
-    async def page_json(self, query: TaskPageQuery, charge: Charge) -> bytes:
+    async def page_json(self, query: TaskPageQuery, add_cost: AddCost) -> bytes:
         """`page` as JSON. Requests for the same page at the same time share one read, unless they wait; of one
-        that waits, `charge` is told what it costs beside its answer.
+        that waits, `add_cost` is told what it costs beside its answer.
         """
-        return await (self._page_json(query, charge) if query.wait else self._shared.get(query))
+        return await (self._page_json(query, add_cost) if query.wait else self._shared.get(query))
 
-    async def _page_json(self, query: TaskPageQuery, charge: Charge = _uncounted) -> bytes:
-        page = await self._page(query, lambda task_id, row: self._rows.of(task_id, row.fields), charge)
+    async def _page_json(self, query: TaskPageQuery, add_cost: AddCost = _uncounted) -> bytes:
+        page = await self._page(query, lambda task_id, row: self._rows.of(task_id, row.fields), add_cost)
         return msgspec.json.encode(page)
 
     def record(self, task_id: str, row: StoredTask) -> Task:
@@ -54,11 +54,11 @@ class TaskListing:
         return task_of(task_id, self._base + task_id, row, whole=False)
 
     async def _page(
-        self, query: TaskPageQuery, show: Callable[[str, StoredTask], Any], charge: Charge = _uncounted
+        self, query: TaskPageQuery, show: Callable[[str, StoredTask], Any], add_cost: AddCost = _uncounted
     ) -> TaskPage:
         _require_offers(query)
         if query.status == "offered" and (query.wait or query.since or query.skill or query.publisher_id):
-            some = await self._offered.page(query, charge)
+            some = await self._offered.page(query, add_cost)
             tasks = list(show_each(some.rows.items(), show).values())
             lacks, total = some.is_incomplete or msgspec.UNSET, some.total - (len(some.rows) - len(tasks))
             return TaskPage(tasks, total, query.limit, query.offset, some.next_since, lacks)

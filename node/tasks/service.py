@@ -42,6 +42,7 @@ from node.tasks.model import (
 )
 from node.tasks.offer_check import ArtifactStatuses, OfferCheck
 from node.tasks.offers.feed import OfferFeed
+from node.tasks.offers.list import AddCost
 from node.tasks.proofs import Actor, Claim, ContractTokens, Proofs
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
@@ -163,9 +164,9 @@ class Tasks:
         """Contracts of one status, newest first, without their results."""
         return await self._listing.page(query)
 
-    async def page_json(self, query: TaskPageQuery, charge: Callable[[int], None]) -> bytes:
+    async def page_json(self, query: TaskPageQuery, add_cost: AddCost) -> bytes:
         """`page` as JSON (`TaskListing.page_json`); rows that have not changed are not encoded again."""
-        return await self._listing.page_json(query, charge)
+        return await self._listing.page_json(query, add_cost)
 
     async def changes(self, task_id: str) -> ChangeLog:
         """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`."""
@@ -217,13 +218,11 @@ class Tasks:
         claim = await self._proofs.claim_of(task_id, holding.claim_token)
         return await self._changed(task_id, await self._store.release(task_id, claim))
 
-    async def complete(
-        self, task_id: str, completion: Completion, charge: Callable[[int], None] = lambda _: None
-    ) -> tuple[CompletedTask, bool]:
+    async def complete(self, task_id: str, completion: Completion, add_cost: AddCost) -> tuple[CompletedTask, bool]:
         """Complete a contract with its result, which is kept byte for byte, or submit it for review.
 
         The same JSON again gets the same answer; the second value says whether that is so, but not within the same
-        millisecond. `charge` is told the size of the stored result if that is compared.
+        millisecond. `add_cost` is told the size of the stored result if that is compared.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`.
         """
@@ -241,7 +240,7 @@ class Tasks:
             if not is_in:
                 raise
             row = known(await self._store.read(task_id))
-            charge(len(row.result))
+            add_cost(len(row.result))
             if row.status not in ("submitted", "completed") or not is_same_result(row.result, result):
                 raise
         await self._list(task_id, row)

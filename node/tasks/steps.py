@@ -1,4 +1,4 @@
-"""The scripts `lua/task_*.lua`, each one atomic step on a contract, and what those that act on one answer."""
+"""The scripts of contracts and offers, each one atomic step, and what those that act on a contract answer."""
 
 # The parameters have the names that the scripts' headers give them.
 # ruff: noqa: A002
@@ -139,6 +139,16 @@ def task_unpack(*, copy: Key, ttl: int, fields: Rest) -> None:
 @step
 def task_forget(*, task: Key, packed: Key, leases: Key, events: Key, id: str, judged: str) -> None:
     """Remove it."""
+
+
+@step
+def task_intend(*, intent: Key, before: str, id: str, ttl: int) -> None:
+    """Record which contract a request is about to claim."""
+
+
+@step
+def offer_announce(*, offers: Key, known: Key, id: str, at: float, keep: int, publisher: bytes, skills: bytes) -> None:
+    """Announce an offer, once, to all who wait for work."""
 
 
 class UncheckedResult(Exception):

@@ -7,7 +7,7 @@ import pytest
 from node.store import StoreUnavailable, connect
 from node.tasks.model import Cancellation, Completion, Holding, NewClaim, NewTask, TaskPageQuery
 from tests.support.servers import Cluster, RedisServer
-from tests.tasks.calls import tasks_on, told
+from tests.tasks.calls import tasks_on, told, uncharged
 
 CONTRACTS = 12  # enough to meet every primary
 
@@ -41,7 +41,7 @@ async def test_every_step_stays_in_one_slot(tmp_path: Path) -> None:
                 await tasks.extend(task.id, Holding(claim.claim_token))
                 await tasks.release(task.id, Holding(claim.claim_token))
                 claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
-                await tasks.complete(task.id, Completion(claim.claim_token))
+                await tasks.complete(task.id, Completion(claim.claim_token), uncharged)
                 other, _ = await tasks.create(new, None, None, "")
                 await tasks.cancel(other.id, Cancellation(other.publisher_token), None)
                 assert len(await told(store, task.id)) == 5

@@ -74,7 +74,7 @@ async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[
 
 
 def uncharged(amount: int) -> None:
-    """For a search on nobody's account."""
+    """For what is on nobody's account."""
 
 
 def refused(response: Any) -> tuple[int, str]:

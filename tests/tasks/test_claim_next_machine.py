@@ -121,7 +121,7 @@ class ClaimNextMachine(RuleBasedStateMachine):
     @rule(known=contracts)
     def complete(self, known: Known) -> None:
         if known.status in ("claimed", "in_progress"):
-            self._runner.run(self._tasks[1].complete(known.id, Completion(known.token)))
+            self._runner.run(self._tasks[1].complete(known.id, Completion(known.token), uncharged))
             known.status = "submitted" if known.reviewed else "completed"
 
     @rule(known=contracts, accepts=st.booleans())

@@ -15,7 +15,7 @@ from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, RedisServer
-from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered, read, refused, tasks_on, told
+from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered, read, refused, tasks_on, told, uncharged
 
 CALLBACK = "https://agents.example/hook"
 
@@ -313,7 +313,7 @@ async def test_a_contract_that_is_removed_before_its_result_is_compared_is_unkno
     await act(node, task, "complete", claim_token=task["claim_token"], result_payload={"pages": 1})
     tasks = tasks_on(node.store, through=Removing(node.store, 3600))
     with pytest.raises(Refused, match=r"task\.unknown"):
-        await tasks.complete(task["id"], Completion(task["claim_token"], msgspec.Raw(b"2")))
+        await tasks.complete(task["id"], Completion(task["claim_token"], msgspec.Raw(b"2")), uncharged)
 
 
 async def test_a_transition_to_completed_leaves_the_result_null(node: NodeUnderTest) -> None:

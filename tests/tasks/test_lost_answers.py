@@ -8,7 +8,7 @@ from node.store.idempotency import bound_key
 from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.service import Tasks
 from tests.support.servers import RedisServer
-from tests.tasks.calls import tasks_on
+from tests.tasks.calls import tasks_on, uncharged
 from tests.tasks.web_process import Lossy
 
 TASKS, CLAIMERS = 100, 20
@@ -37,7 +37,7 @@ async def test_each_contract_has_one_winner_who_knows(empty_redis: RedisServer) 
             tokens = await asyncio.gather(*(persist(tasks, task.id, name) for name in names))
             (winner,) = [(name, token) for name, token in zip(names, tokens, strict=True) if token]
             assert (await tasks.get(task.id)).assignee_id == winner[0]
-            completed, _ = await tasks.complete(task.id, Completion(winner[1]))
+            completed, _ = await tasks.complete(task.id, Completion(winner[1]), uncharged)
             assert completed.valid
 
         await asyncio.gather(*(compete() for _ in range(TASKS)))

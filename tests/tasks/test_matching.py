@@ -11,7 +11,8 @@ from pytest import MonkeyPatch
 from node.store import Store, StoreUnavailable, keys
 from node.store.decoding import code_of
 from node.store.steps import Step
-from node.tasks.offers.feed import PAGE, Offer, OfferFeed, Wanted, offer_announce
+from node.tasks import steps
+from node.tasks.offers.feed import PAGE, Offer, OfferFeed, Wanted
 from node.tasks.offers.matching import Matching
 from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest
@@ -38,7 +39,7 @@ class MadeUpList(OfferFeed):
 
 
 def told_of(task_id: str, at: int, keep: int) -> Step:
-    return offer_announce(
+    return steps.offer_announce(
         offers=keys.OFFERS, known=keys.KNOWN_OFFERS, id=task_id, at=at, keep=keep, publisher=b"desk", skills=b""
     )
 

@@ -27,7 +27,7 @@ from node.tasks.model import (
 )
 from node.tasks.store import TaskStore
 from tests.support.machine import StoreMachine
-from tests.tasks.calls import tasks_on, told
+from tests.tasks.calls import tasks_on, told, uncharged
 from tests.tasks.task_model import AT_WORK, ENDED, NEXT, NO_TOKEN, PUBLISHER, Model, Terms, Told
 
 ACTORS = st.sampled_from([PUBLISHER, "ann", "bob"])
@@ -204,12 +204,12 @@ class TaskMachine(StoreMachine):
     @rule(model=MODELS, token=st.just(OWN) | tokens, result=st.sampled_from([b"null", b"1", b'{"a": 1}']))
     def complete(self, model: Model, token: str, result: bytes) -> None:
         model.pass_time(self.ms)
-        token = meant(model, token)
-        refusal = model.claim_refusal(token)
+        refusal = model.claim_refusal(token := meant(model, token))
         if refusal == "task.state" and model.status in ("completed", "submitted"):
             other = "task.completed" if model.status == "completed" else "task.state"
             refusal = None if result == (model.result or b"null") else other
-        answer = self.attempt(lambda: self._tasks.complete(model.id, Completion(token, msgspec.Raw(result))), refusal)
+        completion = Completion(token, msgspec.Raw(result))
+        answer = self.attempt(lambda: self._tasks.complete(model.id, completion, uncharged), refusal)
         if answer and model.status in AT_WORK:
             model.result = result
             if model.terms.review is None:

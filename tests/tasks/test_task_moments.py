@@ -26,7 +26,7 @@ from node.tasks.model import (
 from node.tasks.offers.feed import START, OfferFeed
 from node.tasks.store import TaskStore
 from tests.support.fake_store import Clock, FakeStore
-from tests.tasks.calls import tasks_on, told
+from tests.tasks.calls import tasks_on, told, uncharged
 
 BEFORE, AT, AFTER = -1, 0, 1  # ms
 
@@ -78,7 +78,7 @@ async def come_to(store: FakeStore, case: Case, clock: Clock) -> str:
         elif case.status == "failed":
             await tasks.fail(task.id, FailedAttempt("it.broke", claim_token=claim.claim_token))
         elif case.status == "submitted":
-            await tasks.complete(task.id, Completion(claim.claim_token, msgspec.Raw(b"1")))
+            await tasks.complete(task.id, Completion(claim.claim_token, msgspec.Raw(b"1")), uncharged)
     at = round(clock.time() * 1000) + 10_000
     for field, later in {case.field: 0, **case.others}.items():
         await store.command("HSET", keys.task(task.id), field, at + later)
@@ -167,7 +167,7 @@ async def test_every_step_plans_when_time_changes_its_contract_next(
         lambda: tasks.fail(task.id, FailedAttempt("it.broke", claim_token=token)),
         claim,
         lambda: tasks.transition(task.id, Transition("agent"), None, None),
-        lambda: tasks.complete(task.id, Completion(token, msgspec.Raw(b"1"))),
+        lambda: tasks.complete(task.id, Completion(token, msgspec.Raw(b"1")), uncharged),
         lambda: tasks.reject(task.id, Rejection(task.publisher_token, reason="Two pages, please."), None, None),
         extend,
         lambda: tasks.fail(task.id, FailedAttempt("it.broke", retryable=False, claim_token=token)),
@@ -198,7 +198,7 @@ async def test_a_publisher_gives_no_further_attempt_from_the_deadline_on(clock: 
         (await tasks.claim(each.id, NewClaim("agent"), None, None))[0].claim_token for each in (failing, rejected)
     ]
     await tasks.fail(failing.id, FailedAttempt("it.broke", claim_token=tokens[0]))
-    await tasks.complete(rejected.id, Completion(tokens[1], msgspec.Raw(b"1")))
+    await tasks.complete(rejected.id, Completion(tokens[1], msgspec.Raw(b"1")), uncharged)
     clock.advance(600 + past / 1000)
     rejection = Rejection(rejected.publisher_token, reason="Two pages, please.")
     after, _ = await tasks.reject(rejected.id, rejection, None, None)

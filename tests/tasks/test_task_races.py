@@ -40,7 +40,7 @@ from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from tests.support.node_under_test import until
 from tests.support.servers import RedisServer
-from tests.tasks.calls import tasks_on, told
+from tests.tasks.calls import tasks_on, told, uncharged
 
 CONTRACTS, ROUNDS, AT_ONCE = 4, 60, 6
 WORKING = ("claimed", "in_progress")
@@ -144,7 +144,7 @@ class Race:
         often: list[Callable[[], Awaitable[object]]] = [
             claim,
             claim,
-            lambda: tasks.complete(contract.id, Completion(token, msgspec.Raw(b"%d" % number))),
+            lambda: tasks.complete(contract.id, Completion(token, msgspec.Raw(b"%d" % number)), uncharged),
             lambda: tasks.fail(contract.id, FailedAttempt("it.broke", claim_token=token)),
             lambda: tasks.release(contract.id, Holding(token)),
             lambda: tasks.transition(contract.id, Transition("desk"), None, None),

@@ -12,7 +12,7 @@ from node.store import Store, keys
 from node.store.decoding import code_of
 from node.store.errors import OutcomeUnknown, OutOfMemory, StoreBusy, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.store.steps import Key, step
+from node.tasks import steps
 from node.tasks.model import ClaimedTask, NextClaim
 from node.tasks.offers.feed import Offer, Wanted
 from node.tasks.offers.matching import Matching
@@ -25,17 +25,6 @@ NextOffer = Callable[[float], Awaitable[Offer | None]]
 
 LOST = ("task.claimed", "task.paused", "task.state", "task.unknown")
 """Refusals of a claim after which another contract is tried."""
-
-
-@step
-def task_intend(
-    *,
-    intent: Key,
-    before: str,
-    id: str,  # noqa: A002 - the script's word
-    ttl: int,
-) -> None:
-    """Record which contract a request is about to claim."""
 
 
 class ClaimsOfAny:
@@ -131,7 +120,7 @@ class ClaimsOfAny:
 
     async def _intend(self, idempotency: IdempotencyKey, before: str, task_id: str) -> str:
         """Record the contract to be claimed if `before` is still the one recorded; returns the one recorded now."""
-        intending = task_intend(
+        intending = steps.task_intend(
             intent=keys.idempotency(idempotency.partition, idempotency.scope),
             before=before,
             id=task_id,

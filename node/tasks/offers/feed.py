@@ -15,8 +15,9 @@ from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable
 from node.store.decoding import entry_id, fields_of
-from node.store.steps import Key, Step, step
+from node.store.steps import Step
 from node.store.unreadable import read_reachable
+from node.tasks import steps
 from node.tasks.view import StoredTask
 
 FEED_LENGTH = 10_000
@@ -31,20 +32,6 @@ PAGE = 256
 _LAST = ("XREVRANGE", keys.OFFERS, "+", "-", "COUNT", 1)
 
 _FACTS = ("kind", "status", "publisher_id", "skills", "retry_at")
-
-
-@step
-def offer_announce(
-    *,
-    offers: Key,
-    known: Key,
-    id: str,  # noqa: A002 - the script's word
-    at: float,
-    keep: int,
-    publisher: bytes,
-    skills: bytes,
-) -> None:
-    """Announce an offer, once, to all who wait for work."""
 
 
 class Offer(msgspec.Struct, frozen=True):
@@ -72,7 +59,7 @@ def announcement_of(task_id: str, row: StoredTask) -> Step | None:
     if not row.can_be_claimed:
         return None
     fields = row.fields
-    return offer_announce(
+    return steps.offer_announce(
         offers=keys.OFFERS,
         known=keys.KNOWN_OFFERS,
         id=task_id,

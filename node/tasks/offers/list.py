@@ -32,7 +32,7 @@ LONGEST_REST = 0.25
 LOOK_BYTES = 256
 """Cost of an entry of the feed that is looked at (4 µs), in bytes of an answer."""
 
-Charge = Callable[[int], None]
+AddCost = Callable[[int], None]
 """Takes what a request costs beside its answer, in bytes of one."""
 
 
@@ -59,16 +59,16 @@ class OfferList:
         self._rests_until = 0.0
         """Loop time before which the list is not looked at again."""
 
-    async def page(self, query: TaskPageQuery, charge: Charge) -> OfferRows:
+    async def page(self, query: TaskPageQuery, add_cost: AddCost) -> OfferRows:
         """What the query asks for; as soon as there is something, if it waits. Raises StoreUnavailable.
 
-        `charge` is told of the entries of the feed that were looked at, of which none may fit.
+        `add_cost` is told of the entries of the feed that were looked at, of which none may fit.
         """
         since = query.since
 
         async def look() -> OfferRows:
             nonlocal since
-            found = await (self._listed(query) if since is None else self._since(query, since, charge))
+            found = await (self._listed(query) if since is None else self._since(query, since, add_cost))
             since = found.next_since  # the list is looked through once, then the feed
             return found
 
@@ -101,10 +101,10 @@ class OfferList:
             took = loop.time() - began
             self._rests_until = loop.time() + min(REST * took, LONGEST_REST)
 
-    async def _since(self, query: TaskPageQuery, since: str, charge: Charge) -> OfferRows:
+    async def _since(self, query: TaskPageQuery, since: str, add_cost: AddCost) -> OfferRows:
         entry, *left_out = since.split(SEPARATOR)
         entries, reached = await self._tails.get(entry)
-        charge(LOOK_BYTES * (len(entries) + len(left_out)))
+        add_cost(LOOK_BYTES * (len(entries) + len(left_out)))
         back, lacking = await self._offered(left_out, query)
         rows = dict(islice(back.items(), query.limit))
         later = [*lacking, *islice(back, query.limit, None)]
