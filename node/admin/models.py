@@ -29,6 +29,9 @@ def _export(settings: Settings, given: argparse.Namespace) -> int:
     if given.parent:
         process.die_with_parent(given.parent, signal.SIGTERM)
     try:
+        if not given.parent and given.folder.exists() and any(given.folder.iterdir()):
+            sys.stderr.write(f"relay-node: {given.folder} is not empty: name a new directory\n")
+            return FAILED
         described = export(settings.embedding_model if given.model is None else given.model, given.folder)
     except (ExportFailed, ModelUnavailable, OSError) as error:
         sys.stderr.write(f"relay-node: {error}\n")
