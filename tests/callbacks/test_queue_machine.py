@@ -86,7 +86,7 @@ class Model:
         if len(self.record) > RECORDED:
             del self.record[min(self.record)]
         self.changes += 1
-        self.record_until = max(due, now) + DAY_MS
+        self.record_until = max(self.record_until, max(due, now) + DAY_MS)
 
 
 class QueueMachine(StoreMachine):

@@ -10,6 +10,7 @@ from node.store import Store, keys
 from node.store.heartbeats import Heartbeat
 from node.store.outbox import Consumer, Event
 from tests.store.outbox import GROUP, STREAM, Seen, move, pending, raw, write
+from tests.support.fake_store import Clock, FakeStore
 from tests.support.node_under_test import until
 from tests.support.servers import RedisServer, eventually
 
@@ -112,20 +113,20 @@ async def test_a_busy_worker_keeps_what_it_has(store: Store, redis_server: Redis
     await busy.stopped()
 
 
-async def test_after_a_pause_of_redis_nobody_is_taken_for_dead(store: Store, redis_server: RedisServer) -> None:
+async def test_after_a_pause_of_redis_nobody_is_taken_for_dead(clock: Clock) -> None:
+    store = FakeStore()
     first_told: list[str] = []
     first, second = Heartbeat(store, "first", [first_told.append]), Heartbeat(store, "second", [])
     for _ in range(2):
         await first.beat()
         await second.beat()
+    clock.advance(60)
     # Nothing was heard for a minute; then both beat again, one of them first.
-    time = int(redis_server.do("TIME")[0]) * 1000
-    redis_server.do("ZADD", keys.WORKERS, time - 60_000, "first", time - 60_000, "second")
     await first.beat()
     await second.beat()
     await first.beat()
     assert first_told == []
-    redis_server.do("ZADD", keys.WORKERS, time - 60_000, "second")
+    clock.advance(60)
     for _ in range(3):
         await first.beat()
     assert first_told == ["second"], "told of once"
