@@ -47,11 +47,13 @@ def overrides() -> dict[str, Any]:
     return {"embedding_model": "none"}
 
 
-async def outcomes(node: NodeUnderTest, **kept: int) -> dict[str, int]:
-    """How attempts end at two callbacks to a host that gets one a minute, of which Redis has kept those fields."""
+async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[str, int]:
+    """How attempts end at two callbacks to a host that gets one in so many seconds, of which Redis has kept those
+    fields.
+    """
     queue = CallbackQueue(node.store, unpack)
     sender = Sender(KEY, Caller(Policy(allow_private=True), SystemResolver()), "https://node.example")
-    breaker = Breaker(node.store, Limit(1, 60), Limit(0, 1))
+    breaker = Breaker(node.store, Limit(1, seconds), Limit(0, 1))
     deliverer = Deliverer(queue, sender, breaker, Schedule((60,)), Places(), {KIND: Everything()})
 
     async def attempted() -> bool:
@@ -80,3 +82,10 @@ async def test_what_fell_due_while_no_worker_ran_waits_for_its_turn(node: NodeUn
 
 async def test_what_has_waited_for_two_days_is_given_up(node: NodeUnderTest) -> None:
     assert await outcomes(node, waited=MAX_WAIT_MS + 1) == {"delivered": 1, "dead": 1}
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(3500, {"delivered": 1}), (3700, {"delivered": 1, "dead": 1})])
+async def test_what_would_have_to_wait_for_longer_than_an_hour_is_given_up(
+    node: NodeUnderTest, seconds: int, ends: dict[str, int]
+) -> None:
+    assert await outcomes(node, seconds) == ends
