@@ -226,13 +226,6 @@ def test_the_module_is_the_command() -> None:
     assert ran.stdout.startswith("RELAY_HOST ")
 
 
-def test_a_model_is_not_exported_to_where_something_else_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It said so after a minute's work, in words of the system; where another model was, it said that it was done."""
-    (tmp_path / "model.onnx").touch()
-    assert main(["model", "export", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == f"relay-node: {tmp_path} is not empty: name a new directory\n"
-
-
 def test_no_command_loads_the_embedding_model() -> None:
     loaded = "import sys, node.cli; print('torch' in sys.modules, 'node.run.web' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from node.cli import main
 from node.embedding import export as exporting
 from node.embedding.choice import exported as export_of
 from node.embedding.choice import load
@@ -220,3 +221,10 @@ def children_of(pid: int) -> list[int]:
     """The processes that any thread of that process has started."""
     files = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for file in files for child in file.read_text().split()]
+
+
+def test_a_model_is_not_exported_to_where_something_else_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It said so after a minute's work, in words of the system; where another model was, it said that it was done."""
+    (tmp_path / "model.onnx").touch()
+    assert main(["model", "export", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"relay-node: {tmp_path} is not empty: name a new directory\n"
