@@ -41,5 +41,9 @@ def _export(settings: Settings, given: argparse.Namespace) -> int:
 
 
 def _end(signum: int, _frame: object) -> NoReturn:
-    """End by an exception, so that what is half exported is removed."""
+    """End by an exception, so that what is half exported is removed; a second signal must not end that.
+
+    When the worker is killed, the kernel may send one for each of its threads (PR_SET_PDEATHSIG, prctl(2)).
+    """
+    signal.signal(signum, signal.SIG_IGN)
     sys.exit(128 + signum)

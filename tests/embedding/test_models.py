@@ -4,6 +4,7 @@ import fcntl
 import math
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from array import array
@@ -214,6 +215,24 @@ def test_an_export_ends_with_the_worker_that_asked_for_it(tmp_path: Path) -> Non
         (export_process,) = children_of(worker.pid)
         worker.kill()
     until(lambda: not Path(f"/proc/{export_process}").exists(), "the export has ended")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_that_is_told_to_end_again_removes_what_it_has_made(tmp_path: Path) -> None:
+    program = (
+        "import os, shutil, signal, sys\n"
+        "from node.cli import main\n"
+        "remove = shutil.rmtree\n"
+        "def told_again(*given, **named):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    remove(*given, **named)\n"
+        "shutil.rmtree = told_again\n"
+        f"sys.exit(main(['model', 'export', {str(tmp_path / 'model')!r}]))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL) as exporting:
+        until(lambda: list(tmp_path.glob(".relay-node-export-*/model")), "it is being exported")
+        exporting.terminate()
+    assert exporting.returncode == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
 
 
