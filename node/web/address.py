@@ -9,7 +9,7 @@ writes to the left of it has an effect. If a hop cannot be parsed, the peer is t
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from ipaddress import IPv6Address, IPv6Network, ip_address
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import structlog
 
@@ -35,6 +35,8 @@ a client leaves open cannot extend into what the proxy adds."""
 
 _WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
+_NAT64 = IPv6Network("64:ff9b::/96")
+"""The addresses in which a translator hands IPv4 clients to a node that has only IPv6 (RFC 6052 §2.1, RFC 7755)."""
 
 SAMPLED_ONE_IN = 64
 """One in so many requests from peers that are not trusted is searched for the header of a proxy."""
@@ -120,6 +122,8 @@ def client_named(name: str) -> str:
     address = _parse(name)
     if address is None:
         return UNIX_PEER
+    if isinstance(address, IPv6Address) and address in _NAT64:  # one /64 is the whole IPv4 Internet
+        return str(IPv4Address(address.packed[-4:]))
     if isinstance(address, IPv6Address):
         return str(IPv6Network((address, CLIENT_BITS), strict=False))
     return str(address)
