@@ -86,10 +86,9 @@ class Board:
         thread_id, created_at, replayed = await self._store.post(client, idempotency, _replay_id(signed), fields)
         if replayed:
             return await self._original(thread_id), True
-        # The thread is kept even if the list cannot be changed now: the worker puts it there soon.
-        with suppress(StoreUnavailable):
-            self._store.touch(thread_id, created_at)
-            if self._note:
+        self._store.touch(thread_id, created_at)
+        if self._note:
+            with suppress(StoreUnavailable):  # the thread is kept all the same, and the worker indexes it soon
                 await self._note(thread_id, title, body)
         stored = StoredThread(
             id=thread_id,
@@ -120,8 +119,7 @@ class Board:
         )
         if replayed:
             return await self._original_reply(thread_id, seq), True
-        with suppress(StoreUnavailable):
-            self._store.touch(thread_id, created_at)
+        self._store.touch(thread_id, created_at)
         reply = Reply(
             id=reply_id,
             seq=seq,

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Literal, cast
 
 from node.board.model import Reply, ThreadStatus
 from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
+from node.common.per_turn import PerTurn
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
@@ -91,6 +93,7 @@ class BoardStore:
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
+        self._touched = PerTurn(self._send_touched)
 
     async def post(
         self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
@@ -318,9 +321,14 @@ class BoardStore:
         await self._store.commands(changes)
 
     def touch(self, thread_id: str, active: int) -> None:
-        """Move a new or answered thread to the top of the list of open ones.
+        """Move a new or answered thread to the top of the list of open ones, together with those of other requests.
 
         The answer does not wait for it. A list that this process reads later has it; one that another process reads
         within milliseconds may not: Redis takes requests of one connection as they come, and those of several in turn.
+        If Redis cannot be told, the worker tells it soon.
         """
-        self._store.send(("ZADD", keys.OPEN_THREADS, "GT", active, thread_id))
+        self._touched.add((active, thread_id))
+
+    def _send_touched(self, touched: Sequence[tuple[int, str]]) -> None:
+        with suppress(StoreUnavailable):
+            self._store.send(("ZADD", keys.OPEN_THREADS, "GT", *chain.from_iterable(touched)))

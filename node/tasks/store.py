@@ -8,13 +8,15 @@ contract has changed, and put right by the worker and by any reader that finds t
 from asyncio import gather, to_thread
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import cast
 
+from node.common.per_turn import PerTurn
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
-from node.store import RedisReply, Store, ids, keys
+from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
@@ -69,6 +71,7 @@ class TaskStore(TaskReader):
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         super().__init__(store)
         self._idempotency_ms = idempotency_ttl * 1000
+        self._changed = PerTurn(self._send_places)
 
     async def create(
         self,
@@ -287,17 +290,20 @@ class TaskStore(TaskReader):
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
     async def place_soon(self, task_id: str, row: StoredTask) -> None:
-        """`place` for one contract right after its step: the commands are sent and not waited for.
+        """`place` for one contract right after its step, with those of other requests; it is not waited for.
 
-        A process that was held up since the step runs `place` itself.
+        A process that was held up since the step runs `place` itself. What Redis cannot be told, the worker will tell.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.place({task_id: row})
-            return
-        # Nothing changes a contract that is over, except that it is removed.
-        commands, told = _changes_of_lists({task_id: row}, none_in=OVER if row.is_contract else ())
+        else:
+            self._changed.add((task_id, row))
+
+    def _send_places(self, changed: Sequence[tuple[str, StoredTask]]) -> None:
+        commands, told = _changes_of_lists(dict(changed), after_step=True)
         for wanted in (*commands, *told):
-            self._store.send(wanted)
+            with suppress(StoreUnavailable):
+                self._store.send(wanted)
 
     def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> Once:
         return Once.of(idempotency, ids.partition_of_id(task_id), keys.task(task_id), self._idempotency_ms)
@@ -338,11 +344,11 @@ class TaskStore(TaskReader):
 
 
 def _changes_of_lists(
-    rows: Mapping[str, StoredTask], none_in: Sequence[TaskStatus] = ()
+    rows: Mapping[str, StoredTask], *, after_step: bool = False
 ) -> tuple[list[list[str | int]], list[Step]]:
     """The commands that list contracts under their status and nowhere else, and the steps that announce offers.
 
-    A contract that cannot be read stays where it is. `none_in`: statuses that none has been listed under before.
+    A contract that cannot be read stays where it is. `after_step`: none was over before, since a step has changed it.
     """
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
@@ -350,8 +356,9 @@ def _changes_of_lists(
     for task_id, (row, listed, created_at, announcement) in show_each(rows.items(), _place_of).items():
         if listed:
             here[listed] += (created_at, task_id)
+        never_in = OVER if after_step and row.is_contract else ()
         for status in row.statuses:
-            if status != listed and status not in none_in:
+            if status != listed and status not in never_in:
                 elsewhere[status].append(task_id)
         if announcement:
             told.append(announcement)
