@@ -7,6 +7,7 @@ that point does not alternate between refusing and accepting.
 
 import asyncio
 from collections.abc import Iterator, Set
+from pathlib import Path
 from typing import cast
 
 import msgspec
@@ -79,8 +80,10 @@ class MemoryAlarm:
         self._client_bytes = settings.client_bytes
         self._client_share = settings.client_share / 100
         self._max = limits_of(settings)
+        self._settings = settings
         self._disk = redis_directory(settings)
         self._disk_reserve = settings.disk_reserve
+        self._is_log_gone = False
         self._capacity = capacity
         self._logs = logs
         self._has_warned = False
@@ -134,11 +137,19 @@ class MemoryAlarm:
         """The stages that have begun; each ends only some way above where it begins."""
         if self._disk is None or not self._disk_reserve:
             return
-        free = space("redis", self._disk).free
+        free = self._room_of(self._disk)
         for stage, part in STAGES.items():
             needed, begun = self._disk_reserve * (1 - part), ("disk.low", stage)
             if free < needed * (1 + HYSTERESIS if begun in self._begun else 1):
                 yield begun
+
+    def _room_of(self, disk: Path) -> int:
+        """Bytes that the embedded Redis may still write: none where its log is gone, since that loses all writes."""
+        is_gone = redis_directory(self._settings) is None
+        if self._logs and is_gone and not self._is_log_gone:
+            log.error("the log of redis is gone: what it acknowledges does not outlive it", directory=str(disk))
+        self._is_log_gone = is_gone
+        return 0 if is_gone else space("redis", disk).free
 
     def _allowance(self, primaries: list[RedisMemory]) -> int:
         """Bytes that the node keeps for one client in 24 hours: a share of what is free below the alarm.

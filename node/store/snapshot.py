@@ -7,7 +7,7 @@ only, so no stream of changes follows.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import msgspec
@@ -47,8 +47,12 @@ async def primaries(store: Store, location: Location) -> list[Primary]:
     return [Primary(server, slots) for server, slots in found.items()]
 
 
-async def snapshot(server: ServerAddress, location: Location, path: Path) -> int:
+async def snapshot(
+    server: ServerAddress, location: Location, path: Path, take: Callable[[int], None] | None = None
+) -> int:
     """Write the copy of a server to a new file that only this user can read, and flush it. Returns its size in bytes.
+
+    `take` is asked for room before each piece is written, and may raise OSError.
 
     Raises StoreUnavailable if the server is out of reach or gives none, CommandFailed if this user may have none,
     OSError if the file cannot be written.
@@ -60,6 +64,8 @@ async def snapshot(server: ServerAddress, location: Location, path: Path) -> int
     try:
         with open_private(path) as file:
             async for piece in _copy(reader, writer, location):
+                if take is not None:
+                    take(len(piece))
                 await asyncio.to_thread(file.write, piece)
             file.flush()
             await asyncio.to_thread(os.fsync, file.fileno())

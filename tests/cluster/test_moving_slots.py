@@ -1,6 +1,7 @@
 """Resharding under load: callers notice a slot that moves as a delay and nothing else."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -182,8 +183,8 @@ async def test_a_backup_during_which_a_slot_has_moved_fails(
     slot = slot_of("moved:{07}")
     moves = [other_than(cluster, cluster.primary_of(slot))]
 
-    async def copy_and_move(server: ServerAddress, location: Location, path: Path) -> int:
-        size = await snapshot(server, location, path)
+    async def copy_and_move(server: ServerAddress, location: Location, path: Path, take: Callable[[int], None]) -> int:
+        size = await snapshot(server, location, path, take)
         if moves:
             await asyncio.to_thread(cluster.move, slot, moves.pop())
         return size

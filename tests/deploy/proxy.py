@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import urllib.request
 from collections.abc import Mapping
@@ -104,6 +105,11 @@ class Proxy:
         """The lines that Prometheus reads."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=PATIENCE) as answer:
             return answer.read().decode().splitlines()
+
+    def retires(self) -> None:
+        """Have it leave its ports to another process, as a reload does, and return when it has."""
+        self._process.send_signal(signal.SIGUSR1)
+        until(lambda: "Proxy clients stopped" in self.log(), f"HAProxy retires; see {self._log}")
 
     def log(self) -> str:
         return self._log.read_text()

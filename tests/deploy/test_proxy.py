@@ -7,7 +7,7 @@ import select
 import socket
 from collections import Counter
 from collections.abc import Generator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -212,6 +212,17 @@ def _ask(link: socket.socket) -> bytes:
     if not answer:
         raise ConnectionError("closed")
     return answer
+
+
+def test_a_reload_fails_no_request_on_a_connection_that_is_open(tmp_path: Path, node: NodeProcess) -> None:
+    with Proxy(tmp_path, node.port) as proxy, closing(http.client.HTTPConnection("127.0.0.1", proxy.port)) as client:
+        proxy.sees(True)
+        for leaves, closes in ((False, None), (True, "close")):
+            if leaves:
+                proxy.retires()
+            client.request("GET", "/health")
+            answer = client.getresponse()
+            assert (answer.status, answer.headers["connection"], bool(answer.read())) == (200, closes, True)
 
 
 def test_no_log_line_holds_the_path_of_a_session(proxy: Proxy) -> None:

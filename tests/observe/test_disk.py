@@ -126,6 +126,20 @@ async def test_a_node_that_is_short_of_both_says_so_of_memory_too_and_its_alarm_
         assert capacity.refused == dict.fromkeys(refused_from(Alarm.FIRST), "disk.low")
 
 
+async def test_where_the_log_of_redis_is_gone_there_is_no_room(node: NodeUnderTest, embedded: Path) -> None:
+    settings = msgspec.structs.replace(node.settings, redis_url="", data_dir=embedded, disk_reserve=1)
+    capacity = Capacity()
+    alarm = MemoryAlarm(node.store, settings, capacity)
+    moved = embedded.with_name("moved")
+    for source, target, refused in (
+        (embedded, moved, dict.fromkeys(refused_from(Alarm.THIRD), "disk.low")),
+        (moved, embedded, {}),
+    ):
+        source.rename(target)
+        await alarm.look()
+        assert capacity.refused == refused
+
+
 async def test_a_disk_with_room_refuses_nothing(node: NodeUnderTest) -> None:
     assert (await health(node))["disk"] == "ok"
 

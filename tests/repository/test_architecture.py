@@ -47,3 +47,9 @@ def test_every_folder_has_its_place_and_its_line() -> None:
     assert sorted(name for name in folders if f"`{name}`" not in readme) == []
     glossary = PAGE.partition("## Glossary")[2]
     assert sorted(feature for feature in FEATURES - {"a2a"} if feature not in glossary) == []
+
+
+def test_the_glossary_is_in_order() -> None:
+    words = re.findall(r"^\| ([a-z][^|]*) \|", PAGE.partition("## Glossary")[2], re.MULTILINE)[1:]
+    assert len(words) > 40
+    assert words == sorted(words)

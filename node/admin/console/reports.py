@@ -28,7 +28,7 @@ def register(commands: Commands) -> None:
     show = add(group, "reports show", _show, "a reported post and the reasons that were given")
     show.add_argument("targets", metavar="ID[:N]", nargs=1, type=utf8, help=NAMED["ID[:N]"])
     settlings: tuple[tuple[Literal["dismiss", "hide"], str, str], ...] = (
-        ("dismiss", "dismissed", "let everybody see a reported post; the same reports hide it no more"),
+        ("dismiss", "dismissed", "close its reports, and show it if they have hidden it; they do so no more"),
         ("hide", "hidden", "hide a reported post; `threads unhide` shows it again"),
     )
     for name, done, meaning in settlings:

@@ -1,0 +1,34 @@
+"""How much of a disk a backup may take: where the node writes to the same one, all but what it reserves there.
+
+A backup that took more would have the node refuse writes, and an embedded Redis that cannot write its log ends.
+"""
+
+import errno
+import os
+from pathlib import Path
+
+from node.config import Settings
+from node.observe.disk import disks
+
+
+class Room:
+    """The disk of a directory that exists."""
+
+    def __init__(self, settings: Settings, directory: Path) -> None:
+        reserves = {
+            "redis": (settings.disk_reserve, "RELAY_DISK_RESERVE"),
+            "blobs": (settings.blob_reserve, "RELAY_BLOB_RESERVE"),
+        }
+        device = directory.stat().st_dev
+        shared = [reserves[disk.use] for disk in disks(settings) if disk.directory.stat().st_dev == device]
+        self._directory = directory
+        self._reserve, self._setting = max(shared, default=(0, ""))
+
+    def take(self, size: int) -> None:
+        """Raise OSError (ENOSPC) if so many bytes would leave less than the reserve."""
+        found = os.statvfs(self._directory)
+        if self._reserve and found.f_bavail * found.f_frsize - size < self._reserve:
+            why = (
+                f"no room on this disk beside the {self._reserve} bytes that the node reserves there ({self._setting})"
+            )
+            raise OSError(errno.ENOSPC, f"{why}: use another disk, or remove an older backup", str(self._directory))
