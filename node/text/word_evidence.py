@@ -86,6 +86,8 @@ _MARKUP = re.compile(r"%\(\w{1,40}\)[a-z]|&\w{1,10};|\\[nrt]")
 _CODE_SIGNS = rb"{}[]<>=;_|\$#*+()"
 _SEQUENCE = re.compile("[ACDEFGHIKLMNPQRSTVWY]{15,}|(?i:[ACGTUN]{10,})")
 """Residues of a protein, or bases of DNA or RNA. Hardly a word is that long without O and U, or made of these bases."""
+_RUN = re.compile(r"(?i)(.)\1{3,}")
+"""A letter over and over (`xxxx`), which pads a text and is of no language."""
 _MARKS = re.compile(r"[\u0300-\u036f]+")
 _GREEK = re.compile(r"[\u00b5\u0370-\u03ff]")  # µ, the sign of micro-, too
 _DUMP = re.compile(r"(?<!\S)[0-9a-fA-F]{2}(?:\s+[0-9a-fA-F]{2}(?!\S)){3,}")
@@ -284,6 +286,8 @@ def _points(word: str, lower: str, known: dict[str, int]) -> float:
 
 def _unknown(word: str, lower: str, known: dict[str, int]) -> float:
     """The points of a word that is not in the lexicon; 0 if it is not counted."""
+    if _RUN.fullmatch(word):
+        return 0
     if word == lower:
         unknown, unknown_accented = UNKNOWN, UNKNOWN_ACCENTED
     elif word.isupper() or word[1:].islower():

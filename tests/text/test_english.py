@@ -232,6 +232,13 @@ def test_a_mebibyte_of_one_character_does_not_make_it_raise(character: str) -> N
     assert payload_is_english({"message": text, "data": [text]}) in (True, False)
 
 
+@pytest.mark.parametrize("length", [4, 10, 199, 1_500, 2_000, 20_000])
+@pytest.mark.parametrize("letter", ["x", "o", "Y", "é"])
+def test_padding_passes_however_long(letter: str, length: int) -> None:
+    assert is_english(letter * length)
+    assert is_english("padding " + letter * length)
+
+
 @pytest.mark.parametrize(
     "text", ["[" * 16_000, "[" * 8_000 + "]" * 8_000, '{"a":' * 3_000, '"' * 16_000, "[" + "9" * 9_000 + "]"]
 )

@@ -141,6 +141,12 @@ def test_sequences_of_bases_and_residues_are_no_words(sequence: str) -> None:
     assert weigh(f"align {sequence} now").words == ["align", "now"]
 
 
+@pytest.mark.parametrize("run", ["xxxx", "Z" * 20, "é" * 50])
+def test_one_letter_over_and_over_is_no_word(run: str) -> None:
+    assert weigh(f"title {run} body").words == ["title", "body"]
+    assert weigh("hola").words == weigh(f"{run} hola {run}").words != []
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
