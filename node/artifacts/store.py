@@ -15,6 +15,7 @@ from node.artifacts.model import ArtifactStatus
 from node.artifacts.record import StoredArtifact
 from node.common import counters
 from node.common.refusal import Refused
+from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.cursor import TimeCursor
@@ -73,8 +74,7 @@ def artifact_register(
     artifact: Key,
     due: Key,
     sums: Key,
-    count: int,
-    window: int,
+    limit: Limit,
     artifact_id: str,
     client: str,
     site: str,
@@ -188,8 +188,7 @@ class ArtifactStore:
                 artifact=artifact,
                 due=keys.artifacts(partition),
                 sums=keys.artifact_bytes(partition),
-                count=rate.limit.count,
-                window=rate.limit.milliseconds,
+                limit=rate.limit,
                 artifact_id=artifact_id,
                 client=client,
                 site="" if site == client else site,

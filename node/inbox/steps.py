@@ -3,6 +3,7 @@
 # The parameters are named as in the headers of the scripts.
 # ruff: noqa: A002
 
+from node.config import Limit
 from node.store.idempotency import Once
 from node.store.replay import FirstUse
 from node.store.steps import Key, Rest, step
@@ -76,8 +77,7 @@ def inbox_send(
     context: Key,
     asked: Key,
     pushes: Key,
-    count: int,
-    window: int,
+    limit: Limit,
     address: str,
     id: str,
     sender: str,
