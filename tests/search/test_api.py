@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from node.config import Limit, Limits
 from node.embedding.model import Model
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 
@@ -24,9 +25,7 @@ async def searched(search_redis: RedisServer, patience: None) -> AsyncIterator[N
 
 
 async def search(node: NodeUnderTest, query: str, **options: Any) -> dict[str, Any]:
-    response = await node.client.post(SEARCH, json={"query": query, **options})
-    assert response.status_code == 200, response.text
-    return response.json()
+    return json_of(await node.client.post(SEARCH, json={"query": query, **options}))
 
 
 async def test_a_thread_is_found_by_text_as_soon_as_it_is_posted(searched: NodeUnderTest) -> None:
