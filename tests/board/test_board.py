@@ -12,18 +12,11 @@ from node.config import Limit, Limits
 from node.sign.signed import Signed
 from node.store import OutcomeUnknown, Store, StoreUnavailable, keys
 from tests.board.board_on import board_on
+from tests.board.calls import BOARD, QUESTION, posted
 from tests.support.answers import json_of
 from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN
-
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
-
-
-async def posted(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
-    """A new thread."""
-    return json_of(await node.client.post(BOARD, json=QUESTION | changed), 201)
 
 
 async def test_a_thread_is_posted(node: NodeUnderTest) -> None:

@@ -8,13 +8,12 @@ import pytest_asyncio
 
 from node.config import Limit, Limits
 from node.embedding.model import Model
+from tests.board.calls import BOARD, QUESTION
 from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 
-BOARD = "/api/v1/board"
 SEARCH = f"{BOARD}/search"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 
 
 @pytest_asyncio.fixture
