@@ -8,7 +8,7 @@
 -- KEYS[4] due       artifacts:{p}
 -- KEYS[5] sums      artifact-bytes:{p}
 -- ARGV[1] count     the limit
--- ARGV[2] window    its milliseconds
+-- ARGV[2] seconds   its window
 -- ARGV[3] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
 -- ARGV[5] artifact_id
@@ -35,7 +35,7 @@
 -- include remember
 -- include count_artifact
 local at = now()
-local allowed, remaining, reset = take(rate, count, window, at)
+local allowed, remaining, reset = take(rate, count, seconds, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
 
 local before, original = once(idem, digest)

@@ -11,7 +11,7 @@
 --                   holds up nothing else that goes to the pool
 -- ARGV[1] id        of what asks, by which it is known when it asks again
 -- ARGV[2] count     calls of the pool allowed in the window, those of all publishers together; 0 = no limit
--- ARGV[3] window    milliseconds
+-- ARGV[3] seconds   the window
 -- ARGV[4] longest   milliseconds to wait, at most, for those before it
 -- ARGV[5] tolerated  failures in a row that open the breaker
 -- ARGV[6] probe     milliseconds that a probing call may take
@@ -24,7 +24,7 @@ local opens = at + math.max(0, redis.call('PTTL', open))
 local there, elsewhere = waiting, blocked
 if opens > at then there, elsewhere = blocked, waiting end
 redis.call('ZREM', elsewhere, id)
-local wait, since = share(all, own, there, id, count, window, 0, longest, at, opens)
+local wait, since = share(all, own, there, id, count, seconds, 0, longest, at, opens)
 if wait > 0 then return {'wait', wait} end
 local before = tonumber(redis.call('GET', failures) or 0)
 if before >= tonumber(tolerated) then redis.call('SET', open, 'probe', 'PX', probe) end

@@ -5,7 +5,7 @@
 -- KEYS[3] waiting   rate:{p}:callback-client-waiting:<client>
 -- ARGV[1] id        of what asks, by which it is known when it asks again
 -- ARGV[2] count     attempts allowed to all clients of the site in the window; 0 = no limit
--- ARGV[3] window    milliseconds
+-- ARGV[3] seconds   the window
 -- ARGV[4] most      attempts allowed to one client of it
 -- ARGV[5] longest   milliseconds to wait, at most, for those before it
 -- Returns {'call', 0, counted at (ms), waited since (ms; 0 = not at all)} | {'wait', ms}
@@ -13,6 +13,6 @@
 -- include now
 -- include share
 local at = now()
-local wait, since = share(all, own, waiting, id, count, window, most, longest, at, at)
+local wait, since = share(all, own, waiting, id, count, seconds, most, longest, at, at)
 if wait > 0 then return {'wait', wait} end
 return {'call', 0, at, since}

@@ -6,7 +6,7 @@
 -- KEYS[4] feedback  feedback:{p}
 -- ARGV[1] count     the limit
 -- ARGV[2] site_count  that of the site
--- ARGV[3] window    milliseconds of both
+-- ARGV[3] seconds   the window of both
 -- ARGV[4] digest    of the body, under its Idempotency-Key; empty = none
 -- ARGV[5] idem_ttl  milliseconds
 -- ARGV[6] feedback_id
@@ -22,7 +22,7 @@
 local before, original = once(idem, digest)
 if before then return {before, original} end
 local at = now()
-local allowed, remaining, reset = take_both(rate, site, count, site_count, window, at)
+local allowed, remaining, reset = take_both(rate, site, count, site_count, seconds, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
 redis.call('XADD', feedback, 'MAXLEN', '~', keep, '*', 'id', feedback_id, 'at', at, unpack(ARGV, 8))
 remember(idem, digest, idem_ttl, feedback_id)

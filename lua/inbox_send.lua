@@ -15,7 +15,7 @@
 -- KEYS[13] asked   the receipt of the message whose question it answers; any key of the slot if it begins its task
 -- KEYS[14] pushes  inbox-push:{p}:<address>:<task>; any key of the slot if it begins its task
 -- ARGV[1] count    the limit; 0 = none
--- ARGV[2] window   its milliseconds
+-- ARGV[2] seconds  its window
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
 -- ARGV[5] replay_ttl  milliseconds; 0 = not signed
@@ -51,7 +51,7 @@ local opening, ends_at, ttl, policy, contacts, callback =
   unpack(redis.call('HMGET', inbox, 'opening', 'ends_at', 'ttl', 'policy', 'contacts', 'callback_url'))
 if not opening then return {'gone'} end
 local at = now()
-local allowed, remaining, reset = take(rate, count, window, at)
+local allowed, remaining, reset = take(rate, count, seconds, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
 local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original, at} end

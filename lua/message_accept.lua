@@ -7,7 +7,7 @@
 -- KEYS[5] own      context:{p}:<digest of context id and client>: the context, if the client did; one of the two
 --                  keys twice where that is known
 -- ARGV[1] count    the limit; 0 = none, or counted elsewhere
--- ARGV[2] window   its milliseconds
+-- ARGV[2] seconds  its window
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl milliseconds
 -- ARGV[5] id       of the task
@@ -22,7 +22,7 @@
 -- include remember
 -- include drop_ended
 local at = now()
-local allowed, remaining, reset = take(rate, count, window, at)
+local allowed, remaining, reset = take(rate, count, seconds, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
 local before, original = once(idem, digest)
 if before then return {before, allowed, remaining, reset, original} end

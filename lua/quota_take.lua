@@ -6,7 +6,7 @@
 -- KEYS[3] site   held:{p}:<kind>:<site of the client>; the same as own if the client is its own site
 -- KEYS[4] all    held:{p}:<kind>, if the total of all clients is counted; otherwise the same as own
 -- ARGV[1] count  requests allowed in the window; 0 = no limit
--- ARGV[2] window  milliseconds
+-- ARGV[2] seconds  the window
 -- ARGV[3] most   things that the client may have; 0 = any number
 -- ARGV[4] site_most  things that its site may have; 0 = any number
 -- ARGV[5] life   milliseconds after which the place of the new thing ends
@@ -31,7 +31,7 @@ for _, place in ipairs(places) do
     return {'quota', tonumber(last[2]) - at}
   end
 end
-local allowed, remaining, reset = take(rate, count, window, at)
+local allowed, remaining, reset = take(rate, count, seconds, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
 for _, place in ipairs(places) do
   redis.call('ZADD', place[1], at + life, name)

@@ -6,7 +6,7 @@
 -- KEYS[4] entity  thread:{p}:<id> of a public message, relay:{p}:<id> of one that is not
 -- KEYS[5] events  events:{p}
 -- ARGV[1] count   the limit
--- ARGV[2] window  its milliseconds
+-- ARGV[2] seconds  its window
 -- ARGV[3] digest  of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl  milliseconds
 -- ARGV[5] message_id
@@ -24,7 +24,7 @@
 local loop_window = 60000  -- the third equal payload of a client within these milliseconds is a loop
 
 local at = now()
-local allowed, remaining, reset = take(rate, count, window, at)
+local allowed, remaining, reset = take(rate, count, seconds, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
 
 local before, original = once(idem, digest)

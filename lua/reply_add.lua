@@ -7,7 +7,7 @@
 -- KEYS[5] replay   replay:{p}:<signature>; any key of the slot when replay_ttl is 0
 -- KEYS[6] events   events:{p}
 -- ARGV[1] count    the limit
--- ARGV[2] window   its milliseconds
+-- ARGV[2] seconds  its window
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl milliseconds
 -- ARGV[5] replay_ttl  milliseconds; 0 = not signed
@@ -28,7 +28,7 @@ local status, callback, source = unpack(redis.call('HMGET', thread, 'status', 'c
 if not status or status == 'hidden' then return {'unknown'} end
 
 local at = now()
-local allowed, remaining, reset = take(rate, count, window, at)
+local allowed, remaining, reset = take(rate, count, seconds, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
 
 local before, original = once(idem, digest)

@@ -6,7 +6,7 @@
 -- KEYS[4] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[5] events   events:{p}
 -- ARGV[1] count    the limit
--- ARGV[2] window   its milliseconds
+-- ARGV[2] seconds  its window
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none
 -- ARGV[4] idem_ttl milliseconds
 -- ARGV[5] max_lines
@@ -26,7 +26,7 @@ local expires, bytes, callback = unpack(redis.call('HMGET', session, 'expires_at
 if not expires then return {'gone'} end
 
 local at = now()
-local allowed, remaining, reset = take(rate, count, window, at)
+local allowed, remaining, reset = take(rate, count, seconds, at)
 if allowed == 0 then return {'limited', allowed, remaining, reset} end
 
 local before, original = once(idem, digest)

@@ -1,17 +1,17 @@
 #!lua
 -- Charges a client and its site for work that was done for it, whatever they owe already. Debts are worked off evenly,
--- `count` or `site_count` in each `window`.
+-- `count` or `site_count` in each `seconds`.
 -- KEYS[1] work    work:{p}:<kind>:<client>, as '<owed>@<at which time (ms)>'
 -- KEYS[2] site    work:{p}:<kind>:<site of the client>; the same as work if the client is its own site
 -- ARGV[1] amount  of the work; 0 = only say how long the client has to wait
 -- ARGV[2] count   debt from which on a client has to wait
 -- ARGV[3] site_count  that of its site
--- ARGV[4] window  milliseconds
+-- ARGV[4] seconds  the window
 -- Returns {wait_ms}: how long the client has to wait now
 -- Slot    partition of the client's site
 -- include now
 -- include unlogged
-local at, wait = now(), 0
+local at, wait, window = now(), 0, seconds * 1000
 local counts = {{work, tonumber(count)}}
 if site ~= work then table.insert(counts, {site, tonumber(site_count)}) end
 for _, place in ipairs(counts) do

@@ -1,6 +1,6 @@
--- share(all, own, waiting, id, count, window, most, longest, at, opens) -> milliseconds to wait, since
+-- share(all, own, waiting, id, count, seconds, most, longest, at, opens) -> milliseconds to wait, since
 -- Without a wait it may go on, and that is counted; `since` is when it had begun to wait (ms; 0 = it had not).
--- One place in a sliding log of `count` places in `window` ms that many share; before the time `opens` (ms) there is
+-- One place in a sliding log of `count` places in `seconds` that many share; before the time `opens` (ms) there is
 -- none. `most` is how many one of them may have. If it is 0, that is twice as many as are still free: one alone gets
 -- about two thirds, each of two gets two fifths, and some are always left for whoever comes next.
 -- Whoever has to wait is noted in `waiting`, the sorted set of its own that wait, and asks again when half of those
@@ -10,9 +10,10 @@
 -- come again is forgotten after that time.
 -- A count of 0 means no limit.
 -- include drop_ended
-local function share(all, own, waiting, id, count, window, most, longest, at, opens)
-  count, window, most, longest = tonumber(count), tonumber(window), tonumber(most), tonumber(longest)
+local function share(all, own, waiting, id, count, seconds, most, longest, at, opens)
+  count, most, longest = tonumber(count), tonumber(most), tonumber(longest)
   if count == 0 then return math.max(0, opens - at), 0 end
+  local window = seconds * 1000
 
   local used = {}
   for place, log in ipairs({all, own}) do

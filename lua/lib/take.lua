@@ -1,11 +1,12 @@
--- take(key, count, window, now) -> allowed (0|1), remaining, reset_ms
+-- take(key, count, seconds, now) -> allowed (0|1), remaining, reset_ms
 -- One place in a sliding log. The list has the times (ms) of the accepted requests, newest first, and takes none beyond
--- `count`, so that no window of that length has more. A refused request leaves no trace, so it does not prolong the wait.
+-- `count`, so that no `seconds` have more. A refused request leaves no trace, so it does not prolong the wait.
 -- A count of 0 means no limit.
 -- include unlogged
-local function take(key, count, window, now)
-  count, window = tonumber(count), tonumber(window)
+local function take(key, count, seconds, now)
+  count = tonumber(count)
   if count == 0 then return 1, 0, 0 end
+  local window = seconds * 1000
   local function ended(time) -- also what was counted before the clock was set back
     return time and math.abs(now - time) >= window
   end

@@ -9,6 +9,7 @@ from itertools import accumulate
 from typing import Any, cast
 
 from node.common.refusal import Refused
+from node.config import NO_LIMIT, Limit
 from node.store import Store, ids, keys
 from node.store.decoding import fields_named
 from node.store.idempotency import IdempotencyKey, Once
@@ -37,8 +38,7 @@ def message_accept(
     task: Key,
     shared: Key,
     own: Key,
-    count: int,
-    window: int,
+    limit: Limit,
     id: str,  # noqa: A002 - the script's word
     ttl: int,
     fields: Rest,
@@ -80,8 +80,7 @@ class MessageStore:
                 task=task,
                 shared=shared,
                 own=own,
-                count=rate.limit.count if partition == home else 0,
-                window=rate.limit.milliseconds,
+                limit=rate.limit if partition == home else NO_LIMIT,
                 id=task_id,
                 ttl=self._kept_ms,
                 fields=("context_id", context_id, "message", message),

@@ -1,22 +1,38 @@
 """The atomic steps of the directory, typed (lua/README.md)."""
 
+import msgspec
+
+from node.store import ids, keys
 from node.store.idempotency import Once
 from node.store.replay import FirstUse
 from node.store.steps import Key, Rest, step
 
 
+class EntryKeys(msgspec.Struct, frozen=True, gc=False):
+    """What the steps on an entry take: its keys, those of its address and partition, and its id."""
+
+    agent: Key
+    listed: Key
+    due: Key
+    events: Key
+    agent_id: str
+
+    @classmethod
+    def of(cls, agent_id: str, address: str) -> "EntryKeys":
+        """For the entry of that id at an address, which is that of an inbox or a host."""
+        partition = ids.partition_of(address)
+        listed, due = keys.agents_of(address), keys.agents_due(partition)
+        return cls(keys.agent(agent_id), listed, due, keys.events(partition), agent_id)
+
+
 @step
 def agent_list(
     *,
-    agent: Key,
-    listed: Key,
+    entry: EntryKeys,
     inbox: Key,
-    due: Key,
     once: Once,
     first_use: FirstUse,
-    events: Key,
     proof: str,
-    agent_id: str,
     life: int,
     spare: int,
     most: int,
@@ -29,19 +45,7 @@ def agent_list(
 
 @step
 def agent_submit(
-    *,
-    agent: Key,
-    listed: Key,
-    due: Key,
-    once: Once,
-    events: Key,
-    agent_id: str,
-    most: int,
-    kept: int,
-    holds: int,
-    spare: int,
-    client: str,
-    fields: Rest,
+    *, entry: EntryKeys, once: Once, most: int, kept: int, holds: int, spare: int, client: str, fields: Rest
 ) -> None:
     """Have the agent at a URL checked."""
 
@@ -49,11 +53,7 @@ def agent_submit(
 @step
 def agent_settle(
     *,
-    agent: Key,
-    listed: Key,
-    due: Key,
-    events: Key,
-    agent_id: str,
+    entry: EntryKeys,
     posted: int,
     verdict: str,
     reason: str,
@@ -69,11 +69,7 @@ def agent_settle(
 @step
 def agent_probed(
     *,
-    agent: Key,
-    listed: Key,
-    due: Key,
-    events: Key,
-    agent_id: str,
+    entry: EntryKeys,
     found: str,
     tolerated: int,
     day: int,
@@ -95,17 +91,7 @@ def agent_undue(*, agent: Key, due: Key, agent_id: str) -> None:
 
 
 @step
-def agent_remove(
-    *,
-    agent: Key,
-    listed: Key,
-    inbox: Key,
-    due: Key,
-    first_use: FirstUse,
-    events: Key,
-    proof: str,
-    agent_id: str,
-) -> None:
+def agent_remove(*, entry: EntryKeys, inbox: Key, first_use: FirstUse, proof: str) -> None:
     """Remove an entry."""
 
 

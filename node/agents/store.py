@@ -7,9 +7,10 @@ agent again renews its entry. Lists over all partitions are in `lists.py`.
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from node.agents import steps
 from node.agents.entry import AgentRow, Listing, StoredAgent, stored_agent
 from node.agents.findings import CheckResult, Probe
-from node.agents.steps import agent_list, agent_probed, agent_remove, agent_settle, agent_submit, agent_undue
+from node.agents.steps import EntryKeys
 from node.common.refusal import Refused
 from node.store import Store, ids, keys
 from node.store.bulk import bulk_reachable
@@ -85,16 +86,12 @@ class AgentStore:
         partition = ids.partition_of(listing.address)
         agent = keys.agent(listing.id)
         reply = await self._store.run(
-            agent_list(
-                agent=agent,
-                listed=keys.agents_of(listing.address),
+            steps.agent_list(
+                entry=EntryKeys.of(listing.id, listing.address),
                 inbox=keys.inbox(listing.address),
-                due=keys.agents_due(partition),
                 once=Once.of(idempotency, partition, agent, self._idempotency_ms),
                 first_use=FirstUse.of(listing.replay_id, partition, agent),
-                events=keys.events(partition),
                 proof=listing.proven_by,
-                agent_id=listing.id,
                 life=AGENT_LIFE_MS,
                 spare=SPARE_MS,
                 most=MAX_ENTRIES,
@@ -126,13 +123,9 @@ class AgentStore:
         partition = ids.partition_of(host)
         agent = keys.agent(agent_id)
         reply = await self._store.run(
-            agent_submit(
-                agent=agent,
-                listed=keys.agents_of(host),
-                due=keys.agents_due(partition),
+            steps.agent_submit(
+                entry=EntryKeys.of(agent_id, host),
                 once=Once.of(idempotency, partition, agent, self._idempotency_ms),
-                events=keys.events(partition),
-                agent_id=agent_id,
                 most=MAX_ENTRIES,
                 kept=UNLISTED_KEPT_MS,
                 holds=HOLDS_MS,
@@ -160,14 +153,9 @@ class AgentStore:
 
         Returns `listed`, `stays`, `rejected`, or `stale` if another worker was faster.
         """
-        partition = ids.partition_of(agent.address)
         reply = await self._store.run(
-            agent_settle(
-                agent=keys.agent(agent.id),
-                listed=keys.agents_of(agent.address),
-                due=keys.agents_due(partition),
-                events=keys.events(partition),
-                agent_id=agent.id,
+            steps.agent_settle(
+                entry=EntryKeys.of(agent.id, agent.address),
                 posted=agent.posted_at,
                 verdict="gone" if found.is_gone else "rejected" if found.reason else "listed",
                 reason=found.reason,
@@ -183,7 +171,7 @@ class AgentStore:
     async def unschedule(self, agent_id: str) -> None:
         """Take an entry that is gone off the schedule of checks, unless there is one again."""
         due = keys.agents_due(ids.partition_of_id(agent_id))
-        await self._store.run(agent_undue(agent=keys.agent(agent_id), due=due, agent_id=agent_id))
+        await self._store.run(steps.agent_undue(agent=keys.agent(agent_id), due=due, agent_id=agent_id))
 
     async def probed(self, agent: StoredAgent, probe: Probe, day: int) -> str:
         """Record what a probe found, and plan the next one in a `day` (ms) or more.
@@ -191,15 +179,10 @@ class AgentStore:
         Returns the liveness of the agent, or `later`, `removed`, `unknown`, `asked` or `stale` as in
         `lua/agent_probed.lua`.
         """
-        partition = ids.partition_of(agent.address)
         card = probe.card
         reply = await self._store.run(
-            agent_probed(
-                agent=keys.agent(agent.id),
-                listed=keys.agents_of(agent.address),
-                due=keys.agents_due(partition),
-                events=keys.events(partition),
-                agent_id=agent.id,
+            steps.agent_probed(
+                entry=EntryKeys.of(agent.id, agent.address),
                 found=probe.found or "",
                 tolerated=PROBES_TO_CHANGE if agent.is_remote else 1,  # what a record says needs no confirmation
                 day=day,
@@ -267,15 +250,11 @@ class AgentStore:
         partition = ids.partition_of(address)
         agent = keys.agent(agent_id)
         reply = await self._store.run(
-            agent_remove(
-                agent=agent,
-                listed=keys.agents_of(address),
+            steps.agent_remove(
+                entry=EntryKeys.of(agent_id, address),
                 inbox=keys.inbox(address),
-                due=keys.agents_due(partition),
                 first_use=FirstUse.of(replay_id, partition, agent),
-                events=keys.events(partition),
                 proof=proven_by,
-                agent_id=agent_id,
             )
         )
         if reply != [b"removed"]:

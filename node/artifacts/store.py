@@ -15,6 +15,7 @@ from node.artifacts.model import ArtifactStatus
 from node.artifacts.record import StoredArtifact
 from node.common import counters
 from node.common.refusal import Refused
+from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.cursor import TimeCursor
@@ -65,17 +66,26 @@ REFUSALS = {
 """Codes for what `artifact_register` refuses."""
 
 
+class ArtifactKeys(msgspec.Struct, frozen=True, gc=False):
+    """What each step that changes an artifact takes: its keys, and its id."""
+
+    artifact: Key
+    due: Key
+    artifact_id: str
+
+    @classmethod
+    def of(cls, artifact_id: str) -> "ArtifactKeys":
+        return cls(keys.artifact(artifact_id), keys.artifacts(ids.partition_of_id(artifact_id)), artifact_id)
+
+
 @step
 def artifact_register(
     *,
+    changing: ArtifactKeys,
     rate: Key,
     once: Once,
-    artifact: Key,
-    due: Key,
     sums: Key,
-    count: int,
-    window: int,
-    artifact_id: str,
+    limit: Limit,
     client: str,
     site: str,
     size: int,
@@ -100,33 +110,24 @@ def artifact_read(*, artifact: Key) -> None:
 
 
 @step
-def artifact_complete(*, artifact: Key, due: Key, events: Key, artifact_id: str, life: int) -> None:
+def artifact_complete(*, changing: ArtifactKeys, events: Key, life: int) -> None:
     """An artifact whose client says that it was uploaded."""
 
 
 @step
 def artifact_settle(
-    *,
-    artifact: Key,
-    due: Key,
-    sums: Key,
-    events: Key,
-    artifact_id: str,
-    number: str,
-    verdict: str,
-    reason: str,
-    life: int,
+    *, changing: ArtifactKeys, sums: Key, events: Key, number: str, verdict: str, reason: str, life: int
 ) -> None:
     """What verifying an artifact showed."""
 
 
 @step
-def artifact_withdraw(*, artifact: Key, due: Key, artifact_id: str, reason: str) -> None:
+def artifact_withdraw(*, changing: ArtifactKeys, reason: str) -> None:
     """An artifact that the operator removes."""
 
 
 @step
-def artifact_end(*, artifact: Key, due: Key, sums: Key, artifact_id: str, life: int) -> None:
+def artifact_end(*, changing: ArtifactKeys, sums: Key, life: int) -> None:
     """An artifact whose bytes were deleted."""
 
 
@@ -179,18 +180,15 @@ class ArtifactStore:
         client, site = rate.client, site_of(rate.client)
         partition = ids.home_of(client)
         artifact_id = ids.unlisted_id(partition)
-        artifact = keys.artifact(artifact_id)
+        changing = ArtifactKeys.of(artifact_id)
         counts = await self._bytes()
         reply = await self._store.run(
             artifact_register(
+                changing=changing,
                 rate=keys.rate(partition, "artifact", client),
-                once=Once.of(idempotency, partition, artifact, self._idempotency_ms),
-                artifact=artifact,
-                due=keys.artifacts(partition),
+                once=Once.of(idempotency, partition, changing.artifact, self._idempotency_ms),
                 sums=keys.artifact_bytes(partition),
-                count=rate.limit.count,
-                window=rate.limit.milliseconds,
-                artifact_id=artifact_id,
+                limit=rate.limit,
                 client=client,
                 site="" if site == client else site,
                 size=size,
@@ -247,11 +245,7 @@ class ArtifactStore:
         """Have an artifact verified, if that is its next step; the artifact afterwards. Raises StoreUnavailable."""
         reply = await self._store.run(
             artifact_complete(
-                artifact=keys.artifact(artifact_id),
-                due=_due(artifact_id),
-                events=keys.events_of(artifact_id),
-                artifact_id=artifact_id,
-                life=VERIFICATION_MS,
+                changing=ArtifactKeys.of(artifact_id), events=keys.events_of(artifact_id), life=VERIFICATION_MS
             )
         )
         kind, now, row = cast("list[Any]", reply)
@@ -263,11 +257,9 @@ class ArtifactStore:
         nothing was uploaded. Raises StoreUnavailable.
         """
         settling = artifact_settle(
-            artifact=keys.artifact(artifact_id),
-            due=_due(artifact_id),
+            changing=ArtifactKeys.of(artifact_id),
             sums=_sums(artifact_id),
             events=keys.events_of(artifact_id),
-            artifact_id=artifact_id,
             number=attempt,
             verdict=verdict.status,
             reason=verdict.reason,
@@ -277,9 +269,7 @@ class ArtifactStore:
 
     async def withdraw(self, artifact_id: str, reason: str) -> bool:
         """Reject an artifact whatever its state; False if it has no bytes to lose. Raises StoreUnavailable."""
-        withdrawal = artifact_withdraw(
-            artifact=keys.artifact(artifact_id), due=_due(artifact_id), artifact_id=artifact_id, reason=reason
-        )
+        withdrawal = artifact_withdraw(changing=ArtifactKeys.of(artifact_id), reason=reason)
         return await self._change(withdrawal, b"withdrawn", "rejected")
 
     async def due(self, limit: int) -> list[str]:
@@ -294,13 +284,7 @@ class ArtifactStore:
 
         False if its time is not over, or that was done before.
         """
-        ending = artifact_end(
-            artifact=keys.artifact(artifact_id),
-            due=_due(artifact_id),
-            sums=_sums(artifact_id),
-            artifact_id=artifact_id,
-            life=EPITAPH_MS,
-        )
+        ending = artifact_end(changing=ArtifactKeys.of(artifact_id), sums=_sums(artifact_id), life=EPITAPH_MS)
         return await self._change(ending, b"ended", "ended")
 
     async def kept(self) -> AsyncIterator[StoredArtifact]:
@@ -331,10 +315,6 @@ class ArtifactStore:
         (kind,) = cast("list[bytes]", await self._store.run(change))
         counters.ARTIFACTS[state] += kind == happened
         return kind == happened
-
-
-def _due(artifact_id: str) -> Key:
-    return keys.artifacts(ids.partition_of_id(artifact_id))
 
 
 def _sums(artifact_id: str) -> Key:

@@ -21,21 +21,32 @@ _REPORTER = b"by:"
 """Prefix of the fields of a record that hold one report each."""
 
 
+class PostKeys(msgspec.Struct, frozen=True, gc=False):
+    """What each step on a post takes: the keys and the id of its thread, and its number there."""
+
+    thread: Key
+    replies: Key
+    events: Key
+    thread_id: str
+    seq: int
+    """Number of the reply; 0 for the thread itself."""
+
+    @classmethod
+    def of(cls, thread_id: str, seq: int) -> "PostKeys":
+        return cls(keys.thread(thread_id), keys.replies(thread_id), keys.events_of(thread_id), thread_id, seq)
+
+
 @step
-def post_moderate(*, thread: Key, replies: Key, events: Key, thread_id: str, seq: int, action: str) -> None:
+def post_moderate(*, post: PostKeys, action: str) -> None:
     """A post that is hidden, shown or removed."""
 
 
 @step
 def report_add(
     *,
-    thread: Key,
-    replies: Key,
+    post: PostKeys,
     report: Key,
     reports: Key,
-    events: Key,
-    thread_id: str,
-    seq: int,
     reporter: str,
     reason: str,
     threshold: int,
@@ -46,9 +57,7 @@ def report_add(
 
 
 @step
-def report_settle(
-    *, thread: Key, replies: Key, report: Key, reports: Key, events: Key, thread_id: str, seq: int, action: str
-) -> None:
+def report_settle(*, post: PostKeys, report: Key, reports: Key, action: str) -> None:
     """A reported post that the operator has looked at."""
 
 
@@ -75,26 +84,15 @@ class ModerationStore:
 
     async def change(self, thread_id: str, seq: int, action: Literal["hide", "show", "purge"]) -> bool:
         """Hide or show a post, or remove a reply; False if there is none."""
-        moderating = post_moderate(
-            thread=keys.thread(thread_id),
-            replies=keys.replies(thread_id),
-            events=keys.events_of(thread_id),
-            thread_id=thread_id,
-            seq=seq,
-            action=action,
-        )
+        moderating = post_moderate(post=PostKeys.of(thread_id, seq), action=action)
         return code_of(await self._store.run(moderating)) == "done"
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> bool:
         """Keep a client's report about a post, once; False if there is no such post to be seen."""
         reporting = report_add(
-            thread=keys.thread(thread_id),
-            replies=keys.replies(thread_id),
+            post=PostKeys.of(thread_id, seq),
             report=keys.report(thread_id, seq),
             reports=_queue(thread_id),
-            events=keys.events_of(thread_id),
-            thread_id=thread_id,
-            seq=seq,
             reporter=ids.digest(client),
             reason=reason,
             threshold=threshold,
@@ -106,13 +104,9 @@ class ModerationStore:
     async def settle(self, thread_id: str, seq: int, action: Literal["hide", "dismiss"]) -> bool:
         """Take a post off the queue, hidden or not; False if nobody has reported it."""
         settling = report_settle(
-            thread=keys.thread(thread_id),
-            replies=keys.replies(thread_id),
+            post=PostKeys.of(thread_id, seq),
             report=keys.report(thread_id, seq),
             reports=_queue(thread_id),
-            events=keys.events_of(thread_id),
-            thread_id=thread_id,
-            seq=seq,
             action=action,
         )
         return code_of(await self._store.run(settling)) == "settled"

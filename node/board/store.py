@@ -10,6 +10,7 @@ from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidd
 from node.common.per_turn import PerTurn
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
+from node.config import Limit
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
@@ -65,8 +66,7 @@ def reply_add(
     once: Once,
     first_use: FirstUse,
     events: Key,
-    count: int,
-    window: int,
+    limit: Limit,
     thread_id: str,
     reply_id: str,
     client: str,
@@ -145,8 +145,7 @@ class BoardStore:
                 once=Once.of(idempotency, partition, thread, self._idempotency_ms),
                 first_use=FirstUse.of(replay_id, partition, thread),
                 events=keys.events(partition),
-                count=rate.limit.count,
-                window=rate.limit.milliseconds,
+                limit=rate.limit,
                 thread_id=thread_id,
                 reply_id=reply_id,
                 client=rate.client,

@@ -18,7 +18,7 @@ import msgspec
 from node.callbacks.attempt import AttemptResult, Later, Retry, Throttled, Unreachable
 from node.callbacks.owners import Requester
 from node.callbacks.target import Target
-from node.config import Limit
+from node.config import NO_LIMIT, Limit
 from node.config.values import Address
 from node.share.site import SITE_SHARE
 from node.store import Store, ids, keys
@@ -44,8 +44,6 @@ LONGEST_WAIT_MS = 3600_000
 NETWORK_BITS = {4: 24, 6: 64}
 """Prefix of the network that an address is counted for, by IP version: whoever has one address in it may have more."""
 
-NO_LIMIT = Limit(0, 1)
-
 
 class Share(msgspec.Struct, frozen=True):
     """The keys of a rate that many share, as one of them sees it."""
@@ -66,8 +64,7 @@ def callback_admit(
     share: Share,
     blocked: Key,
     id: str,
-    count: int,
-    window: int,
+    limit: Limit,
     longest: int,
     tolerated: int,
     probe: int,
@@ -76,7 +73,7 @@ def callback_admit(
 
 
 @step
-def callback_allow(*, share: Share, id: str, count: int, window: int, most: int, longest: int) -> None:
+def callback_allow(*, share: Share, id: str, limit: Limit, most: int, longest: int) -> None:
     """Counts an attempt on behalf of a client, or says how long it has to wait."""
 
 
@@ -154,8 +151,7 @@ class Breaker:
         allowing = callback_allow(
             share=share,
             id=requester.id,
-            count=limit.count * SITE_SHARE,
-            window=limit.milliseconds,
+            limit=Limit(limit.count * SITE_SHARE, limit.seconds),
             most=limit.count,
             longest=LONGEST_WAIT_MS,
         )
@@ -175,8 +171,7 @@ class Breaker:
             share=share,
             blocked=keys.rate(partition, "callback-blocked", f"{circuit.name}:{requester.site}"),
             id=requester.id,
-            count=self._limit.count,
-            window=self._limit.milliseconds,
+            limit=self._limit,
             longest=LONGEST_WAIT_MS,
             tolerated=FAILURES,
             probe=PROBE_MS,

@@ -3,9 +3,10 @@
 from node.config.current import CurrentSettings
 from node.config.loading import load, texts, variable
 from node.config.settings import SECRETS, Limits, Settings
-from node.config.values import AllowedOrigins, ConfigError, Limit, Networks, Proxies, Schedule
+from node.config.values import NO_LIMIT, AllowedOrigins, ConfigError, Limit, Networks, Proxies, Schedule
 
 __all__ = [
+    "NO_LIMIT",
     "SECRETS",
     "AllowedOrigins",
     "ConfigError",

@@ -49,16 +49,11 @@ class Limit(msgspec.Struct, frozen=True):
     count: int
     seconds: int
 
-    @property
-    def milliseconds(self) -> int:
-        """The window in the unit that the Lua scripts take."""
-        return self.seconds * 1000
-
     @classmethod
     def parse(cls, text: str) -> "Limit":
         """Read `<count>/<seconds>`, or `0` for none. Raises ValueError."""
         if text.strip() == "0":
-            return cls(0, 1)
+            return NO_LIMIT
         numbers = re.fullmatch(r"\s*(\d{1,12})\s*/\s*(\d{1,12})\s*", text)
         limit = cls(int(numbers[1]), int(numbers[2])) if numbers else cls(0, 0)
         if not (1 <= limit.count <= MAX_COUNT and 1 <= limit.seconds <= MAX_WINDOW):
@@ -69,6 +64,9 @@ class Limit(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.count}/{self.seconds}" if self.count else "0"
+
+
+NO_LIMIT = Limit(0, 1)
 
 
 class Schedule(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
+from node.config import Limit
 from node.feedback.model import Report
 from node.share.site import SITE_SHARE, site_of
 from node.store import Arg, Store, ids, keys
@@ -29,9 +30,8 @@ def feedback_add(
     site: Key,
     once: Once,
     feedback: Key,
-    count: int,
+    limit: Limit,
     site_count: int,
-    window: int,
     feedback_id: str,
     keep: int,
     fields: Rest,
@@ -60,9 +60,8 @@ class FeedbackStore:
                 site=keys.rate(partition, "feedback", site_of(rate.client)),
                 once=Once.of(idempotency, partition, stream, self._idempotency_ms),
                 feedback=stream,
-                count=rate.limit.count,
+                limit=rate.limit,
                 site_count=rate.limit.count * SITE_SHARE,
-                window=rate.limit.milliseconds,
                 feedback_id=feedback_id,
                 keep=KEPT_REPORTS,
                 fields=fields,

@@ -18,6 +18,7 @@ from node.inbox.origins import sender_name
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.inbox.rights import Owner
 from node.inbox.sending import Sending
+from node.inbox.steps import MessageKeys
 from node.inbox.store import MAX_HELD, MAX_HELD_BYTES, REFUSALS, InboxStore, refused
 from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
@@ -186,7 +187,7 @@ class InboxMessageStore:
         new = [
             message.fields[b"id"].decode() for message in page.messages if message.is_new and b"id" in message.fields
         ]
-        marks = [_marking(owner.address, message_id) for message_id in new]
+        marks = [steps.inbox_mark(message=MessageKeys.of(owner.address, each)) for each in new]
         # If Redis is out of reach they are still new when they are read again.
         with suppress(StoreUnavailable):
             await bulk_steps(self._store, marks)
@@ -233,16 +234,11 @@ class InboxMessageStore:
         """
         reply = await self._store.run(
             steps.inbox_withdraw(
+                message=MessageKeys.of(address, message_id),
                 inbox=keys.inbox(address),
                 messages=keys.inbox_messages(address),
-                ends=keys.inbox_ends(address),
-                receipt=keys.inbox_receipt(address, message_id),
-                push_ends=keys.inbox_push_ends(ids.partition_of(address)),
-                events=keys.events(ids.partition_of(address)),
                 first=keys.inbox_receipt(address, task_id or message_id),
                 keep=RECEIPT_MS,
-                address=address,
-                id=message_id,
             )
         )
         match reply:
@@ -254,27 +250,21 @@ class InboxMessageStore:
 
 def _sending(sending: Sending, rate: Rate, idempotency_ms: int) -> Step:
     address, partition = sending.address, ids.partition_of(sending.address)
-    inbox, receipt = keys.inbox(address), keys.inbox_receipt(address, sending.id)
+    inbox, message = keys.inbox(address), MessageKeys.of(address, sending.id)
     turn = sending.turn or NO_TURN
     return steps.inbox_send(
+        message=message,
         inbox=inbox,
         last_seq=keys.inbox_last_seq(address),
         messages=keys.inbox_messages(address),
-        ends=keys.inbox_ends(address),
-        receipt=receipt,
         rate=keys.rate(partition, f"inbox_sender:{address}", rate.client),
         once=Once.of(sending.idempotency, partition, inbox, idempotency_ms),
         first_use=FirstUse.of(sending.replay_id, partition, inbox),
-        events=keys.events(partition),
-        push_ends=keys.inbox_push_ends(partition),
-        task=keys.inbox_receipt(address, turn.task) if turn.task else receipt,
+        task=keys.inbox_receipt(address, turn.task) if turn.task else message.receipt,
         context=keys.inbox_context(address, turn.context_name) if turn.context_name else inbox,
-        asked=keys.inbox_receipt(address, turn.before) if turn.before else receipt,
+        asked=keys.inbox_receipt(address, turn.before) if turn.before else message.receipt,
         pushes=keys.inbox_pushes(address, turn.task) if turn.task else inbox,
-        count=rate.limit.count,
-        window=rate.limit.milliseconds,
-        address=address,
-        id=sending.id,
+        limit=rate.limit,
         sender=sender_name(address, rate.client),
         signer=sending.signer,
         lasts=sending.lasts_ms,
@@ -291,32 +281,15 @@ def _sending(sending: Sending, rate: Rate, idempotency_ms: int) -> Step:
     )
 
 
-def _marking(address: str, message_id: str) -> Step:
-    return steps.inbox_mark(
-        ends=keys.inbox_ends(address),
-        receipt=keys.inbox_receipt(address, message_id),
-        push_ends=keys.inbox_push_ends(ids.partition_of(address)),
-        events=keys.events(ids.partition_of(address)),
-        address=address,
-        id=message_id,
-    )
-
-
 def _settling(owner: Owner, message_id: str, status: str, fields: Sequence[str]) -> Step:
-    address = owner.address
     return steps.inbox_settle(
-        inbox=keys.inbox(address),
-        messages=keys.inbox_messages(address),
-        ends=keys.inbox_ends(address),
-        receipt=keys.inbox_receipt(address, message_id),
-        push_ends=keys.inbox_push_ends(ids.partition_of(address)),
-        events=keys.events(ids.partition_of(address)),
+        message=MessageKeys.of(owner.address, message_id),
+        inbox=keys.inbox(owner.address),
+        messages=keys.inbox_messages(owner.address),
         proof=owner.proven_by,
         status=status,
         digest=ids.digest(*fields),
         keep=RECEIPT_MS,
-        address=address,
-        id=message_id,
         fields=fields,
     )
 

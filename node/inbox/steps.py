@@ -3,9 +3,30 @@
 # The parameters are named as in the headers of the scripts.
 # ruff: noqa: A002
 
+import msgspec
+
+from node.config import Limit
+from node.store import ids, keys
 from node.store.idempotency import Once
 from node.store.replay import FirstUse
 from node.store.steps import Key, Rest, step
+
+
+class MessageKeys(msgspec.Struct, frozen=True, gc=False):
+    """What each step on a message takes: its keys, those of its inbox and partition, its address and its id."""
+
+    ends: Key
+    receipt: Key
+    push_ends: Key
+    events: Key
+    address: str
+    id: str
+
+    @classmethod
+    def of(cls, address: str, message_id: str) -> "MessageKeys":
+        partition = ids.partition_of(address)
+        ends, receipt = keys.inbox_ends(address), keys.inbox_receipt(address, message_id)
+        return cls(ends, receipt, keys.inbox_push_ends(partition), keys.events(partition), address, message_id)
 
 
 @step
@@ -62,24 +83,18 @@ def inbox_close(
 @step
 def inbox_send(
     *,
+    message: MessageKeys,
     inbox: Key,
     last_seq: Key,
     messages: Key,
-    ends: Key,
-    receipt: Key,
     rate: Key,
     once: Once,
     first_use: FirstUse,
-    events: Key,
-    push_ends: Key,
     task: Key,
     context: Key,
     asked: Key,
     pushes: Key,
-    count: int,
-    window: int,
-    address: str,
-    id: str,
+    limit: Limit,
     sender: str,
     signer: str,
     lasts: int,
@@ -103,26 +118,13 @@ def inbox_read(*, inbox: Key, last_seq: Key, messages: Key, ends: Key, proof: st
 
 
 @step
-def inbox_mark(*, ends: Key, receipt: Key, push_ends: Key, events: Key, address: str, id: str) -> None:
+def inbox_mark(*, message: MessageKeys) -> None:
     """Note that a message was read."""
 
 
 @step
 def inbox_settle(
-    *,
-    inbox: Key,
-    messages: Key,
-    ends: Key,
-    receipt: Key,
-    push_ends: Key,
-    events: Key,
-    proof: str,
-    status: str,
-    digest: str,
-    keep: int,
-    address: str,
-    id: str,
-    fields: Rest,
+    *, message: MessageKeys, inbox: Key, messages: Key, proof: str, status: str, digest: str, keep: int, fields: Rest
 ) -> None:
     """Settle a message."""
 
@@ -133,19 +135,7 @@ def inbox_through(*, inbox: Key, ends: Key, proof: str, through: int) -> None:
 
 
 @step
-def inbox_withdraw(
-    *,
-    inbox: Key,
-    messages: Key,
-    ends: Key,
-    receipt: Key,
-    push_ends: Key,
-    events: Key,
-    first: Key,
-    keep: int,
-    address: str,
-    id: str,
-) -> None:
+def inbox_withdraw(*, message: MessageKeys, inbox: Key, messages: Key, first: Key, keep: int) -> None:
     """Take a message back."""
 
 

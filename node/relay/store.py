@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from node.common.refusal import Refused
+from node.config import Limit
 from node.store import Store, ids, keys
 from node.store.decoding import fields_of, number
 from node.store.idempotency import IdempotencyKey, Once
@@ -20,8 +21,7 @@ def relay_accept(
     once: Once,
     entity: Key,
     events: Key,
-    count: int,
-    window: int,
+    limit: Limit,
     message_id: str,
     ttl: int,
     client: str,
@@ -74,8 +74,7 @@ class RelayStore:
                 once=Once.of(idempotency, partition, entity, self._idempotency_ms),
                 entity=entity,
                 events=keys.events(partition),
-                count=rate.limit.count,
-                window=rate.limit.milliseconds,
+                limit=rate.limit,
                 message_id=message_id,
                 ttl=ttl_ms,
                 client=client,

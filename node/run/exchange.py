@@ -23,6 +23,7 @@ from node.store.decoding import code_of, fields_of, flat_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import LONGEST_REVIEW, OVER, STATUSES
+from node.tasks.steps import ContractKeys
 from node.tasks.view import ChangeLog, StoredTask, task_of
 
 FORMAT = "relay-node-export"
@@ -67,7 +68,7 @@ def thread_import(*, thread: Key, replies: Key, events: Key, thread_id: str, las
 
 
 @step
-def task_import(*, task: Key, packed: Key, leases: Key, events: Key, id: str, over: int, fields: Rest) -> None:  # noqa: A002
+def task_import(*, contract: ContractKeys, packed: Key, over: int, fields: Rest) -> None:
     """Store a contract of another node, unless it is here. `over`: 1 if nothing changes it any more."""
 
 
@@ -155,13 +156,9 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
             is_over = fields.get("status", b"").decode() in (*OVER, "failed")
             left_out = MOMENTS if is_over else OF_A_CLAIM
             kept = {name: each for name, each in fields.items() if name not in left_out}
-            partition = ids.partition_of_id(record.id)
             importing = task_import(
-                task=keys.task(record.id),
+                contract=ContractKeys.of(record.id),
                 packed=keys.packed(record.id),
-                leases=keys.leases(partition),
-                events=keys.events(partition),
-                id=record.id,
                 over=int(is_over),
                 fields=flat_of(kept),
             )

@@ -7,6 +7,7 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
+from node.config import Limit
 from node.sessions.model import Line
 from node.share.origin import Attributed, ClientOrigin
 from node.store import Store, ids, keys
@@ -34,8 +35,7 @@ def session_send(
     rate: Key,
     once: Once,
     events: Key,
-    count: int,
-    window: int,
+    limit: Limit,
     max_lines: int,
     max_bytes: int,
     size: int,
@@ -132,8 +132,7 @@ class SessionStore:
                 rate=keys.rate(partition, f"line:{session_id}", rate.client),
                 once=Once.of(idempotency, partition, session, self._idempotency_ms),
                 events=keys.events(partition),
-                count=rate.limit.count,
-                window=rate.limit.milliseconds,
+                limit=rate.limit,
                 max_lines=self._max_lines,
                 max_bytes=self._max_bytes,
                 size=size,

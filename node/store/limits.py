@@ -30,12 +30,12 @@ ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.
 
 
 @step
-def limit_take(*, rate: Key, site: Key, count: int, site_count: int, window: int) -> None:
+def limit_take(*, rate: Key, site: Key, limit: Limit, site_count: int) -> None:
     """A place in a client's limit, and in that of its site."""
 
 
 @step
-def limit_take_of(*, entity: Key, rate: Key, count: int, window: int) -> None:
+def limit_take_of(*, entity: Key, rate: Key, limit: Limit) -> None:
     """A place in the limit that a client has for one entity."""
 
 
@@ -51,8 +51,7 @@ def quota_take(
     own: Key,
     site: Key,
     all: Key,  # noqa: A002 - the script's word
-    count: int,
-    window: int,
+    limit: Limit,
     most: int,
     site_most: int,
     life: int,
@@ -145,9 +144,8 @@ class LimitStore:
         taking = limit_take(
             rate=rate,
             site=keys.rate(partition, kind, site_of(client)) if kind in COUNTED_FOR_SITES else rate,
-            count=limit.count,
+            limit=limit,
             site_count=limit.count * SITE_SHARE,
-            window=limit.milliseconds,
         )
         return Taken.of(*cast("list[int]", await self._store.run(taking)))
 
@@ -159,8 +157,7 @@ class LimitStore:
         taking = limit_take_of(
             entity=ENTITIES[kind](entity_id),
             rate=keys.rate(ids.partition_of_id(entity_id), f"{kind}:{entity_id}", client),
-            count=limit.count,
-            window=limit.milliseconds,
+            limit=limit,
         )
         taken = cast("list[int]", await self._store.run(taking))
         return Taken.of(*taken) if taken else None
@@ -192,8 +189,7 @@ class LimitStore:
             own=own,
             site=site,
             all=everybody if for_node else own,
-            count=limit.count,
-            window=limit.milliseconds,
+            limit=limit,
             most=most,
             site_most=most * SITE_SHARE,
             life=life_ms,

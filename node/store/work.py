@@ -9,7 +9,7 @@ from node.store.steps import Key, step
 
 
 @step
-def work_spend(*, work: Key, site: Key, amount: int, count: int, site_count: int, window: int) -> None:
+def work_spend(*, work: Key, site: Key, amount: int, limit: Limit, site_count: int) -> None:
     """A charge for work that was done."""
 
 
@@ -30,9 +30,8 @@ class WorkStore:
             work=keys.work(partition, kind, client),
             site=keys.work(partition, kind, site_of(client)),
             amount=amount,
-            count=limit.count,
+            limit=limit,
             site_count=limit.count * SITE_SHARE,
-            window=limit.milliseconds,
         )
         (wait_ms,) = cast("list[int]", await self._store.run(charge))
         return wait_ms / 1000

@@ -17,15 +17,9 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.tasks.model import Cancellation, Transition
 from node.tasks.reader import TaskReader
+from node.tasks.steps import Claim
 from node.tasks.view import known
 from node.text.lines import require_line
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """One claim of a contract: its number, and the id of the request that made it."""
-
-    attempt: str
-    request: str
 
 
 class Actor(msgspec.Struct, frozen=True, kw_only=True):

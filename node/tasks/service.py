@@ -43,10 +43,10 @@ from node.tasks.model import (
 from node.tasks.offer_check import ArtifactStatuses, OfferCheck
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.list import AddCost
-from node.tasks.proofs import Actor, Claim, ContractTokens, Proofs
+from node.tasks.proofs import Actor, ContractTokens, Proofs
 from node.tasks.result_schema import require_shape
 from node.tasks.results import is_same_result, require_result
-from node.tasks.steps import UncheckedResult
+from node.tasks.steps import Claim, UncheckedResult
 from node.tasks.store import TaskStore
 from node.tasks.view import LISTED, ChangeLog, StoredTask, elapsed, known, task_of
 from node.text.lines import require_line, require_name, require_text

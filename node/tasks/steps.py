@@ -5,8 +5,10 @@
 
 import math
 
+import msgspec
+
 from node.common.refusal import Refused
-from node.store import RedisReply
+from node.store import RedisReply, keys
 from node.store.decoding import fields_of
 from node.store.idempotency import Once
 from node.store.replay import FirstUse
@@ -14,110 +16,97 @@ from node.store.steps import Key, Rest, step
 from node.tasks.view import StoredTask
 
 
+class ContractKeys(msgspec.Struct, frozen=True, gc=False):
+    """What each step on a contract takes: its keys, and its id."""
+
+    task: Key
+    leases: Key
+    events: Key
+    id: str
+
+    @classmethod
+    def of(cls, task_id: str, task: Key | None = None) -> "ContractKeys":
+        """For the contract of that id, or for the copy of it in `task`."""
+        return cls(task or keys.task(task_id), keys.leases_of(task_id), keys.events_of(task_id), task_id)
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """One claim of a contract: its number, and the id of the request that made it."""
+
+    attempt: str
+    request: str
+
+
+NO_CLAIM = Claim("", "")
+"""What a step is given that no claim was shown for."""
+
+
 @step
 def task_create(
-    *,
-    task: Key,
-    once: Once,
-    first_use: FirstUse,
-    events: Key,
-    leases: Key,
-    id: str,
-    deadline: int | str,
-    client: str,
-    fields: Rest,
+    *, contract: ContractKeys, once: Once, first_use: FirstUse, deadline: int | str, client: str, fields: Rest
 ) -> None:
     """Offer a contract."""
 
 
 @step
-def task_claim(
-    *, task: Key, leases: Key, first_use: FirstUse, events: Key, id: str, assignee: str, request: str
-) -> None:
+def task_claim(*, contract: ContractKeys, first_use: FirstUse, assignee: str, request: str) -> None:
     """Claim it for the first who asks."""
 
 
 @step
 def task_transition(
     *,
-    task: Key,
-    leases: Key,
+    contract: ContractKeys,
     once: Once,
     first_use: FirstUse,
-    events: Key,
-    id: str,
     actor: str,
     target: str,
     proven: int,
     signer: str,
-    attempt: str,
-    request: str,
+    claim: Claim,
 ) -> None:
     """Move it to its next status."""
 
 
 @step
-def task_complete(
-    *, task: Key, leases: Key, events: Key, id: str, attempt: str, request: str, result: bytes, checked: int
-) -> None:
+def task_complete(*, contract: ContractKeys, claim: Claim, result: bytes, checked: int) -> None:
     """Complete it with a result, or submit that."""
 
 
 @step
-def task_fail(
-    *, task: Key, leases: Key, events: Key, id: str, attempt: str, request: str, reason: bytes, retryable: int
-) -> None:
+def task_fail(*, contract: ContractKeys, claim: Claim, reason: bytes, retryable: int) -> None:
     """End its attempt without a result."""
 
 
 @step
-def task_retry(
-    *,
-    task: Key,
-    leases: Key,
-    once: Once,
-    first_use: FirstUse,
-    events: Key,
-    id: str,
-    proven: int,
-    signer: str,
-) -> None:
+def task_retry(*, contract: ContractKeys, once: Once, first_use: FirstUse, proven: int, signer: str) -> None:
     """Give it one more attempt."""
 
 
 @step
 def task_review(
-    *,
-    task: Key,
-    leases: Key,
-    once: Once,
-    first_use: FirstUse,
-    events: Key,
-    id: str,
-    proven: int,
-    signer: str,
-    reason: str,
+    *, contract: ContractKeys, once: Once, first_use: FirstUse, proven: int, signer: str, reason: str
 ) -> None:
     """Accept or reject its result."""
 
 
 @step
-def task_cancel(*, task: Key, leases: Key, first_use: FirstUse, events: Key, id: str, proven: int, signer: str) -> None:
+def task_cancel(*, contract: ContractKeys, first_use: FirstUse, proven: int, signer: str) -> None:
     """Call it off."""
 
 
 @step
-def task_extend(*, task: Key, leases: Key, events: Key, id: str, attempt: str, request: str) -> None:
+def task_extend(*, contract: ContractKeys, claim: Claim) -> None:
     """Start its lease again."""
 
 
 @step
-def task_release(*, task: Key, leases: Key, events: Key, id: str, attempt: str, request: str) -> None:
+def task_release(*, contract: ContractKeys, claim: Claim) -> None:
     """Give its claim up."""
 
 
 @step
-def task_lapse(*, task: Key, leases: Key, events: Key, id: str, again: int) -> None:
+def task_lapse(*, contract: ContractKeys, again: int) -> None:
     """Write down what time has changed."""
 
 
@@ -137,7 +126,7 @@ def task_unpack(*, copy: Key, ttl: int, fields: Rest) -> None:
 
 
 @step
-def task_forget(*, task: Key, packed: Key, leases: Key, events: Key, id: str, judged: str) -> None:
+def task_forget(*, contract: ContractKeys, packed: Key, judged: str) -> None:
     """Remove it."""
 
 

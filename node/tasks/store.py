@@ -30,8 +30,9 @@ from node.tasks.compaction import pack
 from node.tasks.lapse import JUDGED
 from node.tasks.model import OVER, TaskStatus
 from node.tasks.offers.feed import announcement_of
-from node.tasks.proofs import Actor, Claim
+from node.tasks.proofs import Actor
 from node.tasks.reader import TaskReader
+from node.tasks.steps import NO_CLAIM, Claim, ContractKeys
 from node.tasks.view import OFFERED, StoredTask, known
 
 COPIED = (
@@ -89,16 +90,12 @@ class TaskStore(TaskReader):
         """
         wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         task_id = ids.new_id(wanted)
-        partition, task = ids.partition_of_id(task_id), keys.task(task_id)
         asked_at = monotonic()
         reply = await self._store.run(
             steps.task_create(
-                task=task,
-                once=Once.of(idempotency, partition, task, self._idempotency_ms),
-                first_use=FirstUse.of(replay_id, partition, task),
-                events=keys.events(partition),
-                leases=keys.leases(partition),
-                id=task_id,
+                contract=ContractKeys.of(task_id),
+                once=self._once(idempotency, task_id),
+                first_use=_first_use(replay_id, task_id),
                 deadline="" if deadline is None else deadline,
                 client=client,
                 fields=flat_of(fields),
@@ -167,8 +164,7 @@ class TaskStore(TaskReader):
             once=self._once(idempotency, task_id),
             actor=actor.name,
             target=target,
-            attempt=actor.claim.attempt if actor.claim else "",
-            request=actor.claim.request if actor.claim else "",
+            claim=actor.claim or NO_CLAIM,
         )
         return await self._as_actor(step, task_id, actor)
 
@@ -215,16 +211,7 @@ class TaskStore(TaskReader):
         return await read_each(task_ids, self._lapse, NOT_LAPSED)
 
     async def _lapse(self, task_ids: Sequence[str]) -> list[str]:
-        lapsing = (
-            steps.task_lapse(
-                task=keys.task(each),
-                leases=keys.leases_of(each),
-                events=keys.events_of(each),
-                id=each,
-                again=AGAIN_MS,
-            )
-            for each in task_ids
-        )
+        lapsing = (steps.task_lapse(contract=ContractKeys.of(each), again=AGAIN_MS) for each in task_ids)
         return [code_of(reply) for reply in await bulk_steps(self._store, lapsing)]
 
     async def ended_hot(self, task_ids: Sequence[str]) -> list[int | None]:
@@ -260,14 +247,7 @@ class TaskStore(TaskReader):
         """Remove contracts, each if it is still at the `stage` given here and nobody is at work on it; with none given,
         in any case. Returns those that were removed."""
         removing = (
-            steps.task_forget(
-                task=keys.task(each),
-                packed=keys.packed(each),
-                leases=keys.leases_of(each),
-                events=keys.events_of(each),
-                id=each,
-                judged=stage,
-            )
+            steps.task_forget(contract=ContractKeys.of(each), packed=keys.packed(each), judged=stage)
             for each, stage in contracts.items()
         )
         replies = await bulk_steps(self._store, removing)
@@ -314,19 +294,17 @@ class TaskStore(TaskReader):
         return await self._run(partial(step, first_use=first_use, proven=proven, signer=actor.signer), task_id)
 
     async def _as_holder(self, step: Callable[..., Step], task_id: str, claim: Claim) -> StoredTask:
-        row, _ = await self._run(partial(step, attempt=claim.attempt, request=claim.request), task_id)
+        row, _ = await self._run(partial(step, claim=claim), task_id)
         return row
 
     async def _run(self, step: Callable[..., Step], task_id: str) -> tuple[StoredTask, bool]:
         """Run a step on a contract: the contract afterwards, and whether the step was done before. Raises Refused.
 
-        `step` takes the keys and the id that all these steps share. A compacted contract has no hash for the step to
-        look at, so the step is run on a copy of what it judges by. That is enough, since no step changes a contract
-        that is over.
+        A compacted contract has no hash for the step to look at, so the step is run on a copy of what it judges by.
+        That is enough, since no step changes a contract that is over.
         """
-        step_on = partial(step, leases=keys.leases_of(task_id), events=keys.events_of(task_id), id=task_id)
         asked_at = monotonic()
-        reply = cast("list[RedisReply]", await self._store.run(step_on(task=keys.task(task_id))))
+        reply = cast("list[RedisReply]", await self._store.run(step(contract=ContractKeys.of(task_id))))
         if reply[1] != b"task.unknown":
             return steps.row_of(reply, asked_at)
         judged = (await self.compacted([task_id], COPIED)).get(task_id)
@@ -336,7 +314,7 @@ class TaskStore(TaskReader):
         copied = [*flat_of(judged), b"result_payload", b""]
         copy = keys.unpacked(task_id)
         await self._store.run(steps.task_unpack(copy=copy, ttl=COPY_MS, fields=copied))
-        _, replayed = steps.row_of(await self._store.run(step_on(task=copy)))
+        _, replayed = steps.row_of(await self._store.run(step(contract=ContractKeys.of(task_id, copy))))
         fields = (await self.compacted([task_id])).get(task_id)
         if fields is None:
             raise Refused("task.unknown")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 SEND = "/api/v1/message:send"
@@ -17,9 +18,7 @@ def message(text: str = "Hello from agent A.", **fields: Any) -> dict[str, Any]:
 
 async def sent(node: NodeUnderTest, text: str = "Hello from agent A.", **fields: Any) -> dict[str, Any]:
     """The task of a message that was acknowledged."""
-    response = await node.client.post(SEND, json=message(text, **fields), headers=A2A)
-    assert response.status_code == 200, response.text
-    return response.json()["task"]
+    return json_of(await node.client.post(SEND, json=message(text, **fields), headers=A2A))["task"]
 
 
 def reason(error: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import httpx2
 
 from tests.callbacks.receiver import Receiver
 from tests.inbox.calls import Json, path_of, read, settled
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -22,9 +23,7 @@ async def sent(node: NodeUnderTest, inbox: Json, said: Json, **configuration: An
 
 async def begun(node: NodeUnderTest, inbox: Json, said: Json | None = None) -> Json:
     """The task of a message."""
-    response = await sent(node, inbox, said or message())
-    assert response.status_code == 200, response.text
-    return response.json()["task"]
+    return json_of(await sent(node, inbox, said or message()))["task"]
 
 
 async def got(node: NodeUnderTest, inbox: Json, task: Json) -> Json:

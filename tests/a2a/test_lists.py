@@ -7,6 +7,7 @@ import pytest
 
 from node.store import keys
 from tests.a2a.calls import A2A
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
 
@@ -22,9 +23,7 @@ async def say(node: NodeUnderTest, text: str) -> str:
 
 
 async def page(node: NodeUnderTest, **query: str) -> dict[str, Any]:
-    response = await node.client.get("/api/v1/tasks", params={"contextId": CONTEXT} | query, headers=A2A)
-    assert response.status_code == 200, response.text
-    return response.json()
+    return json_of(await node.client.get("/api/v1/tasks", params={"contextId": CONTEXT} | query, headers=A2A))
 
 
 async def sent(client: httpx2.AsyncClient, context: str | None = None) -> dict[str, Any]:

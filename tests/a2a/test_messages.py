@@ -10,6 +10,7 @@ from node.a2a.request import NAMED_BYTES
 from node.config import Limit, Limits
 from node.store import ids, keys
 from tests.a2a.calls import A2A, SEND, fields, message, reason, sent
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -65,9 +66,7 @@ async def test_a_list_can_be_narrowed(node: NodeUnderTest) -> None:
     at = task["status"]["timestamp"]
 
     async def listed(**query: str) -> list[dict[str, Any]]:
-        response = await node.client.get("/api/v1/tasks", params={"contextId": "c"} | query, headers=A2A)
-        assert response.status_code == 200, response.text
-        return response.json()["tasks"]
+        return json_of(await node.client.get("/api/v1/tasks", params={"contextId": "c"} | query, headers=A2A))["tasks"]
 
     assert [found["id"] for found in await listed(statusTimestampAfter=at)] == [task["id"]]
     assert [found["id"] for found in await listed(statusTimestampAfter=at[:-1] + "0000Z")] == [task["id"]]
@@ -93,9 +92,7 @@ async def test_a_list_can_be_narrowed(node: NodeUnderTest) -> None:
     ],
 )
 async def test_a_bad_query_is_named_for_both_readers(node: NodeUnderTest, query: str, field: str) -> None:
-    response = await node.client.get(f"/api/v1/tasks?contextId=c&{query}", headers=A2A)
-    assert response.status_code == 422
-    error = response.json()
+    error = json_of(await node.client.get(f"/api/v1/tasks?contextId=c&{query}", headers=A2A), 422)
     assert error["detail"][0]["loc"] == ["query", field]
     assert reason(error) == "INVALID_PARAMS"
     assert fields(error) == [field]
@@ -138,9 +135,7 @@ async def test_history_is_as_long_as_asked_for(node: NodeUnderTest) -> None:
     ],
 )
 async def test_a_bad_message_is_named_by_its_fields(node: NodeUnderTest, body: object, named: list[str]) -> None:
-    response = await node.client.post(SEND, json=body, headers=A2A)
-    assert response.status_code == 400
-    error = response.json()
+    error = json_of(await node.client.post(SEND, json=body, headers=A2A), 400)
     assert error["error"]["code"] == 400
     assert error["error"]["status"] == "INVALID_ARGUMENT"
     assert reason(error) == "INVALID_PARAMS"

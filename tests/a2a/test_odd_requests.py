@@ -8,6 +8,7 @@ import pytest
 from node.a2a.model import MOST_PARTS
 from node.a2a.offer import TITLE_LENGTH
 from tests.a2a.calls import A2A, OFFER, SEND, fields, message, reason
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 JSON = {"content-type": "application/json"}
@@ -16,9 +17,7 @@ HUGE = "9" * 5000
 
 
 async def made(node: NodeUnderTest, path: str, **fields: Any) -> dict[str, Any]:
-    response = await node.client.post(path, json=message(**fields), headers=A2A)
-    assert response.status_code == 200, response.text
-    return response.json()["task"]
+    return json_of(await node.client.post(path, json=message(**fields), headers=A2A))["task"]
 
 
 async def test_caches_are_told_what_the_answer_depends_on_whatever_it_is(node: NodeUnderTest) -> None:

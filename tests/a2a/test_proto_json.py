@@ -8,6 +8,7 @@ import pytest
 from node.a2a.proto_json import integer, state
 from tests.a2a.calls import A2A, OFFER, SEND
 from tests.inbox.calls import opened, path_of
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 TEXT = "Translate this memo into plain words."
@@ -18,9 +19,7 @@ def message(**fields: Any) -> dict[str, Any]:
 
 
 async def made(node: NodeUnderTest, path: str, body: dict[str, Any]) -> dict[str, Any]:
-    response = await node.client.post(path, json=body, headers=A2A)
-    assert response.status_code == 200, response.text
-    return response.json()["task"]
+    return json_of(await node.client.post(path, json=body, headers=A2A))["task"]
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,18 @@ import pytest
 from node.a2a.view import contract_as_task
 from node.tasks.model import Task
 from tests.a2a.calls import A2A
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 OFFER = {"publisher_id": "agent-1", "title": "Translate a memo"}
 
 
 async def offered(node: NodeUnderTest) -> dict[str, Any]:
-    response = await node.client.post("/api/v1/tasks", json=OFFER)
-    assert response.status_code == 201
-    return response.json()
+    return json_of(await node.client.post("/api/v1/tasks", json=OFFER), 201)
 
 
 async def as_task(node: NodeUnderTest, task_id: str) -> dict[str, Any]:
-    response = await node.client.get(f"/api/v1/tasks/{task_id}", headers=A2A)
-    assert response.status_code == 200
-    return response.json()
+    return json_of(await node.client.get(f"/api/v1/tasks/{task_id}", headers=A2A))
 
 
 async def test_an_a2a_client_never_sees_a_string_status(node: NodeUnderTest) -> None:
@@ -110,9 +107,7 @@ async def test_an_a2a_client_follows_a_contract_to_its_result(node: NodeUnderTes
             "metadata": {"publisherId": "agent-1"},
         }
     }
-    response = await node.client.post("/api/v1/a2a/tasks", json=body, headers=A2A)
-    assert response.status_code == 200
-    task = response.json()["task"]
+    task = json_of(await node.client.post("/api/v1/a2a/tasks", json=body, headers=A2A))["task"]
     assert task["status"]["state"] == "TASK_STATE_SUBMITTED"
     assert task["metadata"]["title"] == "Translate this memo into plain words."
     path = f"/api/v1/tasks/{task['id']}"

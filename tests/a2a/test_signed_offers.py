@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.a2a.calls import OFFER
 from tests.board.signed_posts import OTHER_KEY, send, signed
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 MESSAGE = {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "Translate this memo into plain words."}]}
@@ -11,9 +12,7 @@ BODY: dict[str, Any] = {"message": MESSAGE}
 
 
 async def offered(node: NodeUnderTest) -> dict[str, Any]:
-    response = await send(node, signed(OFFER, BODY))
-    assert response.status_code == 200, response.text
-    return response.json()["task"]
+    return json_of(await send(node, signed(OFFER, BODY)))["task"]
 
 
 async def test_a_signed_offer_is_one_of_its_key(node: NodeUnderTest) -> None:

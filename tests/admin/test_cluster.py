@@ -10,11 +10,9 @@ import pytest
 from node.cli import main
 from node.store import keys
 from node.store.slots import slot_of
+from tests.board.calls import BOARD, QUESTION
 from tests.support.node_under_test import running, settings_for, until
 from tests.support.servers import Cluster
-
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 
 
 async def test_the_operator_works_on_a_cluster(

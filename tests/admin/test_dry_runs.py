@@ -5,7 +5,8 @@ import pytest
 from node.store import keys
 from node.tasks.model import STATUSES
 from tests.admin.conftest import Admin, Ran
-from tests.admin.test_threads import BOARD, UNKNOWN, posted
+from tests.admin.test_threads import UNKNOWN
+from tests.board.calls import BOARD, answered
 from tests.support.node_under_test import NodeUnderTest
 from tests.tasks.calls import offered
 
@@ -18,7 +19,7 @@ def refused(ran: Ran, done: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(("command", "done"), [("hide", "hidden"), ("unhide", "shown"), ("purge", "purged")])
 async def test_posts(node: NodeUnderTest, admin: Admin, command: str, done: str) -> None:
-    thread, other = await posted(node), await posted(node)
+    thread, other = await answered(node), await answered(node)
     await admin("threads", "purge", f"{other}:1")
     await admin("threads", "hide", f"{thread}:1")
     await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "I can help you, too"})

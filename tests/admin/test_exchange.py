@@ -18,12 +18,11 @@ from node.run.exchange import ExportedRecord, records
 from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk
 from tests.admin.conftest import Admin
+from tests.board.calls import BOARD, QUESTION
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.tasks.calls import TASKS, act, claimed, offered
 
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 OTHER_SECRET = "Zb4kQ9w2Lr7xVn1sTj6yHf8cMg3dPa5eUoRiBqWtXkE="
 
 

@@ -11,12 +11,11 @@ from node.config import Limit, Limits
 from node.retention.rules import retention_of
 from node.store import ids, keys
 from tests.admin.conftest import Admin
+from tests.board.calls import BOARD, QUESTION
 from tests.board.signed_posts import send, signed
 from tests.sign.signing import PUBLIC
 from tests.support.node_under_test import NodeUnderTest, running, until
 
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 MINE, OTHER = "203.0.113.7", "2001:db8:1:2::3"
 
 

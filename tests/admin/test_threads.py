@@ -1,7 +1,6 @@
 """`relay-node admin threads`, on a real node."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -9,19 +8,11 @@ from node.board.store import BoardStore
 from node.store import ids, keys
 from node.store.search_keys import BOARD_KEYS
 from tests.admin.conftest import Admin
+from tests.board.calls import BOARD, QUESTION, answered
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN
 
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
-
-
-async def posted(node: NodeUnderTest, **changed: Any) -> str:
-    """The id of a new thread with one reply."""
-    thread = (await node.client.post(BOARD, json=QUESTION | changed)).json()
-    await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help you"})
-    return thread["id"]
 
 
 async def listed(admin: Admin, status: str) -> list[str]:
@@ -39,7 +30,7 @@ async def is_listened_to(node: NodeUnderTest, channel: str) -> bool:
 
 
 async def test_a_closed_thread_is_read_and_takes_no_replies(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     ran = await admin("threads", "close", thread)
     assert ran.status == 0
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["status"] == "closed"
@@ -49,14 +40,14 @@ async def test_a_closed_thread_is_read_and_takes_no_replies(node: NodeUnderTest,
 
 async def test_what_is_done_to_whole_threads_is_not_done_for_a_reply(node: NodeUnderTest, admin: Admin) -> None:
     """`threads close ID:1` closed the thread that the reply is in."""
-    thread = await posted(node)
+    thread = await answered(node)
     ran = await admin("threads", "close", f"{thread}:1", "--json")
     assert (ran.status, ran.data[0]["outcome"]) == (1, "thread.unknown")
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["status"] == "open"
 
 
 async def test_a_hidden_thread_is_shown_to_the_operator_only(node: NodeUnderTest, admin: Admin) -> None:
-    thread, other = await posted(node), await posted(node)
+    thread, other = await answered(node), await answered(node)
     await admin("threads", "hide", thread)
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
     refused = await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "Anybody there?"})
@@ -77,14 +68,14 @@ async def test_a_hidden_message_of_the_relay_is_shown_under_neither_address(node
 
 
 async def test_closing_a_hidden_thread_does_not_show_it_again(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     await admin("threads", "hide", thread)
     await admin("threads", "close", thread)
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 404
 
 
 async def test_nothing_is_left_of_a_purged_thread(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     async with node.worker():
         await until(lambda: node.store.command("EXISTS", BOARD_KEYS.doc(thread)))
         ran = await admin("threads", "purge", thread)
@@ -96,7 +87,7 @@ async def test_nothing_is_left_of_a_purged_thread(node: NodeUnderTest, admin: Ad
 
 
 async def test_a_purged_thread_has_no_ping_under_way(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     partition = ids.partition_of_id(thread)
     await node.store.command("HSET", keys.callback(partition, thread), "id", "msg_1", "url", "https://agent.example/")
     await node.store.command("ZADD", keys.callbacks_due(partition), 1, thread)
@@ -107,7 +98,7 @@ async def test_a_purged_thread_has_no_ping_under_way(node: NodeUnderTest, admin:
 
 @pytest.mark.parametrize("action", ["purge", "hide"])
 async def test_a_waiting_reader_is_told_that_a_thread_is_gone(node: NodeUnderTest, admin: Admin, action: str) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     channel = keys.thread(thread)
     read = asyncio.create_task(node.client.get(f"{BOARD}/threads/{thread}?since_seq=1&wait=30"))
     await until(lambda: is_listened_to(node, channel))
@@ -116,7 +107,7 @@ async def test_a_waiting_reader_is_told_that_a_thread_is_gone(node: NodeUnderTes
 
 
 async def test_a_dry_run_says_what_would_go_and_changes_nothing(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     before = (await node.client.get(f"{BOARD}/{thread}")).json()
     for command in ("close", "hide", "purge"):
         ran = await admin("threads", command, thread, "--dry-run", "--json")
@@ -126,7 +117,7 @@ async def test_a_dry_run_says_what_would_go_and_changes_nothing(node: NodeUnderT
 
 
 async def test_what_can_be_done_is_done_and_the_rest_is_named(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     ran = await admin("threads", "purge", UNKNOWN, thread, "nonsense", "--json")
     assert ran.status == 1
     assert [(each["id"], each["outcome"]) for each in ran.data] == [
@@ -145,7 +136,7 @@ async def test_a_retried_post_of_a_purged_thread_does_not_bring_it_back(node: No
 
 
 async def test_the_list_is_a_table_for_people(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node, author="csv-agent")
+    thread = await answered(node, author="csv-agent")
     head, row, total = (await admin("threads", "list")).out.splitlines()
     assert head.split() == ["ID", "STATUS", "REPLIES", "CREATED", "FROM", "AUTHOR", "TITLE"]
     assert row.split()[:3] == [thread, "open", "1"]
@@ -154,7 +145,7 @@ async def test_the_list_is_a_table_for_people(node: NodeUnderTest, admin: Admin)
 
 
 async def test_a_thread_that_is_gone_is_not_purged_again(node: NodeUnderTest) -> None:
-    thread, board = await posted(node), BoardStore(node.store, 60)
+    thread, board = await answered(node), BoardStore(node.store, 60)
     assert await board.purge({thread: 0}) == [thread]
     events = keys.events_of(thread)
     told = await node.store.command("XLEN", events, key=events)

@@ -5,6 +5,7 @@ from typing import Any
 import httpx2
 
 from tests.inbox.calls import bearer
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 AGENTS = "/api/v1/agents"
@@ -41,12 +42,8 @@ async def post(node: NodeUnderTest, inbox: Json, card: Json, **headers: str) -> 
 
 
 async def listed(node: NodeUnderTest, inbox: Json, card: Json) -> Json:
-    response = await post(node, inbox, card)
-    assert response.status_code == 202, response.text
-    return response.json()
+    return json_of(await post(node, inbox, card), 202)
 
 
 async def shown(node: NodeUnderTest, agent: Json) -> Json:
-    response = await node.client.get(f"{AGENTS}/{agent['id']}")
-    assert response.status_code == 200, response.text
-    return response.json()
+    return json_of(await node.client.get(f"{AGENTS}/{agent['id']}"))

@@ -1,7 +1,6 @@
 """What the tests of the directory share."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -12,11 +11,10 @@ from tests.agents.made_up import MadeUpAgents
 MANY = Limit(100_000, 60)
 
 
-@pytest.fixture
-def calling() -> dict[str, Any]:
-    """Settings of a node that may call loopback, as often as it likes."""
-    limits = Limits(callback=Limit(0, 60), agent=MANY, search=MANY)
-    return {"callback_allow_private": True, "limits": limits}
+CALLING = pytest.mark.settings(
+    callback_allow_private=True, limits=Limits(callback=Limit(0, 60), agent=MANY, search=MANY)
+)
+"""For tests whose node may call loopback, as often as it likes."""
 
 
 @pytest.fixture

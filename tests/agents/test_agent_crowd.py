@@ -3,13 +3,13 @@
 import asyncio
 import os
 from functools import partial
-from typing import Any
 
 import pytest
 
 from node.agents.store import HIDDEN_MS
 from node.callbacks import call
 from tests.agents.calls import AGENTS
+from tests.agents.conftest import CALLING
 from tests.agents.made_up import LIVENESS, WELL_KNOWN, Json, MadeUpAgents
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import PATIENCE
@@ -25,10 +25,7 @@ UNTIL_AGAIN = HIDDEN_MS / 1000 + PATIENCE
 SECONDS = 4.0
 """Timeout of a request, at which those to a slow host end; the others must be answered sooner on a busy machine."""
 
-
-@pytest.fixture
-def overrides(calling: dict[str, Any]) -> dict[str, Any]:
-    return calling
+pytestmark = CALLING
 
 
 async def test_each_of_many_is_told_as_it_is_and_probed_by_one_worker(

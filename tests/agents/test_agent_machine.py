@@ -1,10 +1,8 @@
 """The life of an entry that a domain proves, against a model: whatever happens, in whatever order (NETWORK 2)."""
 
-from collections.abc import Iterator
 from typing import cast
 
 import msgspec
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
@@ -322,68 +320,3 @@ class EntryMachine(StoreMachine):
 
 TestEntries = EntryMachine.TestCase
 TestEntries.settings = settings(max_examples=20, stateful_step_count=30)
-
-
-@pytest.fixture
-def machine() -> Iterator[EntryMachine]:
-    machine = EntryMachine()
-    yield machine
-    machine.teardown()
-
-
-def test_a_hidden_entry_stays_hidden_however_its_card_changes(machine: EntryMachine) -> None:
-    """Reached by so many steps that chance alone takes them too seldom."""
-    machine.post()
-    machine.the_card_is_good()
-    machine.probe("unreachable", 1)
-    machine.wait(WEEK)
-    machine.probe("unreachable", 1)
-    machine.a_probe_finds_another_card("unreachable", ELSEWHERE)
-    machine.all_of_it_was_told()
-    machine.it_is_in_the_lists_that_say_so()
-
-
-def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_found_since(
-    machine: EntryMachine,
-) -> None:
-    machine.post()
-    machine.the_card_is_good()
-    machine.probe("open", 1)
-    machine.wait(DAY)
-    machine.a_probe_finds_another_card("open", ELSEWHERE)  # and then one of before (`_probed`)
-    machine.the_entry_is_what_it_must_be()
-
-
-def test_probes_become_rarer_while_they_find_nothing_new(machine: EntryMachine) -> None:
-    machine.post()
-    machine.the_card_is_good()
-    machine.probe("open", 1 + LONGEST_PAUSE_DAYS * CALM)
-    machine.probe("gated", 1)
-    machine.probe("open", CALM)
-
-
-def test_an_agent_that_is_posted_again_before_any_worker_has_checked_it_waits_as_long_again(
-    machine: EntryMachine,
-) -> None:
-    machine.post()
-    machine.wait(DAY - MINUTE)
-    machine.post()
-    machine.wait(60 * MINUTE)
-    machine.the_entry_is_what_it_must_be()
-    machine.the_card_is_good()
-    machine.it_is_in_the_lists_that_say_so()
-
-
-def test_the_end_of_a_hidden_entry_is_not_told_of_as_a_second_removal(machine: EntryMachine) -> None:
-    machine.post()
-    machine.the_card_is_good()
-    machine.probe("unreachable", 1)
-    machine.wait(WEEK)
-    machine.probe("unreachable", 1)
-    machine.it_is_in_the_lists_that_say_so()
-    machine.wait(WEEK)
-    machine.wait(WEEK)
-    machine.wait(WEEK)
-    machine.wait(2 * DAY)
-    machine.the_entry_is_what_it_must_be()
-    machine.all_of_it_was_told()

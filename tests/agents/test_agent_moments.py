@@ -1,10 +1,11 @@
-"""An agent that is posted again shortly before the end of its entry: steps that chance takes too seldom."""
+"""Entries of the directory at moments that the steps of chance (`test_agent_machine`) reach too seldom."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from tests.agents.test_agent_machine import LIFE, MINUTE, EntryMachine
+from node.agents.store import CALM, LONGEST_PAUSE_DAYS
+from tests.agents.test_agent_machine import DAY, ELSEWHERE, LIFE, MINUTE, WEEK, EntryMachine
 
 
 @pytest.fixture
@@ -42,3 +43,60 @@ def test_an_entry_whose_card_is_bad_shortly_before_its_end_keeps_its_place_until
     machine.wait(20 * MINUTE)
     machine.the_entry_is_what_it_must_be()
     machine.it_has_its_place_and_its_turn()
+
+
+def test_a_hidden_entry_stays_hidden_however_its_card_changes(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("unreachable", 1)
+    machine.wait(WEEK)
+    machine.probe("unreachable", 1)
+    machine.a_probe_finds_another_card("unreachable", ELSEWHERE)
+    machine.all_of_it_was_told()
+    machine.it_is_in_the_lists_that_say_so()
+
+
+def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_found_since(
+    machine: EntryMachine,
+) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("open", 1)
+    machine.wait(DAY)
+    machine.a_probe_finds_another_card("open", ELSEWHERE)  # and then one of before (`_probed`)
+    machine.the_entry_is_what_it_must_be()
+
+
+def test_probes_become_rarer_while_they_find_nothing_new(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("open", 1 + LONGEST_PAUSE_DAYS * CALM)
+    machine.probe("gated", 1)
+    machine.probe("open", CALM)
+
+
+def test_an_agent_that_is_posted_again_before_any_worker_has_checked_it_waits_as_long_again(
+    machine: EntryMachine,
+) -> None:
+    machine.post()
+    machine.wait(DAY - MINUTE)
+    machine.post()
+    machine.wait(60 * MINUTE)
+    machine.the_entry_is_what_it_must_be()
+    machine.the_card_is_good()
+    machine.it_is_in_the_lists_that_say_so()
+
+
+def test_the_end_of_a_hidden_entry_is_not_told_of_as_a_second_removal(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("unreachable", 1)
+    machine.wait(WEEK)
+    machine.probe("unreachable", 1)
+    machine.it_is_in_the_lists_that_say_so()
+    machine.wait(WEEK)
+    machine.wait(WEEK)
+    machine.wait(WEEK)
+    machine.wait(2 * DAY)
+    machine.the_entry_is_what_it_must_be()
+    machine.all_of_it_was_told()

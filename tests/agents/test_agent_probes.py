@@ -14,26 +14,20 @@ from node.config import Limit, Limits
 from node.store import ids, keys
 from node.store.clock import now_ms
 from tests.agents.calls import AGENTS, card_of, listed, shown
-from tests.agents.conftest import MANY
+from tests.agents.conftest import CALLING, MANY
 from tests.agents.made_up import LIVENESS, WELL_KNOWN, Json, MadeUpAgents
 from tests.events.test_events_api import all_events
 from tests.inbox.calls import bearer, opened, path_of, send_signed, signed
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import free_port
 
-pytestmark = pytest.mark.usefixtures("look")
-
-
-@pytest.fixture
-def overrides(calling: dict[str, Any]) -> dict[str, Any]:
-    return calling
+pytestmark = [CALLING, pytest.mark.usefixtures("look")]
 
 
 async def listed_at(node: NodeUnderTest, url: str) -> Json:
     """The entry of a URL, listed and probed once."""
-    response = await node.client.post(AGENTS, json={"url": url})
-    assert response.status_code == 202, response.text
-    agent = response.json()
+    agent = json_of(await node.client.post(AGENTS, json={"url": url}), 202)
 
     async def probed() -> bool:
         return await node.store.command("HEXISTS", keys.agent(agent["id"]), "same") == 1

@@ -11,7 +11,8 @@ from node.store import Store, keys
 from tests.agents.calls import AGENTS, SUMMARISE, TRANSLATE, card_of, listed, post, shown
 from tests.board.signed_posts import OTHER_KEY
 from tests.events.test_events_api import all_events
-from tests.inbox.calls import ADDRESS, bearer, code, opened, path_of, send_signed, signed
+from tests.inbox.calls import ADDRESS, bearer, opened, path_of, send_signed, signed
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest, until
 
 PORTUGUESE = "Este agente resume relatórios longos e explica o que importa neles para todos."
@@ -47,9 +48,9 @@ async def test_urls_of_a_card_are_not_shown(node: NodeUnderTest) -> None:
 
 
 async def test_who_proves_nothing_lists_nothing(node: NodeUnderTest) -> None:
-    assert code(await node.client.post(AGENTS, json={"card": card_of()})) == (401, "inbox.proof")
+    assert refused(await node.client.post(AGENTS, json={"card": card_of()})) == (401, "inbox.proof")
     wrong = await node.client.post(AGENTS, json={"card": card_of()}, headers=bearer("wrong"))
-    assert code(wrong) == (403, "inbox.token")
+    assert refused(wrong) == (403, "inbox.token")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ async def test_null_in_a_card_or_beside_it_stands_for_the_default(node: NodeUnde
 )
 async def test_a_card_is_in_english(node: NodeUnderTest, place: str, change: dict[str, Any]) -> None:
     response = await post(node, await opened(node), card_of() | change)
-    assert code(response) == (400, "language.not_english")
+    assert refused(response) == (400, "language.not_english")
     assert f"; {place} is not." in response.json()["error"]
 
 
@@ -109,28 +110,28 @@ async def test_a_repeated_request_gets_the_same_answer(node: NodeUnderTest) -> N
     assert again.json() == once.json()
     assert again.headers["idempotency-replayed"] == "true"
     other = await post(node, inbox, card_of("Night desk"), **{"idempotency-key": "k1"})
-    assert code(other) == (422, "idempotency.conflict")
+    assert refused(other) == (422, "idempotency.conflict")
 
 
 async def test_a_signature_and_an_old_token_do_not_list_again(node: NodeUnderTest) -> None:
     request = signed("POST", AGENTS, {"card": card_of()})
     assert (await send_signed(node, request)).status_code == 202
-    assert code(await send_signed(node, request)) == (409, "signature.replayed")
+    assert refused(await send_signed(node, request)) == (409, "signature.replayed")
     inbox = await opened(node)
     await node.client.post("/api/v1/inboxes", json={"rotate": True}, headers=bearer(inbox["inbox_token"]))
-    assert code(await post(node, inbox, card_of())) == (403, "inbox.token")
+    assert refused(await post(node, inbox, card_of())) == (403, "inbox.token")
 
 
 async def test_only_its_owner_removes_an_entry(node: NodeUnderTest) -> None:
     inbox, other = await opened(node), await opened(node)
     agent = await listed(node, inbox, card_of())
     path = f"{AGENTS}/{agent['id']}"
-    assert code(await node.client.delete(path)) == (401, "inbox.proof")
-    assert code(await node.client.delete(path, headers=bearer(other["inbox_token"]))) == (403, "inbox.token")
-    assert code(await send_signed(node, signed("DELETE", path, key=OTHER_KEY))) == (403, "inbox.token")
+    assert refused(await node.client.delete(path)) == (401, "inbox.proof")
+    assert refused(await node.client.delete(path, headers=bearer(other["inbox_token"]))) == (403, "inbox.token")
+    assert refused(await send_signed(node, signed("DELETE", path, key=OTHER_KEY))) == (403, "inbox.token")
     removed = await node.client.delete(path, headers=bearer(inbox["inbox_token"]))
     assert removed.json() == {"id": agent["id"], "status": "removed"}
-    assert code(await node.client.get(path)) == (404, "agent.unknown")
+    assert refused(await node.client.get(path)) == (404, "agent.unknown")
 
 
 async def test_whoever_closes_an_inbox_has_its_agents_checked_at_once(node: NodeUnderTest) -> None:
@@ -147,7 +148,7 @@ async def test_a_signature_removes_an_entry_once(node: NodeUnderTest) -> None:
     removal = signed("DELETE", f"{AGENTS}/{agent['id']}")
     assert (await send_signed(node, removal)).status_code == 200
     assert (await send_signed(node, signed("POST", AGENTS, card))).json()["id"] == agent["id"]
-    assert code(await send_signed(node, removal)) == (409, "signature.replayed")
+    assert refused(await send_signed(node, removal)) == (409, "signature.replayed")
     assert (await shown(node, agent))["address"] == ADDRESS
 
 
@@ -244,5 +245,5 @@ async def test_the_worker_removes_an_entry_whose_time_is_over_and_tells_of_all(n
         events = await all_events(node, "agents", 2)
     assert [event["type"] for event in events] == ["agent.listed", "agent.removed"]
     assert events[1]["data"] == {"id": agent["id"], "status": "removed"}
-    assert code(await node.client.get(f"{AGENTS}/{agent['id']}")) == (404, "agent.unknown")
+    assert refused(await node.client.get(f"{AGENTS}/{agent['id']}")) == (404, "agent.unknown")
     assert AGENT_LIFE_MS == 30 * 86_400_000

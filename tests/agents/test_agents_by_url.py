@@ -13,23 +13,19 @@ from node.agents.store import AgentStore
 from node.common.presence import Presence
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, TRANSLATE
+from tests.agents.conftest import CALLING
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
 from tests.agents.test_agent_probes import due_in, ids_listed
 from tests.events.test_events_api import all_events
-from tests.inbox.calls import code
+from tests.support.answers import json_of, refused
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import WOKEN
 
-
-@pytest.fixture
-def overrides(calling: dict[str, Any]) -> dict[str, Any]:
-    return calling
+pytestmark = CALLING
 
 
 async def submitted(node: NodeUnderTest, url: str, **headers: str) -> Json:
-    response = await node.client.post(AGENTS, json={"url": url}, headers=headers)
-    assert response.status_code == 202, response.text
-    return response.json()
+    return json_of(await node.client.post(AGENTS, json={"url": url}, headers=headers), 202)
 
 
 async def checked(node: NodeUnderTest, url: str) -> Json:
@@ -238,14 +234,14 @@ async def test_a_repeated_request_is_answered_again(node: NodeUnderTest, made_up
     assert again.json() == once
     assert again.headers["idempotency-replayed"] == "true"
     other = await node.client.post(AGENTS, json={"url": made_up.url("old")}, headers=key)
-    assert code(other) == (422, "idempotency.conflict")
+    assert refused(other) == (422, "idempotency.conflict")
 
 
 async def test_a_host_has_twenty_entries(node: NodeUnderTest, made_up: MadeUpAgents) -> None:
     for number in range(20):
         await submitted(node, made_up.url(f"good/{number}"))
     full = await node.client.post(AGENTS, json={"url": made_up.url("good/20")})
-    assert code(full) == (409, "agents.host_full")
+    assert refused(full) == (409, "agents.host_full")
     await submitted(node, made_up.url("good/19"))
     await submitted(node, made_up.url("good/20", host=1))
 
@@ -255,7 +251,7 @@ async def test_a_client_posts_ten_agents_an_hour(empty_redis: Any, made_up: Made
         for number in range(10):
             await submitted(node, made_up.url("good", host=number))
         over = await node.client.post(AGENTS, json={"url": made_up.url("good", host=10)})
-        assert code(over) == (429, "limit.exceeded")
+        assert refused(over) == (429, "limit.exceeded")
 
 
 async def test_what_no_worker_has_checked_stays_so_and_holds_its_place(
@@ -304,7 +300,7 @@ async def test_who_waits_for_a_check_learns_that_the_entry_was_removed(
     waiting = asyncio.create_task(node.client.get(f"{AGENTS}/{agent['id']}", params={"wait": 30}))
     await node.listened_to(keys.agent(agent["id"]))
     await AgentStore(node.store, 60).remove(agent["id"], "127.0.0.1", BY_OPERATOR, "")
-    assert code(await asyncio.wait_for(waiting, WOKEN)) == (404, "agent.unknown")
+    assert refused(await asyncio.wait_for(waiting, WOKEN)) == (404, "agent.unknown")
 
 
 async def test_the_owner_of_a_key_cannot_remove_what_a_domain_proves(
@@ -312,4 +308,4 @@ async def test_the_owner_of_a_key_cannot_remove_what_a_domain_proves(
 ) -> None:
     async with node.worker():
         agent = await checked(node, made_up.url("good"))
-        assert code(await node.client.delete(f"{AGENTS}/{agent['id']}")) == (401, "inbox.proof")
+        assert refused(await node.client.delete(f"{AGENTS}/{agent['id']}")) == (401, "inbox.proof")

@@ -14,16 +14,14 @@ from node.callbacks import call
 from node.callbacks.lookup import LookupResult
 from node.store import ids, keys
 from tests.agents.calls import AGENTS
+from tests.agents.conftest import CALLING
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
 from tests.agents.test_agent_probes import listed_at
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 
 SCRIPT = "<script>alert(1)</script>"
 
-
-@pytest.fixture
-def overrides(calling: dict[str, Any]) -> dict[str, Any]:
-    return calling
+pytestmark = CALLING
 
 
 async def checked(node: NodeUnderTest, url: str) -> Json:

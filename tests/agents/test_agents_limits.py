@@ -8,7 +8,8 @@ from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
 from tests.agents.calls import AGENTS, card_of, listed, post
 from tests.agents.made_up import MadeUpAgents
-from tests.inbox.calls import bearer, code, opened
+from tests.inbox.calls import bearer, opened
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import Cluster, RedisServer
 
@@ -17,7 +18,7 @@ async def test_a_client_lists_ten_agents_an_hour(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     for _ in range(10):
         await listed(node, inbox, card_of())
-    assert code(await post(node, inbox, card_of())) == (429, "limit.exceeded")
+    assert refused(await post(node, inbox, card_of())) == (429, "limit.exceeded")
 
 
 @pytest.mark.settings(limits=Limits(agent=Limit(1, 600)))

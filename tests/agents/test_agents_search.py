@@ -8,6 +8,7 @@ import pytest
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, SUMMARISE, TRANSLATE, card_of, listed
 from tests.inbox.calls import opened
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, until
 
 pytestmark = pytest.mark.usefixtures("patience")
@@ -17,9 +18,7 @@ _addresses = count()
 async def answer(node: NodeUnderTest, **query: Any) -> dict[str, Any]:
     """What a search finds; until all is indexed, tests ask more often than one client may."""
     client = node.client_at(f"203.0.113.{next(_addresses) % 250}")
-    response = await client.post(f"{AGENTS}/search", json=query)
-    assert response.status_code == 200, response.text
-    return response.json()
+    return json_of(await client.post(f"{AGENTS}/search", json=query))
 
 
 async def test_agents_are_found_by_the_skill_that_fits_best(

@@ -7,6 +7,7 @@ import pytest
 
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, TRANSLATE, shown
+from tests.agents.conftest import CALLING
 from tests.agents.made_up import Json, MadeUpAgents
 from tests.agents.test_agent_probes import listed_at, probe
 from tests.events.test_events_api import all_events
@@ -14,12 +15,7 @@ from tests.support.node_under_test import NodeUnderTest, until
 
 LINGUIST = {"name": "Language desk", "description": "Helps people who travel for their work.", "skills": [TRANSLATE]}
 
-pytestmark = pytest.mark.usefixtures("look")
-
-
-@pytest.fixture
-def overrides(calling: dict[str, Any]) -> dict[str, Any]:
-    return calling
+pytestmark = [CALLING, pytest.mark.usefixtures("look")]
 
 
 class Finder:

@@ -7,7 +7,8 @@ from node.config import Limit, Limits
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, SUMMARISE, Json, card_of, listed, post
 from tests.events.test_events_api import all_events
-from tests.inbox.calls import ADDRESS, INBOXES, bearer, closed, code, opened, send_signed, signed
+from tests.inbox.calls import ADDRESS, INBOXES, bearer, closed, opened, send_signed, signed
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest, until
 
 CARD = card_of("Report desk", SUMMARISE)
@@ -94,7 +95,7 @@ async def test_an_entry_goes_with_the_inbox_that_proves_it(node: NodeUnderTest) 
         await node.store.command("UNLINK", keys.inbox(ending["address"]))
         await node.store.command("ZADD", keys.agents_due(partition), 0, ended["id"])
         await until(one_is_left)
-        assert code(await node.client.get(f"{AGENTS}/{ended['id']}")) == (404, "agent.unknown")
+        assert refused(await node.client.get(f"{AGENTS}/{ended['id']}")) == (404, "agent.unknown")
         events = await all_events(node, "agents", 5)
     # Those of several partitions come in any order.
     assert sorted(event["type"] for event in events) == ["agent.listed"] * 3 + ["agent.removed"] * 2
@@ -104,7 +105,7 @@ async def test_an_entry_goes_with_the_inbox_that_proves_it(node: NodeUnderTest) 
 async def test_the_token_of_a_closed_inbox_lists_nothing(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     assert (await closed(node, inbox)).status_code == 200
-    assert code(await post(node, inbox, CARD)) == (404, "inbox.unknown")
+    assert refused(await post(node, inbox, CARD)) == (404, "inbox.unknown")
     assert await node.names("agent:*") == []
 
 
@@ -119,7 +120,7 @@ async def test_entries_that_have_ended_leave_room(node: NodeUnderTest) -> None:
 async def test_a_card_that_cannot_be_listed_opens_nothing(node: NodeUnderTest) -> None:
     foreign = {"description": "Este agente resume relatórios longos e explica o que importa neles para todos."}
     response = await node.client.post(INBOXES, json={"card": CARD | foreign})
-    assert code(response) == (400, "language.not_english")
+    assert refused(response) == (400, "language.not_english")
     long = await node.client.post(INBOXES, json={"card": CARD | {"description": "long text " * 201}})
     assert long.status_code == 422
     assert await node.names("inbox:*") == []
@@ -131,7 +132,7 @@ async def test_a_card_does_not_count_where_there_is_no_room_for_its_inbox(
 ) -> None:
     inbox = await opened(node)
     for _ in range(3):
-        assert code(await node.client.post(INBOXES, json={"card": CARD})) == (429, "quota.inbox")
+        assert refused(await node.client.post(INBOXES, json={"card": CARD})) == (429, "quota.inbox")
     await closed(node, inbox)
     await opened(node, card=CARD)
 
@@ -143,6 +144,6 @@ async def test_a_card_counts_among_the_registrations_of_its_client(node: NodeUnd
         assert response.status_code == 202
     other = node.client_at("203.0.113.8")
     assert (await other.post(INBOXES, json={"card": CARD})).status_code == 201
-    refused = await node.client.post(INBOXES, json={"card": CARD})
-    assert code(refused) == (429, "limit.exceeded")
+    response = await node.client.post(INBOXES, json={"card": CARD})
+    assert refused(response) == (429, "limit.exceeded")
     assert (await node.client.post(INBOXES, json={})).status_code == 201

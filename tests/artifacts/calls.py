@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 
 from tests.artifacts.blobs import DATA
+from tests.support.answers import json_of
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
 
@@ -52,9 +53,7 @@ async def register(
 
 async def registered(node: NodeUnderTest, data: bytes = DATA, **given: Any) -> dict[str, Any]:
     """A new artifact."""
-    response = await register(node, data, **given)
-    assert response.status_code == 201, response.text
-    return response.json()
+    return json_of(await register(node, data, **given), 201)
 
 
 async def upload(node: NodeUnderTest, artifact: dict[str, Any], data: bytes = DATA) -> httpx2.Response:
@@ -88,8 +87,3 @@ async def available(node: NodeUnderTest, data: bytes = DATA, **given: Any) -> di
     async with node.worker():
         assert (await verified(node, artifact))["status"] == "available"
     return artifact
-
-
-def refused(response: httpx2.Response) -> tuple[int, str]:
-    """Status and code of a refusal."""
-    return response.status_code, response.headers["x-error-code"]

@@ -17,12 +17,12 @@ from tests.artifacts.calls import (
     complete,
     content_digest,
     named,
-    refused,
     register,
     registered,
     upload,
     verified,
 )
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
 

@@ -14,18 +14,8 @@ from node.run.blobs import blobs_of
 from node.store import ids, keys
 from node.store.outbox import Event, Postponed
 from tests.artifacts.blobs import DATA, holds_open
-from tests.artifacts.calls import (
-    ARTIFACTS,
-    available,
-    complete,
-    node_on,
-    read,
-    refused,
-    register,
-    registered,
-    upload,
-    verified,
-)
+from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, register, registered, upload, verified
+from tests.support.answers import refused
 from tests.support.node_under_test import PATIENCE, NodeUnderTest
 from tests.support.servers import RedisServer, eventually
 

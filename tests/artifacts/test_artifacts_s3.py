@@ -10,8 +10,9 @@ import pytest
 from node.run.blobs import blobs_of
 from node.store import ids, keys
 from tests.artifacts.blobs import DATA
-from tests.artifacts.calls import ARTIFACTS, complete, read, refused, registered, verified
+from tests.artifacts.calls import ARTIFACTS, complete, read, registered, verified
 from tests.artifacts.swift import BUCKET, Swift
+from tests.support.answers import refused
 from tests.support.node_under_test import PATIENCE, NodeUnderTest
 
 

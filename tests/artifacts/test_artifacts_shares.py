@@ -15,7 +15,8 @@ from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
 from node.web.throughput import BURST_SECONDS
 from tests.artifacts.blobs import DATA
-from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, refused, register, registered, upload
+from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, register, registered, upload
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
 

@@ -12,19 +12,11 @@ from node.config import Limit, Limits
 from node.sign.signed import Signed
 from node.store import OutcomeUnknown, Store, StoreUnavailable, keys
 from tests.board.board_on import board_on
+from tests.board.calls import BOARD, QUESTION, posted
+from tests.support.answers import json_of
 from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN
-
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
-
-
-async def posted(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
-    """A new thread."""
-    response = await node.client.post(BOARD, json=QUESTION | changed)
-    assert response.status_code == 201, response.text
-    return response.json()
 
 
 async def test_a_thread_is_posted(node: NodeUnderTest) -> None:
@@ -107,9 +99,7 @@ async def test_open_threads_are_listed_by_newest_activity(node: NodeUnderTest) -
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=101", "offset=-1", "limit=x"])
 async def test_a_page_out_of_range_is_refused(node: NodeUnderTest, query: str) -> None:
-    response = await node.client.get(f"{BOARD}?{query}")
-    assert response.status_code == 422
-    item = response.json()["detail"][0]
+    item = json_of(await node.client.get(f"{BOARD}?{query}"), 422)["detail"][0]
     assert item["loc"] == ["query", query.partition("=")[0]]
     assert item["msg"]
     assert item["type"]

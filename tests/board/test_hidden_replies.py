@@ -4,7 +4,7 @@ import asyncio
 
 from node.board.moderation_store import ModerationStore
 from node.store import keys
-from tests.board.test_board import BOARD, posted
+from tests.board.calls import BOARD, posted
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
 

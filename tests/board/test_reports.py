@@ -6,22 +6,15 @@ import pytest
 
 from node.board.moderation_store import ModerationStore
 from tests.admin.conftest import Admin, admin
+from tests.board.calls import BOARD, answered
 from tests.support.node_under_test import NodeUnderTest
 
 __all__ = ["admin"]
 
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 UNKNOWN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 
 
 pytestmark = pytest.mark.settings(report_threshold=2)
-
-
-async def posted(node: NodeUnderTest) -> str:
-    thread = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
-    await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "I can help you"})
-    return thread
 
 
 async def report(node: NodeUnderTest, thread: str, address: str, **fields: Any) -> tuple[int, Any]:
@@ -31,7 +24,7 @@ async def report(node: NodeUnderTest, thread: str, address: str, **fields: Any) 
 
 
 async def test_two_addresses_hide_a_thread_and_one_does_not_however_often_it_asks(node: NodeUnderTest) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     for address in ("2001:db8::1", "2001:db8::2", "2001:db8::1"):  # one /64
         assert await report(node, thread, address) == (202, {"status": "received"})
     assert (await node.client.get(f"{BOARD}/{thread}")).status_code == 200
@@ -44,7 +37,7 @@ async def test_two_addresses_hide_a_thread_and_one_does_not_however_often_it_ask
 async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_again(
     node: NodeUnderTest, admin: Admin
 ) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     for address in ("203.0.113.1", "203.0.113.2"):
         await report(node, thread, address, reply_seq=1)
     assert (await node.client.get(f"{BOARD}/{thread}")).json()["replies"] == []
@@ -70,7 +63,7 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
 
 
 async def test_a_removed_reply_stays_away_when_its_reports_are_dismissed(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     for address in ("203.0.113.1", "203.0.113.2"):
         await report(node, thread, address, reply_seq=1)
     assert (await admin("threads", "purge", f"{thread}:1")).status == 0
@@ -81,7 +74,7 @@ async def test_a_removed_reply_stays_away_when_its_reports_are_dismissed(node: N
 
 
 async def test_the_operator_hides_what_was_reported(node: NodeUnderTest, admin: Admin) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     await report(node, thread, "203.0.113.1")
     ran = await admin("reports", "hide", thread, UNKNOWN, "--json")
     assert [(each["id"], each["outcome"]) for each in ran.data] == [(thread, "hidden"), (UNKNOWN, "report.unknown")]
@@ -95,7 +88,7 @@ async def test_so_many_reports_are_kept_and_with_threshold_0_none_hide(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.board.moderation_store.MAX_REPORTS", 5)
-    thread, posts = await posted(node), ModerationStore(node.store)
+    thread, posts = await answered(node), ModerationStore(node.store)
     for number in range(9):
         assert await posts.report(thread, 0, f"203.0.113.{number}", "It is spam.", 0)
     found = await posts.reported(thread, 0)
@@ -105,7 +98,7 @@ async def test_so_many_reports_are_kept_and_with_threshold_0_none_hide(
 
 
 async def test_what_is_not_there_cannot_be_reported(node: NodeUnderTest) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     assert await report(node, UNKNOWN, "203.0.113.1") == (404, "thread.unknown")
     assert await report(node, "nonsense", "203.0.113.1") == (404, "thread.unknown")
     assert await report(node, thread, "203.0.113.1", reply_seq=2) == (404, "thread.unknown")
@@ -116,6 +109,6 @@ async def test_what_is_not_there_cannot_be_reported(node: NodeUnderTest) -> None
 
 
 async def test_reports_have_a_limit_of_their_own(node: NodeUnderTest) -> None:
-    thread = await posted(node)
+    thread = await answered(node)
     statuses = [(await report(node, thread, "203.0.113.1"))[0] for _ in range(11)]
     assert statuses == [202] * 10 + [429]

@@ -12,6 +12,7 @@ from node.store import keys
 from node.web.places import WAITING_BY_CLIENT
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import KEY, PUBLIC
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, eventually
 
@@ -46,9 +47,7 @@ async def test_a_signed_reply_can_be_verified_from_its_record(node: NodeUnderTes
 
 
 async def test_a_signed_offer_can_be_verified_and_is_bound_to_its_key(node: NodeUnderTest) -> None:
-    response = await send(node, signed(TASKS, OFFER))
-    assert response.status_code == 201, response.text
-    task = response.json()
+    task = json_of(await send(node, signed(TASKS, OFFER)), 201)
     assert task["require_proof"] is True
     stored = (await node.client.get(f"{TASKS}/{task['id']}")).json()
     proven(stored, *OFFER)

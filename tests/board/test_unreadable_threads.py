@@ -3,7 +3,7 @@
 import pytest
 
 from node.store import keys
-from tests.board.test_board import BOARD, posted
+from tests.board.calls import BOARD, posted
 from tests.events.test_events_api import all_events
 from tests.support.node_under_test import NodeUnderTest
 

@@ -125,9 +125,9 @@ async def test_thousands_of_attempts_that_are_over_at_once_are_forgotten_in_a_fe
     # No node runs, which would look at this and that meanwhile.
     async with await connect(empty_redis.url, timeout=5, max_in_flight=64) as store:
         for log, count in zip(logs, (CLIENT_LIMIT.count * SITE_SHARE, CLIENT_LIMIT.count), strict=True):
-            times = [now - CLIENT_LIMIT.milliseconds - number for number in range(count, 0, -1)]
+            times = [now - CLIENT_LIMIT.seconds * 1000 - number for number in range(count, 0, -1)]
             await store.command("LPUSH", log, *times, key=log)
-            await store.command("PEXPIRE", log, CLIENT_LIMIT.milliseconds, key=log)
+            await store.command("PEXPIRE", log, CLIENT_LIMIT.seconds * 1000, key=log)
         empty_redis.do("CONFIG", "RESETSTAT")
         await Breaker(store, Limit(60, 60), CLIENT_LIMIT).allow(Requester(client, "a callback"))
         stats = empty_redis.info("commandstats")

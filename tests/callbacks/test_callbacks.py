@@ -9,12 +9,11 @@ from node.config import Schedule
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from node.tasks.compaction import unpack
+from tests.board.calls import BOARD, QUESTION, posted
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 
 
 pytestmark = pytest.mark.settings(callback_allow_private=True)
@@ -40,7 +39,7 @@ async def under_way(node: NodeUnderTest) -> int:
 
 async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
-        thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()
+        thread = await posted(node, callback_url=receiver.url)
         await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
         await receiver.until(1)
         assert receiver.forged == 0
@@ -58,7 +57,7 @@ async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
 
 async def test_replies_in_quick_succession_are_told_together(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
-        thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()
+        thread = await posted(node, callback_url=receiver.url)
         for n in range(5):
             await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"Answer number {n}"})
         await receiver.until(1)
@@ -107,7 +106,7 @@ async def test_lines_of_a_session_are_told_without_their_text(node: NodeUnderTes
 
 async def test_a_receiver_that_fails_is_tried_again_with_the_same_id(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC, lambda n: 500 if n < 2 else 200) as receiver, node.worker():
-        thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()
+        thread = await posted(node, callback_url=receiver.url)
         await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
 
         async def delivered() -> bool:
@@ -132,7 +131,7 @@ async def _forgiven(node: NodeUnderTest) -> bool:
 
 async def test_a_receiver_that_wants_no_more_is_not_called_again(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC, lambda _: 410) as receiver, node.worker():
-        thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()
+        thread = await posted(node, callback_url=receiver.url)
         await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
         await receiver.until(1)
 
@@ -148,7 +147,7 @@ async def test_a_receiver_that_wants_no_more_is_not_called_again(node: NodeUnder
 async def test_a_message_that_is_never_taken_becomes_a_dead_letter_and_can_be_sent_again(node: NodeUnderTest) -> None:
     working = False
     async with Receiver(PUBLIC, lambda _: 200 if working else 400) as receiver, node.worker():
-        thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()
+        thread = await posted(node, callback_url=receiver.url)
         await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
         queue = CallbackQueue(node.store, unpack)
         home = ids.partition_of_id(thread["id"])
@@ -207,7 +206,7 @@ class TestWithoutLooking:
 
     async def test_events_and_the_schedule_wake_it(self, node: NodeUnderTest) -> None:
         async with Receiver(PUBLIC, lambda n: 500 if n < 2 else 204) as receiver, node.worker():
-            thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()
+            thread = await posted(node, callback_url=receiver.url)
             await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help"})
             await receiver.until(3)
             assert [message["data"]["seq"] for _, message in receiver.messages] == [1]

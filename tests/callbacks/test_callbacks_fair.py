@@ -22,6 +22,7 @@ from node.tasks.compaction import unpack
 from node.tasks.store import TaskStore
 from tests.callbacks.dns_server import SILENT, DnsServer
 from tests.callbacks.receiver import Receiver
+from tests.support.answers import json_of
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 from tests.support.servers import PATIENCE
 
@@ -62,9 +63,7 @@ class Contracts:
 
     async def offer(self, url: str) -> str:
         offer = {"publisher_id": "p", "title": "Translate a memo", "callback_url": url}
-        response = await self._client.post("/api/v1/tasks", json=offer)
-        assert response.status_code == 201, response.text
-        return response.json()["id"]
+        return json_of(await self._client.post("/api/v1/tasks", json=offer), 201)["id"]
 
     async def go_through(self, *steps: str) -> None:
         """Take all of them through those steps: a callback for each."""

@@ -8,12 +8,11 @@ from node.callbacks.queue import Callback, CallbackQueue, Message
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from node.tasks.compaction import unpack
+from tests.board.calls import BOARD, posted
 from tests.callbacks.receiver import Receiver
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
-BOARD = "/api/v1/board"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 HOME = 5
 
 
@@ -58,7 +57,7 @@ async def reply(node: NodeUnderTest, thread: str) -> None:
 @pytest.mark.parametrize("bursts", [(1, 3), (2,), (2, 1, 4)], ids=str)
 async def test_whoever_follows_the_links_reads_every_reply(node: NodeUnderTest, bursts: tuple[int, ...]) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
-        thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()["id"]
+        thread = (await posted(node, callback_url=receiver.url))["id"]
         reader, written = Reader(node, receiver), 0
         for burst in bursts:
             for _ in range(burst):
@@ -71,7 +70,7 @@ async def test_whoever_follows_the_links_reads_every_reply(node: NodeUnderTest, 
 
 async def test_what_comes_while_the_receiver_fails_is_read_as_well(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC, lambda n: 503 if n < 1 else 204) as receiver, node.worker():
-        thread = (await node.client.post(BOARD, json=QUESTION | {"callback_url": receiver.url})).json()["id"]
+        thread = (await posted(node, callback_url=receiver.url))["id"]
         await reply(node, thread)
         await receiver.until(1)
         for _ in range(2):

@@ -1,7 +1,7 @@
 """Callbacks that wait for their turn: for how long, and what does not count as waiting."""
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -29,6 +29,8 @@ KIND = "board.reply"
 KEY = NodeKey.parse(SIGNING_KEY)
 NAMES = ("one", "another")
 
+pytestmark = pytest.mark.settings(embedding_model="none")
+
 
 class Everything:
     """A source that has something to tell of each callback."""
@@ -40,11 +42,6 @@ class Everything:
 
     async def forget(self, callback: Callback) -> None:
         raise AssertionError(callback)
-
-
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    return {"embedding_model": "none"}
 
 
 async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[str, int]:

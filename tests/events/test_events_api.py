@@ -19,6 +19,7 @@ from node.store import keys
 from node.store.ids import new_id
 from node.web.accept import LONGEST_ACCEPT
 from tests.inbox.calls import ADDRESS, INBOXES, send_signed, signed
+from tests.support.answers import json_of
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer, eventually
 
@@ -27,9 +28,7 @@ ENGLISH = {"title": "Looking for a parser", "body": "Who can parse a large table
 
 async def page(node: NodeUnderTest, topic: str, **query: Any) -> dict[str, Any]:
     """A page of events."""
-    response = await node.client.get("/api/v1/events", params={"topic": topic, **query}, timeout=40)
-    assert response.status_code == 200, response.text
-    return response.json()
+    return json_of(await node.client.get("/api/v1/events", params={"topic": topic, **query}, timeout=40))
 
 
 async def post(node: NodeUnderTest, path: str, body: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from node.events.source import START, Batch, Position, SourceEvent
 from node.web.streams import PIECE_BYTES
 from tests.events.test_broadcast import LONG, Reader, joined
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.other_turns import OtherTurns
 from tests.support.servers import eventually
 
 
@@ -124,16 +125,7 @@ async def test_after_large_events_fewer_are_read_at_once_and_few_are_kept(
 
 
 async def test_others_get_on_while_large_events_are_encoded() -> None:
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
     events = [SourceEvent((number, 0), "large", "", "x" * 40_000) for number in range(100)]
-    others = asyncio.create_task(count_turns())
-    assert len(await encoded("large", events)) == 100
-    others.cancel()
-    assert turns == 4_000_000 // ENCODED_BYTES
+    async with OtherTurns() as others:
+        assert len(await encoded("large", events)) == 100
+    assert others.count == 4_000_000 // ENCODED_BYTES

@@ -10,6 +10,7 @@ from nacl.signing import SigningKey
 from node.sign.keys import PublicKey
 from tests.board.signed_posts import OTHER_KEY
 from tests.sign.signing import KEY, Signed, sign
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 INBOXES = "/api/v1/inboxes"
@@ -25,9 +26,7 @@ def bearer(token: str) -> dict[str, str]:
 
 async def opened(node: NodeUnderTest, **wanted: Any) -> Json:
     """A new inbox."""
-    response = await node.client.post(INBOXES, json=wanted)
-    assert response.status_code == 201, response.text
-    return response.json()
+    return json_of(await node.client.post(INBOXES, json=wanted), 201)
 
 
 def path_of(inbox: Json, rest: str = "") -> str:
@@ -57,9 +56,7 @@ async def settled(node: NodeUnderTest, inbox: Json, message: Json, **settlement:
 async def receipt(node: NodeUnderTest, inbox: Json, message: Json, **query: Any) -> Json:
     """What the sender reads of its message."""
     path = path_of(inbox, f"/messages/{message['id']}")
-    response = await node.client.get(path, params=query, headers=bearer(message["receipt_token"]))
-    assert response.status_code == 200, response.text
-    return response.json()
+    return json_of(await node.client.get(path, params=query, headers=bearer(message["receipt_token"])))
 
 
 async def closed(node: NodeUnderTest, inbox: Json) -> httpx2.Response:
@@ -89,8 +86,3 @@ async def send_signed(node: NodeUnderTest, request: Signed, **headers: str) -> h
     return await node.client.request(
         request.method, url, content=request.body or None, headers={**request.headers, **named}
     )
-
-
-def code(response: httpx2.Response) -> tuple[int, str]:
-    """Status and code of a refusal."""
-    return response.status_code, response.headers["x-error-code"]

@@ -3,7 +3,8 @@
 import pytest
 
 from node.config import Limit, Limits
-from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, bearer, closed, code, opened, path_of, send_signed, sent, signed
+from tests.inbox.calls import INBOXES, UNKNOWN_ADDRESS, bearer, closed, opened, path_of, send_signed, sent, signed
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -16,11 +17,11 @@ async def test_an_address_sends_thirty_messages_a_minute_to_one_inbox_and_sixty_
     assert last.headers.get_list("ratelimit-policy") == ['"inbox_send";q=60;w=60', '"inbox_sender";q=30;w=60']
     for _ in range(3):  # the first is refused by Redis, and counts no more than the others in the limit for all
         over = await node.client.post(path_of(one, "/messages"), json={"body": "x"})
-        assert code(over) == (429, "limit.exceeded")
+        assert refused(over) == (429, "limit.exceeded")
         assert any(policy.startswith('"inbox_sender"') for policy in over.headers.get_list("ratelimit-policy"))
         assert int(over.headers["retry-after"]) <= 60
     await sent(node, three)
-    assert code(await node.client.post(path_of(three, "/messages"), json={"body": "x"})) == (429, "limit.exceeded")
+    assert refused(await node.client.post(path_of(three, "/messages"), json={"body": "x"})) == (429, "limit.exceeded")
     await sent(node, one, node.client_at("203.0.113.8"))
 
 
@@ -48,7 +49,7 @@ async def test_what_is_refused_for_what_it_says_is_counted(node: NodeUnderTest) 
 async def test_an_address_opens_ten_inboxes_a_minute(node: NodeUnderTest) -> None:
     for _ in range(10):
         await opened(node)
-    assert code(await node.client.post(INBOXES)) == (429, "limit.exceeded")
+    assert refused(await node.client.post(INBOXES)) == (429, "limit.exceeded")
 
 
 @pytest.mark.settings(client_inboxes=2)
@@ -57,7 +58,7 @@ async def test_an_address_has_a_number_of_inboxes_and_can_renew_them(node: NodeU
     mine = await send_signed(node, signed("POST", INBOXES))
     assert mine.status_code == 201
     over = await node.client.post(INBOXES)
-    assert code(over) == (429, "quota.inbox")
+    assert refused(over) == (429, "quota.inbox")
     assert int(over.headers["retry-after"]) > 29 * 86_400
     renewed = await node.client.post(INBOXES, json={"label": "x"}, headers=bearer(first["inbox_token"]))
     assert renewed.status_code == 200

@@ -8,25 +8,13 @@ import pytest
 
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
-from node.inbox.steps import inbox_mark
+from node.inbox.steps import MessageKeys, inbox_mark
 from node.inbox.store import INBOX_LIFE_MS
-from node.store import RedisReply, Store, ids, keys
+from node.store import RedisReply, Store, keys
 from node.store.bulk import bulk_steps
 from node.store.steps import Step
-from tests.inbox.calls import (
-    ADDRESS,
-    INBOXES,
-    Json,
-    bearer,
-    code,
-    members,
-    opened,
-    path_of,
-    read,
-    send_signed,
-    sent,
-    signed,
-)
+from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, members, opened, path_of, read, send_signed, sent, signed
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -44,7 +32,7 @@ async def test_who_loses_the_right_to_settle_while_settling_is_told_so(
 
     monkeypatch.setattr("node.inbox.message_store.bulk_steps", rotated_before)
     through = await node.client.post(path_of(inbox, "/settle"), json={"through_seq": 1}, headers=owner)
-    assert code(through) == (403, "inbox.token")
+    assert refused(through) == (403, "inbox.token")
     assert (await read(node, inbox))["waiting"] == 1
 
 
@@ -62,7 +50,7 @@ async def test_messages_of_an_inbox_that_is_closed_while_they_are_settled_are_go
 
     monkeypatch.setattr("node.inbox.message_store.bulk_steps", closed_before)
     through = await node.client.post(path_of(inbox, "/settle"), json={"through_seq": 1}, headers=owner)
-    assert code(through) == (404, "inbox.unknown")
+    assert refused(through) == (404, "inbox.unknown")
 
 
 async def test_an_inbox_that_is_closed_while_its_key_renews_it_is_not_opened_without_a_place_in_the_quota(
@@ -79,7 +67,7 @@ async def test_an_inbox_that_is_closed_while_its_key_renews_it_is_not_opened_wit
         return was_there
 
     monkeypatch.setattr(Inboxes, "is_renewal", closed_after)
-    assert code(await send_signed(node, signed("POST", INBOXES))) == (404, "inbox.unknown")
+    assert refused(await send_signed(node, signed("POST", INBOXES))) == (404, "inbox.unknown")
     assert (await send_signed(node, signed("POST", INBOXES))).status_code == 201
     (place,) = await node.names("held:*:inbox:203.0.113.7")
     assert len(await members(node, place)) == 1
@@ -87,16 +75,7 @@ async def test_an_inbox_that_is_closed_while_its_key_renews_it_is_not_opened_wit
 
 async def marked(node: NodeUnderTest, inbox: Json, message: Json) -> RedisReply:
     """The reply of the step that notes that a message was read."""
-    address, partition = inbox["address"], ids.partition_of(inbox["address"])
-    marking = inbox_mark(
-        ends=keys.inbox_ends(address),
-        receipt=keys.inbox_receipt(address, message["id"]),
-        push_ends=keys.inbox_push_ends(partition),
-        events=keys.events(partition),
-        address=address,
-        id=message["id"],
-    )
-    return await node.store.run(marking)
+    return await node.store.run(inbox_mark(message=MessageKeys.of(inbox["address"], message["id"])))
 
 
 async def test_a_message_that_expires_while_it_is_read_is_not_marked_after_its_end(node: NodeUnderTest) -> None:

@@ -11,7 +11,6 @@ from tests.inbox.calls import (
     INBOXES,
     OTHER_ADDRESS,
     bearer,
-    code,
     members,
     opened,
     path_of,
@@ -22,6 +21,7 @@ from tests.inbox.calls import (
     settled,
     signed,
 )
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 
 FREE = Limit(0, 1)
@@ -34,14 +34,14 @@ async def test_one_address_may_have_32_messages_in_an_inbox_and_others_go_on(nod
     inbox = await opened(node)
     messages = [await sent(node, inbox, expires_in=600 - n) for n in range(32)]
     full = await node.client.post(path_of(inbox, "/messages"), json={"body": "One more"})
-    assert code(full) == (429, "inbox.full")
+    assert refused(full) == (429, "inbox.full")
     assert 500 < int(full.headers["retry-after"]) <= 600 - 31  # when the first of its own expires
     other = node.client_at("203.0.113.8")
     await sent(node, inbox, other)
     path = path_of(inbox, f"/messages/{messages[5]['id']}")
     await node.client.delete(path, headers=bearer(messages[5]["receipt_token"]))
     await sent(node, inbox)  # in the place of what was taken back
-    assert code(await node.client.post(path_of(inbox, "/messages"), json={"body": "x"})) == (429, "inbox.full")
+    assert refused(await node.client.post(path_of(inbox, "/messages"), json={"body": "x"})) == (429, "inbox.full")
     await settled(node, inbox, messages[0])
     await sent(node, inbox)
 
@@ -55,7 +55,7 @@ async def test_an_inbox_that_is_flooded_from_many_addresses_is_full_until_its_ow
         await asyncio.gather(*(sent(node, inbox, client) for _ in range(32)))
     honest = node.client_at("203.0.113.8")
     full = await honest.post(path_of(inbox, "/messages"), json={"body": "Hello"})
-    assert code(full) == (429, "inbox.full")
+    assert refused(full) == (429, "inbox.full")
     assert int(full.headers["retry-after"]) > 6 * 86_400
     assert (await node.client.get(path_of(inbox))).json()["accepting"] is False
     page = await read(node, inbox, limit=100)
@@ -97,11 +97,11 @@ async def test_a_signature_is_used_up_by_what_is_taken_only(node: NodeUnderTest)
     inbox = await opened(node)
     messages = [await sent(node, inbox) for _ in range(32)]
     request = signed("POST", path_of(inbox, "/messages"), {"body": "Hello"})
-    assert code(await send_signed(node, request)) == (429, "inbox.full")
+    assert refused(await send_signed(node, request)) == (429, "inbox.full")
     await settled(node, inbox, messages[0])
     assert (await send_signed(node, request)).status_code == 201
     await settled(node, inbox, messages[1])
-    assert code(await send_signed(node, request)) == (409, "signature.replayed")
+    assert refused(await send_signed(node, request)) == (409, "signature.replayed")
 
 
 async def test_the_largest_contacts_are_judged_at_once(node: NodeUnderTest) -> None:

@@ -18,7 +18,6 @@ from tests.inbox.calls import (
     UNKNOWN_ADDRESS,
     bearer,
     closed,
-    code,
     members,
     opened,
     path_of,
@@ -29,6 +28,7 @@ from tests.inbox.calls import (
     settled,
     signed,
 )
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
 
@@ -130,7 +130,7 @@ async def test_rotation_ends_all_earlier_tokens_and_keeps_the_messages(node: Nod
     assert (response.status_code, rotated["address"]) == (200, inbox["address"])
     assert rotated["epoch"] != inbox["epoch"]
     old = await node.client.get(path_of(inbox, "/messages"), headers=bearer(inbox["inbox_token"]))
-    assert code(old) == (403, "inbox.token")
+    assert refused(old) == (403, "inbox.token")
     assert [message["seq"] for message in (await read(node, rotated))["messages"]] == [1]
 
 
@@ -140,7 +140,7 @@ async def test_an_owner_who_waits_with_a_token_that_is_rotated_learns_it(node: N
     waiting = asyncio.create_task(node.client.get(path, params={"wait": 30}, headers=token))
     await node.listened_to(keys.inbox(inbox["address"]))
     await node.client.post(INBOXES, json={"rotate": True}, headers=token)
-    assert code(await asyncio.wait_for(waiting, WOKEN)) == (403, "inbox.token")
+    assert refused(await asyncio.wait_for(waiting, WOKEN)) == (403, "inbox.token")
 
 
 async def test_an_opening_that_is_repeated_with_its_key_gets_the_same_inbox(node: NodeUnderTest) -> None:
@@ -150,7 +150,7 @@ async def test_an_opening_that_is_repeated_with_its_key_gets_the_same_inbox(node
     assert (again.status_code, again.json()) == (201, first.json())
     assert again.headers["idempotency-replayed"] == "true"
     other = await node.client.post(INBOXES, json={"label": "Twice"}, headers=headers)
-    assert code(other) == (422, "idempotency.conflict")
+    assert refused(other) == (422, "idempotency.conflict")
 
 
 async def test_a_rotation_that_is_repeated_with_its_key_gets_the_new_token_again(node: NodeUnderTest) -> None:
@@ -167,9 +167,9 @@ async def test_a_closed_inbox_leaves_nothing_but_its_receipts(node: NodeUnderTes
     await settled(node, inbox, done, reply="Bye")
     assert (await closed(node, inbox)).json() == {"address": inbox["address"], "status": "closed"}
     for path in ("", "/messages"):
-        assert code(await node.client.get(path_of(inbox, path), headers=bearer(inbox["inbox_token"])))[0] == 404
-    assert code(await node.client.post(path_of(inbox, "/messages"), json={"body": "x"}))[0] == 404
-    assert code(await closed(node, inbox)) == (404, "inbox.unknown")
+        assert refused(await node.client.get(path_of(inbox, path), headers=bearer(inbox["inbox_token"])))[0] == 404
+    assert refused(await node.client.post(path_of(inbox, "/messages"), json={"body": "x"}))[0] == 404
+    assert refused(await closed(node, inbox)) == (404, "inbox.unknown")
     assert (await receipt(node, inbox, message))["status"] == "expired"
     assert (await receipt(node, inbox, done))["reply"] == "Bye"
     left = [name.split(":")[0] for name in await node.names(f"inbox*{inbox['address']}*")]
@@ -203,12 +203,12 @@ async def test_an_inbox_opened_again_by_its_key_is_empty_and_its_old_tokens_are_
     assert (await node.client.get(path_of(second))).json()["label"] is None
     assert (await read(node, second))["messages"] == []
     stale = await node.client.get(path_of(second, "/messages"), headers=bearer(first["inbox_token"]))
-    assert code(stale) == (403, "inbox.token")
+    assert refused(stale) == (403, "inbox.token")
     assert (await receipt(node, second, old))["status"] == "expired"
-    assert code(await settled(node, second, old)) == (409, "inbox.settled")
+    assert refused(await settled(node, second, old)) == (409, "inbox.settled")
     path = path_of(second, f"/messages/{old['id']}")
     taken_back = await node.client.delete(path, headers=bearer(old["receipt_token"]))
-    assert code(taken_back) == (409, "inbox.settled")
+    assert refused(taken_back) == (409, "inbox.settled")
     assert (await sent(node, second))["seq"] == old["seq"] + 1  # numbers never repeat
 
 
@@ -217,41 +217,41 @@ async def test_a_signature_that_closed_an_inbox_does_not_close_it_again(node: No
     closing = signed("DELETE", f"{INBOXES}/{ADDRESS}")
     assert (await send_signed(node, closing)).status_code == 200
     await send_signed(node, signed("POST", INBOXES))
-    assert code(await send_signed(node, closing)) == (409, "signature.replayed")
+    assert refused(await send_signed(node, closing)) == (409, "signature.replayed")
 
 
 async def test_a_signature_renews_once(node: NodeUnderTest) -> None:
     request = signed("POST", INBOXES, {"label": "Mine"})
     assert (await send_signed(node, request)).status_code == 201
-    assert code(await send_signed(node, request)) == (409, "signature.replayed")
+    assert refused(await send_signed(node, request)) == (409, "signature.replayed")
 
 
 async def test_a_signature_beside_a_token_renews_once_as_well(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     request = signed("POST", INBOXES, {"label": "Mine"}).with_header(*bearer(inbox["inbox_token"]).popitem())
     assert (await send_signed(node, request)).status_code == 200
-    assert code(await send_signed(node, request)) == (409, "signature.replayed")
+    assert refused(await send_signed(node, request)) == (409, "signature.replayed")
 
 
 async def test_who_shows_nothing_gets_401_and_who_shows_the_wrong_thing_403(node: NodeUnderTest) -> None:
     inbox, other = await opened(node), await opened(node)
     for shown in ({}, {"authorization": "Bearer"}, {"authorization": "Basic Zm9vOmJhcg=="}):
         none = await node.client.get(path_of(inbox, "/messages"), headers=shown)
-        assert code(none) == (401, "inbox.proof"), shown
+        assert refused(none) == (401, "inbox.proof"), shown
         assert none.headers["www-authenticate"] == "Bearer"
     for token in ("nonsense", other["inbox_token"], inbox["inbox_token"][:-1]):
         wrong = await node.client.get(path_of(inbox, "/messages"), headers=bearer(token))
-        assert code(wrong) == (403, "inbox.token"), token
+        assert refused(wrong) == (403, "inbox.token"), token
     by_key = await send_signed(node, signed("GET", path_of(inbox, "/messages"), key=OTHER_KEY))
-    assert code(by_key) == (403, "inbox.token")
-    assert code(await node.client.post(INBOXES, headers=bearer("nonsense"))) == (403, "inbox.token")
+    assert refused(by_key) == (403, "inbox.token")
+    assert refused(await node.client.post(INBOXES, headers=bearer("nonsense"))) == (403, "inbox.token")
 
 
 async def test_an_empty_token_renews_nothing_and_opens_nothing(node: NodeUnderTest) -> None:
     empty = {"authorization": "Bearer"}
-    refused = await node.client.post(INBOXES, headers=empty)
-    assert code(refused) == (401, "inbox.proof")
-    assert refused.headers["www-authenticate"] == "Bearer"
+    response = await node.client.post(INBOXES, headers=empty)
+    assert refused(response) == (401, "inbox.proof")
+    assert response.headers["www-authenticate"] == "Bearer"
     by_key = signed("POST", INBOXES).with_header("authorization", "Bearer")
     assert (await send_signed(node, by_key)).status_code == 201  # what the signature proves is enough
 
@@ -263,7 +263,7 @@ async def test_an_unknown_address_is_not_found_whatever_is_shown(node: NodeUnder
     for method, rest in calls:
         body = bodies[rest] if method == "POST" else None
         response = await node.client.request(method, f"{INBOXES}/{address}{rest}", json=body)
-        assert code(response) == (404, "inbox.unknown")
+        assert refused(response) == (404, "inbox.unknown")
 
 
 async def test_the_key_of_the_address_reads_settles_and_closes_without_a_token(node: NodeUnderTest) -> None:

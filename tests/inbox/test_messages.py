@@ -13,7 +13,6 @@ from tests.inbox.calls import (
     Json,
     bearer,
     closed,
-    code,
     members,
     opened,
     path_of,
@@ -22,6 +21,7 @@ from tests.inbox.calls import (
     sent,
     settled,
 )
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
 
@@ -183,7 +183,7 @@ async def test_a_waiting_owner_learns_that_the_inbox_was_closed(node: NodeUnderT
     waiting = asyncio.create_task(node.client.get(path, params={"wait": 30}, headers=bearer(inbox["inbox_token"])))
     await node.listened_to(keys.inbox(inbox["address"]))
     await closed(node, inbox)
-    assert code(await asyncio.wait_for(waiting, WOKEN)) == (404, "inbox.unknown")
+    assert refused(await asyncio.wait_for(waiting, WOKEN)) == (404, "inbox.unknown")
 
 
 async def test_a_sender_sees_how_far_its_message_is(node: NodeUnderTest) -> None:
@@ -214,14 +214,14 @@ async def test_the_owner_reads_receipts_too(node: NodeUnderTest) -> None:
         for name, token in {"owner": inbox["inbox_token"], "none": "", "other": other["inbox_token"]}.items()
     }
     assert answers["owner"].json() == await receipt(node, inbox, message)
-    assert code(answers["none"]) == (401, "inbox.proof")
-    assert code(answers["other"]) == (403, "inbox.token")
+    assert refused(answers["none"]) == (401, "inbox.proof")
+    assert refused(answers["other"]) == (403, "inbox.token")
     assert answers["owner"].headers["cache-control"] == "no-store"
     another = await sent(node, inbox)
     foreign = await node.client.get(path, headers=bearer(another["receipt_token"]))
-    assert code(foreign) == (403, "inbox.token")
+    assert refused(foreign) == (403, "inbox.token")
     unknown = await node.client.get(path_of(inbox, f"/messages/{SOME_ID}"), headers=bearer(inbox["inbox_token"]))
-    assert code(unknown) == (404, "receipt.unknown")
+    assert refused(unknown) == (404, "receipt.unknown")
 
 
 @pytest.mark.parametrize("status", ["done", "refused", "input_required"])
@@ -235,7 +235,7 @@ async def test_settling_twice_gets_the_same_answer_and_otherwise_409(node: NodeU
     others: list[Json] = [{"status": status}, {"status": status, "reply": "Other"}]
     others.append({"status": "refused" if status == "done" else "done", "reply": "So be it"})
     for other in others:
-        assert code(await settled(node, inbox, message, **other)) == (409, "inbox.settled")
+        assert refused(await settled(node, inbox, message, **other)) == (409, "inbox.settled")
     assert (await receipt(node, inbox, message))["status"] == status
 
 
@@ -268,27 +268,27 @@ async def test_settling_through_a_number_ends_all_up_to_it(node: NodeUnderTest) 
     statuses = [(await receipt(node, inbox, message))["status"] for message in messages]
     assert statuses == ["refused", "done", "done", "queued"]
     assert [each["seq"] for each in (await read(node, inbox))["messages"]] == [4]
-    assert code(await node.client.post(path, json={"through_seq": 4})) == (401, "inbox.proof")
+    assert refused(await node.client.post(path, json={"through_seq": 4})) == (401, "inbox.proof")
 
 
 async def test_a_sender_takes_a_message_back(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     message, other = await sent(node, inbox), await sent(node, inbox)
     path = path_of(inbox, f"/messages/{message['id']}")
-    assert code(await node.client.delete(path)) == (401, "inbox.proof")
+    assert refused(await node.client.delete(path)) == (401, "inbox.proof")
     for token in (inbox["inbox_token"], other["receipt_token"]):
-        assert code(await node.client.delete(path, headers=bearer(token))) == (403, "receipt.token")
+        assert refused(await node.client.delete(path, headers=bearer(token))) == (403, "receipt.token")
     first, again = [await node.client.delete(path, headers=bearer(message["receipt_token"])) for _ in range(2)]
     assert first.json()["status"] == "withdrawn"
     assert (again.status_code, again.json()) == (200, first.json())
     assert [each["id"] for each in (await read(node, inbox))["messages"]] == [other["id"]]
     assert (await receipt(node, inbox, message))["status"] == "withdrawn"
-    assert code(await settled(node, inbox, message)) == (404, "receipt.unknown")
+    assert refused(await settled(node, inbox, message)) == (404, "receipt.unknown")
     asked = await sent(node, inbox)
     for late, status in ((other, "done"), (asked, "input_required")):  # which leads nowhere, as it is of no task
         await settled(node, inbox, late, status=status)
         path = path_of(inbox, f"/messages/{late['id']}")
-        assert code(await node.client.delete(path, headers=bearer(late["receipt_token"]))) == (409, "inbox.settled")
+        assert refused(await node.client.delete(path, headers=bearer(late["receipt_token"]))) == (409, "inbox.settled")
 
 
 async def test_a_call_gets_the_owners_answer_in_one_request(node: NodeUnderTest) -> None:
@@ -336,7 +336,7 @@ async def test_a_message_that_is_repeated_with_its_key_is_sent_once(node: NodeUn
     assert (again.status_code, again.json()) == (201, first.json())
     assert (await read(node, inbox))["waiting"] == 1
     other = await node.client.post(path, json={"body": "Other"}, headers=headers)
-    assert code(other) == (422, "idempotency.conflict")
+    assert refused(other) == (422, "idempotency.conflict")
 
 
 async def test_a_key_that_renewed_an_inbox_still_sends_to_it_and_the_other_way_round(node: NodeUnderTest) -> None:
@@ -363,7 +363,7 @@ async def test_a_short_key_gives_the_token_of_a_message_again_for_a_minute_only(
     said, _, at = kept.decode().rpartition("@")
     await node.store.command("SET", record, f"{said}@{int(at) - 61_000}", "KEEPTTL")
     late = await node.client.post(path, json={"body": "Hello"}, headers=headers)
-    assert code(late) == (422, "idempotency.short")
+    assert refused(late) == (422, "idempotency.short")
     assert (await read(node, inbox))["waiting"] == 1
 
 
@@ -379,9 +379,9 @@ async def test_an_expired_message_is_held_no_more_and_its_sender_knows(node: Nod
     assert (page["messages"], page["waiting"], page["bytes"], page["oldest_at"]) == ([], 0, 0, None)
     ended = await receipt(node, inbox, message, wait=20)
     assert (ended["status"], ended["settled_at"]) == ("expired", None)
-    assert code(await settled(node, inbox, message)) == (409, "inbox.settled")
+    assert refused(await settled(node, inbox, message)) == (409, "inbox.settled")
     path = path_of(inbox, f"/messages/{message['id']}")
-    assert code(await node.client.delete(path, headers=bearer(message["receipt_token"]))) == (409, "inbox.settled")
+    assert refused(await node.client.delete(path, headers=bearer(message["receipt_token"]))) == (409, "inbox.settled")
     assert (await sent(node, inbox))["seq"] == 2
     assert await node.store.command("XLEN", keys.inbox_messages(inbox["address"])) == 1
 

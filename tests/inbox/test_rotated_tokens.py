@@ -3,7 +3,8 @@
 from typing import Any
 
 from tests.agents.calls import AGENTS, card_of
-from tests.inbox.calls import INBOXES, bearer, code, opened, path_of, read, sent
+from tests.inbox.calls import INBOXES, bearer, opened, path_of, read, sent
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -28,7 +29,7 @@ async def test_a_rotated_token_does_nothing_that_the_one_after_it_does(node: Nod
     ]
     for method, path, given in requests:
         response = await node.client.request(method, path, headers=bearer(inbox["inbox_token"]), **given)
-        assert code(response) == (403, "inbox.token"), (method, path)
+        assert refused(response) == (403, "inbox.token"), (method, path)
     assert [each["id"] for each in (await read(node, rotated))["messages"]] == [message["id"]]
     for method, path, given in requests:
         response = await node.client.request(method, path, headers=bearer(rotated["inbox_token"]), **given)

@@ -2,19 +2,8 @@
 
 from node.sign.keys import PublicKey
 from tests.board.signed_posts import OTHER_KEY
-from tests.inbox.calls import (
-    ADDRESS,
-    INBOXES,
-    OTHER_ADDRESS,
-    bearer,
-    code,
-    opened,
-    path_of,
-    read,
-    send_signed,
-    sent,
-    signed,
-)
+from tests.inbox.calls import ADDRESS, INBOXES, OTHER_ADDRESS, bearer, opened, path_of, read, send_signed, sent, signed
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 
 
@@ -45,16 +34,16 @@ async def test_a_policy_is_judged_by_the_key_that_signed(node: NodeUnderTest) ->
         assert (await send_signed(node, signed("POST", path, {"body": "Hello"}, OTHER_KEY))).status_code == others
     await node.client.post(INBOXES, json={"contacts": [ADDRESS]}, headers=bearer(by_contact["inbox_token"]))
     other = await send_signed(node, signed("POST", path_of(by_contact, "/messages"), {"body": "Hi"}, OTHER_KEY))
-    assert code(other) == (403, "inbox.policy")
+    assert refused(other) == (403, "inbox.policy")
 
 
 async def test_a_signature_sends_once_and_not_elsewhere(node: NodeUnderTest) -> None:
     inbox, other = await opened(node), await opened(node)
     request = signed("POST", path_of(inbox, "/messages"), {"body": "Once"})
     assert (await send_signed(node, request)).status_code == 201
-    assert code(await send_signed(node, request)) == (409, "signature.replayed")
+    assert refused(await send_signed(node, request)) == (409, "signature.replayed")
     request.path = path_of(other, "/messages")
-    assert code(await send_signed(node, request)) == (400, "signature.invalid")
+    assert refused(await send_signed(node, request)) == (400, "signature.invalid")
 
 
 async def test_the_method_that_was_signed_is_the_one_that_was_sent(node: NodeUnderTest) -> None:

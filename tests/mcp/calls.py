@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx2
 
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 PATH = "/api/v1/mcp"
@@ -25,16 +26,12 @@ def request(method: str, params: Any = None, request_id: Any = 1) -> dict[str, A
 
 async def result(node: NodeUnderTest, method: str, params: Any = None) -> dict[str, Any]:
     """The result of a request that succeeds."""
-    response = await post(node, request(method, params))
-    assert response.status_code == 200, response.text
-    return response.json()["result"]
+    return json_of(await post(node, request(method, params)))["result"]
 
 
 async def error(node: NodeUnderTest, method: str, params: Any = None) -> dict[str, Any]:
     """The error of a request that fails, with status 200 as before 2026-07-28."""
-    response = await post(node, request(method, params))
-    assert response.status_code == 200, response.text
-    return response.json()["error"]
+    return json_of(await post(node, request(method, params)))["error"]
 
 
 async def call(node: NodeUnderTest, tool: str, **arguments: Any) -> dict[str, Any]:

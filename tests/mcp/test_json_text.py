@@ -1,11 +1,11 @@
 """Documents as texts within JSON."""
 
-import asyncio
 import json
 
 import pytest
 
 from node.mcp.json_text import PIECE_BYTES, with_text
+from tests.support.other_turns import OtherTurns
 
 
 @pytest.mark.parametrize("length", [0, 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES])
@@ -19,15 +19,6 @@ async def test_the_text_is_the_document(characters: str, length: int) -> None:
 
 
 async def test_others_get_on_while_a_long_document_is_quoted() -> None:
-    turns = 0
-
-    async def count_turns() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    others = asyncio.create_task(count_turns())
-    await with_text(b"", b'"' * (8 * PIECE_BYTES))
-    others.cancel()
-    assert turns >= 8
+    async with OtherTurns() as others:
+        await with_text(b"", b'"' * (8 * PIECE_BYTES))
+    assert others.count >= 8

@@ -12,6 +12,7 @@ from node.mcp import server
 from node.web import turn
 from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH
 from tests.mcp.calls import done, error, failed, post, request, result, stateless
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
 
@@ -188,9 +189,7 @@ async def test_wrong_params_are_an_error_with_status_200(node: NodeUnderTest, me
 async def test_members_of_a_batch_are_answered_in_order(node: NodeUnderTest) -> None:
     notification = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
     batch = [request("ping"), 7, notification, request("no/such", request_id="b"), handshake("2025-03-26")]
-    response = await post(node, b" \r\n\t" + json.dumps(batch).encode())
-    assert response.status_code == 200
-    first, second, third, fourth = response.json()
+    first, second, third, fourth = json_of(await post(node, b" \r\n\t" + json.dumps(batch).encode()))
     assert first == {"jsonrpc": "2.0", "id": 1, "result": {}}
     assert (second["id"], second["error"]["code"]) == (None, -32600)
     assert (third["id"], third["error"]["code"]) == ("b", -32601)

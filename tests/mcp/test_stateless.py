@@ -10,6 +10,7 @@ import pytest
 from node.mcp.json_rpc import read
 from node.mcp.stateless import check
 from tests.mcp.calls import STATELESS, post, request, stateless
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 SERVED = [STATELESS, "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
@@ -169,9 +170,7 @@ async def test_one_message_of_another_revision_keeps_its_batch_from_being_run(no
     ],
 )
 async def test_what_names_no_other_revision_is_answered(node: NodeUnderTest, content: Any, header: str | None) -> None:
-    response = await post(node, content, **({} if header is None else {"mcp_protocol_version": header}))
-    assert response.status_code == 200, response.text
-    answers = response.json()
+    answers = json_of(await post(node, content, **({} if header is None else {"mcp_protocol_version": header})))
     assert (answers[-1] if isinstance(content, list) else answers)["result"] == {}
 
 
@@ -223,9 +222,7 @@ async def test_a_revision_of_the_future_is_told_what_is_spoken(node: NodeUnderTe
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     content = request("tools/list", {"_meta": meta})
-    response = await post(node, content, mcp_protocol_version="2099-01-01", mcp_method="tools/list")
-    assert response.status_code == 400
-    said = response.json()["error"]
+    said = json_of(await post(node, content, mcp_protocol_version="2099-01-01", mcp_method="tools/list"), 400)["error"]
     assert (said["code"], said["data"]) == (-32022, {"supported": SERVED, "requested": "2099-01-01"})
 
 
@@ -247,8 +244,6 @@ async def test_a_notification_is_accepted(node: NodeUnderTest) -> None:
     ],
 )
 async def test_what_gets_no_answer_must_be_of_a_revision_that_is_spoken(node: NodeUnderTest, content: Any) -> None:
-    response = await post(node, content, mcp_protocol_version="2099-01-01")
-    assert response.status_code == 400
-    said = response.json()
+    said = json_of(await post(node, content, mcp_protocol_version="2099-01-01"), 400)
     assert (said["id"], said["error"]["code"]) == (None, -32022)
     assert said["error"]["data"] == {"supported": SERVED, "requested": "2099-01-01"}

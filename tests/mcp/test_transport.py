@@ -7,6 +7,7 @@ import pytest
 
 from node.web.accept import LONGEST_ACCEPT
 from tests.mcp.calls import PATH, post, request
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
 PING = request("ping")
@@ -76,16 +77,12 @@ async def test_of_a_long_accept_the_beginning_is_read(node: NodeUnderTest) -> No
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json;q=0", "*/*;q=0", "application/jsonl"])
 async def test_a_client_that_takes_neither_is_refused(node: NodeUnderTest, accept: str) -> None:
-    response = await post(node, PING, accept=accept)
-    assert response.status_code == 406
-    assert response.json()["error"]["code"] == -32600
+    assert json_of(await post(node, PING, accept=accept), 406)["error"]["code"] == -32600
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonl"])
 async def test_a_body_that_is_not_said_to_be_json_is_refused(node: NodeUnderTest, content_type: str) -> None:
-    response = await post(node, PING, content_type=content_type)
-    assert response.status_code == 415
-    assert response.json()["id"] is None
+    assert json_of(await post(node, PING, content_type=content_type), 415)["id"] is None
 
 
 async def test_parameters_of_the_content_type_are_no_obstacle(node: NodeUnderTest) -> None:

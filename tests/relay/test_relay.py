@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN
 
@@ -15,9 +16,7 @@ HELLO = {"message": "Hello, who can summarise a long report about solar panels?"
 
 
 async def test_a_json_message_is_acknowledged(node: NodeUnderTest) -> None:
-    response = await node.client.post(RELAY, json=HELLO)
-    assert response.status_code == 200
-    ack = response.json()
+    ack = json_of(await node.client.post(RELAY, json=HELLO))
     assert ack["status"] == "acknowledged"
     assert ack["node_id"] == node.settings.node_id
     assert ack["post_url"] == f"http://node.example/api/v1/board/threads/{ack['reference_id']}"

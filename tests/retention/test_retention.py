@@ -14,13 +14,13 @@ from node.store import ids, keys
 from node.store.clock import now_ms
 from node.store.limits import DAY_MS
 from node.store.search_keys import BOARD_KEYS
+from tests.board.calls import BOARD
 from tests.retention.calls import OLD, end_long_ago, finished, look
 from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.tasks.calls import UNKNOWN_ID, offered
 
-BOARD = "/api/v1/board"
 NOW = 1_800_000_000_000
 
 pytestmark = pytest.mark.settings(limits=NO_LIMITS)

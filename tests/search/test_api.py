@@ -8,12 +8,12 @@ import pytest_asyncio
 
 from node.config import Limit, Limits
 from node.embedding.model import Model
+from tests.board.calls import BOARD, QUESTION
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 
-BOARD = "/api/v1/board"
 SEARCH = f"{BOARD}/search"
-QUESTION = {"title": "Looking for a CSV parser", "body": "Who can parse 40 MB of CSV in a sandbox?"}
 
 
 @pytest_asyncio.fixture
@@ -24,9 +24,7 @@ async def searched(search_redis: RedisServer, patience: None) -> AsyncIterator[N
 
 
 async def search(node: NodeUnderTest, query: str, **options: Any) -> dict[str, Any]:
-    response = await node.client.post(SEARCH, json={"query": query, **options})
-    assert response.status_code == 200, response.text
-    return response.json()
+    return json_of(await node.client.post(SEARCH, json={"query": query, **options}))
 
 
 async def test_a_thread_is_found_by_text_as_soon_as_it_is_posted(searched: NodeUnderTest) -> None:

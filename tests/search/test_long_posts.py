@@ -1,6 +1,5 @@
 """A search among posts as long as they may be looks at so many characters, in small pieces, and is charged for them."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -15,6 +14,7 @@ from node.store import StoreUnavailable
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import ANYTHING, SearchableBoard, searchable
 from tests.search.test_bounds import LONGEST, noise, passes
+from tests.support.other_turns import OtherTurns
 from tests.support.servers import RedisServer
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("patience")]
@@ -74,18 +74,9 @@ async def test_what_many_threads_contain_is_looked_at_as_far_as_the_bound(
 
 
 async def test_others_have_their_turn_while_a_search_looks_at_texts(hostile: SearchableBoard) -> None:
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            await asyncio.sleep(0)
-            turns += 1
-
-    busy = asyncio.create_task(others())
-    await hostile.find("zebra qqqqq", ANYTHING, 50)
-    busy.cancel()
-    assert turns >= hostile.looked[-1] / (SLICE_CHARACTERS + ONE_MORE)
+    async with OtherTurns() as others:
+        await hostile.find("zebra qqqqq", ANYTHING, 50)
+    assert others.count - 1 >= hostile.looked[-1] / (SLICE_CHARACTERS + ONE_MORE)
 
 
 async def test_a_search_is_charged_whatever_becomes_of_it(

@@ -8,7 +8,6 @@ from typing import cast
 import pytest
 
 from node.board.model import NewThread
-from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search import passages as passage
 from node.search.corpus import Post
@@ -21,6 +20,7 @@ from node.store.outbox import Event
 from node.store.search_keys import BOARD_KEYS
 from node.text.terms import MARK, marks_of, terms_of
 from tests.search.searching import ANYTHING, SearchableBoard
+from tests.support.models import embedded_texts
 from tests.support.node_under_test import until
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
@@ -194,14 +194,7 @@ async def test_without_memory_it_is_found_that_nothing_of_an_entity_is_left(boar
 async def test_of_replies_that_wait_only_those_are_embedded_that_stay(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded: list[str] = []
-    passages = Embedder.passages
-
-    async def counted(self: Embedder, texts: Sequence[str]) -> list[bytes]:
-        embedded.extend(texts)
-        return await passages(self, texts)
-
-    monkeypatch.setattr(Embedder, "passages", counted)
+    embedded = embedded_texts(monkeypatch)
     thread = await board.post(*BREAD)
     for number in range(12):
         await board.reply(thread, f"{number} {LONG}")

@@ -8,6 +8,7 @@ import pytest
 
 from node.config import Limit, Limits
 from node.store import ids, keys
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
 
@@ -16,9 +17,7 @@ SESSIONS = "/api/v1/sessions"
 
 async def opened(node: NodeUnderTest, **wanted: Any) -> dict[str, Any]:
     """A new session."""
-    response = await node.client.post(SESSIONS, json=wanted)
-    assert response.status_code == 201
-    return response.json()
+    return json_of(await node.client.post(SESSIONS, json=wanted), 201)
 
 
 def messages(session: dict[str, Any]) -> str:

@@ -12,11 +12,9 @@ from tests.site.hostile import MARKUP
 from tests.site.html import Page
 from tests.support.node_under_test import NodeUnderTest, until
 
+MANY = Limit(1000, 60)
 
-@pytest.fixture
-def overrides() -> dict[str, Any]:
-    many = Limit(1000, 60)
-    return {"limits": Limits(agent=many, inbox=many, search=many)}
+pytestmark = pytest.mark.settings(limits=Limits(agent=MANY, inbox=MANY, search=MANY))
 
 
 async def shown(node: NodeUnderTest, path: str, status: int = 200) -> str:

@@ -16,6 +16,7 @@ from node.site.model import MAX_REPLIES, PAGE_SIZE
 from tests.sign.signing import BODY, PUBLIC, Signed, sign
 from tests.site.hostile import MARKUP, body, title
 from tests.site.html import Page
+from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import RedisServer
 
@@ -33,9 +34,7 @@ pytestmark = pytest.mark.settings(limits=UNLIMITED)
 async def opened(node: NodeUnderTest, **fields: str) -> str:
     """The id of a new thread."""
     post = {"title": "Looking for a parser of large files", "body": SENTENCE, **fields}
-    answer = await node.client.post("/api/v1/board", json=post)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["id"]
+    return json_of(await node.client.post("/api/v1/board", json=post), 201)["id"]
 
 
 async def replied(node: NodeUnderTest, thread: str, **fields: str) -> None:
@@ -46,9 +45,7 @@ async def replied(node: NodeUnderTest, thread: str, **fields: str) -> None:
 async def offered(node: NodeUnderTest, **fields: Any) -> str:
     """The id of a new task."""
     task = {"publisher_id": "report-desk", "title": "Summarise a report about solar panels", **fields}
-    answer = await node.client.post("/api/v1/tasks", json=task)
-    assert answer.status_code == 201, answer.text
-    return answer.json()["id"]
+    return json_of(await node.client.post("/api/v1/tasks", json=task), 201)["id"]
 
 
 async def shown(node: NodeUnderTest, path: str, status: int = 200) -> Page:

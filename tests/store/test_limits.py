@@ -102,7 +102,7 @@ async def test_hundreds_of_requests_that_have_ended_at_once_are_forgotten_in_a_f
     limit = Limit(700, 60)
     log = keys.rate(ids.home_of(CLIENT), "claim", CLIENT)
     now = int(redis_server.do("TIME")[0]) * 1000
-    ended = [now - limit.milliseconds - number for number in range(600, 0, -1)]
+    ended = [now - limit.seconds * 1000 - number for number in range(600, 0, -1)]
     await store.command("LPUSH", log, *ended, now - 2, now - 1, key=log)
     redis_server.do("CONFIG", "RESETSTAT")
     assert (await LimitStore(store).take("claim", CLIENT, limit)).remaining == limit.count - 3

@@ -13,18 +13,18 @@ from node.store.steps import Key, Rest, Step, step
 RATE = Key("rate:{00}:relay:203.0.113.7")
 
 
-def limit_take(*, rate: Key, site: Key, count: int, site_count: int, window: int) -> None:
+def limit_take(*, rate: Key, site: Key, count: int, site_count: int, seconds: int) -> None:
     """As lua/limit_take.lua says."""
 
 
 def test_the_values_are_sent_in_the_order_of_the_header_whatever_theirs() -> None:
-    made = step(limit_take)(window=60_000, rate=RATE, count=10, site_count=80, site=RATE)
-    assert made == Step(script("limit_take"), (RATE, RATE), (10, 80, 60_000))
+    made = step(limit_take)(seconds=60, rate=RATE, count=10, site_count=80, site=RATE)
+    assert made == Step(script("limit_take"), (RATE, RATE), (10, 80, 60))
 
 
 async def test_a_step_runs_as_its_script_says(store: Store) -> None:
     take = step(limit_take)
-    taking = take(rate=RATE, site=RATE, count=1, site_count=1, window=60_000)
+    taking = take(rate=RATE, site=RATE, count=1, site_count=1, seconds=60)
     (first, *_), (second, *_) = [await store.run(taking) for _ in range(2)]  # type: ignore[misc, union-attr]
     assert (first, second) == (1, 0)
 
@@ -48,39 +48,39 @@ def refused(declared: object) -> None:
 
 
 def test_another_name_than_the_headers_is_refused() -> None:
-    def renamed(*, rate: Key, site: Key, count: int, site_count: int, seconds: int) -> None: ...
+    def renamed(*, rate: Key, site: Key, count: int, site_count: int, window: int) -> None: ...
 
     refused(renamed)
 
 
 def test_a_name_too_many_or_too_few_is_refused() -> None:
-    def more(*, rate: Key, site: Key, count: int, site_count: int, window: int, client: str) -> None: ...
+    def more(*, rate: Key, site: Key, count: int, site_count: int, seconds: int, client: str) -> None: ...
 
     def fewer(*, rate: Key, site: Key, count: int, site_count: int) -> None: ...
 
-    def with_rest(*, rate: Key, site: Key, count: int, site_count: int, window: int, fields: Rest) -> None: ...
+    def with_rest(*, rate: Key, site: Key, count: int, site_count: int, seconds: int, fields: Rest) -> None: ...
 
     for declared in (more, fewer, with_rest):
         refused(declared)
 
 
 def test_another_order_than_the_headers_is_refused() -> None:
-    def swapped(*, rate: Key, site: Key, site_count: int, count: int, window: int) -> None: ...
+    def swapped(*, rate: Key, site: Key, site_count: int, count: int, seconds: int) -> None: ...
 
     refused(swapped)
 
 
 def test_a_key_that_is_declared_as_an_argument_is_refused_and_so_is_an_argument_as_a_key() -> None:
-    def without_key(*, rate: str, site: Key, count: int, site_count: int, window: int) -> None: ...
+    def without_key(*, rate: str, site: Key, count: int, site_count: int, seconds: int) -> None: ...
 
-    def too_many_keys(*, rate: Key, site: Key, count: Key, site_count: int, window: int) -> None: ...
+    def too_many_keys(*, rate: Key, site: Key, count: Key, site_count: int, seconds: int) -> None: ...
 
     refused(without_key)
     refused(too_many_keys)
 
 
 def test_parameters_have_to_be_given_by_name() -> None:
-    def limit_take(rate: Key, site: Key, count: int, site_count: int, window: int) -> None: ...
+    def limit_take(rate: Key, site: Key, count: int, site_count: int, seconds: int) -> None: ...
 
     with pytest.raises(ScriptError, match="rate must be given by name"):
         step(limit_take)
@@ -88,23 +88,23 @@ def test_parameters_have_to_be_given_by_name() -> None:
 
 class Counting(msgspec.Struct, frozen=True):
     rate: Key
-    window: int
+    seconds: int
 
 
 def test_a_struct_gives_what_its_fields_name_wherever_that_is_in_the_header() -> None:
     def limit_take(*, counting: Counting, site: Key, count: int, site_count: int) -> None: ...
 
-    made = step(limit_take)(counting=Counting(RATE, 60_000), site=RATE, count=10, site_count=80)
-    assert made == Step(script("limit_take"), (RATE, RATE), (10, 80, 60_000))
+    made = step(limit_take)(counting=Counting(RATE, 60), site=RATE, count=10, site_count=80)
+    assert made == Step(script("limit_take"), (RATE, RATE), (10, 80, 60))
 
 
 def test_a_struct_whose_fields_the_header_does_not_name_or_names_otherwise_is_refused() -> None:
     class Longer(Counting, frozen=True):
-        seconds: int
+        window: int
 
     class Keyless(msgspec.Struct, frozen=True):
         rate: str
-        window: int
+        seconds: int
 
     def longer(*, counting: Longer, site: Key, count: int, site_count: int) -> None: ...
 
@@ -116,7 +116,7 @@ def test_a_struct_whose_fields_the_header_does_not_name_or_names_otherwise_is_re
 
 async def test_none_is_no_value_of_redis(store: Store) -> None:
     with pytest.raises(CommandFailed, match=r"limit_take: .* str, int, float or bytes"):
-        await store.run(step(limit_take)(rate=RATE, site=RATE, count=10, site_count=80, window=None))  # type: ignore[arg-type]
+        await store.run(step(limit_take)(rate=RATE, site=RATE, count=10, site_count=80, seconds=None))  # type: ignore[arg-type]
 
 
 KEEP = """#!lua

@@ -23,6 +23,7 @@ from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from tests.board.signed_posts import send
 from tests.sign.signing import KEY, Signed, sign
+from tests.support.answers import json_of
 from tests.support.node_under_test import SECRET, NodeUnderTest
 
 TASKS = "/api/v1/tasks"
@@ -34,9 +35,7 @@ _nonces = count()
 
 async def offered(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
     """A new contract, with its publisher_token."""
-    response = await node.client.post(TASKS, json=OFFER | changed)
-    assert response.status_code == 201, response.text
-    return response.json()
+    return json_of(await node.client.post(TASKS, json=OFFER | changed), 201)
 
 
 async def claimed(node: NodeUnderTest, **changed: Any) -> dict[str, Any]:
@@ -69,18 +68,11 @@ def signed_request(path: str, body: dict[str, Any], key: SigningKey = KEY, **cov
 
 async def read(node: NodeUnderTest, task: dict[str, Any], **query: Any) -> dict[str, Any]:
     """A contract as it is now."""
-    response = await node.client.get(f"{TASKS}/{task['id']}", params=query)
-    assert response.status_code == 200, response.text
-    return response.json()
+    return json_of(await node.client.get(f"{TASKS}/{task['id']}", params=query))
 
 
 def uncharged(amount: int) -> None:
     """For what is on nobody's account."""
-
-
-def refused(response: Any) -> tuple[int, str]:
-    """Status and code of a refusal."""
-    return response.status_code, response.headers["x-error-code"]
 
 
 async def let_end(store: Store, task_id: str, field: str = "lease_expires_at") -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from node.config import Limit, Limits
 from node.store import keys
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import OFFER, TASKS, act, claimed, let_end, offered, read, refused, tasks_on, told
+from tests.tasks.calls import OFFER, TASKS, act, claimed, let_end, offered, read, tasks_on, told
 
 BROKEN = {"code": "input.unreadable", "message": "The second page is blank."}
 

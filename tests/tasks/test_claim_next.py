@@ -17,9 +17,10 @@ from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from node.web.places import WAITING_BY_CLIENT
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN, RedisServer, eventually
-from tests.tasks.calls import TASKS, act, claimed, let_end, offered, refused, tasks_on, uncharged
+from tests.tasks.calls import TASKS, act, claimed, let_end, offered, tasks_on, uncharged
 from tests.tasks.web_process import Lossy, process_on
 
 NEXT = f"{TASKS}/claim-next"

@@ -10,21 +10,20 @@ from node.common.refusal import Refused
 from node.config import Limit, Limits
 from node.store import connect, keys
 from node.tasks.model import Completion, NewClaim, NewTask
-from node.tasks.proofs import Claim
+from node.tasks.steps import Claim
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
+from tests.support.answers import json_of, refused
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, RedisServer
-from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered, read, refused, tasks_on, told, uncharged
+from tests.tasks.calls import TASKS, UNKNOWN_ID, act, claimed, offered, read, tasks_on, told, uncharged
 
 CALLBACK = "https://agents.example/hook"
 
 
 async def test_a_claim_answers_with_the_record_and_a_token(node: NodeUnderTest) -> None:
     task = await offered(node)
-    response = await act(node, task, "claim", assignee_id="summary-agent")
-    assert response.status_code == 200
-    claim = response.json()
+    claim = json_of(await act(node, task, "claim", assignee_id="summary-agent"))
     assert (claim["status"], claim["assignee_id"], claim["attempt"]) == ("claimed", "summary-agent", 1)
     assert claim["claimed_at"] is not None
     assert claim["lease_expires_at"] is None
@@ -190,9 +189,7 @@ async def test_one_role_may_stand_for_the_actor(node: NodeUnderTest) -> None:
 
 @pytest.mark.parametrize("body", [{}, {"publisher_id": "report-desk", "assignee_id": "summary-agent"}])
 async def test_a_transition_names_one_actor(node: NodeUnderTest, body: dict[str, str]) -> None:
-    response = await act(node, await claimed(node), "transition", **body)
-    assert response.status_code == 422
-    said = response.json()["detail"][0]
+    said = json_of(await act(node, await claimed(node), "transition", **body), 422)["detail"][0]
     assert said["loc"] == ["body", "actor_id"]
     assert "publisher_id or assignee_id" in said["msg"]
 

@@ -17,9 +17,10 @@ from node.tasks.store import COMPACTED_AT_ONCE, TaskStore
 from node.web.throughput import Throughput
 from tests.a2a.calls import A2A
 from tests.sign.signing import KEY
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN, RedisServer
-from tests.tasks.calls import OFFER, TASKS, act, claimed, refused, signed, tasks_on
+from tests.tasks.calls import OFFER, TASKS, act, claimed, signed, tasks_on
 
 RESULT = base64.b64encode(random.Random(7).randbytes(675_000)).decode()  # 900 kB that hardly shrink
 SMALL, LARGE = 20_000, 600_000

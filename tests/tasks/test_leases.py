@@ -6,9 +6,10 @@ import pytest
 
 from node.store import connect, ids, keys
 from node.tasks.model import NewClaim, NewTask, TaskPageQuery
+from tests.support.answers import json_of, refused
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import RedisServer
-from tests.tasks.calls import TASKS, act, claimed, let_end, offered, read, refused, tasks_on, told
+from tests.tasks.calls import TASKS, act, claimed, let_end, offered, read, tasks_on, told
 
 
 async def lapsed(node: NodeUnderTest) -> dict[str, Any]:
@@ -139,9 +140,7 @@ async def test_completing_ends_the_lease(node: NodeUnderTest, by_transition: boo
 async def test_a_released_contract_is_on_offer_again(node: NodeUnderTest) -> None:
     task = await claimed(node, lease_seconds=60)
     await act(node, task, "transition", actor_id="summary-agent")
-    response = await act(node, task, "release", claim_token=task["claim_token"])
-    assert response.status_code == 200
-    found = response.json()
+    found = json_of(await act(node, task, "release", claim_token=task["claim_token"]))
     assert (found["status"], found["assignee_id"], found["attempt"]) == ("offered", None, 1)
     assert (found["claimed_at"], found["lease_expires_at"]) == (None, None)
     assert found == await read(node, task)

@@ -16,6 +16,7 @@ from node.tasks.offers.feed import PAGE, Offer, OfferFeed, Wanted
 from node.tasks.offers.matching import Matching
 from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.other_turns import OtherTurns
 from tests.support.servers import PATIENCE, eventually
 
 WORKERS, OFFERS = 60, 4 * PAGE
@@ -62,18 +63,12 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     offers kept the process from everything else for half of each second."""
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     monkeypatch.setattr("node.tasks.offers.matching.COMPARED_AT_ONCE", AT_ONCE)
-    feed, compared, turn, have_looked = MadeUpList(node.store), Counter[int](), 0, 0
+    feed, compared, others, have_looked = MadeUpList(node.store), Counter[int](), OtherTurns(), 0
     fits = Wanted.fits
 
     def counted(wanted: Wanted, offer: Offer) -> bool:
-        compared[turn] += 1
+        compared[others.count] += 1
         return fits(wanted, offer)
-
-    async def count_turns() -> None:
-        nonlocal turn
-        while True:
-            turn += 1
-            await asyncio.sleep(0)
 
     async def wait() -> None:
         nonlocal have_looked
@@ -85,9 +80,8 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     matching = Matching(feed)
     tasks = [asyncio.create_task(wait()) for _ in range(WORKERS)]
     await eventually(lambda: have_looked == WORKERS)  # at the empty list
-    tasks.append(asyncio.create_task(count_turns()))
     feed.offers = [Offer(f"offer {number}", "desk", frozenset({"law"})) for number in range(OFFERS)]
-    async with matching.waiter(Wanted(frozenset({"speaking"}))):
+    async with others, matching.waiter(Wanted(frozenset({"speaking"}))):
         # With those who wait; and who comes looks through all of it.
         await eventually(lambda: compared.total() == OFFERS * (WORKERS + 1) + OFFERS)
         assert max(compared.values()) <= OFFERS + AT_ONCE + WORKERS

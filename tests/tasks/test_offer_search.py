@@ -1,20 +1,20 @@
 """Offered contracts found by what they ask for (NETWORK 4), and claimed by it."""
 
 import asyncio
-from collections.abc import Sequence
 from itertools import count
 from time import monotonic
 from typing import Any
 
 import pytest
 
-from node.embedding.embedder import Embedder
 from node.store import keys
 from node.store.ids import new_id
 from node.tasks.offers.feed import Offer
 from node.tasks.offers.search import Looks, OfferSearch
+from tests.support.answers import json_of, refused
+from tests.support.models import embedded_texts
 from tests.support.node_under_test import NodeUnderTest, until
-from tests.tasks.calls import TASKS, act, offered, refused
+from tests.tasks.calls import TASKS, act, offered
 
 pytestmark = pytest.mark.usefixtures("patience")
 
@@ -32,9 +32,7 @@ NOBODYS = ("publisher_id", "nobody", "skills", "[]")
 async def found(node: NodeUnderTest, query: str, threshold: float = 0.3, **more: Any) -> list[dict[str, Any]]:
     """Hits, of a client of its own: until all is indexed a test asks more often than one client may."""
     client = node.client_at(f"203.0.113.{next(_clients) % 250}")
-    response = await client.post(SEARCH, json={"query": query, "threshold": threshold} | more)
-    assert response.status_code == 200, response.text
-    return response.json()["hits"]
+    return json_of(await client.post(SEARCH, json={"query": query, "threshold": threshold} | more))["hits"]
 
 
 async def test_all_who_wait_on_one_account_search_as_often_as_one_client_may(
@@ -116,14 +114,7 @@ async def test_offers_are_found_by_meaning_and_the_best_one_is_claimed(node: Nod
 async def test_an_offer_that_was_claimed_and_released_is_not_embedded_again(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded: list[str] = []
-    passages = Embedder.passages
-
-    async def counted(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
-        embedded.extend(texts)
-        return await passages(embedder, texts)
-
-    monkeypatch.setattr(Embedder, "passages", counted)
+    embedded = embedded_texts(monkeypatch)
     async with node.worker():
         task = await offered(node, **TRANSLATE)
 

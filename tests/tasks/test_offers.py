@@ -9,8 +9,9 @@ from node.store import ids, keys
 from node.tasks.model import NewTask
 from node.tasks.store import TaskStore
 from tests.artifacts.calls import registered
+from tests.support.answers import json_of, refused
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import OFFER, TASKS, UNKNOWN_ID, act, claimed, offered, refused, tasks_on, told
+from tests.tasks.calls import OFFER, TASKS, UNKNOWN_ID, act, claimed, offered, tasks_on, told
 
 
 async def test_an_offer_answers_with_its_record(node: NodeUnderTest) -> None:
@@ -89,9 +90,7 @@ async def test_a_record_shows_neither_tokens_nor_keys_nor_the_callback(node: Nod
     ],
 )
 async def test_a_field_that_cannot_be_is_named(node: NodeUnderTest, field: str, value: object) -> None:
-    response = await node.client.post(TASKS, json=OFFER | {field: value})
-    assert response.status_code == 422
-    (issue,) = response.json()["detail"]
+    (issue,) = json_of(await node.client.post(TASKS, json=OFFER | {field: value}), 422)["detail"]
     assert issue["loc"] == ["body", field]
 
 
@@ -260,9 +259,7 @@ async def test_a_list_shows_twenty_unless_asked(node: NodeUnderTest) -> None:
     ],
 )
 async def test_a_list_query_out_of_range_is_named(node: NodeUnderTest, name: str, value: str) -> None:
-    response = await node.client.get(TASKS, params={"status": "offered", name: value})
-    assert response.status_code == 422
-    (issue,) = response.json()["detail"]
+    (issue,) = json_of(await node.client.get(TASKS, params={"status": "offered", name: value}), 422)["detail"]
     assert issue["loc"] == ["query", name]
 
 

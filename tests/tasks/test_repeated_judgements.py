@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from tests.board.signed_posts import send
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import OFFER, TASKS, act, claimed, read, refused, signed, signed_request
+from tests.tasks.calls import OFFER, TASKS, act, claimed, read, signed, signed_request
 
 KEY = {"idempotency-key": "a secret of the publisher"}
 OTHER_KEY = {"idempotency-key": "other secret of the publisher"}

@@ -11,8 +11,9 @@ from jsonschema import Draft202012Validator
 from node.common.refusal import Invalid, Refused
 from node.tasks.result_schema import MOST_UNITS, check_of, require_schema, require_shape, units_of
 from node.tasks.schema_cost import SchemaWalk
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, refused
+from tests.tasks.calls import OFFER, TASKS, act, claimed, offered
 
 REPORT = {
     "type": "object",

@@ -10,8 +10,9 @@ import pytest
 from node.store import keys
 from tests.board.signed_posts import OTHER_KEY, send
 from tests.sign.signing import PUBLIC
+from tests.support.answers import json_of, refused
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, refused, signed, signed_request, told
+from tests.tasks.calls import OFFER, TASKS, act, claimed, offered, signed, signed_request, told
 
 
 def altered(token: str) -> str:
@@ -133,9 +134,7 @@ async def test_a_wrong_proof_is_never_taken_for_none(node: NodeUnderTest, proof:
 
 
 async def test_a_signed_offer_is_marked_and_bound(node: NodeUnderTest) -> None:
-    response = await signed(node, TASKS, OFFER)
-    assert response.status_code == 201
-    task = response.json()
+    task = json_of(await signed(node, TASKS, OFFER), 201)
     assert (task["is_signed"], task["require_proof"]) == (True, True)
     assert task["signature"]["key"] == PUBLIC.x
     (found,) = (await node.client.get(TASKS, params={"status": "offered"})).json()["tasks"]

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from node.config import Limit, Limits
+from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
-from tests.tasks.calls import OFFER, TASKS, refused
+from tests.tasks.calls import OFFER, TASKS
 
 FOREIGN = "Bitte fasse diesen Bericht über Solaranlagen auf einer Seite zusammen."
 BY_MESSAGE = "/api/v1/a2a/tasks"
