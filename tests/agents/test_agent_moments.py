@@ -42,3 +42,10 @@ def test_an_entry_whose_card_is_bad_shortly_before_its_end_keeps_its_place_until
     machine.wait(20 * MINUTE)
     machine.the_entry_is_what_it_must_be()
     machine.it_has_its_place_and_its_turn()
+
+
+def test_an_agent_that_is_checked_again_does_not_show_what_was_wrong_before(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_bad()
+    machine.post()
+    machine.the_entry_is_what_it_must_be()
