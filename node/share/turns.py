@@ -27,6 +27,7 @@ class Turns:
         self._most_waiting = waiting
         self._taken: dict[str, int] = {}  # no Counter, whose `del` is written in Python: every request passes here
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+        """Waiting requests by key; none of them is empty."""
         self._next: OrderedDict[str, None] = OrderedDict()
         """Waiting keys that may have another place; the next one to be served is first."""
 
@@ -55,17 +56,16 @@ class Turns:
         """Wait for a place for the key, until `leave`. Raises Crowded."""
         if self.enter_now(key):
             return
-        queue = self._queues.setdefault(key, deque())
-        if len(queue) >= self._most_waiting:
+        if self.waiting(key) >= self._most_waiting:
             raise Crowded(key)
         turn = asyncio.get_running_loop().create_future()
-        queue.append(turn)
+        self._queues.setdefault(key, deque()).append(turn)
         if self._taken.get(key, 0) < self._each:
             self._next.setdefault(key)
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it got the place at the same moment
+            if not turn.cancelled():  # it got the place at the same moment
                 self.leave(key)
             else:
                 self._forget(key, turn)
@@ -97,12 +97,12 @@ class Turns:
     def _first(self, key: str) -> asyncio.Future[None] | None:
         """Remove and return the first request of the key that still waits. Those before it were cancelled just now."""
         queue = self._queues[key]
-        turn = None
-        while queue and (turn is None or turn.cancelled()):
+        turn = queue.popleft()
+        while queue and turn.cancelled():
             turn = queue.popleft()
         if not queue:
             del self._queues[key]
-        return None if turn is None or turn.cancelled() else turn
+        return None if turn.cancelled() else turn
 
     def _forget(self, key: str, turn: asyncio.Future[None]) -> None:
         queue = self._queues.get(key)

@@ -279,6 +279,7 @@ class EntryMachine(StoreMachine):
         assert entry is not None
         assert (entry.status, entry.liveness, entry.is_shown) == (self.status, self._liveness, self._is_shown)
         assert (entry.card is not None) == (self._ends > 0)
+        assert not (entry.status == "checking" and entry.reason), "of an earlier check"
         assert not self._ends or entry.url == self._url
 
     @invariant()

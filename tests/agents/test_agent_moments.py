@@ -100,3 +100,10 @@ def test_the_end_of_a_hidden_entry_is_not_told_of_as_a_second_removal(machine: E
     machine.wait(2 * DAY)
     machine.the_entry_is_what_it_must_be()
     machine.all_of_it_was_told()
+
+
+def test_an_agent_that_is_checked_again_does_not_show_what_was_wrong_before(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_bad()
+    machine.post()
+    machine.the_entry_is_what_it_must_be()

@@ -1,15 +1,21 @@
 """How many entries a client and an address may have (NETWORK 2)."""
 
 import re
+from collections.abc import Awaitable, Callable
 
 import pytest
 
+from node.agents.entry import Listing, id_of
+from node.agents.model import AgentSkill, ListedCard
+from node.agents.store import AGENT_LIFE_MS, HOLDS_MS, MAX_ENTRIES, AgentStore
+from node.common.refusal import Refused
 from node.config import Limit, Limits
 from node.share.site import SITE_SHARE
 from tests.agents.calls import AGENTS, card_of, listed, post
 from tests.agents.made_up import MadeUpAgents
 from tests.inbox.calls import bearer, opened
 from tests.support.answers import refused
+from tests.support.fake_store import Clock, FakeStore
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.servers import Cluster, RedisServer
 
@@ -45,6 +51,51 @@ async def test_an_address_has_twenty_entries_and_can_renew_them(node: NodeUnderT
     assert {await posted(number, f"Desk {number}") for number in range(20)} == {(202, "")}
     assert await posted(20, "Desk 20") == (409, "agents.host_full")
     assert await posted(21, "Desk 3") == (202, "")
+
+
+async def test_an_entry_that_has_ended_leaves_its_place_to_another(clock: Clock) -> None:
+    entries = AgentStore(FakeStore(), 60)
+
+    async def post(number: int) -> None:
+        skill = AgentSkill(name="Sum", description="Sums up.")
+        card = ListedCard(name=f"Desk {number}", description="Helps.", skills=[skill])
+        listing = Listing(
+            id=id_of("address", card.name),
+            address="address",
+            proof="key",
+            proven_by="*",
+            replay_id="",
+            client="203.0.113.7",
+            card=card,
+        )
+        await entries.put(listing, None)
+
+    await its_places_end_one_by_one(clock, post, AGENT_LIFE_MS // 1000)
+
+
+async def test_an_agent_that_is_not_checked_leaves_its_place_to_another(clock: Clock) -> None:
+    entries = AgentStore(FakeStore(), 60)
+
+    async def post(number: int) -> None:
+        url = f"https://agent.example/{number}"
+        fields = {"given": url, "proof": "domain", "address": "agent.example"}
+        await entries.submit("agent.example", fields, agent_id=id_of("agent.example", url), client="", idempotency=None)
+
+    await its_places_end_one_by_one(clock, post, HOLDS_MS // 1000)
+
+
+async def its_places_end_one_by_one(clock: Clock, post: Callable[[int], Awaitable[None]], life: int) -> None:
+    """Where there are as many entries as there may be, and each has a place for `life` seconds."""
+    await post(0)
+    clock.advance(life / 2)
+    for number in range(1, MAX_ENTRIES):
+        await post(number)
+    with pytest.raises(Refused, match="host_full"):
+        await post(MAX_ENTRIES)
+    clock.advance(life / 2)
+    await post(MAX_ENTRIES)
+    with pytest.raises(Refused, match="host_full"):
+        await post(MAX_ENTRIES + 1)
 
 
 async def test_a_host_that_may_be_called_once_a_minute_is_not_asked_for_its_card_twice(

@@ -23,8 +23,12 @@ async def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it did not come to hold")
 
 
-async def test_one_key_waits_for_itself_and_another_is_next() -> None:
-    turns, order, gate = Turns(1), list[str](), asyncio.Event()
+@pytest.mark.parametrize(
+    ("each", "expected"),
+    [(1, ["greedy", "modest", "greedy", "greedy"]), (2, ["greedy", "greedy", "modest", "greedy"])],
+)
+async def test_one_key_waits_for_itself_and_another_is_next(each: int, expected: list[str]) -> None:
+    turns, order, gate = Turns(1, each=each), list[str](), asyncio.Event()
 
     async def work(key: str) -> None:
         async with turns.of(key):
@@ -37,7 +41,7 @@ async def test_one_key_waits_for_itself_and_another_is_next() -> None:
         await asyncio.sleep(0)
         gate.set()
 
-    assert order == ["greedy", "modest", "greedy", "greedy"]
+    assert order == expected
 
 
 async def test_a_key_has_no_more_than_its_share_even_if_places_are_free() -> None:
@@ -93,6 +97,19 @@ async def test_a_place_given_to_who_was_just_cancelled_goes_on_to_the_next() -> 
     second.cancel()  # it has been given the place and has not run since, or is about to be
     await asyncio.gather(first, second, third, return_exceptions=True)
     assert done[-1] == "c"
+
+
+async def test_nothing_is_kept_of_keys_that_have_left() -> None:
+    turns = Turns(1)
+    turns.take("a")
+    served, given_up = (asyncio.create_task(turns.enter(key)) for key in ("b", "c"))
+    await until(lambda: turns.waiting("c"))
+    given_up.cancel()
+    await asyncio.gather(given_up, return_exceptions=True)
+    turns.leave("a")
+    await served
+    turns.leave("b")
+    assert not any(vars(turns)[held] for held in ("_taken", "_queues", "_next"))
 
 
 class Machine(RuleBasedStateMachine):

@@ -1,12 +1,15 @@
 """Events that every group has acknowledged are trimmed, and consumers that are gone deleted (DESIGN 4)."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 
-from node.store import Store
+from node.store import Store, keys
+from node.store.ids import PARTITIONS
 from node.store.outbox import OutboxTrimmer
 from tests.store.outbox import GROUP, STREAM, raw, write
+from tests.support.node_under_test import until
 from tests.support.servers import RedisServer
 
 
@@ -18,10 +21,10 @@ class TestOutboxTrimmer:
         await OutboxTrimmer(store, groups).trim(STREAM)
         return server.do("XLEN", STREAM), raw(server, "XRANGE", STREAM, "-", "+", "COUNT", 1)[0][0]
 
-    async def acknowledge(self, server: RedisServer, group: str, ids: Sequence[bytes]) -> None:
-        server.do("XGROUP", "CREATE", STREAM, group, "0")
-        server.do("XREADGROUP", "GROUP", group, "reader", "COUNT", len(ids), "STREAMS", STREAM, ">")
-        server.do("XACK", STREAM, group, *ids)
+    async def acknowledge(self, server: RedisServer, group: str, ids: Sequence[bytes], stream: str = STREAM) -> None:
+        server.do("XGROUP", "CREATE", stream, group, "0")
+        server.do("XREADGROUP", "GROUP", group, "reader", "COUNT", len(ids), "STREAMS", stream, ">")
+        server.do("XACK", stream, group, *ids)
 
     async def test_only_what_all_groups_acknowledged_is_forgotten(
         self, store: Store, redis_server: RedisServer
@@ -49,6 +52,21 @@ class TestOutboxTrimmer:
         ids = await write(store, *map(str, range(10)))
         await self.acknowledge(redis_server, "early", ids)
         assert await self.lengths(store, redis_server, ["early", "late"]) == (10, ids[0])
+
+    async def test_every_outbox_is_trimmed_while_a_worker_runs(self, store: Store, redis_server: RedisServer) -> None:
+        redis_server.do("CONFIG", "SET", "stream-node-max-entries", 1)
+        outboxes = [keys.events(0), keys.events(PARTITIONS - 1)]
+        for stream in outboxes:
+            await self.acknowledge(redis_server, GROUP, await write(store, "a", "b", stream=stream), stream)
+
+        async def are_empty() -> bool:
+            return not any(redis_server.do("XLEN", stream) for stream in outboxes)
+
+        stop = asyncio.Event()
+        trimming = asyncio.create_task(OutboxTrimmer(store, [GROUP]).run(stop))
+        await until(are_empty)
+        stop.set()
+        await trimming
 
     async def test_an_outbox_that_does_not_exist_is_not_made(self, store: Store, redis_server: RedisServer) -> None:
         await OutboxTrimmer(store, [GROUP]).trim(STREAM)

@@ -56,9 +56,11 @@ async def signed(node: NodeUnderTest, path: str, body: dict[str, Any], key: Sign
     return await send(node, signed_request(path, body, key), **headers)
 
 
-def signed_request(path: str, body: dict[str, Any], key: SigningKey = KEY, **covered_too: str) -> Signed:
+def signed_request(
+    path: str, body: dict[str, Any], key: SigningKey = KEY, nonce: str = "", **covered_too: str
+) -> Signed:
     """A signed request that can be sent again and again; the headers in `covered_too` are signed as well."""
-    params = f';created={int(time.time())};nonce="n{next(_nonces)}"'
+    params = f';created={int(time.time())};nonce="{nonce or f"n{next(_nonces)}"}"'
     did = f'{params};keyid="{_did(key)}"'
     more = {name.replace("_", "-"): value for name, value in covered_too.items()}
     covered = ("@method", "@authority", "@path", "content-type", "content-digest", *more)

@@ -214,6 +214,15 @@ async def test_a_signed_transition_works_once(node: NodeUnderTest) -> None:
     assert refused(await send(node, request)) == (409, "signature.replayed")
 
 
+async def test_a_nonce_works_once_also_where_the_second_request_is_another(node: NodeUnderTest) -> None:
+    task = (await signed(node, TASKS, OFFER)).json()
+    await act(node, task, "claim", assignee_id="summary-agent")
+    move = signed_request(f"{TASKS}/{task['id']}/transition", {"actor_id": "report-desk"}, nonce="once")
+    cancel = signed_request(f"{TASKS}/{task['id']}/cancel", {}, nonce="once")
+    assert (await send(node, move)).json()["status"] == "in_progress"
+    assert refused(await send(node, cancel)) == (409, "signature.replayed")
+
+
 async def test_a_signed_offer_works_once(node: NodeUnderTest) -> None:
     request = signed_request(TASKS, OFFER)
     assert (await send(node, request)).status_code == 201

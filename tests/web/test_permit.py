@@ -190,6 +190,28 @@ async def test_a_request_that_is_refunded_leaves_its_place(desk: Desk) -> None:
     assert await desk.counted() == 0
 
 
+async def test_an_answer_to_a_request_that_is_refunded_still_says_what_is_left_of_another_limit(desk: Desk) -> None:
+    async with desk.permit() as permit:
+        await permit.count()
+        desk.limiter.permit(desk.request, "line", SESSION).settle(Taken(True, 1, 59.1))
+        await permit.refund()
+    told = [value for name, value in desk.request.notes if name == b"ratelimit"]
+    assert [value.partition(b";t=")[0] for value in told] == [b'"line";r=1', b'"board";r=%d' % COUNT]
+
+
+async def test_who_was_over_a_limit_is_let_in_at_once_when_it_is_raised(desk: Desk) -> None:
+    for _ in range(COUNT):
+        async with desk.permit() as permit:
+            await permit.count()
+    with pytest.raises(Refused, match=r"limit\.exceeded"):
+        async with desk.permit() as permit:
+            await permit.count()
+    desk.limiter.change(Limits(board=Limit(COUNT + 1, 60)))
+    async with desk.permit() as permit:
+        await permit.count()
+    assert await desk.counted() == COUNT + 1
+
+
 async def test_a_request_that_is_over_another_limit_counts_in_neither(desk: Desk) -> None:
     line = desk.permit("line", SESSION)
     for _ in range(COUNT):
