@@ -81,7 +81,7 @@ class ArtifactKeys(msgspec.Struct, frozen=True, gc=False):
 @step
 def artifact_register(
     *,
-    changing: ArtifactKeys,
+    artifact: ArtifactKeys,
     rate: Key,
     once: Once,
     sums: Key,
@@ -110,24 +110,24 @@ def artifact_read(*, artifact: Key) -> None:
 
 
 @step
-def artifact_complete(*, changing: ArtifactKeys, events: Key, life: int) -> None:
+def artifact_complete(*, artifact: ArtifactKeys, events: Key, life: int) -> None:
     """An artifact whose client says that it was uploaded."""
 
 
 @step
 def artifact_settle(
-    *, changing: ArtifactKeys, sums: Key, events: Key, number: str, verdict: str, reason: str, life: int
+    *, artifact: ArtifactKeys, sums: Key, events: Key, number: str, verdict: str, reason: str, life: int
 ) -> None:
     """What verifying an artifact showed."""
 
 
 @step
-def artifact_withdraw(*, changing: ArtifactKeys, reason: str) -> None:
+def artifact_withdraw(*, artifact: ArtifactKeys, reason: str) -> None:
     """An artifact that the operator removes."""
 
 
 @step
-def artifact_end(*, changing: ArtifactKeys, sums: Key, life: int) -> None:
+def artifact_end(*, artifact: ArtifactKeys, sums: Key, life: int) -> None:
     """An artifact whose bytes were deleted."""
 
 
@@ -180,13 +180,13 @@ class ArtifactStore:
         client, site = rate.client, site_of(rate.client)
         partition = ids.home_of(client)
         artifact_id = ids.unlisted_id(partition)
-        changing = ArtifactKeys.of(artifact_id)
+        new = ArtifactKeys.of(artifact_id)
         counts = await self._bytes()
         reply = await self._store.run(
             artifact_register(
-                changing=changing,
+                artifact=new,
                 rate=keys.rate(partition, "artifact", client),
-                once=Once.of(idempotency, partition, changing.artifact, self._idempotency_ms),
+                once=Once.of(idempotency, partition, new.artifact, self._idempotency_ms),
                 sums=keys.artifact_bytes(partition),
                 limit=rate.limit,
                 client=client,
@@ -245,7 +245,7 @@ class ArtifactStore:
         """Have an artifact verified, if that is its next step; the artifact afterwards. Raises StoreUnavailable."""
         reply = await self._store.run(
             artifact_complete(
-                changing=ArtifactKeys.of(artifact_id), events=keys.events_of(artifact_id), life=VERIFICATION_MS
+                artifact=ArtifactKeys.of(artifact_id), events=keys.events_of(artifact_id), life=VERIFICATION_MS
             )
         )
         kind, now, row = cast("list[Any]", reply)
@@ -257,7 +257,7 @@ class ArtifactStore:
         nothing was uploaded. Raises StoreUnavailable.
         """
         settling = artifact_settle(
-            changing=ArtifactKeys.of(artifact_id),
+            artifact=ArtifactKeys.of(artifact_id),
             sums=_sums(artifact_id),
             events=keys.events_of(artifact_id),
             number=attempt,
@@ -269,7 +269,7 @@ class ArtifactStore:
 
     async def withdraw(self, artifact_id: str, reason: str) -> bool:
         """Reject an artifact whatever its state; False if it has no bytes to lose. Raises StoreUnavailable."""
-        withdrawal = artifact_withdraw(changing=ArtifactKeys.of(artifact_id), reason=reason)
+        withdrawal = artifact_withdraw(artifact=ArtifactKeys.of(artifact_id), reason=reason)
         return await self._change(withdrawal, b"withdrawn", "rejected")
 
     async def due(self, limit: int) -> list[str]:
@@ -284,7 +284,7 @@ class ArtifactStore:
 
         False if its time is not over, or that was done before.
         """
-        ending = artifact_end(changing=ArtifactKeys.of(artifact_id), sums=_sums(artifact_id), life=EPITAPH_MS)
+        ending = artifact_end(artifact=ArtifactKeys.of(artifact_id), sums=_sums(artifact_id), life=EPITAPH_MS)
         return await self._change(ending, b"ended", "ended")
 
     async def kept(self) -> AsyncIterator[StoredArtifact]:
