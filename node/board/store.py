@@ -7,13 +7,13 @@ from typing import Any, Literal, cast
 
 from node.board.model import Reply, ThreadStatus
 from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
-from node.common.per_turn import PerTurn
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.config import Limit
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
+from node.store.gathered import Gathered
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
 from node.store.limits import Rate, counted
 from node.store.lists import Listing, page_of, project
@@ -93,7 +93,7 @@ class BoardStore:
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
-        self._touched = PerTurn(self._send_touched)
+        self._touched = Gathered(store, self._send_touched)
 
     async def post(
         self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
@@ -330,4 +330,4 @@ class BoardStore:
 
     def _send_touched(self, touched: Sequence[tuple[int, str]]) -> None:
         with suppress(StoreUnavailable):
-            self._store.send(("ZADD", keys.OPEN_THREADS, "GT", *chain.from_iterable(touched)))
+            self._store.send(("ZADD", keys.OPEN_THREADS, "GT", *chain.from_iterable(touched)), ahead=True)

@@ -118,8 +118,14 @@ class Pipeline(Call, kw_only=True):
 class Connection(ReconnectingLink):
     """The calls of this process to one server."""
 
-    def __init__(self, server: ServerAddress, access: Access, timeout: float, stats: Stats) -> None:
+    def __init__(
+        self, server: ServerAddress, access: Access, timeout: float, stats: Stats, before_flush: Callable[[], None]
+    ) -> None:
+        """`before_flush` is called before calls are sent, and may submit more of them."""
+        self._before_flush = before_flush
         self._unsent: list[Call] = []
+        self._ahead = 0
+        """How many of them, at the front, are there by `submit_ahead`."""
         self._sent: deque[list[Call]] = deque()
         """For each reply to come, the calls that it answers: one, those of a batch, or none (ASKING). A pipeline is
         there once for each of its replies."""
@@ -142,8 +148,15 @@ class Connection(ReconnectingLink):
         self._unsent.append(call)
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         return call.outcome
+
+    def submit_ahead(self, call: Call) -> None:
+        """`submit`, before what has been submitted and not sent yet."""
+        self.submit(call)
+        if self._unsent and self._unsent[-1] is call:
+            self._unsent.insert(self._ahead, self._unsent.pop())
+            self._ahead += 1
 
     async def load(self, script: Script, deadline: float) -> CallResult:
         """Load both forms of `script` into the server. Those who want the same one at the same time share one load.
@@ -170,9 +183,9 @@ class Connection(ReconnectingLink):
 
     def linked(self, link: Link) -> None:
         link.deliver = self._deliver
-        link.on_writable = self._flush
+        link.on_writable = self.flush
         self.loaded.clear()
-        self._flush()
+        self.flush()
 
     def unlinked(self) -> None:
         for calls in self._sent:
@@ -185,14 +198,15 @@ class Connection(ReconnectingLink):
         """Whether a call that waits for the connection may still be sent in time."""
         return not self._retired and self._loop.time() - self._down_since < self.timeout
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Write the calls of this turn, or, while the connection cannot take them, leave them for later."""
+        self._before_flush()
         self._flushing = False
         self._start_sweeps()
         link = self._link
-        if link is None or not link.writable:
+        if link is None or not link.writable or not self._unsent:
             return
-        gathered, self._unsent = self._unsent, []
+        gathered, self._unsent, self._ahead = self._unsent, [], 0
         commands: list[bytes] = []
         for calls in self._grouped(gathered):
             self._pack(calls, commands)

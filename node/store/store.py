@@ -10,7 +10,7 @@ It is sent again only if Redis said that it did not begin it.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import repeat
 from typing import Self, TypeAlias, cast
@@ -50,6 +50,7 @@ class Store(ABC):
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
         """The outcome that all calls of `send` share; never settled."""
         self._retrying: set[asyncio.Task[None]] = set()
+        self._gathered: list[Callable[[], None]] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -101,23 +102,29 @@ class Store(ABC):
         """
         return _reachable(await self._pipelined(list(many)))
 
-    def send(self, wanted: Step | Sequence[Arg]) -> None:
+    def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
         """Send a step or a plain command without waiting for it to run; for work that is done again if it fails.
 
         Calls of this process to the same server in a later turn of the event loop find it done, those of others some
-        milliseconds later. Raises StoreUnavailable if no server is known for it, or too many calls are under way; what
-        fails later is logged.
+        milliseconds later. What is sent `ahead` goes before the calls of its kind (steps, commands) of this turn. Raises
+        StoreUnavailable if no server is known for it, or too many calls are under way; what fails later is logged.
         """
         if isinstance(wanted, Step):
             slot, connection = self._route(wanted.keys[0])
             if wanted.script.name not in connection.loaded:  # what is loaded after NOSCRIPT would be late
                 for source in wanted.script.sources().values():
-                    self._send(connection, None, (), ("SCRIPT", "LOAD", source), slot)
+                    self._send(connection, None, (), ("SCRIPT", "LOAD", source), slot, ahead)
                 connection.loaded.add(wanted.script.name)
-            self._send(connection, wanted.script, wanted.keys, wanted.args, slot)
+            self._send(connection, wanted.script, wanted.keys, wanted.args, slot, ahead)
         else:
             slot, connection = self._route(wanted[1])
-            self._send(connection, None, (), wanted, slot)
+            self._send(connection, None, (), wanted, slot, ahead)
+
+    def before_sending(self, act: Callable[[], None]) -> None:
+        """Call `act`, once, before anything else is sent that is wanted from now on; what it sends is to be `ahead`."""
+        if not self._gathered:
+            self._loop.call_soon(self._flush)
+        self._gathered.append(act)
 
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         """Run one command on every primary, such as INFO or SCRIPT LOAD."""
@@ -170,6 +177,15 @@ class Store(ABC):
     @abstractmethod
     async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
         """Send a call again that Redis has not begun. Raises what the outcome means if it may have."""
+
+    def _flush(self) -> None:
+        for connection in self._connections():
+            connection.flush()
+
+    def _act_before_sending(self) -> None:
+        acts, self._gathered = self._gathered, []
+        for act in acts:
+            act()
 
     def _call(self, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int) -> Call:
         self._admit(1)
@@ -262,12 +278,19 @@ class Store(ABC):
         return Pipeline(None, (), commands[0], 0, deadline, self._loop.create_future(), commands=commands)
 
     def _send(
-        self, connection: Connection, script: Script | None, keys: Sequence[str], args: Sequence[Arg], slot: int
+        self,
+        connection: Connection,
+        script: Script | None,
+        keys: Sequence[str],
+        args: Sequence[Arg],
+        slot: int,
+        ahead: bool,
     ) -> None:
         self._admit(1)
         deadline = self._loop.time() + self.timeout
         failed = partial(self._retry_unawaited, connection)
-        connection.submit(Unawaited(script, keys, args, slot, deadline, self._nobody, failed=failed))
+        submit = connection.submit_ahead if ahead else connection.submit
+        submit(Unawaited(script, keys, args, slot, deadline, self._nobody, failed=failed))
 
     def _retry_unawaited(self, connection: Connection, sent: Unawaited, failure: Exception) -> None:
         call = Call(sent.script, sent.keys, sent.args, sent.slot, sent.deadline, self._loop.create_future())

@@ -13,13 +13,13 @@ from functools import partial
 from time import monotonic
 from typing import cast
 
-from node.common.per_turn import PerTurn
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
+from node.store.gathered import Gathered
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
 from node.store.lists import keep_placed
 from node.store.replay import FirstUse
@@ -72,7 +72,7 @@ class TaskStore(TaskReader):
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         super().__init__(store)
         self._idempotency_ms = idempotency_ttl * 1000
-        self._changed = PerTurn(self._send_places)
+        self._changed = Gathered(store, self._send_places)
 
     async def create(
         self,
@@ -283,7 +283,7 @@ class TaskStore(TaskReader):
         commands, told = _changes_of_lists(dict(changed), after_step=True)
         for wanted in (*commands, *told):
             with suppress(StoreUnavailable):
-                self._store.send(wanted)
+                self._store.send(wanted, ahead=True)
 
     def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> Once:
         return Once.of(idempotency, ids.partition_of_id(task_id), keys.task(task_id), self._idempotency_ms)

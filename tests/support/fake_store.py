@@ -4,7 +4,7 @@ As in a cluster, all keys of a step must be in one slot.
 """
 
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 from unittest.mock import patch
@@ -34,11 +34,14 @@ class FakeStore(Store):
     async def run(self, step: Step) -> RedisReply:
         return self._run(step)
 
-    def send(self, wanted: Step | Sequence[Arg]) -> None:
+    def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
         if isinstance(wanted, Step):
             self._run(wanted)
         else:
             self.redis.execute_command(*wanted)
+
+    def before_sending(self, act: Callable[[], None]) -> None:
+        act()
 
     def _run(self, step: Step) -> RedisReply:
         tags = {key[key.index("{") : key.index("}")] for key in step.keys}

@@ -1,6 +1,5 @@
 """What the tests of contracts do again and again, over HTTP and past it."""
 
-import asyncio
 import time
 from collections.abc import Sequence
 from itertools import count
@@ -115,8 +114,3 @@ def search_on(store: Store, tasks: Tasks) -> OfferSearch:
 
 def _did(key: SigningKey) -> str:
     return PublicKey(bytes(key.verify_key)).did
-
-
-async def next_turn() -> None:
-    """Wait for what the requests of one turn of the event loop have done together in the next (`PerTurn`)."""
-    await asyncio.sleep(0)

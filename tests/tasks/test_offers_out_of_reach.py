@@ -15,7 +15,7 @@ from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
-from tests.tasks.calls import UNKNOWN_ID, next_turn, tasks_on
+from tests.tasks.calls import UNKNOWN_ID, tasks_on
 
 GONE: set[str] = set()
 """Contracts whose server is out of reach."""
@@ -45,11 +45,9 @@ def tasks(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> Tasks:
 
 
 async def offers(tasks: Tasks, count: int, **changed: Any) -> list[str]:
-    """Ids of new offers, in order, once they are announced."""
+    """Ids of new offers, in order."""
     offer = NewTask("desk", "Count the panels", **changed)
-    made = [(await tasks.create(offer, None, None, ""))[0].id for _ in range(count)]
-    await next_turn()
-    return made
+    return [(await tasks.create(offer, None, None, ""))[0].id for _ in range(count)]
 
 
 def shown(page: TaskPage) -> tuple[list[str], bool]:

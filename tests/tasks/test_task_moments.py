@@ -26,7 +26,7 @@ from node.tasks.model import (
 from node.tasks.offers.feed import START, OfferFeed
 from node.tasks.store import TaskStore
 from tests.support.fake_store import Clock, FakeStore
-from tests.tasks.calls import next_turn, tasks_on, told, uncharged
+from tests.tasks.calls import tasks_on, told, uncharged
 
 BEFORE, AT, AFTER = -1, 0, 1  # ms
 
@@ -218,7 +218,6 @@ async def test_an_offer_that_is_taken_and_given_back_in_one_millisecond_is_annou
     tasks = tasks_on(store)
     task, _ = await tasks.create(NewTask("desk", "Count the panels"), None, None, "")
     for attempt in range(3):
-        await next_turn()
         told_of = [offer.id for _, offer in await OfferFeed(store).after(START)]
         assert told_of == [task.id] * (attempt + 1)
         claim, _ = await tasks.claim(task.id, NewClaim("agent"), None, None)
