@@ -5,7 +5,7 @@ route, a request by its X-Request-Id.
 """
 
 import asyncio
-from collections.abc import Awaitable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, TypedDict, TypeVar
 
@@ -156,8 +156,11 @@ class TracedStore(Store):
     async def run(self, step: Step) -> RedisReply:
         return await self._in_span(step.script.name, self._store.run(step))
 
-    def send(self, wanted: Step | Sequence[Arg]) -> None:
-        self._store.send(wanted)
+    def before_sending(self, act: Callable[[], None]) -> None:
+        self._store.before_sending(act)
+
+    def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
+        self._store.send(wanted, ahead=ahead)
         if trace.get_current_span().is_recording():  # nobody waits for its end, so it is an event, not a span
             name = wanted.script.name if isinstance(wanted, Step) else str(wanted[0])
             trace.get_current_span().add_event("sent", _operation(name))

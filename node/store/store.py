@@ -106,8 +106,10 @@ class Store(ABC):
         """Send a step or a plain command without waiting for it to run; for work that is done again if it fails.
 
         Calls of this process to the same server in a later turn of the event loop find it done, those of others some
-        milliseconds later. What is sent `ahead` goes before the calls of its kind (steps, commands) of this turn. Raises
-        StoreUnavailable if no server is known for it, or too many calls are under way; what fails later is logged.
+        milliseconds later. What is sent `ahead` goes before the calls of its kind (steps, commands) of this turn.
+
+        Raises StoreUnavailable if no server is known for it, or too many calls are under way; what fails later is
+        logged.
         """
         if isinstance(wanted, Step):
             slot, connection = self._route(wanted.keys[0])
