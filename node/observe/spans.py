@@ -161,7 +161,8 @@ class TracedStore(Store):
 
     def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
         self._store.send(wanted, ahead=ahead)
-        if trace.get_current_span().is_recording():  # nobody waits for its end, so it is an event, not a span
+        # Nobody waits for its end, so it is an event, not a span. What is sent ahead is of several requests.
+        if not ahead and trace.get_current_span().is_recording():
             name = wanted.script.name if isinstance(wanted, Step) else str(wanted[0])
             trace.get_current_span().add_event("sent", _operation(name))
 

@@ -93,12 +93,12 @@ def test_what_a_request_sends_to_redis_and_does_not_wait_for_is_an_event_of_its_
     node, collector, _ = traced
     trace = TRACE[::-1]
     thread = {"title": "Towers", "body": f"Who knows {WORDS}?"}
-    post(node, "/api/v1/board", thread, traceparent=f"00-{trace}-{CALLER}-01")
+    posted, _ = post(node, "/api/v1/board", thread, traceparent=f"00-{trace}-{CALLER}-01")
     server = found(collector, "POST /api/v1/board", trace)
-    operations = ("ZADD", "doc_put")  # the list, and the note to the search
     assert [(event.name, attributes(event)) for event in server.events] == [
-        ("sent", {"db.system.name": "redis", "db.operation.name": name}) for name in operations
+        ("sent", {"db.system.name": "redis", "db.operation.name": "doc_put"})  # the note to the search
     ]
+    assert json.loads(node.get("/api/v1/board"))["threads"][0]["id"] == posted["id"]  # sent as well, with others'
 
 
 def test_a_request_without_a_trace_begins_one_and_the_router_names_it_as_well(traced: Traced) -> None:
