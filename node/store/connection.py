@@ -200,8 +200,8 @@ class Connection(ReconnectingLink):
 
     def flush(self) -> None:
         """Write the calls of this turn, or, while the connection cannot take them, leave them for later."""
-        self._before_flush()
         self._flushing = False
+        self._before_flush()
         self._start_sweeps()
         link = self._link
         if link is None or not link.writable or not self._unsent:
