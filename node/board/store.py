@@ -10,7 +10,7 @@ from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidd
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.config import Limit
-from node.store import RedisReply, Store, StoreUnavailable, ids, keys
+from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
 from node.store.gathered import Gathered
@@ -93,7 +93,7 @@ class BoardStore:
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
-        self._touched = Gathered(store, self._send_touched)
+        self._touched = Gathered(store, _moved_up)
 
     async def post(
         self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
@@ -328,6 +328,7 @@ class BoardStore:
         """
         self._touched.add((active, thread_id))
 
-    def _send_touched(self, touched: Sequence[tuple[int, str]]) -> None:
-        with suppress(StoreUnavailable):
-            self._store.send(("ZADD", keys.OPEN_THREADS, "GT", *chain.from_iterable(touched)), ahead=True)
+
+def _moved_up(touched: Sequence[tuple[int, str]]) -> list[tuple[Arg, ...]]:
+    """What moves threads up in the list of open ones."""
+    return [("ZADD", keys.OPEN_THREADS, "GT", *chain.from_iterable(touched))]

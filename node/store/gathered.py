@@ -1,28 +1,37 @@
 """What the requests of one turn of the event loop have to tell Redis, told together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Generic, TypeVar
 
+from node.store.errors import StoreUnavailable
+from node.store.scripts import Arg
+from node.store.steps import Step
 from node.store.store import Store
 
 T = TypeVar("T")
 
 
 class Gathered(Generic[T]):
-    """Collects items, and sends all of a turn of the event loop together, ahead of what is asked after the first."""
+    """Collects items, and sends all of a turn of the event loop together, ahead of what is asked after the first.
 
-    def __init__(self, store: Store, send: Callable[[Sequence[T]], None]) -> None:
-        """`send` sends them `ahead` (`Store.send`), and must not raise: nobody would hear of it."""
+    Nobody waits for it, so it is for work that is done again if it fails (`Store.send`).
+    """
+
+    def __init__(self, store: Store, told: Callable[[Sequence[T]], Iterable[Step | Sequence[Arg]]]) -> None:
+        """`told`: the steps and plain commands that tell of items, which come in the order in which they were added."""
         self._store = store
-        self._send = send
+        self._told = told
         self._items: list[T] = []
 
     def add(self, item: T) -> None:
-        """Send this item soon; items keep their order."""
+        """Tell of this item soon."""
         self._items.append(item)
         if len(self._items) == 1:
-            self._store.before_sending(self._send_all)
+            self._store.before_sending(self._send)
 
-    def _send_all(self) -> None:
+    def _send(self) -> None:
         items, self._items = self._items, []
-        self._send(items)
+        for wanted in self._told(items):
+            with suppress(StoreUnavailable):
+                self._store.send(wanted, ahead=True)

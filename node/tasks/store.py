@@ -7,15 +7,15 @@ contract has changed, and put right by the worker and by any reader that finds t
 
 from asyncio import gather, to_thread
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from time import monotonic
 from typing import cast
 
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
-from node.store import RedisReply, Store, StoreUnavailable, ids, keys
+from node.store import RedisReply, Store, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
@@ -72,7 +72,7 @@ class TaskStore(TaskReader):
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         super().__init__(store)
         self._idempotency_ms = idempotency_ttl * 1000
-        self._changed = Gathered(store, self._send_places)
+        self._changed = Gathered(store, _after_steps)
 
     async def create(
         self,
@@ -279,12 +279,6 @@ class TaskStore(TaskReader):
         else:
             self._changed.add((task_id, row))
 
-    def _send_places(self, changed: Sequence[tuple[str, StoredTask]]) -> None:
-        commands, told = _changes_of_lists(dict(changed), after_step=True)
-        for wanted in (*commands, *told):
-            with suppress(StoreUnavailable):
-                self._store.send(wanted, ahead=True)
-
     def _once(self, idempotency: IdempotencyKey | None, task_id: str) -> Once:
         return Once.of(idempotency, ids.partition_of_id(task_id), keys.task(task_id), self._idempotency_ms)
 
@@ -319,6 +313,12 @@ class TaskStore(TaskReader):
         if fields is None:
             raise Refused("task.unknown")
         return StoredTask(0, fields), replayed
+
+
+def _after_steps(changed: Sequence[tuple[str, StoredTask]]) -> Iterator[Step | list[str | int]]:
+    """What lists contracts that steps have just changed, and announces offers."""
+    commands, told = _changes_of_lists(dict(changed), after_step=True)
+    return chain(commands, told)
 
 
 def _changes_of_lists(

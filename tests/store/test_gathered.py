@@ -17,11 +17,11 @@ def told() -> list[Sequence[str]]:
 
 @pytest.fixture
 def add(store: Store, told: list[Sequence[str]]) -> Callable[[str], None]:
-    def send(items: Sequence[str]) -> None:
+    def tell(items: Sequence[str]) -> list[tuple[str, ...]]:
         told.append(items)
-        store.send(("RPUSH", "list", *items), ahead=True)
+        return [("RPUSH", "list", *items)]
 
-    return Gathered(store, send).add
+    return Gathered(store, tell).add
 
 
 async def test_items_of_one_turn_are_told_together(
