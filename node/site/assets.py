@@ -7,6 +7,7 @@ from pathlib import Path
 from node.common.refusal import Refused
 from node.web.document import Document
 from node.web.http import Request, Response
+from node.web.paths import LLMS_TXT
 from node.web.route import Route
 
 STATIC = Path(__file__).parent / "static"
@@ -52,7 +53,7 @@ class Assets:
         stem, _, rest = wanted.partition(".")
         current = self._names.get(f"{stem}.{rest.rpartition('.')[2]}")
         if current is None:
-            raise Refused("path.unknown")
+            raise Refused("path.unknown", where=LLMS_TXT)
         document = self._documents[current]
         return Document(document.body, TYPES[Path(current).suffix], BRIEFLY).answer(request)
 

@@ -113,7 +113,7 @@ CATALOGUE: dict[str, Entry] = {
     "origin.refused": Entry(403, "Requests from this Origin are not served; the node's operator decides which are."),
     "blob.forged": Entry(403, "This URL was not issued by this node, or it was changed; use the URL exactly as given."),
     "blob.expired": Entry(403, "This URL has expired; ask for a new one."),
-    "path.unknown": Entry(404, "There is nothing at this path; the node's llms.txt lists the operations."),
+    "path.unknown": Entry(404, "There is nothing at this path; look at {where}."),
     "path.spelling": Entry(404, "Write the path as documented: no double or trailing slash, no needless %-escape."),
     "thread.unknown": Entry(404, "No thread has this id."),
     "report.unknown": Entry(404, "Nobody has reported this post."),

@@ -1,10 +1,23 @@
-"""Which operations there are at a path, for requests that reach no handler: allowed methods, and the form of errors."""
+"""Which operations there are at a path, or near it, for requests that reach no handler."""
 
+from collections import Counter
 from collections.abc import Iterable
 
+from node.common.refusal import Refused
 from node.web.errors import response_to
 from node.web.http import Fault
 from node.web.route import Route
+
+COMMON_WORDS = frozenset({"api", "v1"})
+"""Words of a path that say nothing of what is wanted."""
+
+WORDS_LOOKED_AT = 8
+"""Of an unknown path; no documented one has more."""
+
+MOST_NEAR = 3
+"""Operations that the refusal of an unknown path names."""
+
+LLMS_TXT = "the node's llms.txt, which lists the operations"
 
 
 class Paths:
@@ -20,6 +33,12 @@ class Paths:
         self._patterns = [(_steps(path), path) for path in self._operations if "{" in path]
         self.constant = frozenset(path.encode() for path in self._operations if "{" not in path)
         """Paths without a parameter."""
+        self._having: dict[str, list[Route]] = {}
+        """The documented operations that have a certain word in their path, which may be in the singular, too."""
+        for route in self._documented():
+            words = _words(route.path)
+            for form in {word.removesuffix(ending) for word in words for ending in ("", "s", "es")}:
+                self._having.setdefault(form, []).append(route)
 
     def allowed(self, path: str) -> str:
         """The methods of a path, as in `Allow`; for `*`, which stands for the node (RFC 9110 §9.3.7), those of all."""
@@ -39,10 +58,30 @@ class Paths:
         candidates = [operation] if operation else operations.values()
         return next((each.fault for each in candidates if each.fault and each.media_type != "text/html"), response_to)
 
+    def unknown(self, method: str, path: str) -> Refused:
+        """The refusal of a path that does not exist. It names the operations that have most words in common with it:
+        the one that was meant is often among them."""
+        shared = Counter(
+            (route.method, route.path)
+            for word in _words(path)[:WORDS_LOOKED_AT]
+            for route in self._having.get(word, ())
+        )
+        near = sorted(shared, key=lambda each: (-shared[each], each[0] != method, len(each[1])))
+        named = ", ".join(f"{method} {self.root}{path}" for method, path in near[:MOST_NEAR])
+        return Refused("path.unknown", where=f"{named} or {LLMS_TXT}" if named else LLMS_TXT)
+
     def is_page(self, path: str) -> bool:
         """Whether there is an HTML page at a path."""
         operation = self._find(path).get("GET")
         return operation is not None and operation.media_type == "text/html"
+
+    def _documented(self) -> Iterable[Route]:
+        return (
+            route
+            for operations in self._operations.values()
+            for route in operations.values()
+            if not route.hidden and route.media_type != "text/html"
+        )
 
     def _find(self, path: str) -> dict[str, Route]:
         """The operations at a path. Of several matching patterns, the one with the fewest parameters counts."""
@@ -58,6 +97,12 @@ class Paths:
 
 def _steps(path: str) -> list[str]:
     return [step for step in path.split("/") if step]
+
+
+def _words(path: str) -> list[str]:
+    """What the fixed parts of a path say, without repetitions."""
+    words = path.replace(":", "/").split("/")
+    return [word for word in dict.fromkeys(words) if word and "{" not in word and word not in COMMON_WORDS]
 
 
 def _matches(pattern: list[str], steps: list[str]) -> bool:

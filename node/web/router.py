@@ -30,9 +30,10 @@ FOUND = "relay.found"
 class PathPattern:
     """The operations of one of Litestar's patterns."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, paths: Paths) -> None:
         self._name = name
         """Of the parameter at the end, which a verb may follow."""
+        self._paths = paths
         self._by_method: dict[str, dict[str, Route]] = {}
         """By method and verb, which is empty for the path alone."""
         self._verbs: set[str] = set()
@@ -57,7 +58,7 @@ class PathPattern:
         if "" in by_verb:
             return by_verb[""]
         fault = next(iter(by_verb.values())).fault or response_to
-        return fault(request, Refused("path.unknown"))
+        return fault(request, self._paths.unknown(request.method, request.path))
 
 
 class Router:
@@ -72,7 +73,7 @@ class Router:
         for each in routes:
             match = WITH_PARAMETER_LAST.fullmatch(each.path)
             pattern, name, verb = match.groups("") if match else (each.path, "", "")
-            self._patterns.setdefault(pattern, PathPattern(name)).add(each, verb)
+            self._patterns.setdefault(pattern, PathPattern(name, paths)).add(each, verb)
         self._litestar = _litestar_of(tuple(self._patterns))
 
     async def find(self, request: http.Request) -> Route | http.Response:
@@ -87,7 +88,7 @@ class Router:
         await self._litestar(scope, _receive, _send)
         found: str | Exception = scope[FOUND]
         if isinstance(found, NotFoundException):
-            return self._missing(request, Refused("path.unknown"))
+            return self._missing(request, self._paths.unknown(request.method, request.path))
         if isinstance(found, Exception):
             return response_to(request, found)
         request.params = dict(scope["path_params"])  # a copy: Litestar keeps the dictionary and hands it out again

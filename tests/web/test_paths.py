@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from node.web.errors import response_to
+from node.web.errors import response_to, sentence
 from node.web.http import Fault, Handler, Request, Response
 from node.web.paths import Paths
 from node.web.route import Route
@@ -24,17 +24,18 @@ def route(method: str, path: str, fault: Fault | None = None, media_type: str = 
     return Route(method=method, path=path, handler=NOBODY, summary="", tag="", fault=fault, media_type=media_type)
 
 
-PATHS = Paths(
-    [
-        route("GET", "/things"),
-        route("POST", "/things", own),
-        route("GET", "/things/{id}", own),
-        route("POST", "/things/{id}:stop", other),
-        route("GET", "/things/all"),
-        route("GET", "/things/{id}/parts/{part}"),
-        route("GET", "/page", own, "text/html"),
-    ]
-)
+ROUTES = [
+    route("GET", "/things"),
+    route("POST", "/things", own),
+    route("GET", "/things/{id}", own),
+    route("POST", "/things/{id}:stop", other),
+    route("GET", "/things/all"),
+    route("GET", "/things/{id}/parts/{part}"),
+    route("GET", "/page", own, "text/html"),
+    Route(method="GET", path="/asset", handler=NOBODY, summary="", tag="", hidden=True),
+]
+
+PATHS = Paths(ROUTES)
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,30 @@ def test_a_path_refuses_in_the_form_of_the_operation_or_else_of_another_one_ther
     method: str, path: str, fault: Fault
 ) -> None:
     assert PATHS.fault(method, path) is fault
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "near"),
+    [
+        ("POST", "/parts/7", "GET /below/things/{id}/parts/{part} or "),
+        ("GET", "/api/v1/stop", "POST /below/things/{id}:stop or "),
+        ("GET", "/thing", "GET /below/things, GET /below/things/all, GET /below/things/{id} or "),
+        ("POST", "/thing", "POST /below/things, POST /below/things/{id}:stop, GET /below/things or "),
+        (
+            "GET",
+            "/all/parts/things/7",
+            "GET /below/things/all, GET /below/things/{id}/parts/{part}, GET /below/things or ",
+        ),
+        ("GET", "/page/7", ""),
+        ("GET", "/asset/7", ""),
+        ("GET", "/{id}", ""),
+        ("GET", "/v1/api", ""),
+        ("GET", "/1/2/3/4/5/6/7/8/things", ""),
+    ],
+)
+def test_the_refusal_of_an_unknown_path_names_the_operations_that_share_most_of_its_words(
+    method: str, path: str, near: str
+) -> None:
+    paths = Paths(ROUTES, "/below")
+    where = near + "the node's llms.txt, which lists the operations"
+    assert sentence(paths.unknown(method, path)) == f"There is nothing at this path; look at {where}."
