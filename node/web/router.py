@@ -43,18 +43,18 @@ class PathPattern:
         if verb:
             self._verbs.add(verb)
 
-    def find(self, request: http.Request) -> Route | http.Response:
-        """The operation that a request is for, or that there is no such verb. Raises Refused `method.unknown`."""
+    def find(self, request: http.Request) -> Route | http.Response | None:
+        """The operation that a request is for, or that there is no such verb; None if it takes other methods."""
         by_verb = self._by_method.get(request.method)
         if by_verb is None:
-            raise Refused("method.unknown")
+            return None
         value, colon, last = request.params[self._name].rpartition(":") if self._verbs else ("", "", "")
         verb = last if colon else ""
         if verb and verb in by_verb:
             request.params[self._name] = value
             return by_verb[verb]
         if verb in self._verbs or not (colon or "" in by_verb):
-            raise Refused("method.unknown")
+            return None
         if "" in by_verb:
             return by_verb[""]
         fault = next(iter(by_verb.values())).fault or response_to
@@ -92,12 +92,15 @@ class Router:
         if isinstance(found, Exception):
             return response_to(request, found)
         request.params = dict(scope["path_params"])  # a copy: Litestar keeps the dictionary and hands it out again
-        try:
-            return self._patterns[found].find(request)
-        except Refused as refused:
-            response = self._paths.fault(request.method, request.path)(request, refused)
-            response.headers = [*response.headers, (b"allow", self._paths.allowed(request.path).encode())]
-            return response
+        return self._patterns[found].find(request) or self._other_methods(request)
+
+    def _other_methods(self, request: http.Request) -> http.Response:
+        """The answer to a request for a path that takes other methods."""
+        allowed = self._paths.allowed(request.path)
+        fault = self._paths.fault(request.method, request.path)
+        response = fault(request, Refused("method.unknown", allowed=allowed))
+        response.headers = [*response.headers, (b"allow", allowed.encode())]
+        return response
 
 
 @cache  # it takes some 40 ms, and depends on nothing of the node: tests start many nodes in a process

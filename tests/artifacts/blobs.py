@@ -115,12 +115,12 @@ async def served(server: BlobServer) -> AsyncGenerator[BlobServer]:
         yield server
 
 
-def assert_refused(answer: httpx2.Response | Answer | None, code: str) -> None:
+def assert_refused(answer: httpx2.Response | Answer | None, code: str, **facts: str) -> None:
     assert answer is not None
     body = answer.content if isinstance(answer, httpx2.Response) else answer.body
     status = answer.status_code if isinstance(answer, httpx2.Response) else answer.status
     assert (status, answer.headers["x-error-code"]) == (CATALOGUE[code].status, code)
-    assert json.loads(body) == {"error": CATALOGUE[code].sentence}
+    assert json.loads(body) == {"error": CATALOGUE[code].sentence.format(**facts)}
     assert answer.headers["link"] == '</llms-full.txt#errors>; rel="help"'
 
 

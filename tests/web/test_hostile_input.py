@@ -291,7 +291,7 @@ async def test_a_path_that_takes_other_methods_names_them(node: NodeUnderTest) -
     response = await node.client.request("PUT", "/api/v1/board")
     assert response.status_code == 405
     assert response.headers["allow"] == "GET, HEAD, OPTIONS, POST"
-    assert list(response.json()) == ["error"]
+    assert response.json() == {"error": "This path takes only GET, HEAD, OPTIONS, POST."}
 
 
 async def test_head_is_get_without_a_body(node: NodeUnderTest) -> None:

@@ -46,7 +46,7 @@ FILES_OF_A_SITE = 2
 """File operations of a process at a time, and those of one site. Each takes a thread, of which asyncio has five or
 more, and each piece of a download a moment of the event loop: 64 at full speed made all else wait for 30 ms."""
 
-_METHODS = {UploadGrant: b"PUT, OPTIONS", DownloadGrant: b"GET, HEAD, OPTIONS"}
+_METHODS = {UploadGrant: "PUT, OPTIONS", DownloadGrant: "GET, HEAD, OPTIONS"}
 _UNTYPED = ([""], ["application/octet-stream"])
 """Content types that say no more than "bytes" (RFC 9110 §8.3), which many clients send when they are told none."""
 
@@ -104,7 +104,8 @@ class DiskApp:
                 case "GET" | "HEAD", DownloadGrant():
                     await self._get(scope, receive, send, capability)
                 case _:
-                    await _refuse(send, Refused("blob.method"), [(b"allow", _METHODS[type(capability)])])
+                    allowed = _METHODS[type(capability)]
+                    await _refuse(send, Refused("blob.method", allowed=allowed), [(b"allow", allowed.encode())])
         except Refused as refused:
             await _refuse(send, refused)
         except Disconnected:
