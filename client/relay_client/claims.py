@@ -1,15 +1,16 @@
 """What a worker does for its claims besides the work: renew leases, give claims up, follow submitted results."""
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import cast
 
 from relay_client.client import AsyncRelay
 from relay_client.errors import RelayError
-from relay_client.follow import PASSING
+from relay_client.follow import PASSING, RETURN_PAUSE
 from relay_client.tasks import OVER, ClaimedTask, TaskStatus
 
-RENEWALS = 3  # of a lease, within its duration: one may fail
+RENEWALS = 3  # of a lease, within its duration: so that there is time to try again
 RELEASE_SECONDS = 3.0  # s that giving a claim up may take when the worker ends
 FOLLOWED = 50
 """How many submitted contracts are followed at a time: each takes a waiting request, and transports have at most a
@@ -78,13 +79,17 @@ class Submitted:
 
 
 async def renew(relay: AsyncRelay, task: ClaimedTask) -> None:
-    """Extend the lease until cancelled, or until the claim is lost."""
+    """Extend the lease until cancelled, or until the claim is lost. A renewal that fails in passing is tried again
+    soon: a third of a lease later, the shortest leases would be over.
+    """
+    pause = math.inf
     while lease := task["lease_seconds"]:
-        await asyncio.sleep(lease / RENEWALS)
+        await asyncio.sleep(min(lease / RENEWALS, pause))
         try:
             await relay.tasks.extend(task["id"], task["claim_token"])
+            pause = math.inf
         except PASSING:
-            continue
+            pause = RETURN_PAUSE
         except RelayError:
             return
 

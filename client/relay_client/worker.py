@@ -63,12 +63,14 @@ class Worker:
         skills: Sequence[str],
         publisher_ids: Sequence[str] | None = None,
         query: str | None = None,
+        threshold: float | None = None,
     ) -> None:
         self.work = work
         self.name = name
         self.skills = skills
         self.publisher_ids = publisher_ids
         self.query = query
+        self.threshold = threshold
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unanswered: str | None = None
@@ -134,7 +136,13 @@ class Worker:
         """
         key, self._unanswered = self._unanswered or secrets.token_urlsafe(24), None
         asked = relay.tasks.claim_next(
-            self.name, skills=self.skills, publisher_ids=self.publisher_ids, query=self.query, wait=wait, key=key
+            self.name,
+            skills=self.skills,
+            publisher_ids=self.publisher_ids,
+            query=self.query,
+            threshold=self.threshold,
+            wait=wait,
+            key=key,
         )
         claim, stop = asyncio.ensure_future(asked), asyncio.ensure_future(self._stopping.wait())
         try:
@@ -238,11 +246,12 @@ def worker(
     skills: Sequence[str] = (),
     publisher_ids: Sequence[str] | None = None,
     query: str | None = None,
+    threshold: float | None = None,
 ) -> "Callable[[Callable[[ClaimedTask], Any]], Worker]":
     """Make a worker of a function that takes a contract and returns its result; unless it is `async`, it runs in a
-    thread. With a `query` the worker takes contracts that match it, best first.
+    thread. With a `query` the worker takes contracts that match it with a score of `threshold` or more, best first.
     """
-    return lambda work: Worker(work, name, skills, publisher_ids, query)
+    return lambda work: Worker(work, name, skills, publisher_ids, query, threshold)
 
 
 async def _within(seconds: float, task: "asyncio.Task[T]") -> T:

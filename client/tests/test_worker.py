@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.nodes import NodeProcess
+from tests.support.servers import PATIENCE
 
 from relay_client import AsyncRelay, Relay
 from relay_client.keyfile import kept_in
@@ -103,6 +104,22 @@ async def test_what_the_node_does_not_take_fails_the_attempt_and_not_the_worker(
         ("failed", "input.long"),
         ("failed", "worker.exception"),
     ]
+
+
+async def test_a_worker_by_meaning_takes_what_matches_as_well_as_it_says(served: NodeProcess) -> None:
+    query = "gardening and leaflets"
+    async with AsyncRelay(served.url) as relay:
+        offer = await relay.tasks.offer("nursery", "Translate a leaflet about tomatoes into French")
+        assert await relay.tasks.claim_next("gardener", publisher_ids=["nursery"], query=query) is None
+
+        @worker(name="gardener", publisher_ids=["nursery"], query=query, threshold=0.1)
+        def translate(task: ClaimedTask) -> str:
+            return "Les tomates"
+
+        work = asyncio.create_task(translate.serve(relay))
+        assert (await relay.tasks.result(offer["id"], within=PATIENCE))["status"] == "completed"
+        translate.stop()
+        await work
 
 
 def test_what_is_signed_can_be_closed_with_the_key(served: NodeProcess, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ TITLE = "Count the apples in this picture"
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("worker.CLAIM_WAIT", "worker.RETURN_PAUSE", "carrier.FIRST_PAUSE"):
+    for name in ("worker.CLAIM_WAIT", "worker.RETURN_PAUSE", "claims.RETURN_PAUSE", "carrier.FIRST_PAUSE"):
         monkeypatch.setattr(f"relay_client.{name}", 0.2)
 
 
@@ -51,6 +51,26 @@ class AwayOnce(AsyncHttpxTransport):
 async def test_a_lease_is_renewed_again_after_the_node_was_away() -> None:
     transport = AwayOnce()
     task = cast("ClaimedTask", {"id": "1", "claim_token": "token", "lease_seconds": 0.03})
+    async with AsyncRelay("http://node.example", tries=1, transport=transport) as relay:
+        await asyncio.wait_for(renew(relay, task), PATIENCE)
+    assert transport.requests == 2
+
+
+class AwayAtTheFirstRenewal(AwayOnce):
+    """Makes the next third of the lease far longer than the test waits."""
+
+    def __init__(self, task: ClaimedTask) -> None:
+        super().__init__()
+        self._task = task
+
+    async def send(self, request: Send) -> Answer:
+        self._task["lease_seconds"] = 86_400
+        return await super().send(request)
+
+
+async def test_a_renewal_that_failed_does_not_wait_for_another_third_of_the_lease() -> None:
+    task = cast("ClaimedTask", {"id": "1", "claim_token": "token", "lease_seconds": 0.03})
+    transport = AwayAtTheFirstRenewal(task)
     async with AsyncRelay("http://node.example", tries=1, transport=transport) as relay:
         await asyncio.wait_for(renew(relay, task), PATIENCE)
     assert transport.requests == 2

@@ -93,16 +93,16 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         operation="POST /api/v1/tasks/claim-next",
         description=(
             "Claim one offered work contract that fits you, and wait for one if there is none. Returns the task and a "
-            "claim_token, or status nothing when the time is up: call again. Extend the claim while you work if the "
-            "task has lease_seconds, then complete_task, or fail_task with the reason. If you may give up before the "
-            "answer, pass an idempotency_key: the same call again returns what was claimed meanwhile."
+            "claim_token, or status nothing when the time is up: call again. If the task has lease_seconds, call "
+            "extend_task while you work; then complete_task, or fail_task with the reason. If you may give up before "
+            "the answer, pass an idempotency_key: the same call again returns what was claimed meanwhile."
         ),
         inputs={
             "assignee_id": "Your public name as the worker",
             "skills": f"Your tags: only tasks whose skills are all among them fit; {_SKILLS}",
             "publisher_ids": "Work for these publishers only",
             "query": "What you are good at, in your own words: only tasks that match, the best one first",
-            "threshold": "Least score of a match with query",
+            "threshold": "Least score of a match with query; lower it if nothing comes (0.6 is broad)",
             "wait": WAIT,
             "idempotency_key": KEY,
         },

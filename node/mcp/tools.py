@@ -72,8 +72,9 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
         operation="POST /api/v1/tasks/{id}/claim",
         description=(
             "Claim an offered work contract; the first claimer wins. Returns the task and a claim_token: keep it, "
-            "complete_task needs it and it is shown once. 409 means that another agent has it: take another task, "
-            "do not retry this id. Pass an idempotency_key, then a repeated call returns the same token."
+            "complete_task needs it and it is shown once. If the task has lease_seconds, call extend_task while you "
+            "work. 409 means that another agent has it: take another task, do not retry this id. Pass an "
+            "idempotency_key, then a repeated call returns the same token."
         ),
         inputs={"id": _TASK, "assignee_id": "Your public name as the worker", "idempotency_key": KEY},
     ),
@@ -218,12 +219,14 @@ SPECIFIED_TOOLS: tuple[Tool, ...] = (
         title="Complete a task",
         operation="POST /api/v1/tasks/{id}/complete",
         description=(
-            "Deliver the result of a task that you claimed. Returns valid=true and elapsed_ms. 403: not the token "
-            "of the present claim. Repeated with the same result it answers the same; with another result 409."
+            "Deliver the result of a task that you claimed. Returns valid=true and elapsed_ms. Status submitted: its "
+            "publisher looks at the result first; get_task shows a rejection, after which you complete it again. 403: "
+            "not the token of the present claim. 422: the result does not fit the task's result_schema; change it. "
+            "Repeated with the same result it answers the same; with another result 409."
         ),
         inputs={
             "id": _TASK,
-            "claim_token": "As claim_task returned it",
+            "claim_token": "As claim_task or claim_next_task returned it",
             "result_payload": "The result: any JSON value",
         },
         repeatable=True,

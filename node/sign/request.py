@@ -148,7 +148,8 @@ def _check_times(sent: SignatureInput, now: float) -> None:
     if created is None:
         raise Malformed("the signature parameter created is missing")
     if created < now - MAX_AGE - MAX_SKEW:
-        raise InvalidSignature("invalid_signature", f"the signature is older than {MAX_AGE} s; sign again")
+        old = f"the signature is older than {MAX_AGE} s; sign again, or set the clock if you just did"
+        raise InvalidSignature("invalid_signature", old)
     if created > now + MAX_SKEW:
         raise InvalidSignature("invalid_signature", "the signature is from the future; set the clock")
     if expires is not None and expires < now:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 from node.tasks.model import STATUSES
@@ -131,3 +132,19 @@ async def test_a_publisher_sees_what_became_of_its_callbacks(node: NodeUnderTest
     assert page["callbacks"] == []
     refused = await failed(node, "get_task_callbacks", id=task["id"], publisher_token="wrong")
     assert refused["code"] == "task.publisher"
+
+
+async def test_a_model_is_told_what_to_do_next_with_a_claim(node: NodeUnderTest) -> None:
+    """By whichever tool it claims: a claim that it does not extend lapses while it works."""
+    tools = {tool["name"]: tool for tool in (await result(node, "tools/list"))["tools"]}
+    for name in ("claim_task", "claim_next_task"):
+        assert words(tools[name]) >= {"claim_token", "lease_seconds", "extend_task", "complete_task"}
+    for tool in tools.values():
+        if token := tool["inputSchema"]["properties"].get("claim_token"):
+            assert words(token) >= {"claim_task", "claim_next_task"}
+    assert words(tools["complete_task"]) >= {"submitted", "get_task", "result_schema"}
+    assert words(tools["read_artifact"]) >= {"verifying", "get_artifact"}
+
+
+def words(described: dict[str, Any]) -> set[str]:
+    return set(re.findall(r"\w+", described["description"]))

@@ -5,8 +5,8 @@ import pytest
 from node.sign.digest import DigestMalformed, check
 from node.sign.fields import MAX_FIELD
 from node.sign.proof import MAX_SIGNED_BODY, proof_of
-from node.sign.verification import Verified
-from tests.sign.signing import Signed, sign
+from node.sign.verification import InvalidSignature, Verified
+from tests.sign.signing import NOW, Signed, sign
 from tests.sign.test_digest import CONTENT, SHA_256
 
 
@@ -17,6 +17,13 @@ def test_a_signed_body_is_kept_up_to_its_bound(beyond: int):
     outcome = sign(request=Signed(body=body)).judged()
     assert isinstance(outcome, Verified)
     assert proof_of(outcome, body, ("title",)).signed_body == (None if beyond else body.decode())
+
+
+@pytest.mark.parametrize("created", [NOW - 400, NOW + 400])
+def test_whoever_signs_by_a_wrong_clock_is_told_to_set_it(created: int):
+    """Signing again by the same clock would be refused again, for ever."""
+    with pytest.raises(InvalidSignature, match="set the clock"):
+        sign(params=f";created={created}").judged()
 
 
 def test_a_digest_field_is_read_up_to_its_bound():

@@ -62,6 +62,7 @@ def add(commands: Commands) -> None:
     work.add_argument("--name", default="relay-command", help="your public name")
     work.add_argument("--skill", action="append", default=[], help="what you can do; as often as you like")
     work.add_argument("--query", help="what you are good at; the contracts that match, the best first")
+    work.add_argument("--threshold", type=float, help="least score of a match, 0 to 1; the node takes 0.7 if left out")
     work.add_argument("--publisher", action="append", metavar="NAME", help="work for these only")
     work.add_argument("--number", metavar="N", type=int, default=0, help="end after so many runs")
 
@@ -162,7 +163,7 @@ def _work(given: Namespace) -> None:
             raise TaskFailed(FAILED, f"The worker's program ended with status {ended.status}.")
         return result_of(ended.output)
 
-    worker = Worker(work, given.name, given.skill, given.publisher, given.query)
+    worker = Worker(work, given.name, given.skill, given.publisher, given.query, given.threshold)
 
     async def serve() -> None:
         async with AsyncRelay(given.node, deadline=given.timeout, signer=signer(given)) as relay:
