@@ -154,8 +154,9 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "artifact.quota": Entry(
         409,
-        "This address, or its IPv6 /48, holds as much as it may (artifacts: {number}, bytes: {held}); "
-        "wait until some of them expire.",
+        "This address, or its IPv6 /48, holds as much as it may (artifacts: {number}, bytes: {held}), or this would be "
+        "too much: an address may hold {most} bytes now, and fewer the fuller the node is. "
+        "Wait until some artifacts expire.",
     ),
     "artifact.reserved": Entry(
         409,
