@@ -115,7 +115,9 @@ def _body(target: Target, result: CallResult) -> bytes:
     match result:
         case CallAnswer() if result.status == HTTPStatus.OK:
             if len(result.body) > CARD_BYTES or not result.is_whole:
-                raise _NoCard(f"{target.url} did not end within {CARD_BYTES} bytes and ten seconds")
+                raise _NoCard(
+                    f"{target.url} did not end within {CARD_BYTES} bytes, in pieces of a usual size, and ten seconds"
+                )
             return result.body
         case CallAnswer() if 300 <= result.status < 400:
             raise _NoCard(f"{target.url} answered {result.status}: redirects are not followed")

@@ -16,6 +16,7 @@ from node.artifacts.record import StoredArtifact
 from node.common import counters
 from node.common.refusal import Refused
 from node.config import Limit
+from node.share.capacity import share_of
 from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.cursor import TimeCursor
@@ -54,8 +55,8 @@ LEAST_RESERVED = 8 * 1024 * 1024
 until a day after it has expired. A site that only registers can keep 1,600 an hour on an empty node of default size."""
 
 ALWAYS_RESERVED = 12 * LEAST_RESERVED
-"""Bytes that any client may have reserved as long as they fit, however little is left; one artifact of the largest size
-if that is more. They suffice for all that an address may register in a minute."""
+"""Bytes that any client may have reserved as long as it may hold them, however little is left; one artifact of the
+largest size if that is more. They suffice for all that an address may register in a minute."""
 
 REFUSALS = {
     b"conflict": "idempotency.conflict",
@@ -135,7 +136,7 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     """What clients may hold."""
 
     client: int
-    """Bytes, by one client address."""
+    """Bytes, by one client address, while half of the room is free; beyond that fewer and fewer."""
     number: int
     """Artifacts, by one client address; 0 = any number."""
     share: int
@@ -146,6 +147,11 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     """Bytes, on the whole node."""
     free: int | None
     """Bytes that the blob store has left, if it knows."""
+
+    def client_now(self, held: int) -> int:
+        """Bytes that one client address may hold while all clients together hold so many."""
+        room = self.total if self.free is None else min(self.total, held + self.free)
+        return share_of(self.client, held / room if room else 1.0)
 
 
 class ArtifactVerdict(msgspec.Struct, frozen=True):
@@ -182,6 +188,7 @@ class ArtifactStore:
         artifact_id = ids.unlisted_id(partition)
         new = ArtifactKeys.of(artifact_id)
         counts = await self._bytes()
+        client_bytes = quotas.client_now(sum(counts))
         reply = await self._store.run(
             artifact_register(
                 artifact=new,
@@ -193,7 +200,7 @@ class ArtifactStore:
                 site="" if site == client else site,
                 size=size,
                 weight=max(size, LEAST_RESERVED),
-                client_bytes=quotas.client,
+                client_bytes=client_bytes,
                 client_number=quotas.number,
                 client_share=quotas.share,
                 site_times=SITE_SHARE,
@@ -213,7 +220,7 @@ class ArtifactStore:
             case b"replayed", [original]:
                 stored, replayed = await self.read(original.decode()), True
             case b"quota", [size_held, number]:
-                raise Refused(REFUSALS[kind], held=size_held, number=number)
+                raise Refused(REFUSALS[kind], held=size_held, number=number, most=client_bytes)
             case _:
                 raise Refused(REFUSALS[kind])
         if stored is None:

@@ -7,6 +7,7 @@ for. What an answer means is up to the callers: deliveries of callbacks (`sender
 import asyncio
 import ssl
 from collections.abc import Iterable
+from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from typing import TypeAlias
 
@@ -16,10 +17,11 @@ from httpcore2 import AsyncNetworkBackend
 
 from node.callbacks.attempt import Later, NotNow, Retry, TargetForbidden, Unreachable
 from node.callbacks.breaker import Breaker
-from node.callbacks.guard import MAX_READ, Guard
+from node.callbacks.guard import MAX_READ, PIECE_BYTES, Guard
 from node.callbacks.owners import Requester
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver
 from node.callbacks.target import Policy, Target, TargetRefused
+from node.callbacks.tls import client_contexts, was_refused
 
 NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
 """What httpcore2 raises for trouble with the network. It lets TLS errors after the handshake through unchanged."""
@@ -67,14 +69,14 @@ class Caller:
         resolver: Resolver,
         *,
         timeouts: AttemptTimeouts | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,
         dialler: AsyncNetworkBackend | None = None,
         breaker: Breaker | None = None,
     ) -> None:
         self.policy = policy
         """What URLs, and the addresses of the next requests, are judged by. It may be replaced at any time."""
         self._timeouts = timeouts or AttemptTimeouts()
-        self._tls = tls or httpcore2.default_ssl_context()
+        self._tls, self._other_tls = tls or client_contexts()
         self._guard_of = partial(
             Guard, resolver=resolver, breaker=breaker, dns_timeout=self._timeouts.resolve, dialler=dialler
         )
@@ -82,19 +84,25 @@ class Caller:
     async def call(
         self, target: Target, request: httpcore2.Request, requester: Requester, most: int = MAX_READ
     ) -> CallResult:
-        """Send the request once, and read at most so many bytes of the answer.
+        """Send the request once, and read at most so many bytes of the answer, or fewer if its pieces are small.
 
         Raises StoreUnavailable; what the network causes is a result.
         """
         guard = self._guard_of(self.policy, requester=requester, most=most)
         answer: httpcore2.Response | None = None
-        body, is_whole, trouble = bytearray(), False, ""
+        body, pieces, is_whole, trouble = bytearray(), 0, False, ""
         try:
-            async with asyncio.timeout(self._timeouts.total), self._connection(target, guard) as connection:
-                answer = await connection.handle_async_request(request)
-                async for part in answer.aiter_stream():
+            async with asyncio.timeout(self._timeouts.total), AsyncExitStack() as connections:
+                answer = await self._begin(target, request, guard, connections)
+                guard.begin_body()
+                parts = await connections.enter_async_context(aclosing(answer.aiter_stream()))
+                async for part in parts:
                     body += part
-                is_whole = True
+                    pieces += 1
+                    if pieces * PIECE_BYTES > most:
+                        break
+                else:
+                    is_whole = True
         except TargetRefused as refusal:
             return TargetForbidden(str(refusal))
         except NotNow as not_now:
@@ -117,10 +125,25 @@ class Caller:
         extensions = {"timeout": {"connect": self._timeouts.connect}}
         return httpcore2.Request(method, _url(target), headers=sent, content=body or None, extensions=extensions)
 
-    def _connection(self, target: Target, guard: Guard) -> httpcore2.AsyncHTTPConnection:
-        return httpcore2.AsyncHTTPConnection(
-            _url(target).origin, ssl_context=self._tls, network_backend=guard, retries=0, http2=False
-        )
+    async def _begin(
+        self, target: Target, request: httpcore2.Request, guard: Guard, connections: AsyncExitStack
+    ) -> httpcore2.Response:
+        """The head of the answer; `connections` closes what it comes from. Raises what `call` expects."""
+        try:
+            return await _asked(target, request, guard, connections, self._tls)
+        except httpcore2.ConnectError as error:  # nothing of the request has been sent
+            if not was_refused(error):
+                raise
+        return await _asked(target, request, guard, connections, self._other_tls)
+
+
+async def _asked(
+    target: Target, request: httpcore2.Request, guard: Guard, connections: AsyncExitStack, tls: ssl.SSLContext
+) -> httpcore2.Response:
+    origin = _url(target).origin
+    connection = httpcore2.AsyncHTTPConnection(origin, ssl_context=tls, network_backend=guard, retries=0, http2=False)
+    await connections.enter_async_context(connection)
+    return await connection.handle_async_request(request)
 
 
 def _url(target: Target) -> httpcore2.URL:

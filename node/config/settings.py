@@ -228,7 +228,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     artifact_max_bytes: Annotated[int, says("largest artifact", 1, unit="bytes")] = 100 * 1024 * 1024
     artifact_client_bytes: Annotated[
-        int, says("of artifacts one client address may hold; an IPv6 /48, eight times as many", 1, unit="bytes")
+        int,
+        says(
+            "of artifacts one client address may hold, an IPv6 /48 eight times as many; fewer and fewer once half of "
+            "what the node may hold is taken",
+            1,
+            unit="bytes",
+        ),
     ] = 1024**3
     client_artifacts: Annotated[
         int, says("artifacts one client address may hold, an IPv6 /48 eight times as many; 0 = any number", 0)

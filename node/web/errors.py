@@ -154,8 +154,9 @@ CATALOGUE: dict[str, Entry] = {
     ),
     "artifact.quota": Entry(
         409,
-        "This address, or its IPv6 /48, holds as much as it may (artifacts: {number}, bytes: {held}); "
-        "wait until some of them expire.",
+        "This address, or its IPv6 /48, holds as much as it may (artifacts: {number}, bytes: {held}), or this would be "
+        "too much: an address may hold {most} bytes now, and fewer the fuller the node is. "
+        "Wait until some artifacts expire.",
     ),
     "artifact.reserved": Entry(
         409,
@@ -196,7 +197,8 @@ CATALOGUE: dict[str, Entry] = {
     "limit.work": Entry(429, "Over {count} {unit} in {seconds} s for this address; ask for less and wait."),
     "limit.waiting": Entry(
         429,
-        "This address has {most} such requests waiting, and a large one counts as many; wait for their answers first.",
+        "This address may have {most} such requests waiting now, and a large one counts as many; wait for their "
+        "answers first.",
     ),
     "quota.session": Entry(
         429, "An address may hold {most} live sessions now; destroy one, or wait until one expires."

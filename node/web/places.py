@@ -5,8 +5,10 @@ a client can have a process hold is bounded, however many connections it has.
 """
 
 from collections import Counter
+from typing import ClassVar
 
 from node.common.refusal import Refused
+from node.share.capacity import share_of
 from node.share.site import site_of
 
 MAX_WAITING_PER_CLIENT = 2048
@@ -14,6 +16,13 @@ MAX_WAITING_PER_CLIENT = 2048
 
 MAX_WAITING_PER_SITE = 4096
 """Those of one IPv6 /48: half of all."""
+
+MAX_WAITING_IN_ALL = 16_384
+"""Places of all clients together, 256 MiB of bodies. Once half of them are taken, a client and a site may have fewer
+and fewer (`share_of`): forty addresses held 1.3 GB. As many requests as a process takes (`launch`) are a quarter."""
+
+LEAST_PLACES = 65
+"""Places that a client may have in any case: a body of the largest size, and a wait."""
 
 WAITING_BYTES = 16 * 1024
 """A request counts as one more for each so many bytes of its body. While its body is still to come, it counts for these
@@ -31,6 +40,9 @@ class WaitingPlaces:
 
     __slots__ = ("_among", "_taken")
 
+    in_all: ClassVar[int] = 0
+    """The places of all requests of this process."""
+
     def __init__(self, client: str) -> None:
         self._among = (
             (WAITING_BY_CLIENT, client, MAX_WAITING_PER_CLIENT),
@@ -46,13 +58,16 @@ class WaitingPlaces:
         more = requests + size // WAITING_BYTES - self._taken
         if not more:
             return
+        taken = WaitingPlaces.in_all / MAX_WAITING_IN_ALL
         for counter, name, most in self._among:
-            if counter[name] + more > most:
-                raise Refused("limit.waiting", retry_after=retry_after, most=most)
+            now = max(share_of(most, taken), min(most, LEAST_PLACES))
+            if counter[name] + more > now:
+                raise Refused("limit.waiting", retry_after=retry_after, most=now)
         self._add(more)
 
     def _add(self, number: int) -> None:
         self._taken += number
+        WaitingPlaces.in_all += number
         for counter, name, _ in self._among:
             counter[name] += number
             if not counter[name]:

@@ -1,18 +1,25 @@
 """A network for tests: resolvers that answer as told, a dialler that counts, receivers that misbehave."""
 
 import asyncio
+import datetime
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from pathlib import Path
 from typing import cast
 
 import httpcore2
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
 from httpcore2 import AsyncNetworkBackend, AsyncNetworkStream
 
 from node.callbacks.owners import Requester
 from node.callbacks.resolve import NotResolved
+from node.callbacks.tls import client_contexts
 from node.config.values import Address
 
 SOMEBODY = Requester("somebody", "something")
@@ -44,12 +51,19 @@ class Dialler(AsyncNetworkBackend):
     """Counts dials and the bytes read; really dials, except where nobody is there or answers."""
 
     def __init__(
-        self, *, dead: Iterable[str] = (), silent: Iterable[str] = (), everything_at: int | None = None
+        self,
+        *,
+        dead: Iterable[str] = (),
+        silent: Iterable[str] = (),
+        everything_at: int | None = None,
+        piece: int = 65_536,
     ) -> None:
+        """`piece`: bytes that a read gets at most, as if all came in such segments."""
         self._inner = cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
         self._dead = set(dead)
         self._silent = set(silent)
         self._everything_at = everything_at
+        self.piece = piece
         self.dials: list[str] = []
         self.bytes_read = 0
         self.open = 0
@@ -84,7 +98,7 @@ class _Counted(AsyncNetworkStream):
         self._closed = False
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        data = await self._stream.read(max_bytes, timeout)
+        data = await self._stream.read(min(max_bytes, self._dialler.piece), timeout)
         self._dialler.bytes_read += len(data)
         return data
 
@@ -181,3 +195,26 @@ async def receiver(answer: Answer, tls: ssl.SSLContext | None = None) -> AsyncGe
         for task in list(tasks):
             task.cancel()
         await asyncio.gather(*tasks)
+
+
+def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, tuple[ssl.SSLContext, ssl.SSLContext]]:
+    """A server's TLS for `name`, and a client's that trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    signed = (
+        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + datetime.timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, SHA256())
+    )
+    path = directory / "tls.pem"
+    path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        + signed.public_bytes(serialization.Encoding.PEM)
+    )
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(path)
+    return server, client_contexts(lambda: ssl.create_default_context(cafile=path))

@@ -1,17 +1,12 @@
 """One attempt to deliver, against receivers that answer, and against ones that do not mean well."""
 
 import asyncio
-import datetime
 import gzip
 import ssl
 from base64 import b64decode
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
 
 from node.callbacks.attempt import (
     AttemptResult,
@@ -26,16 +21,27 @@ from node.callbacks.attempt import (
     delay,
     retry_after,
 )
-from node.callbacks.call import MAX_TROUBLE, AttemptTimeouts, Caller
+from node.callbacks.call import MAX_TROUBLE, AttemptTimeouts, CallAnswer, Caller, CallResult
 from node.callbacks.envelope import Envelope
-from node.callbacks.guard import MAX_READ
+from node.callbacks.guard import MAX_READ, PIECE_BYTES
 from node.callbacks.lookup import NotLookedUp
 from node.callbacks.resolve import Resolver
 from node.callbacks.sender import Sender
 from node.callbacks.target import Policy, parse
 from node.config.values import Address
 from node.sign.node_key import NodeKey
-from tests.callbacks.network import SOMEBODY, Answer, Dialler, FakeResolver, never, receiver, repeats, says, silence
+from tests.callbacks.network import (
+    SOMEBODY,
+    Answer,
+    Dialler,
+    FakeResolver,
+    certificate,
+    never,
+    receiver,
+    repeats,
+    says,
+    silence,
+)
 from tests.support.servers import PATIENCE
 
 KEY = NodeKey.generate()
@@ -57,7 +63,7 @@ def sender(
     resolver: Resolver | None = None,
     *,
     timeouts: AttemptTimeouts = LONG,
-    tls: ssl.SSLContext | None = None,
+    tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,
 ) -> Sender:
     caller = Caller(policy, resolver or FakeResolver(), timeouts=timeouts, tls=tls, dialler=dialler)
     return Sender(KEY, caller, "https://node.example")
@@ -172,6 +178,43 @@ async def test_of_what_a_receiver_says_that_is_no_http_little_is_kept(wire: byte
     assert len(outcome.reason) <= MAX_TROUBLE
 
 
+async def result_of(answer: Answer, dialler: Dialler, most: int) -> CallResult:
+    """What a call brings that may read `most` bytes."""
+    async with receiver(answer) as server, asyncio.timeout(PATIENCE):
+        target = parse(f"http://127.0.0.1:{server.port}/hook", PRIVATE)
+        caller = Caller(PRIVATE, FakeResolver(), dialler=dialler)
+        return await caller.call(target, caller.request("POST", target, (), b"{}"), SOMEBODY, most)
+
+
+async def test_of_an_answer_that_comes_byte_by_byte_few_are_read():
+    """Each wakes this process up: 13,000 bytes of a header took a second of its time."""
+    dialler = Dialler(piece=1)
+    result = await result_of(says(OK + b"X: " + b"x" * MAX_READ + b"\r\n\r\n"), dialler, MAX_READ)
+    assert isinstance(result, Retry)
+    assert dialler.bytes_read == MAX_READ // PIECE_BYTES
+
+
+@pytest.mark.parametrize("most", [MAX_READ, 16 * MAX_READ])
+async def test_of_a_body_in_countless_chunks_few_are_read(most: int):
+    """Each is parsed by itself, without a pause: 16 KiB of them took 20 ms, and a card of them 0.3 s."""
+    flood = OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * (most // 6) + b"0\r\n\r\n"
+    result = await result_of(says(flood), Dialler(), most)
+    assert isinstance(result, CallAnswer)
+    assert len(result.body) == most // PIECE_BYTES + 1
+    assert not result.is_whole
+
+
+async def test_however_long_an_answer_may_be_its_head_is_not():
+    """It could be 16,000 heads before the head of a card, which took 0.2 s."""
+    dialler = Dialler()
+    heads = repeats(b"", b"HTTP/1.1 100 \r\n\r\n" * 1000)
+    assert isinstance(await result_of(heads, dialler, 16 * MAX_READ), Retry)
+    assert dialler.bytes_read <= MAX_READ
+    long = await result_of(says(OK + b"\r\n" + b"x" * 8 * MAX_READ), Dialler(), 16 * MAX_READ)
+    assert isinstance(long, CallAnswer)
+    assert (len(long.body), long.is_whole) == (8 * MAX_READ, True)
+
+
 async def test_a_name_whose_address_is_not_public_is_refused_undialled():
     dialler = Dialler()
     target = parse("https://agent.example/hook", POLICY)
@@ -193,29 +236,6 @@ async def test_a_port_where_nobody_listens_is_tried_again_later():
     async with receiver(silence) as server:
         target = parse(f"http://127.0.0.1:{server.port}/", PRIVATE)
     assert isinstance(await sender(PRIVATE, Dialler()).send(target, ENVELOPE, SOMEBODY), Retry)
-
-
-def certificate(directory: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """A server's TLS for `name`, and a client's that trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
-    signed = (
-        x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(start + datetime.timedelta(days=2))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, SHA256())
-    )
-    path = directory / "tls.pem"
-    path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        + signed.public_bytes(serialization.Encoding.PEM)
-    )
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(path)
-    return server, ssl.create_default_context(cafile=path)
 
 
 @pytest.mark.parametrize(("name", "kind"), [("agent.example", Delivered), ("other.example", Retry)])

@@ -82,6 +82,16 @@ def test_a_write_without_a_key_goes_to_one_node_only(proxy: Proxy, dying: Dying)
     assert found.count(502) == dying.taken
 
 
+def test_a_call_of_a_tool_goes_to_one_node_only_whatever_its_header_says(proxy: Proxy, dying: Dying) -> None:
+    """A tool is told its key by an argument; the header counts for nothing there."""
+    said = {"name": "relay_message", "arguments": {"message": HELLO, "public": False}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": said}
+    headers = {"Accept": "application/json, text/event-stream", "Idempotency-Key": str(uuid4())}
+    found = [call(proxy.port, "POST", "/api/v1/mcp", asked, headers)[0] for _ in range(REQUESTS)]
+    assert set(found) == {200, 502}
+    assert found.count(502) == dying.taken
+
+
 def test_a_removal_goes_to_one_node_only(proxy: Proxy, dying: Dying) -> None:
     """Another node would say that there is no such thing, though the first may just have removed it."""
     found = [call(proxy.port, "DELETE", f"/api/v1/agents/{uuid4()}")[0] for _ in range(REQUESTS)]

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable
+from contextlib import ExitStack
 
 import pytest
 from httpx2 import Response
 
+from node.common.refusal import Refused
 from node.web import places
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import eventually
@@ -80,6 +82,29 @@ async def test_clients_of_one_site_may_have_so_many_requests_waiting_together(
     await node.client.post(f"{url}/replies", json=REPLY)
     assert {answer.status_code for answer in await asyncio.gather(*waiting, other)} == {200}
     assert not places.WAITING_BY_SITE
+
+
+def test_many_clients_leave_places_to_others() -> None:
+    """Each within its share, forty held 1.3 GB of bodies that they did not finish."""
+    largest = 64 * places.WAITING_BYTES
+
+    def has_place(client: str, size: int) -> bool:
+        another = stack.enter_context(places.WaitingPlaces(client))
+        try:
+            another.take(size)
+        except Refused as refused:
+            assert (refused.code, refused.retry_after) == ("limit.waiting", 1.0)
+            return False
+        return True
+
+    with ExitStack() as stack:
+        assert sum(has_place("198.51.100.1", largest) for _ in range(64)) == 32
+        for number in range(2, 42):
+            assert sum(has_place(f"198.51.100.{number}", largest) for _ in range(64))
+        assert places.WaitingPlaces.in_all < places.MAX_WAITING_IN_ALL
+        for number in range(1, 10):
+            assert [has_place(f"2001:db8:{number}::/64", largest) for _ in range(2)] == [True, False]
+    assert places.WaitingPlaces.in_all == 0
 
 
 @pytest.mark.parametrize("over", ["http", "mcp"])
