@@ -44,11 +44,14 @@ class Messages(Resource[M_co]):
     ) -> Call[Acknowledgement | None]:
         """Relay a text, or a JSON object of any fields; `public=False` keeps it off the board.
 
-        Returns None for what the node takes for a loop: the same message for the third time within a minute.
+        What is given here wins over a field of the object. Returns None for what the node takes for a loop: the same
+        message for the third time within a minute.
         """
         fields = {"message": message} if isinstance(message, str) else message
         given = {"hello": hello, "language": language, "public": public, "callback_url": callback_url}
-        call = Call.post("relay", repeat="key", key=key, pace="relay", fields={**fields, **given})
+        sent = {**fields, **{name: value for name, value in given.items() if value is not None}}
+        nulls = [name for name, value in sent.items() if value is None]
+        call = Call.post("relay", repeat="key", key=key, pace="relay", fields=sent, nulls=nulls)
         call.may_be_nothing = True
         return call
 

@@ -1,5 +1,6 @@
 """Retries, pauses and deadlines: the steps of a call, without a network."""
 
+import json
 import math
 from contextlib import suppress
 from typing import Any
@@ -85,6 +86,16 @@ def test_what_is_not_given_is_not_sent_and_a_token_stands_for_a_signature() -> N
         assert call.signable
     for call in (Call.get("x", token="t", signable=True), Call.post("x", token="t", signable=True)):
         assert (call.signable, call.headers["Authorization"]) == (False, "Bearer t")
+
+
+def test_an_object_is_relayed_as_it_is_and_parameters_win_over_its_fields() -> None:
+    private = {"message": "Hello", "public": False, "callback_url": "https://agent.example/", "result": None}
+    body = Messages.send.call(private).body
+    assert body is not None
+    assert json.loads(body) == private
+    body = Messages.send.call(private, public=True).body
+    assert body is not None
+    assert json.loads(body) == private | {"public": True}
 
 
 def test_an_id_is_one_segment_of_a_path_whatever_it_holds() -> None:
