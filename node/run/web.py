@@ -57,10 +57,10 @@ from node.tasks.offers.api import OffersApi
 from node.text import english
 from node.web import activity
 from node.web.address import ClientAddress
+from node.web.application import WebApplication
 from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
 from node.web.errors import HELP
-from node.web.front import Front
 from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
 from node.web.limits import Limiter, PermitOf, Quotas
 from node.web.origin import CORS_OPEN, VARY, OriginPolicy
@@ -96,8 +96,8 @@ def create(settings: Settings) -> ASGIApp:
         on_hangup(settings, take, logs=False)
         return node
 
-    front = Front(compose, addresses)
-    return tracing.front(front) if tracing else front
+    application = WebApplication(compose, addresses)
+    return tracing.app(application) if tracing else application
 
 
 class WebNode:
