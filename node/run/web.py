@@ -154,7 +154,7 @@ class WebNode:
         figures = of_web(self.routes, store, self._services.events.followers)
         works: dict[str, Work] = {
             "memory": MemoryAlarm(store, settings, capacity).run,
-            "usage": partial(report_every, REPORT_SECONDS, usage.settle),
+            "usage": partial(report_every, REPORT_SECONDS, usage.report),
             "blocklist": self._blocked.run,
             "suffixes": owners.preload,
             "metrics": Meter(settings, "web", store, figures).run,

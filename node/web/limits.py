@@ -185,7 +185,7 @@ class Limiter:
             return
         request.notes += self._headers(kind, taken.remaining, taken.reset)
         if taken.allowed:
-            counters.TAKEN[kind] += 1
+            counters.LIMIT_TAKEN[kind] += 1
             return
         self._refused_until.remember((kind + scope, request.client), taken.reset)
         raise self._exceeded(kind, taken.reset)
@@ -194,7 +194,7 @@ class Limiter:
         return self._policies[kind], (b"ratelimit", self._states[kind] % (remaining, math.ceil(reset)))
 
     def _exceeded(self, kind: str, wait: float) -> Refused:
-        counters.OVER[kind] += 1
+        counters.LIMIT_REFUSED[kind] += 1
         limit = self._limits[kind]
         return Refused("limit.exceeded", retry_after=wait, count=limit.count, seconds=limit.seconds)
 
