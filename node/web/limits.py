@@ -120,8 +120,8 @@ class Limiter:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
         await self._store.refund(kind, request.client, taken)
         own = b'"%b";' % kind.encode()
-        others = [note for note in request.notes if note[0] not in RATE_HEADERS or not note[1].startswith(own)]
-        request.notes[:] = [*others, *self._headers(kind, taken.remaining + 1, taken.reset)]
+        others = [each for each in request.answer_headers if each[0] not in RATE_HEADERS or not each[1].startswith(own)]
+        request.answer_headers[:] = [*others, *self._headers(kind, taken.remaining + 1, taken.reset)]
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
@@ -176,14 +176,14 @@ class Limiter:
         if not self._refused_until:
             return
         if wait := self._refused_until.wait((kind + scope, request.client)):
-            request.notes += self._headers(kind, 0, wait)
+            request.answer_headers += self._headers(kind, 0, wait)
             raise self._exceeded(kind, wait)
 
     def settle(self, request: Request, kind: str, taken: Taken, scope: str = "") -> None:
         """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit."""
         if not self._limits[kind].count:
             return
-        request.notes += self._headers(kind, taken.remaining, taken.reset)
+        request.answer_headers += self._headers(kind, taken.remaining, taken.reset)
         if taken.allowed:
             counters.LIMIT_TAKEN[kind] += 1
             return
