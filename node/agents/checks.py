@@ -34,7 +34,7 @@ POLL_SECONDS = 5.0
 """Pause between two reads of a partition for what other processes have put there."""
 
 MAX_UNDER_WAY = 500
-"""Entries that this process checks at the same time. Most of them wait for their turn (`node.callbacks.places`)."""
+"""Entries that this process checks at a time. Most of them wait for their turn (`node.callbacks.concurrency`)."""
 
 INBOX_PAUSE_MS = 3600_000
 """Pause between two looks at when the owner of an inbox was last there. They cost no request, so it is shorter than

@@ -25,10 +25,11 @@ from node.callbacks.attempt import (
     delay,
 )
 from node.callbacks.breaker import LONGEST_WAIT_MS, Breaker
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import CALLBACKS
+from node.callbacks.fair import if_admitted
 from node.callbacks.model import TaskCallback
 from node.callbacks.owners import Requester
-from node.callbacks.places import Places, if_admitted
 from node.callbacks.queue import Callback, CallbackQueue, Ending, Message, id_of_message
 from node.callbacks.sender import Sender
 from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
@@ -121,10 +122,10 @@ class Deliverer:
         sender: Sender,
         breaker: Breaker,
         retries: Schedule,
-        places: Places,
+        concurrency: Concurrency,
         sources: Mapping[str, CallbackSource],
     ) -> None:
-        """`places`: those that its attempts share with other calls.
+        """`concurrency`: the limits that its attempts share with other calls.
 
         `sources`: by their types, the sources of callbacks that are not about an entity.
         """
@@ -132,7 +133,7 @@ class Deliverer:
         self._sender = sender
         self._breaker = breaker
         self._retry_seconds = retries.seconds
-        self._places = places
+        self._concurrency = concurrency
         self._entities = Entities(queue)
         self._sources = sources
         self.outcomes: defaultdict[str, int] = defaultdict(int)
@@ -178,7 +179,7 @@ class Deliverer:
                 raise Overdue
             return await self._sender.send(target, prepared.envelope, requester)
 
-        result, has_failed = await if_admitted(self._breaker, self._places, target, requester, send)
+        result, has_failed = await if_admitted(self._breaker, self._concurrency, target, requester, send)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
         await self._settle(callback, result, source, prepared.following)
         await self._breaker.note(target, result, works=has_failed and isinstance(result, Delivered))

@@ -17,8 +17,8 @@ from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import CONCURRENT_VERIFICATIONS
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.fair import FairCaller
-from node.callbacks.places import Places
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue
 from node.callbacks.resolve import SystemResolver
@@ -130,7 +130,7 @@ class Outgoing:
         self._settings = settings
         self._breaker = Breaker(store, settings.limits.callback, settings.limits.callback_client)
         self._caller = Caller(policy_of(settings), SystemResolver(), breaker=self._breaker)
-        self._places = Places()
+        self._concurrency = Concurrency()
 
     def change(self, settings: Settings) -> None:
         """Take over rates, and what is not called, from the next attempt on."""
@@ -143,11 +143,13 @@ class Outgoing:
         """What sends this node's callbacks. Raises ConfigError."""
         settings = self._settings
         sender = make(webhook_key(settings), self._caller, settings.public_url)
-        return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._places, sources={PUSH: pushes})
+        return Deliverer(
+            queue, sender, self._breaker, settings.callback_schedule, self._concurrency, sources={PUSH: pushes}
+        )
 
     def checks(self, store: Store, services: Services) -> AgentChecks:
         """What checks and probes the agents of the directory."""
-        calls = FairCaller(self._caller, self._breaker, self._places)
+        calls = FairCaller(self._caller, self._breaker, self._concurrency)
         return AgentChecks(store, services.agent_store, services.agent_lists, calls, self._settings.public_url)
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import Envelope
-from node.callbacks.places import Places
 from node.callbacks.queue import Callback, CallbackQueue, Message
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
@@ -51,7 +51,7 @@ async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[
     queue = CallbackQueue(node.store, unpack)
     sender = Sender(KEY, Caller(Policy(allow_private=True), SystemResolver()), "https://node.example")
     breaker = Breaker(node.store, Limit(1, seconds), Limit(0, 1))
-    deliverer = Deliverer(queue, sender, breaker, Schedule((60,)), Places(), {KIND: Everything()})
+    deliverer = Deliverer(queue, sender, breaker, Schedule((60,)), Concurrency(), {KIND: Everything()})
 
     async def attempted() -> bool:
         waiting = await node.store.command("ZRANGE", keys.callbacks_due(HOME), "-inf", "+inf", "BYSCORE")

@@ -27,7 +27,7 @@ from node.web.deadline import Deadlines
 from node.web.document import is_had
 from node.web.errors import CLOSE, refusal
 from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
-from node.web.places import WaitingPlaces
+from node.web.waiting_places import WaitingPlaces
 
 STALL_SECONDS = 5.0
 """Time without a byte of an upload before it ends with 408; Granian has no such deadline."""
