@@ -33,7 +33,7 @@ from node.search.ranking import SearchRequest
 from node.search.retrieval import EngineRetriever
 from node.search.rpc.client import QueryVector, WorkerClient
 from node.search.store import SearchStore
-from node.share.turns import Turns
+from node.share.fair_semaphore import FairSemaphore
 from node.store import Store, connect, ids
 from node.store.search_keys import BOARD_KEYS
 from node.text.terms import marks_of, terms_of
@@ -110,7 +110,7 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
         put = (time.perf_counter() - began) / len(data.ids)
         size = (await used(store) - before) / len(data.ids)
         finder = EngineRetriever(engine, BOARD_KEYS, store, KnownVectors(store, "bench", data))
-        readers = Turns(SEARCHES_READING)
+        readers = FairSemaphore(SEARCHES_READING)
         seconds: list[float] = []
         for query in data.queries:
             began = time.perf_counter()

@@ -12,7 +12,7 @@ from random import randint
 
 from node.callbacks.attempt import NotNow
 from node.callbacks.owners import registrable
-from node.share.turns import Crowded, Turns
+from node.share.fair_semaphore import FairSemaphore, QueueFull
 
 PLACES = 100
 """Attempts at the same time. An attempt mostly waits, and costs a connection."""
@@ -36,11 +36,11 @@ class Concurrency:
     """The places for attempts of one worker."""
 
     def __init__(self) -> None:
-        self._pairs = Turns(sys.maxsize, each=PLACES_EACH_SITE_AND_DOMAIN)
-        self._sites = Turns(sys.maxsize, each=PLACES_EACH_SITE)
-        self._hosts = Turns(sys.maxsize, each=PLACES_EACH_HOST)
-        self._domains = Turns(sys.maxsize, each=PLACES_EACH_DOMAIN)
-        self._all = Turns(PLACES, each=PLACES)
+        self._pairs = FairSemaphore(sys.maxsize, each=PLACES_EACH_SITE_AND_DOMAIN)
+        self._sites = FairSemaphore(sys.maxsize, each=PLACES_EACH_SITE)
+        self._hosts = FairSemaphore(sys.maxsize, each=PLACES_EACH_HOST)
+        self._domains = FairSemaphore(sys.maxsize, each=PLACES_EACH_DOMAIN)
+        self._all = FairSemaphore(PLACES, each=PLACES)
 
     @asynccontextmanager
     async def of(self, site: str, host: str) -> AsyncGenerator[None]:
@@ -60,6 +60,6 @@ class Concurrency:
                 async with asyncio.timeout(TURN_SECONDS):
                     for turns, key in wanted:
                         await places.enter_async_context(turns.of(key))
-            except (TimeoutError, Crowded) as error:
+            except (TimeoutError, QueueFull) as error:
                 raise NotNow(randint(*BUSY_MS)) from error
             yield

@@ -176,7 +176,7 @@ class Shares:
         """Entities of those read whose own text has no marks, because it is not indexed or has no terms."""
 
     async def read(self, entities: Sequence[str]) -> dict[str, float]:
-        """The shares of these entities, the likeliest first. Raises StoreUnavailable, Crowded."""
+        """The shares of these entities, the likeliest first. Raises StoreUnavailable, QueueFull."""
         shares: dict[str, float] = {}
         for start in range(0, len(entities), ENTITIES_AT_ONCE):
             some = entities[start : start + ENTITIES_AT_ONCE]

@@ -22,8 +22,8 @@ from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
+from node.share.fair_semaphore import FairSemaphore, QueueFull
 from node.share.site import SITE_SHARE, site_of
-from node.share.turns import Crowded, Turns
 from node.text.lines import require_text
 from node.text.readable import readable
 from node.text.terms import QueryTerms
@@ -94,9 +94,9 @@ class SearchTurns:
     """The turns that the searches of one process take, whatever they search."""
 
     def __init__(self) -> None:
-        self._clients = Turns(sys.maxsize, each=1, waiting=WAITING_SEARCHES)
-        self._sites = Turns(SEARCHES_AT_ONCE, each=SITE_SHARE, waiting=WAITING_SEARCHES * SITE_SHARE)
-        self.readers = Turns(SEARCHES_READING, each=1)
+        self._clients = FairSemaphore(sys.maxsize, each=1, waiting=WAITING_SEARCHES)
+        self._sites = FairSemaphore(SEARCHES_AT_ONCE, each=SITE_SHARE, waiting=WAITING_SEARCHES * SITE_SHARE)
+        self.readers = FairSemaphore(SEARCHES_READING, each=1)
 
     @asynccontextmanager
     async def of(self, client: str) -> AsyncGenerator[None]:
@@ -104,7 +104,7 @@ class SearchTurns:
         try:
             async with self._clients.of(client), self._sites.of(site_of(client)):
                 yield
-        except Crowded:
+        except QueueFull:
             raise Refused("limit.waiting", retry_after=1.0, most=WAITING_SEARCHES) from None
 
 

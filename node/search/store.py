@@ -60,7 +60,7 @@ class SearchStore:
         return self.main.stats.reconnects, self.searched.stats.reconnects
 
     async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
-        """The entities that match. Raises Crowded, CommandFailed."""
+        """The entities that match. Raises QueueFull, CommandFailed."""
         try:
             return await (await self._retriever()).find(request, effort)
         except CommandFailed:  # the server may have come back as another, with or without a query engine
