@@ -11,9 +11,9 @@ from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.config import Limit
 from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
+from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
-from node.store.gathered import Gathered
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
 from node.store.limits import Rate, counted
 from node.store.lists import Listing, page_of, project
@@ -93,7 +93,7 @@ class BoardStore:
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
-        self._touched = Gathered(store, _moved_up)
+        self._touched = Batcher(store, _moved_up)
 
     async def post(
         self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
