@@ -1,4 +1,4 @@
-"""Agents as the search reads them (`node.search.corpus.Source`): one post of an agent's own text, one of each skill."""
+"""Agents as the search reads them (`CorpusSource`): one post of an agent's own text, one of each skill."""
 
 from collections.abc import Sequence
 from typing import cast

@@ -1,4 +1,4 @@
-"""Threads as the search reads them (`node.search.corpus.Source`): many at once, and no more of each than it needs."""
+"""Threads as the search reads them (`CorpusSource`): many at once, and no more of each than it needs."""
 
 from collections.abc import Sequence
 from typing import cast

@@ -25,7 +25,7 @@ from node.artifacts.blobs.interface import BlobStore
 from node.board.api import BoardApi
 from node.callbacks import owners
 from node.common import process
-from node.common.background import Background, Work, report_every
+from node.common.background import Background, CoroutineFunction, report_every
 from node.config import CurrentSettings, Settings
 from node.describe.discovery import discovery_routes
 from node.describe.identity import IdentityApi, card_extensions
@@ -148,11 +148,11 @@ class WebNode:
         made.answer_as(refusals_of(self.routes))
         return made
 
-    def _works(self, settings: Settings, capacity: Capacity) -> dict[str, Work]:
+    def _works(self, settings: Settings, capacity: Capacity) -> dict[str, CoroutineFunction]:
         """What runs beside the requests."""
         store, usage = self._stores.main, self._limiter.usage
         figures = of_web(self.routes, store, self._services.events.followers)
-        works: dict[str, Work] = {
+        works: dict[str, CoroutineFunction] = {
             "memory": MemoryAlarm(store, settings, capacity).run,
             "usage": partial(report_every, REPORT_SECONDS, usage.report),
             "blocklist": self._blocked.run,

@@ -24,7 +24,7 @@ from node.callbacks.queue import CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
-from node.common.background import Background, Work
+from node.common.background import Background, CoroutineFunction
 from node.common.stopping import sleep_unless_stopped
 from node.config import Settings
 from node.events.feed import FeedCopier
@@ -93,7 +93,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             background.start(task, run)
         meter = Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes))
         # These end what they have begun once `stop` is set; the others are cut off then.
-        orderly: dict[str, Work] = {
+        orderly: dict[str, CoroutineFunction] = {
             "heartbeat": partial(heartbeat.run, stop),
             "search": partial(search.run, stop),
             "callbacks": partial(deliverer.run, stop),
@@ -108,7 +108,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
 
 def housekeeping(
     settings: Settings, store: Store, services: Services, groups: Collection[str], stop: asyncio.Event
-) -> dict[str, Work]:
+) -> dict[str, CoroutineFunction]:
     """What is done by the clock, until `stop` is set. `groups`: all that read the outboxes."""
     return {
         "durability": partial(durability.watch, store, settings.durability, stop),

@@ -1,6 +1,6 @@
 """What can be searched: the entities of a feature, such as threads or contracts, post by post.
 
-Only implementations of `Source` know where texts come from; the rest of this folder is the same for every corpus.
+Only implementations of `CorpusSource` know where texts come from; the rest of this folder is the same for every corpus.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -69,7 +69,7 @@ class Post(msgspec.Struct, frozen=True):
         return of_reply(self.seq, self.body) if self.seq else of_own(self.title, self.body)
 
 
-class Source(Protocol):
+class CorpusSource(Protocol):
     """Reads the texts of a feature. An entity is `open` while it can be found. Every method raises StoreUnavailable."""
 
     async def statuses(self, entity_ids: Sequence[str], /) -> list[str]:
@@ -109,7 +109,7 @@ class Corpus(NamedTuple):
 
     name: str
     """Lower-case letters; part of keys and of the names of indexes."""
-    source: Source
+    source: CorpusSource
     events: tuple[str, ...]
     """Prefixes, such as `thread.`, of the kinds of events after which an entity is indexed, or removed."""
     concerned: int = OWN

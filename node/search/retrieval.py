@@ -75,7 +75,7 @@ class EngineRetriever:
         (text, known), (vector, nearest) = await asyncio.gather(
             self._by_text(query), self._by_meaning(request.text, effort)
         )
-        shares = Shares(self._documents, self._keys, query, known, effort)
+        shares = TermCoverage(self._documents, self._keys, query, known, effort)
         async with effort.reading():
             ranking = Ranking(nearest, text, await shares.read(list(text.entities)), query.least)
             ranking.contain(await shares.read(ranking.unshared(request)))
@@ -135,7 +135,7 @@ class WorkerMemoryRetriever:
         if not query.terms:
             return RankedEntities([], "text")
         entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
-        indexed = Shares(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), effort)
+        indexed = TermCoverage(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), effort)
         shares = await indexed.read(entities)
         await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, effort)
         found = [entity for entity in entities if shares.get(entity)]
@@ -160,7 +160,7 @@ class WorkerMemoryRetriever:
                     await effort.spend(len(text))
 
 
-class Shares:
+class TermCoverage:
     """Reads which share of a query's terms entities contain, until MAX_MARKS were looked at."""
 
     def __init__(

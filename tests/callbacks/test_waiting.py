@@ -9,7 +9,7 @@ from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
 from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import Envelope
-from node.callbacks.queue import Callback, CallbackQueue, Message
+from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import MAX_WAIT_MS, Deliverer
@@ -61,7 +61,7 @@ async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[
     async with Receiver(KEY.public.raw) as receiver:
         for name in NAMES:
             told = {"thread_id": name, "seq": 1, "url": "u"}
-            await queue.enqueue(HOME, [Message(name, f"msg_{name}", receiver.url_at("/"), KIND, 1, told)])
+            await queue.enqueue(HOME, [CallbackMessage(name, f"msg_{name}", receiver.url_at("/"), KIND, 1, told)])
             for field, value in kept.items():
                 await node.store.command("HSET", keys.callback(HOME, name), field, value)
         stop = asyncio.Event()

@@ -45,7 +45,7 @@ class Leased(msgspec.Struct, frozen=True):
     names: list[str]
 
 
-class Queue:
+class IndexQueue:
     """Both queues. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, keys: SearchKeys) -> None:

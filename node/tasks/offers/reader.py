@@ -1,4 +1,4 @@
-"""Offers as the search reads them (`node.search.corpus.Source`): a contract is one post, open while it is offered."""
+"""Offers as the search reads them (`CorpusSource`): a contract is one post, open while it is offered."""
 
 from collections.abc import Sequence
 from typing import cast
