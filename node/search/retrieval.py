@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from node.search.corpus import OWN, Corpus, Place
+from node.search.corpus import OWN, Corpus, PostRef
 from node.search.effort import Effort
 from node.search.engines.redisearch import QueryEngine
 from node.search.indexing.documents import NOTED_CHARACTERS, marks_of_own, marks_of_replies
@@ -148,14 +148,14 @@ class WorkerMemoryRetriever:
         """Add the shares of entities that have no document."""
         left = UNINDEXED_CHARACTERS
         for start in range(0, len(entities), ENTITIES_AT_ONCE):
-            some = [Place(entity, OWN) for entity in entities[start : start + ENTITIES_AT_ONCE]]
+            some = [PostRef(entity, OWN) for entity in entities[start : start + ENTITIES_AT_ONCE]]
             posts, unreachable = await self._corpus.read_reachable(some)
             if unreachable:
                 raise StoreUnavailable("a part of what is searched cannot be read")
-            for place, post in posts.items():
+            for ref, post in posts.items():
                 if left > 0:
                     text = f"{post.title}\n{post.body[:NOTED_CHARACTERS]}"
-                    shares[place.entity_id] = query.share(marks_of(terms_of(text)))
+                    shares[ref.entity_id] = query.share(marks_of(terms_of(text)))
                     left -= len(text)
                     await effort.spend(len(text))
 
