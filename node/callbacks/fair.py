@@ -64,11 +64,7 @@ class FairCaller:
 
 
 async def if_admitted(
-    breaker: Breaker,
-    concurrency: Concurrency,
-    target: Target,
-    requester: Requester,
-    call: Callable[[], Awaitable[Result]],
+    breaker: Breaker, limits: Concurrency, target: Target, requester: Requester, call: Callable[[], Awaitable[Result]]
 ) -> tuple[Result | Later, bool]:
     """Make a call of a target if it may be made now, counted and with a place.
 
@@ -80,7 +76,7 @@ async def if_admitted(
     result: Result | Later | None = max(refusals, key=lambda refusal: refusal.wait_ms, default=None)
     if result is None:
         try:
-            async with concurrency.of(requester.site, target.host):
+            async with limits.of(requester.site, target.host):
                 result = await call()
         except NotNow as not_now:
             result = Later(not_now.wait_ms)

@@ -143,9 +143,7 @@ class Outgoing:
         """What sends this node's callbacks. Raises ConfigError."""
         settings = self._settings
         sender = make(webhook_key(settings), self._caller, settings.public_url)
-        return Deliverer(
-            queue, sender, self._breaker, settings.callback_schedule, self._concurrency, sources={PUSH: pushes}
-        )
+        return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._concurrency, {PUSH: pushes})
 
     def checks(self, store: Store, services: Services) -> AgentChecks:
         """What checks and probes the agents of the directory."""

@@ -47,11 +47,7 @@ class Responder:
     async def respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer."""
         size = len(response.body)
-        headers = [
-            *response.headers,
-            *request.answer_headers,
-            *self._common(request, response.headers),
-        ]
+        headers = [*response.headers, *request.answer_headers, *self._common(request, response.headers)]
         if size or not _says_length(response):
             headers.append((b"content-length", b"%d" % size))
         if request.is_unread:

@@ -35,9 +35,8 @@ async def test_dead_callbacks_are_sent_again(node: NodeUnderTest, admin: Admin) 
 
 async def test_a_redriven_callback_leaves_a_newer_one_alone(node: NodeUnderTest, admin: Admin) -> None:
     await given_up(node, "msg_1", 3)
-    newer = CallbackMessage(
-        "thread-1", "msg_2", "https://agent.example/hook", "board.reply", 2, {"thread_id": "t", "seq": 2}
-    )
+    told = ("thread-1", "msg_2", "https://agent.example/hook", "board.reply", 2)
+    newer = CallbackMessage(*told, {"thread_id": "t", "seq": 2})
     await CallbackQueue(node.store, unpack).enqueue(3, [newer])
     await admin("callbacks", "redrive", "--all")
     pending = (await admin("callbacks", "pending", "--json")).data["callbacks"]

@@ -52,9 +52,8 @@ async def test_an_answer_is_held_for_or_against_its_url(node: NodeUnderTest, sta
         target = parse(f"{server.url}/card", POLICY)
         for _ in range(BEFORE):
             await breaker.failed(circuit_of(target))
-        result = await FairCaller(caller, breaker, Concurrency()).call(
-            target, caller.request("GET", target, ()), "somebody"
-        )
+        request = caller.request("GET", target, ())
+        result = await FairCaller(caller, breaker, Concurrency()).call(target, request, "somebody")
     assert isinstance(result, CallAnswer)
     assert result.status == status
     assert await failures(node, target) == after

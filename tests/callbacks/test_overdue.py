@@ -61,9 +61,8 @@ async def test_what_was_taken_too_long_ago_is_left_to_others(
         callbacks, sender, Breaker(node.store, Limit(0, 1)), Schedule((60,)), Concurrency(), {KIND: source}
     )
     async with Receiver(KEY.public.raw) as receiver:
-        message = CallbackMessage(
-            "name", "msg_1", receiver.url_at("/"), KIND, 1, {"thread_id": "t", "seq": 1, "url": "u"}
-        )
+        data = {"thread_id": "t", "seq": 1, "url": "u"}
+        message = CallbackMessage("name", "msg_1", receiver.url_at("/"), KIND, 1, data)
         await callbacks.enqueue(5, [message])
         running = asyncio.create_task(deliverer.run(stop))
         await receiver.until(1)

@@ -145,10 +145,7 @@ async def test_a_failure_is_in_a_span_without_what_its_exception_quotes(monkeypa
     sender = traces.sender(NodeKey.generate(), caller, "http://node.example")
     target = parse("https://hooks.example/hook", Policy())
     scope = http_scope("GET", "/api/v1/events", HOST)
-    for failing in (
-        traces.app(fail)(scope, fail, fail),
-        sender.send(target, Envelope("msg_1", b"{}"), Requester()),
-    ):
+    for failing in (traces.app(fail)(scope, fail, fail), sender.send(target, Envelope("msg_1", b"{}"), Requester())):
         with pytest.raises(ValueError, match="not a number"):
             await failing
     await traces.close()
