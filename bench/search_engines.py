@@ -23,7 +23,7 @@ from node.observe.log import configure
 from node.observe.memory import redis_memory
 from node.run.corpora import corpora_of
 from node.run.embedded_redis import find_search
-from node.search.corpus import OWN, Place, Post
+from node.search.corpus import OWN, Post, PostRef
 from node.search.effort import SEARCHES_READING, Effort
 from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.engines.redisearch import QueryEngine
@@ -33,7 +33,7 @@ from node.search.ranking import SearchRequest
 from node.search.retrieval import EngineRetriever
 from node.search.rpc.client import QueryVector, WorkerClient
 from node.search.store import SearchStore
-from node.share.turns import Turns
+from node.share.fair_semaphore import FairSemaphore
 from node.store import Store, connect, ids
 from node.store.search_keys import BOARD_KEYS
 from node.text.terms import marks_of, terms_of
@@ -110,7 +110,7 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
         put = (time.perf_counter() - began) / len(data.ids)
         size = (await used(store) - before) / len(data.ids)
         finder = EngineRetriever(engine, BOARD_KEYS, store, KnownVectors(store, "bench", data))
-        readers = Turns(SEARCHES_READING)
+        readers = FairSemaphore(SEARCHES_READING)
         seconds: list[float] = []
         for query in data.queries:
             began = time.perf_counter()
@@ -138,7 +138,7 @@ def memory(data: Data) -> Figures:
     began = time.perf_counter()
     for thread, text, vector in zip(data.ids, data.texts, data.matrix, strict=True):
         terms = terms_of(text)
-        index.put(PostDocument(Place(thread, OWN), " ".join(terms), marks_of(terms), {"0.0": vector.tobytes()}))
+        index.put(PostDocument(PostRef(thread, OWN), " ".join(terms), marks_of(terms), {"0.0": vector.tobytes()}))
     put = (time.perf_counter() - began) / len(data.ids)
     size = (resident() - before) / len(data.ids)
     seconds: list[float] = []

@@ -21,7 +21,7 @@ import numpy as np
 from bench.search_data import Known, known_items, vectors
 from node.embedding.choice import load
 from node.embedding.model import Model
-from node.search.corpus import OWN, Place
+from node.search.corpus import OWN, PostRef
 from node.search.engines.memory import MemoryIndex
 from node.search.passages import of_own
 from node.search.ranking import RankedEntity
@@ -58,7 +58,7 @@ def library_of(model: Model, texts: Sequence[Text], most: int, bare: Container[s
     library = Library(model, most, MemoryIndex())
     for text, passages in zip(texts, cut, strict=True):
         held = {passage.name: next(made).tobytes() for passage in passages}
-        library.put(Place(text.name, OWN), f"{text.title}\n{text.body}", {} if text.name in bare else held)
+        library.put(PostRef(text.name, OWN), f"{text.title}\n{text.body}", {} if text.name in bare else held)
     return library
 
 

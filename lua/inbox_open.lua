@@ -18,14 +18,14 @@
 -- ARGV[12] place   the name of that place; empty = it is not counted
 -- ARGV[13] renews  1 = it was there a moment ago, so that no place was taken for it: it is not opened
 -- ARGV[14...] fields  name, value, ...
--- Returns {'opened'|'renewed', epoch, ends_at, client, place, until}: the last four as of `inbox_stay`
+-- Returns {'opened'|'renewed', epoch, ends_at, client, place, until}: the last four as of `inbox_prolong`
 --       | {'replayed', '<opened|renewed>@<address>@<epoch>@<time, ms>', now}
 --       | {'conflict'} | {'gone'} | {'token'} | {'signature'}: that signature was used before
 -- Slot    partition of the address
 -- include now
 -- include once
 -- include remember
--- include stay
+-- include prolong
 -- include first_use
 local before, original = once(idem, digest)
 if before == 'replayed' then return {before, original, now()} end
@@ -49,6 +49,6 @@ elseif rotate == '1' then
 end
 redis.call('HSET', inbox, 'epoch', current, unpack(ARGV, 14))
 if kind == 'opened' or #ARGV >= 14 then redis.call('HSET', inbox, 'changed', at) end
-local ends_at, holder, held, held_until = stay(inbox, last_seq, life, kept, step, at, 0)
+local ends_at, holder, held, held_until = prolong(inbox, last_seq, life, kept, step, at, 0)
 remember(idem, digest, idem_ttl, string.format('%s@%s@%s@%.0f', kind, address, current, at))
 return {kind, current, ends_at, holder, held, held_until}

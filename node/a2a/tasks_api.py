@@ -77,7 +77,7 @@ class SharedTasksApi:
 
     async def list_tasks(self, request: Request) -> Response:
         """Contracts for a contract status or page; else the A2A tasks of a context."""
-        request.notes.append(VARY)
+        request.answer_headers.append(VARY)
         query = request.query()
         status = query.get("status", "")
         paged = bool(CONTRACT_QUERY & query.keys()) and not A2A_QUERY & query.keys()
@@ -87,7 +87,7 @@ class SharedTasksApi:
             both = f"{', '.join(STATUSES)}, or of A2A {', '.join(sorted(ALL_STATES))}"
             raise Invalid.field("query", "status", msg=f"Must be one of {both}")
         check_version(request)
-        request.notes += NO_STORE
+        request.answer_headers += NO_STORE
         name_parameters(request, ListQuery)
         asked = convert_query(query, ListQuery)
         found = await self._messages.page(asked, request.client)
@@ -95,7 +95,7 @@ class SharedTasksApi:
 
     async def get_task(self, request: Request) -> Response:
         """A message task as a Task; a contract in its reader's form."""
-        request.notes.append(VARY)
+        request.answer_headers.append(VARY)
         task_id = request.params["id"]
         length = history_length_of(request)
         if is_a2a(request):
@@ -195,7 +195,7 @@ class SharedTasksApi:
         """A message task, which is unlisted, so no cache keeps it; a contract is public."""
         task = await self._messages.get(task_id, history_length)
         if task:
-            request.notes += NO_STORE
+            request.answer_headers += NO_STORE
         return task
 
     async def _with_contract(self, asked: ListQuery, found: TaskList) -> TaskList:

@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from node import VERSION
-from node.admin.room import Room
+from node.admin.backup_space import BackupSpace
 from node.common.disk_sync import sync, sync_all
 from node.common.folder_lock import locked
 from node.common.private_files import open_private
@@ -108,11 +108,11 @@ async def back_up(settings: Settings, store: Store, directory: Path, digests: Ma
 
 async def _back_up(settings: Settings, store: Store, directory: Path, digests: Mapping[str, str]) -> Backup:
     location = locate(settings.redis_url)
-    room = Room(settings, directory)
+    space = BackupSpace(settings, directory)
     redis: list[Copied] = []
     for number, primary in enumerate(await primaries(store, location)):
         path = directory / f"redis-{number}.rdb"
-        await snapshot(primary.server, location, path, room.take)
+        await snapshot(primary.server, location, path, space.take)
         redis.append(copied(path, primary.slots))
     if sorted(file.slots for file in redis) != sorted(each.slots for each in await primaries(store, location)):
         # What went from a server that was copied later to one that was copied before is in neither copy.
@@ -127,7 +127,7 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
         (directory / BLOBS).mkdir(mode=0o700)
     kept: list[Copied] = []
     damaged: list[str] = []
-    for blob in _copy_blobs(blobs, directory, room) if blobs else ():
+    for blob in _copy_blobs(blobs, directory, space) if blobs else ():
         name = Path(blob.name).name
         if digests.get(name, blob.sha256) == blob.sha256:
             kept.append(blob)
@@ -223,10 +223,10 @@ def _named(directory: Path) -> Iterator[tuple[Path, str]]:
             yield path, path.relative_to(directory).as_posix()
 
 
-def _copy_blobs(source: Path, directory: Path, room: Room) -> Iterator[Copied]:
+def _copy_blobs(source: Path, directory: Path, space: BackupSpace) -> Iterator[Copied]:
     for path, name in _named(source):
         try:
-            room.take(path.stat().st_size)
+            space.take(path.stat().st_size)
             yield copy_private(path, directory / BLOBS / name, name)
         except FileNotFoundError:  # deleted meanwhile
             continue

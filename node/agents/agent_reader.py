@@ -1,4 +1,4 @@
-"""Agents as the search reads them (`node.search.corpus.Source`): one post of an agent's own text, one of each skill."""
+"""Agents as the search reads them (`CorpusSource`): one post of an agent's own text, one of each skill."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -22,18 +22,18 @@ class AgentReader(ListedEntities):
         found = await bulk(self._store, [("HEXISTS", keys.agent(each), "shown") for each in agent_ids])
         return ["open" if each else "" for each in found]
 
-    async def posts(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
+    async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
         """Status, name and text of each part; empty where there is none.
 
         The status is `unreachable` where the server of an entry cannot be read and others can. Raises StoreUnavailable.
         """
-        agent_ids = list({agent_id for agent_id, _ in places})
+        agent_ids = list({agent_id for agent_id, _ in refs})
         found = await bulk_reachable(self._store, map(_reading, agent_ids))
         cards = {
             agent_id: reply if isinstance(reply, StoreUnavailable) else _card(reply)
             for agent_id, reply in zip(agent_ids, found, strict=True)
         }
-        return [_post(cards[agent_id], seq) for agent_id, seq in places]
+        return [_post(cards[agent_id], seq) for agent_id, seq in refs]
 
     async def newest_replies(self, agent_id: str, most: int) -> list[tuple[int, str]]:
         """Numbers and texts of the skills. Raises StoreUnavailable."""

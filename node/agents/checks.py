@@ -21,8 +21,8 @@ from node.agents.lists import AgentLists
 from node.agents.probe import Prober
 from node.agents.store import INBOX_CLOSED, AgentStore
 from node.callbacks.fair import FairCaller
-from node.common.presence import Presence
 from node.common.refusal import Refused
+from node.common.stalls import StallDetector
 from node.store import Store, StoreUnavailable, keys
 from node.store.limits import DAY_MS
 from node.store.outbox import Event
@@ -34,7 +34,7 @@ POLL_SECONDS = 5.0
 """Pause between two reads of a partition for what other processes have put there."""
 
 MAX_UNDER_WAY = 500
-"""Entries that this process checks at the same time. Most of them wait for their turn (`node.callbacks.places`)."""
+"""Entries that this process checks at a time. Most of them wait for their turn (`node.callbacks.concurrency`)."""
 
 INBOX_PAUSE_MS = 3600_000
 """Pause between two looks at when the owner of an inbox was last there. They cost no request, so it is shorter than
@@ -56,7 +56,7 @@ class AgentChecks:
         self._fetcher = CardFetcher(calls, public_url)
         self._prober = Prober(calls, self._fetcher)
         self._schedule = PartitionSchedule(POLL_SECONDS)
-        self._presence = Presence()
+        self._stalls = StallDetector()
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Checks by how they ended, for the metrics."""
 
@@ -71,7 +71,7 @@ class AgentChecks:
         with suppress(StoreUnavailable):
             await self._note_check(only_first=True)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._presence.watch(stop))
+            tasks.create_task(self._stalls.watch(stop))
             await run_due(self._schedule, self._take, self._check, most=MAX_UNDER_WAY, stop=stop)
 
     async def _take(self, partitions: Sequence[int]) -> list[str]:
@@ -100,7 +100,7 @@ class AgentChecks:
     async def _fetch(self, agent: StoredAgent) -> str:
         began = time.monotonic()
         found = await self._fetcher.fetch(agent.posted_url, agent.publisher, agent.card_url)
-        if found.reason and self._presence.was_held_up(began):
+        if found.reason and self._stalls.was_held_up(began):
             return "later"  # it becomes due again by itself
         found = msgspec.structs.replace(found, fields={**agent.of_posting, **found.fields})
         outcome = await self._entries.settle(agent, found, _jittered(DAY_MS))
@@ -114,7 +114,7 @@ class AgentChecks:
             return "gone"
         began = time.monotonic()
         probe = await self._prober.probe(agent) if agent.is_remote else Probe(agent.liveness)
-        if probe.found == "unreachable" and self._presence.was_held_up(began):
+        if probe.found == "unreachable" and self._stalls.was_held_up(began):
             probe = Probe(None)
         await self._entries.probed(agent, probe, _jittered(DAY_MS if agent.is_remote else INBOX_PAUSE_MS))
         return probe.found or "later"

@@ -180,11 +180,11 @@ class Board:
         thread.next_since_seq = replies[-1].seq if replies else min(query.since_seq, shown.last_seq)
         return thread
 
-    async def posts(self, places: Sequence[tuple[str, int]]) -> list[Thread | Reply | None]:
+    async def posts(self, refs: Sequence[tuple[str, int]]) -> list[Thread | Reply | None]:
         """Threads (number 0) and replies, by thread and number; None for what nobody may see or read."""
-        found = await self._store.posts(places)
+        found = await self._store.posts(refs)
         posts = show_each(found.items(), lambda _, post: self._thread(post) if isinstance(post, StoredThread) else post)
-        return [posts.get(place) for place in places]
+        return [posts.get(ref) for ref in refs]
 
     async def page(self, query: ThreadPageQuery, status: ThreadStatus = "open") -> ThreadPage:
         """Threads by newest activity."""

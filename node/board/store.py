@@ -11,9 +11,9 @@ from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.config import Limit
 from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
+from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
-from node.store.gathered import Gathered
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
 from node.store.limits import Rate, counted
 from node.store.lists import Listing, page_of, project
@@ -93,7 +93,7 @@ class BoardStore:
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
-        self._touched = Gathered(store, _moved_up)
+        self._touched = Batcher(store, _moved_up)
 
     async def post(
         self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
@@ -227,17 +227,17 @@ class BoardStore:
         entries = cast("list[tuple[bytes, object]]", replies)
         return thread_of(thread_id, thread), [reply_of(thread_id, entry, fields) for entry, fields in entries]
 
-    async def posts(self, places: Sequence[tuple[str, int]]) -> dict[tuple[str, int], StoredThread | Reply | None]:
+    async def posts(self, refs: Sequence[tuple[str, int]]) -> dict[tuple[str, int], StoredThread | Reply | None]:
         """Threads (number 0) and replies, by thread and number, without those that cannot be read; None for what nobody
         may see."""
-        return await read_each(places, self._posts)
+        return await read_each(refs, self._posts)
 
-    async def _posts(self, places: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
+    async def _posts(self, refs: Sequence[tuple[str, int]]) -> list[StoredThread | Reply | None]:
         rows = await bulk(
             self._store,
             [
                 command
-                for thread_id, seq in places
+                for thread_id, seq in refs
                 for command in (
                     ("HMGET", keys.thread(thread_id), *(("status", "hidden_replies") if seq else THREAD_FIELDS)),
                     ("XRANGE", keys.replies(thread_id), f"0-{seq}", f"0-{seq}"),
@@ -245,7 +245,7 @@ class BoardStore:
             ],
         )
         found: list[StoredThread | Reply | None] = []
-        for (thread_id, seq), post, entries in zip(places, rows[::2], rows[1::2], strict=True):
+        for (thread_id, seq), post, entries in zip(refs, rows[::2], rows[1::2], strict=True):
             if not seq:
                 thread = thread_of(thread_id, post)
                 found.append(thread if thread and thread.status != "hidden" else None)

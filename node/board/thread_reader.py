@@ -1,4 +1,4 @@
-"""Threads as the search reads them (`node.search.corpus.Source`): many at once, and no more of each than it needs."""
+"""Threads as the search reads them (`CorpusSource`): many at once, and no more of each than it needs."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -24,14 +24,14 @@ class ThreadReader(ListedEntities):
         found = await bulk(self._store, [("HGET", keys.thread(each), "status") for each in thread_ids])
         return [status.decode() if status else "" for status in cast("list[bytes | None]", found)]
 
-    async def posts(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
+    async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
         """Status of the thread, title and body of each post; empty where there is none.
 
         The status is `unreachable` where the server of a thread cannot be read and others can.
         """
-        thread_ids = list(dict.fromkeys(thread_id for thread_id, _ in places))
-        with_text = {thread_id for thread_id, seq in places if not seq}
-        replies = [(thread_id, seq) for thread_id, seq in places if seq]
+        thread_ids = list(dict.fromkeys(thread_id for thread_id, _ in refs))
+        with_text = {thread_id for thread_id, seq in refs if not seq}
+        replies = [(thread_id, seq) for thread_id, seq in refs if seq]
         texts = ("title", "body")
         found = await bulk_reachable(
             self._store,
@@ -45,7 +45,7 @@ class ThreadReader(ListedEntities):
         )
         threads = dict(zip(thread_ids, found, strict=False))
         entries = dict(zip(replies, found[len(thread_ids) :], strict=True))
-        return [_post(seq, threads[thread_id], entries.get((thread_id, seq))) for thread_id, seq in places]
+        return [_post(seq, threads[thread_id], entries.get((thread_id, seq))) for thread_id, seq in refs]
 
     async def newest_replies(self, thread_id: str, most: int) -> list[tuple[int, str]]:
         """Numbers and bodies of a thread's newest replies, oldest first, without those that are hidden."""

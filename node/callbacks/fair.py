@@ -3,17 +3,21 @@ callbacks, and within the share of that client.
 """
 
 import time
-from asyncio import get_running_loop, sleep
+from asyncio import gather, get_running_loop, sleep
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import httpcore2
 
-from node.callbacks.attempt import Delivered, Later, ReceiverGone, Rejected, judge
-from node.callbacks.breaker import Breaker, circuit_of
+from node.callbacks.attempt import Delivered, Later, NotNow, ReceiverGone, Rejected, judge
+from node.callbacks.breaker import Admitted, Breaker, circuit_of
 from node.callbacks.call import CallAnswer, Caller, CallResult
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.guard import MAX_READ
 from node.callbacks.owners import Requester
-from node.callbacks.places import Places, if_admitted
 from node.callbacks.target import Policy, Target
+
+Result = TypeVar("Result")
 
 ANSWERED = (Delivered, ReceiverGone, Rejected)
 """Results that show that a URL works. A 4xx is one, unlike for a callback: here only an answer was asked for."""
@@ -22,10 +26,10 @@ ANSWERED = (Delivered, ReceiverGone, Rejected)
 class FairCaller:
     """Makes requests on behalf of clients, none of whom can make the node call anybody more often than is fair."""
 
-    def __init__(self, caller: Caller, breaker: Breaker, places: Places) -> None:
+    def __init__(self, caller: Caller, breaker: Breaker, concurrency: Concurrency) -> None:
         self.caller = caller
         self._breaker = breaker
-        self._places = places
+        self._concurrency = concurrency
 
     @property
     def policy(self) -> Policy:
@@ -39,7 +43,7 @@ class FairCaller:
         requester = Requester(publisher, circuit_of(target).name)
         result, has_failed = await if_admitted(
             self._breaker,
-            self._places,
+            self._concurrency,
             target,
             requester,
             lambda: self.caller.call(target, request, requester, most),
@@ -57,3 +61,26 @@ class FairCaller:
             if not isinstance(result, Later) or get_running_loop().time() + result.wait_ms / 1000 >= ends:
                 return result
             await sleep(result.wait_ms / 1000)
+
+
+async def if_admitted(
+    breaker: Breaker, limits: Concurrency, target: Target, requester: Requester, call: Callable[[], Awaitable[Result]]
+) -> tuple[Result | Later, bool]:
+    """Make a call of a target if it may be made now, counted and with a place.
+
+    Returns its result, and whether the URL has failed since it last worked. What was counted for a call that was not
+    made is refunded. Raises StoreUnavailable.
+    """
+    answers = await gather(breaker.allow(requester), breaker.admit(circuit_of(target), requester))
+    refusals = [each for each in answers if isinstance(each, Later)]
+    result: Result | Later | None = max(refusals, key=lambda refusal: refusal.wait_ms, default=None)
+    if result is None:
+        try:
+            async with limits.of(requester.site, target.host):
+                result = await call()
+        except NotNow as not_now:
+            result = Later(not_now.wait_ms)
+    admitted = [each for each in answers if isinstance(each, Admitted)]
+    if isinstance(result, Later):
+        await breaker.refund(*admitted)
+    return result, any(each.has_failed for each in admitted)

@@ -100,7 +100,7 @@ def callback_forget(*, entity: Key, field: str, value: str | bytes) -> None:
     """Removes the field of an entity that names a receiver, if it still has this value."""
 
 
-class Message(msgspec.Struct, frozen=True):
+class CallbackMessage(msgspec.Struct, frozen=True):
     """What a receiver is to be told."""
 
     name: str
@@ -127,7 +127,7 @@ def id_of_message(event: Event) -> str:
     return f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
 
 
-class Callback(Message, frozen=True, kw_only=True):
+class Callback(CallbackMessage, frozen=True, kw_only=True):
     """A message on its way."""
 
     partition: int
@@ -141,7 +141,7 @@ class Callback(Message, frozen=True, kw_only=True):
     """Loop time from which another worker may have taken it, too."""
 
 
-class DeadLetter(Message, frozen=True, kw_only=True):
+class DeadLetter(CallbackMessage, frozen=True, kw_only=True):
     """A message that was given up."""
 
     entry: str
@@ -184,7 +184,7 @@ class CallbackQueue:
         self.schedule = PartitionSchedule(POLL_SECONDS)
         """When something is due in which partition, as far as this process knows."""
 
-    async def enqueue(self, partition: int, messages: Sequence[Message], pause_ms: int = 0) -> None:
+    async def enqueue(self, partition: int, messages: Sequence[CallbackMessage], pause_ms: int = 0) -> None:
         """Put messages under way, each to be sent `pause_ms` after the last one of its name at the earliest.
 
         Nothing happens if a message or a newer one of its name is under way or was just delivered. Raises
@@ -323,7 +323,7 @@ async def dead_count(store: Store) -> int:
     return await total_of(store, (("XLEN", keys.callbacks_dead(partition)) for partition in range(ids.PARTITIONS)))
 
 
-def _record(partition: int, message: Message) -> Key:
+def _record(partition: int, message: CallbackMessage) -> Key:
     """The key of what the owner of an entity sees of its callbacks."""
     names = ("task_id", "session_id", "address", "thread_id", "inbox_task")
     return keys.callback_record(partition, next(str(message.data[name]) for name in names if name in message.data))
@@ -380,8 +380,8 @@ def _letter(kept: GivenUp) -> DeadLetter:
     )
 
 
-def _message(name: str, fields: Mapping[bytes, bytes]) -> Message:
-    return Message(
+def _message(name: str, fields: Mapping[bytes, bytes]) -> CallbackMessage:
+    return CallbackMessage(
         name=name,
         id=fields[b"id"].decode(),
         url=fields[b"url"].decode(),

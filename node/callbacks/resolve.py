@@ -16,7 +16,7 @@ from node.callbacks.lookup import LOOKUP_SECONDS, Lookup, LookupResult, NotLooke
 from node.callbacks.owners import registrable
 from node.callbacks.target import Policy, Target, TargetRefused
 from node.config.values import Address
-from node.share.turns import Crowded, Turns
+from node.share.fair_semaphore import FairSemaphore, QueueFull
 
 TURN_SECONDS = 1.0
 """How long a look-up waits for its place."""
@@ -81,8 +81,8 @@ class SystemResolver:
 
     def __init__(self, lookup: Lookup | None = None) -> None:
         self._lookup = lookup or Lookup()
-        self._domains = Turns(PLACES, each=PLACES_EACH_DOMAIN, waiting=WAITING_EACH)
-        self._clients = Turns(sys.maxsize, each=PLACES_EACH_CLIENT, waiting=WAITING_EACH)
+        self._domains = FairSemaphore(PLACES, each=PLACES_EACH_DOMAIN, waiting=WAITING_EACH)
+        self._clients = FairSemaphore(sys.maxsize, each=PLACES_EACH_CLIENT, waiting=WAITING_EACH)
         self._under_way: dict[str, asyncio.Task[LookupResult | NotResolved]] = {}
         self._found = _Kept[Sequence[Address]]()
         self._failed = _Kept[str]()
@@ -118,7 +118,7 @@ class SystemResolver:
             async with asyncio.timeout(TURN_SECONDS):
                 await places.enter_async_context(self._clients.of(client))
                 await places.enter_async_context(self._domains.of(registrable(host)))
-        except (TimeoutError, Crowded) as error:
+        except (TimeoutError, QueueFull) as error:
             raise NotLookedUp(f"{host} had to wait too long for others") from error
 
     async def _look_up(self, host: str, places: AsyncExitStack) -> LookupResult | NotResolved:

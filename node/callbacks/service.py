@@ -25,13 +25,14 @@ from node.callbacks.attempt import (
     delay,
 )
 from node.callbacks.breaker import LONGEST_WAIT_MS, Breaker
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import CALLBACKS
+from node.callbacks.fair import if_admitted
 from node.callbacks.model import TaskCallback
 from node.callbacks.owners import Requester
-from node.callbacks.places import Places, if_admitted
-from node.callbacks.queue import Callback, CallbackQueue, Ending, Message, id_of_message
+from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue, Ending, id_of_message
 from node.callbacks.sender import Sender
-from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, Entities
+from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, EntitySource
 from node.callbacks.target import TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
@@ -56,7 +57,7 @@ SETTLE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Seconds between tries to record how an attempt ended. All of them end before the callback is due again
 (`queue.HIDDEN_MS`)."""
 
-MessagesOf = Callable[[Event], Awaitable[Sequence[Message]]]
+MessagesOf = Callable[[Event], Awaitable[Sequence[CallbackMessage]]]
 """The messages that a feature has for an event; each is sent at once."""
 
 
@@ -85,7 +86,7 @@ class Callbacks:
             if event.kind in self._others and (told := await self._others[event.kind](event)):
                 await self._queue.enqueue(event.partition, told)
 
-    def _message(self, event: Event) -> Message | None:
+    def _message(self, event: Event) -> CallbackMessage | None:
         """What to tell of an event, if anybody is to be told."""
         callback_url, entity = event.fields.get("callback"), event.entity
         if not callback_url:
@@ -96,7 +97,7 @@ class Callbacks:
         match kind:
             case "reply.posted":
                 kind = "relay.reply" if event.fields.get("source") == "relay" else "board.reply"
-                after, api_url = seq - 1, f"{api}/board/threads/{entity}"  # `Entities` adds `since_seq`
+                after, api_url = seq - 1, f"{api}/board/threads/{entity}"  # `EntitySource` adds `since_seq`
                 data = {"thread_id": entity, "seq": seq, "url": f"{self._base}/board/{entity}", "api_url": api_url}
             case "session.line":
                 data = {"session_id": entity, "seq": seq, "url": f"{api}/sessions/{entity}/messages"}
@@ -109,7 +110,7 @@ class Callbacks:
                 data = {"task_id": entity, "status": status, "attempt": attempt, "url": f"{api}/tasks/{entity}"}
             case _:
                 return None
-        return Message(name, message_id, callback_url, kind, event.at, data, after)
+        return CallbackMessage(name, message_id, callback_url, kind, event.at, data, after)
 
 
 class Deliverer:
@@ -121,10 +122,10 @@ class Deliverer:
         sender: Sender,
         breaker: Breaker,
         retries: Schedule,
-        places: Places,
+        concurrency: Concurrency,
         sources: Mapping[str, CallbackSource],
     ) -> None:
-        """`places`: those that its attempts share with other calls.
+        """`concurrency`: the limits that its attempts share with other calls.
 
         `sources`: by their types, the sources of callbacks that are not about an entity.
         """
@@ -132,8 +133,8 @@ class Deliverer:
         self._sender = sender
         self._breaker = breaker
         self._retry_seconds = retries.seconds
-        self._places = places
-        self._entities = Entities(queue)
+        self._concurrency = concurrency
+        self._entities = EntitySource(queue)
         self._sources = sources
         self.outcomes: defaultdict[str, int] = defaultdict(int)
         """Attempts by how they ended, for the metrics."""
@@ -178,13 +179,13 @@ class Deliverer:
                 raise Overdue
             return await self._sender.send(target, prepared.envelope, requester)
 
-        result, has_failed = await if_admitted(self._breaker, self._places, target, requester, send)
+        result, has_failed = await if_admitted(self._breaker, self._concurrency, target, requester, send)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
         await self._settle(callback, result, source, prepared.following)
         await self._breaker.note(target, result, works=has_failed and isinstance(result, Delivered))
 
     async def _settle(
-        self, callback: Callback, result: AttemptResult, source: CallbackSource, following: Message | None
+        self, callback: Callback, result: AttemptResult, source: CallbackSource, following: CallbackMessage | None
     ) -> None:
         match result:
             case Delivered():

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from node.callbacks.envelope import Envelope
-from node.callbacks.queue import Callback, CallbackQueue, Message
+from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 
 ENTITY_PAUSE_MS = 5000
 """Time between two messages about one thread, session or inbox. What happens meanwhile is told by one message."""
@@ -21,7 +21,7 @@ class Prepared(msgspec.Struct, frozen=True):
     publisher: str
     """Who gave the URL (`node.callbacks.owners`)."""
     envelope: Envelope
-    following: Message | None = None
+    following: CallbackMessage | None = None
     """The message to send once this one has arrived."""
 
 
@@ -43,7 +43,7 @@ class CallbackSource(Protocol):
         ...
 
 
-class Entities:
+class EntitySource:
     """The source of what happened to threads, contracts, sessions and inboxes."""
 
     pause_ms = ENTITY_PAUSE_MS

@@ -19,10 +19,10 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 30.0
 """The most that the pause grows to, in seconds; after a run longer than this it is FIRST_PAUSE again."""
 
-Work = Callable[[], Coroutine[Any, Any, None]]
+CoroutineFunction = Callable[[], Coroutine[Any, Any, None]]
 
 
-async def report_every(seconds: float, report: Work) -> None:
+async def report_every(seconds: float, report: CoroutineFunction) -> None:
     """Call `report` every `seconds` until cancelled, and once more then, for what it has not reported yet."""
     try:
         while True:
@@ -40,7 +40,7 @@ class Background:
         self._stop = stop or asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, name: str, work: Work) -> "asyncio.Task[None]":
+    def start(self, name: str, work: CoroutineFunction) -> "asyncio.Task[None]":
         """Run `work` until it returns, or until `close`; start it again each time it fails. Returns what does so."""
         counters.RESTARTS.setdefault(name, 0)  # so that a monitor sees the first failure as an increase
         task = asyncio.create_task(self._supervise(name, work), name=name)
@@ -55,7 +55,7 @@ class Background:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _supervise(self, name: str, work: Work) -> None:
+    async def _supervise(self, name: str, work: CoroutineFunction) -> None:
         pause = FIRST_PAUSE
         while True:
             began = asyncio.get_running_loop().time()

@@ -16,7 +16,7 @@ CLIENT_GONE = 499
 """The status of a request whose client has gone away; nginx logs the same number."""
 
 
-class Calls:
+class AnswerCounts:
     """The answers of one operation."""
 
     __slots__ = ("buckets", "classes", "seconds")
@@ -37,10 +37,10 @@ class Calls:
             self.seconds += seconds
 
 
-UNROUTED = Calls()
+UNROUTED = AnswerCounts()
 """Answers to requests for no operation: unknown paths and methods, preflights, blocked clients."""
 
-MOUNTED = Calls()
+MOUNTED = AnswerCounts()
 """Answers of the embedded blob store."""
 
 VERDICTS = [0, 0]
@@ -65,10 +65,10 @@ def count_refused(client: str) -> None:
 RESTARTS: Counter[str] = Counter()
 """Restarts of background tasks after a failure, by name."""
 
-TAKEN: dict[str, int] = dict.fromkeys(Limits.__struct_fields__, 0)
+LIMIT_TAKEN: dict[str, int] = dict.fromkeys(Limits.__struct_fields__, 0)
 """Requests counted in a limit, by its class."""
 
-OVER: dict[str, int] = dict.fromkeys(Limits.__struct_fields__, 0)
+LIMIT_REFUSED: dict[str, int] = dict.fromkeys(Limits.__struct_fields__, 0)
 """Requests refused by a limit, by its class."""
 
 ARTIFACTS: dict[str, int] = dict.fromkeys(("registered", "verifying", "available", "rejected", "ended"), 0)

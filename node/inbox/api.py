@@ -78,7 +78,7 @@ class InboxApi:
             body = await request.body()
             if body:
                 require_json(request)
-            wanted = decode(body, NewInbox, request.notes) if body else NewInbox()
+            wanted = decode(body, NewInbox, request.answer_headers) if body else NewInbox()
             proof = await proof_of(request, self._signatures)
             if proof.is_empty and lacks_token(request):  # it is about an inbox that is there, not about another one
                 raise Refused("inbox.proof")

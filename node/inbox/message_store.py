@@ -13,7 +13,7 @@ import msgspec
 
 from node.common.refusal import Refused
 from node.inbox import steps
-from node.inbox.model import USUAL_LIFE_SECONDS, Turn
+from node.inbox.model import USUAL_LIFE_SECONDS, NewTurn
 from node.inbox.origins import sender_name
 from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.inbox.rights import Owner
@@ -44,7 +44,7 @@ RETRY_SECONDS = 0.5
 MAX_CONTEXT_TASKS = 100
 """Tasks that a context lists; the oldest leave it."""
 
-NO_TURN = Turn()
+NO_TURN = NewTurn()
 """The turn of a message that belongs to no task."""
 
 
@@ -192,7 +192,7 @@ class InboxMessageStore:
         with suppress(StoreUnavailable):
             await bulk_steps(self._store, marks)
             if page.now - page.seen_at >= SEEN_STEP_MS:
-                await self._inboxes.stay(owner.address)
+                await self._inboxes.prolong(owner.address)
         return page
 
     async def settle(self, owner: Owner, message_id: str, status: str, fields: Sequence[str]) -> tuple[int, int, bool]:

@@ -336,8 +336,8 @@ class InboxProof(msgspec.Struct, frozen=True):
         return self.token is None and not self.signer
 
 
-class Turn(msgspec.Struct, frozen=True):
-    """The place of a message in an A2A task: a chain of messages, each an answer to what the owner asked before."""
+class NewTurn(msgspec.Struct, frozen=True):
+    """What a message that is sent adds to an A2A task: a chain of messages, each an answer to what the owner asked."""
 
     task: str = ""
     """The id of the first message; empty if this is the first."""
@@ -351,7 +351,7 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class InboxTurn(msgspec.Struct, frozen=True):
-    """A message of a task, and what became of it."""
+    """A message that is in a task, and what became of it."""
 
     id: str
     status: InboxMessageStatus

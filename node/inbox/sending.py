@@ -3,7 +3,7 @@
 import msgspec
 
 from node.inbox.content import message_text
-from node.inbox.model import MONTH, InboxProof, NewInboxMessage, Turn
+from node.inbox.model import MONTH, InboxProof, NewInboxMessage, NewTurn
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
 
@@ -20,7 +20,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     signer: str
     replay_id: str
     idempotency: IdempotencyKey | None
-    turn: Turn | None
+    turn: NewTurn | None
     """Its place in a task, if it belongs to one."""
 
     @property
@@ -35,7 +35,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
         new: NewInboxMessage,
         proof: InboxProof,
         idempotency: IdempotencyKey | None,
-        turn: Turn | None = None,
+        turn: NewTurn | None = None,
     ) -> "Sending":
         """What a request asks to send. Raises Invalid."""
         return cls(

@@ -57,7 +57,7 @@ def inbox_show(*, inbox: Key, ends: Key, names: Rest) -> None:
 
 
 @step
-def inbox_stay(*, inbox: Key, last_seq: Key, life: int, kept: int, step: int, lasts: int) -> None:
+def inbox_prolong(*, inbox: Key, last_seq: Key, life: int, kept: int, step: int, lasts: int) -> None:
     """Prolong the life of an inbox, because its owner was there."""
 
 

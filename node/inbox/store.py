@@ -134,10 +134,10 @@ class InboxStore:
                 stored = await self.show(address)
                 ends_at = int(stored.fields["ends_at"])
                 if ends_at < int(at) + INBOX_LIFE_MS:  # the first time, it was not prolonged as far as it was to be
-                    ends_at = await self.stay(address)
+                    ends_at = await self.prolong(address)
                 return Opening(address, began, ends_at, kind == "opened", (int(at), now))
-            case [bytes(kind), bytes(current), *stay]:
-                ends_at = await self._held(address, _Stay.of(stay))
+            case [bytes(kind), bytes(current), *life]:
+                ends_at = await self._with_place(address, _Life.of(life))
                 return Opening(address, current.decode(), ends_at, kind == b"opened")
             case _:
                 raise refused(reply)
@@ -158,9 +158,9 @@ class InboxStore:
             case _:
                 raise refused(reply)
 
-    async def stay(self, address: str) -> int:
+    async def prolong(self, address: str) -> int:
         """Let an inbox live on, because its owner is there: when it ends (ms). Raises Refused `inbox.unknown`."""
-        return await self._held(address, await self._stay(address, 0))
+        return await self._with_place(address, await self._prolong(address, 0))
 
     async def close(self, owner: Owner) -> None:
         """Close an inbox. Its place in the quota of its client is free then, and senders who wait are woken.
@@ -197,10 +197,10 @@ class InboxStore:
             case _:
                 raise refused(reply)
 
-    async def _stay(self, address: str, lasts: int) -> "_Stay":
-        """`stay`, as far as the place of the inbox in a quota lasts; `lasts`: until when (ms), if it was prolonged."""
+    async def _prolong(self, address: str, lasts: int) -> "_Life":
+        """`prolong`, as far as the place of the inbox in a quota lasts: until `lasts` (ms), if it was prolonged."""
         reply = await self._store.run(
-            steps.inbox_stay(
+            steps.inbox_prolong(
                 inbox=keys.inbox(address),
                 last_seq=keys.inbox_last_seq(address),
                 life=INBOX_LIFE_MS,
@@ -210,26 +210,26 @@ class InboxStore:
             )
         )
         match reply:
-            case [b"stays", *stay]:
-                return _Stay.of(stay)
+            case [b"prolonged", *life]:
+                return _Life.of(life)
             case _:
                 raise refused(reply)
 
-    async def _held(self, address: str, stay: "_Stay") -> int:
+    async def _with_place(self, address: str, life: "_Life") -> int:
         """When an inbox ends (ms), once its place in a quota has been prolonged as far as it must be.
 
         The place first, which is in another partition: an inbox that outlived its place would count for nobody.
         """
-        ends_at = stay.ends_at
-        if stay.place.name:
+        ends_at = life.ends_at
+        if life.place.name:
             with suppress(StoreUnavailable):  # it lives as long as its place does, or until its owner is there again
-                await self._limits.extend(stay.place, stay.until)
-                ends_at = (await self._stay(address, stay.until)).ends_at
+                await self._limits.extend(life.place, life.until)
+                ends_at = (await self._prolong(address, life.until)).ends_at
         return ends_at
 
 
-class _Stay(NamedTuple):
-    """How long an inbox lives, as `lua/lib/stay.lua` has found it; times in milliseconds."""
+class _Life(NamedTuple):
+    """How long an inbox lives, as `lua/lib/prolong.lua` has found it; times in milliseconds."""
 
     ends_at: int
     place: Quota
@@ -237,7 +237,7 @@ class _Stay(NamedTuple):
     until: int
 
     @classmethod
-    def of(cls, reply: Sequence[Any]) -> "_Stay":
+    def of(cls, reply: Sequence[Any]) -> "_Life":
         ends_at, client, place, until = reply
         return cls(ends_at, Quota(QUOTA, client.decode(), place.decode()), until)
 

@@ -10,7 +10,7 @@ from hmac import compare_digest
 from node.common.refusal import Refused
 from node.common.tokens import Tokens
 from node.inbox.message_store import InboxMessageStore
-from node.inbox.model import InboxProof, InboxTask, NewInboxMessage, Turn
+from node.inbox.model import InboxProof, InboxTask, NewInboxMessage, NewTurn
 from node.inbox.sending import Sending
 from node.inbox.task_store import InboxTaskStore
 from node.store import ids
@@ -50,7 +50,7 @@ class InboxTasks:
         rate: Rate,
         address: str,
         new: NewInboxMessage,
-        turn: Turn,
+        turn: NewTurn,
         proof: InboxProof,
         idempotency: IdempotencyKey | None,
     ) -> tuple[str, bool]:

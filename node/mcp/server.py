@@ -167,7 +167,7 @@ class McpServer:
             if error.code == RESOURCE_NOT_FOUND:
                 error.code = INVALID_PARAMS
             if isinstance(error.data, Failure) and error.data.retry_after:
-                request.notes.append((b"retry-after", b"%d" % error.data.retry_after))
+                request.answer_headers.append((b"retry-after", b"%d" % error.data.retry_after))
             return RpcReply(STATELESS_STATUS.get(error.code, 400), error_reply(message_id, error))
         return RpcReply(200, reply(message_id, framed(result.members, result.ttl_ms)))
 
@@ -217,7 +217,7 @@ class McpServer:
         """
         method = message.method
         # Each member of a batch notes the RateLimit headers; those of the last one are sent.
-        request.notes.clear()
+        request.answer_headers.clear()
         try:
             if refused := self._throughput.refusal(request.client):  # by what came before in a batch, or on a stream
                 raise refused

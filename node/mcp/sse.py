@@ -27,7 +27,6 @@ from node.store.wakeups import MAX_QUEUED_BYTES
 from node.web.http import JSON_TYPE, Request, Response
 from node.web.limits import Limiter
 from node.web.origin import OriginPolicy
-from node.web.places import WaitingPlaces
 from node.web.route import Operation, Route, routes_of
 from node.web.streams import (
     EVENT_STREAM,
@@ -38,6 +37,7 @@ from node.web.streams import (
     Streaming,
     until_gone,
 )
+from node.web.waiting_places import WaitingPlaces
 
 PATH = "/mcp/sse"
 MESSAGES = "/mcp/messages"

@@ -96,7 +96,7 @@ class Tracing:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self.tracer = self._provider.get_tracer("relay-node", VERSION)
 
-    def front(self, app: ASGIApp) -> ASGIApp:
+    def app(self, app: ASGIApp) -> ASGIApp:
         """The application, with a span for each request; a caller's trace is continued (W3C Trace Context)."""
 
         async def traced(scope: Scope, receive: Receive, send: Send) -> None:

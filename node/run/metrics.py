@@ -29,7 +29,7 @@ from node.observe.metrics.server import AdminPages, Instance, MetricsServer
 from node.observe.metrics.snapshots import Reading, folder_of
 from node.run.corpora import corpora_of
 from node.run.reload import on_hangup
-from node.search.indexing.queue import Queue
+from node.search.indexing.queue import IndexQueue
 from node.store import Store, connect, ids, keys
 from node.store.bulk import total_of
 from node.store.search_keys import BOARD_KEYS
@@ -77,7 +77,7 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
 def room_figures(store: Store) -> list[Figures]:
     """What `Gauges` shows of agents, artifacts and search."""
     agents, manifests = AgentLists(store), ArtifactStore(store, 0, 0)
-    queues = [Queue(store, corpus.keys) for corpus in corpora_of(store)]
+    queues = [IndexQueue(store, corpus.keys) for corpus in corpora_of(store)]
 
     async def of_agents() -> list[Reading]:
         counts, due, age = await agents.figures()

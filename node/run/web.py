@@ -25,7 +25,7 @@ from node.artifacts.blobs.interface import BlobStore
 from node.board.api import BoardApi
 from node.callbacks import owners
 from node.common import process
-from node.common.background import Background, Work, report_every
+from node.common.background import Background, CoroutineFunction, report_every
 from node.config import CurrentSettings, Settings
 from node.describe.discovery import discovery_routes
 from node.describe.identity import IdentityApi, card_extensions
@@ -57,10 +57,10 @@ from node.tasks.offers.api import OffersApi
 from node.text import english
 from node.web import activity
 from node.web.address import ClientAddress
+from node.web.application import WebApplication
 from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
 from node.web.errors import HELP
-from node.web.front import Front
 from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
 from node.web.limits import Limiter, PermitOf, Quotas
 from node.web.origin import CORS_OPEN, VARY, OriginPolicy
@@ -96,8 +96,8 @@ def create(settings: Settings) -> ASGIApp:
         on_hangup(settings, take, logs=False)
         return node
 
-    front = Front(compose, addresses)
-    return tracing.front(front) if tracing else front
+    application = WebApplication(compose, addresses)
+    return tracing.app(application) if tracing else application
 
 
 class WebNode:
@@ -148,13 +148,13 @@ class WebNode:
         made.answer_as(refusals_of(self.routes))
         return made
 
-    def _works(self, settings: Settings, capacity: Capacity) -> dict[str, Work]:
+    def _works(self, settings: Settings, capacity: Capacity) -> dict[str, CoroutineFunction]:
         """What runs beside the requests."""
         store, usage = self._stores.main, self._limiter.usage
         figures = of_web(self.routes, store, self._services.events.followers)
-        works: dict[str, Work] = {
+        works: dict[str, CoroutineFunction] = {
             "memory": MemoryAlarm(store, settings, capacity).run,
-            "usage": partial(report_every, REPORT_SECONDS, usage.settle),
+            "usage": partial(report_every, REPORT_SECONDS, usage.report),
             "blocklist": self._blocked.run,
             "suffixes": owners.preload,
             "metrics": Meter(settings, "web", store, figures).run,

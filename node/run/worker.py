@@ -17,14 +17,14 @@ from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import CONCURRENT_VERIFICATIONS
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.fair import FairCaller
-from node.callbacks.places import Places
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
-from node.common.background import Background, Work
+from node.common.background import Background, CoroutineFunction
 from node.common.stopping import sleep_unless_stopped
 from node.config import Settings
 from node.events.feed import FeedCopier
@@ -93,7 +93,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             background.start(task, run)
         meter = Meter(settings, "worker", store, of_worker(deliverer.outcomes, checks.outcomes))
         # These end what they have begun once `stop` is set; the others are cut off then.
-        orderly: dict[str, Work] = {
+        orderly: dict[str, CoroutineFunction] = {
             "heartbeat": partial(heartbeat.run, stop),
             "search": partial(search.run, stop),
             "callbacks": partial(deliverer.run, stop),
@@ -108,7 +108,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
 
 def housekeeping(
     settings: Settings, store: Store, services: Services, groups: Collection[str], stop: asyncio.Event
-) -> dict[str, Work]:
+) -> dict[str, CoroutineFunction]:
     """What is done by the clock, until `stop` is set. `groups`: all that read the outboxes."""
     return {
         "durability": partial(durability.watch, store, settings.durability, stop),
@@ -130,7 +130,7 @@ class Outgoing:
         self._settings = settings
         self._breaker = Breaker(store, settings.limits.callback, settings.limits.callback_client)
         self._caller = Caller(policy_of(settings), SystemResolver(), breaker=self._breaker)
-        self._places = Places()
+        self._concurrency = Concurrency()
 
     def change(self, settings: Settings) -> None:
         """Take over rates, and what is not called, from the next attempt on."""
@@ -143,11 +143,11 @@ class Outgoing:
         """What sends this node's callbacks. Raises ConfigError."""
         settings = self._settings
         sender = make(webhook_key(settings), self._caller, settings.public_url)
-        return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._places, sources={PUSH: pushes})
+        return Deliverer(queue, sender, self._breaker, settings.callback_schedule, self._concurrency, {PUSH: pushes})
 
     def checks(self, store: Store, services: Services) -> AgentChecks:
         """What checks and probes the agents of the directory."""
-        calls = FairCaller(self._caller, self._breaker, self._places)
+        calls = FairCaller(self._caller, self._breaker, self._concurrency)
         return AgentChecks(store, services.agent_store, services.agent_lists, calls, self._settings.public_url)
 
 

@@ -1,6 +1,6 @@
 """What can be searched: the entities of a feature, such as threads or contracts, post by post.
 
-Only implementations of `Source` know where texts come from; the rest of this folder is the same for every corpus.
+Only implementations of `CorpusSource` know where texts come from; the rest of this folder is the same for every corpus.
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -27,8 +27,8 @@ EVERY = -1
 """In place of a number: all posts of the entity."""
 
 
-class Place(NamedTuple):
-    """Where a post is."""
+class PostRef(NamedTuple):
+    """Names a post, or with EVERY all posts of an entity."""
 
     entity_id: str
     seq: int
@@ -39,8 +39,8 @@ class Place(NamedTuple):
         return self.entity_id if self.seq == EVERY else f"{self.entity_id}:{self.seq}"
 
     @classmethod
-    def named(cls, name: str) -> "Place":
-        """The place of that name."""
+    def named(cls, name: str) -> "PostRef":
+        """The reference of that name."""
         entity_id, _, seq = name.partition(":")
         return cls(entity_id, int(seq) if seq else EVERY)
 
@@ -55,9 +55,9 @@ class Post(msgspec.Struct, frozen=True):
     """Of the entity, at its own text."""
 
     @property
-    def place(self) -> Place:
-        """Where it is."""
-        return Place(self.entity_id, self.seq)
+    def ref(self) -> PostRef:
+        """How others refer to it."""
+        return PostRef(self.entity_id, self.seq)
 
     @property
     def text(self) -> str:
@@ -69,17 +69,17 @@ class Post(msgspec.Struct, frozen=True):
         return of_reply(self.seq, self.body) if self.seq else of_own(self.title, self.body)
 
 
-class Source(Protocol):
+class CorpusSource(Protocol):
     """Reads the texts of a feature. An entity is `open` while it can be found. Every method raises StoreUnavailable."""
 
     async def statuses(self, entity_ids: Sequence[str], /) -> list[str]:
         """`open`, or another word for an entity that is not to be found; empty where there is none."""
         ...
 
-    async def posts(self, places: Sequence[tuple[str, int]], /) -> list[tuple[str, str, str]]:
+    async def posts(self, refs: Sequence[tuple[str, int]], /) -> list[tuple[str, str, str]]:
         """Of each post its entity's status, its title and its body; empty where there is none.
 
-        A place is an entity's id and the number of a reply, or 0 for the entity's own text. A reply has no title. The
+        A ref is an entity's id and the number of a reply, or 0 for the entity's own text. A reply has no title. The
         status is `unreachable` where the server that holds the entity cannot be read, and others can.
         """
         ...
@@ -109,7 +109,7 @@ class Corpus(NamedTuple):
 
     name: str
     """Lower-case letters; part of keys and of the names of indexes."""
-    source: Source
+    source: CorpusSource
     events: tuple[str, ...]
     """Prefixes, such as `thread.`, of the kinds of events after which an entity is indexed, or removed."""
     concerned: int = OWN
@@ -124,53 +124,53 @@ class Corpus(NamedTuple):
         """Its keys in Redis."""
         return SearchKeys(self.name)
 
-    def places(self, events: Iterable[Event]) -> dict[Place, str]:
+    def to_index(self, events: Iterable[Event]) -> dict[PostRef, str]:
         """What is to be indexed after these events, and the site that each came from; without one, the entity stands
         for its site."""
         return {
-            Place(event.entity, EVERY if event.kind in self.anew else int(event.fields.get("seq", self.concerned))): (
+            PostRef(event.entity, EVERY if event.kind in self.anew else int(event.fields.get("seq", self.concerned))): (
                 event.fields.get("site") or ids.site_name(event.fields.get("client") or event.entity)
             )
             for event in events
             if event.kind.startswith(self.events)
         }
 
-    async def read_posts(self, places: Sequence[Place]) -> tuple[dict[Place, Post], dict[str, str]]:
+    async def read_posts(self, refs: Sequence[PostRef]) -> tuple[dict[PostRef, Post], dict[str, str]]:
         """The posts of open entities among these, and the statuses of those entities that are not open.
 
         Raises StoreUnavailable also where only some of them cannot be read.
         """
-        posts, closed, unreachable = _sorted(zip(places, await self.source.posts(places), strict=True))
+        posts, closed, unreachable = _sorted(zip(refs, await self.source.posts(refs), strict=True))
         if unreachable:
             raise StoreUnavailable("a part of what is searched cannot be read")
         return posts, closed
 
-    async def read_reachable(self, places: Sequence[Place]) -> tuple[dict[Place, Post], set[str]]:
+    async def read_reachable(self, refs: Sequence[PostRef]) -> tuple[dict[PostRef, Post], set[str]]:
         """The posts of open entities among these, without those that cannot be read at all; and which of the entities
         are out of reach. Raises StoreUnavailable if no server is there.
         """
-        posts, _, unreachable = _sorted((await read_each(places, self.source.posts)).items())
+        posts, _, unreachable = _sorted((await read_each(refs, self.source.posts)).items())
         return posts, unreachable
 
     async def read_entity(self, entity_id: str) -> list[Post]:
         """All posts of an entity that are indexed, oldest first; none if it is not open."""
-        own, _ = await self.read_posts([Place(entity_id, OWN)])
+        own, _ = await self.read_posts([PostRef(entity_id, OWN)])
         replies = await self.source.newest_replies(entity_id, INDEXED_REPLIES) if own else []
         return [*own.values(), *(Post(entity_id, seq, body) for seq, body in replies)]
 
 
 def _sorted(
-    read: Iterable[tuple[Place, tuple[str, str, str]]],
-) -> tuple[dict[Place, Post], dict[str, str], set[str]]:
+    read: Iterable[tuple[PostRef, tuple[str, str, str]]],
+) -> tuple[dict[PostRef, Post], dict[str, str], set[str]]:
     """What a source has read: posts of open entities, statuses of the others, and which entities are out of reach."""
-    posts: dict[Place, Post] = {}
+    posts: dict[PostRef, Post] = {}
     closed: dict[str, str] = {}
     unreachable: set[str] = set()
-    for place, (status, title, body) in read:
+    for ref, (status, title, body) in read:
         if status == UNREACHABLE:
-            unreachable.add(place.entity_id)
+            unreachable.add(ref.entity_id)
         elif status != "open":
-            closed[place.entity_id] = status
+            closed[ref.entity_id] = status
         elif title or body:
-            posts[place] = Post(*place, body, title)
+            posts[ref] = Post(*ref, body, title)
     return posts, closed, unreachable

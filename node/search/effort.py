@@ -7,7 +7,7 @@ from asyncio import sleep
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from node.share.turns import Turns
+from node.share.fair_semaphore import FairSemaphore
 
 SEARCHES_READING = 2
 """Searches of one process that look at texts or marks at the same time."""
@@ -26,7 +26,7 @@ get the interpreter from a busy event loop only every five milliseconds (`sys.ge
 class Effort:
     """What one search of a client has cost, and its place among the searches of all clients."""
 
-    def __init__(self, client: str, readers: Turns) -> None:
+    def __init__(self, client: str, readers: FairSemaphore) -> None:
         self.client = client
         self._readers = readers
         self._has_place = False
@@ -36,7 +36,7 @@ class Effort:
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[None]:
-        """Hold a place among the searches that look at something while the block runs. Raises Crowded."""
+        """Hold a place among the searches that look at something while the block runs. Raises QueueFull."""
         await self._enter()
         try:
             yield
@@ -44,7 +44,7 @@ class Effort:
             self._leave()
 
     async def spend(self, characters: int) -> None:
-        """Count characters that were just looked at; after a slice of them let others go on. Raises Crowded."""
+        """Count characters that were just looked at; after a slice of them let others go on. Raises QueueFull."""
         if self.count(characters):
             await self.give_way()
 
@@ -55,7 +55,7 @@ class Effort:
         return self._unbroken >= SLICE_CHARACTERS
 
     async def give_way(self) -> None:
-        """Let others go on. Raises Crowded."""
+        """Let others go on. Raises QueueFull."""
         self._unbroken = 0
         # A search keeps its place while it rests: however many clients search for much, they do not use up a core.
         await sleep(REST_SECONDS if self.looked > LIGHT_CHARACTERS else 0)

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from node.search.corpus import OWN, Corpus, Place
+from node.search.corpus import OWN, Corpus, PostRef
 from node.search.effort import Effort
 from node.search.engines.redisearch import QueryEngine
 from node.search.indexing.documents import NOTED_CHARACTERS, marks_of_own, marks_of_replies
@@ -75,7 +75,7 @@ class EngineRetriever:
         (text, known), (vector, nearest) = await asyncio.gather(
             self._by_text(query), self._by_meaning(request.text, effort)
         )
-        shares = Shares(self._documents, self._keys, query, known, effort)
+        shares = TermCoverage(self._documents, self._keys, query, known, effort)
         async with effort.reading():
             ranking = Ranking(nearest, text, await shares.read(list(text.entities)), query.least)
             ranking.contain(await shares.read(ranking.unshared(request)))
@@ -135,7 +135,7 @@ class WorkerMemoryRetriever:
         if not query.terms:
             return RankedEntities([], "text")
         entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
-        indexed = Shares(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), effort)
+        indexed = TermCoverage(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), effort)
         shares = await indexed.read(entities)
         await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, effort)
         found = [entity for entity in entities if shares.get(entity)]
@@ -148,19 +148,19 @@ class WorkerMemoryRetriever:
         """Add the shares of entities that have no document."""
         left = UNINDEXED_CHARACTERS
         for start in range(0, len(entities), ENTITIES_AT_ONCE):
-            some = [Place(entity, OWN) for entity in entities[start : start + ENTITIES_AT_ONCE]]
+            some = [PostRef(entity, OWN) for entity in entities[start : start + ENTITIES_AT_ONCE]]
             posts, unreachable = await self._corpus.read_reachable(some)
             if unreachable:
                 raise StoreUnavailable("a part of what is searched cannot be read")
-            for place, post in posts.items():
+            for ref, post in posts.items():
                 if left > 0:
                     text = f"{post.title}\n{post.body[:NOTED_CHARACTERS]}"
-                    shares[place.entity_id] = query.share(marks_of(terms_of(text)))
+                    shares[ref.entity_id] = query.share(marks_of(terms_of(text)))
                     left -= len(text)
                     await effort.spend(len(text))
 
 
-class Shares:
+class TermCoverage:
     """Reads which share of a query's terms entities contain, until MAX_MARKS were looked at."""
 
     def __init__(
@@ -176,7 +176,7 @@ class Shares:
         """Entities of those read whose own text has no marks, because it is not indexed or has no terms."""
 
     async def read(self, entities: Sequence[str]) -> dict[str, float]:
-        """The shares of these entities, the likeliest first. Raises StoreUnavailable, Crowded."""
+        """The shares of these entities, the likeliest first. Raises StoreUnavailable, QueueFull."""
         shares: dict[str, float] = {}
         for start in range(0, len(entities), ENTITIES_AT_ONCE):
             some = entities[start : start + ENTITIES_AT_ONCE]

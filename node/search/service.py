@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from msgspec import UNSET, UnsetType
 
 from node.common.refusal import Refused
-from node.search.corpus import OWN, Place, Post
+from node.search.corpus import OWN, Post, PostRef
 from node.search.effort import SEARCHES_READING, Effort
 from node.search.model import SUGGESTED_THRESHOLD, Found, FoundEntity, LowerThreshold, SearchQuery
 from node.search.passages import each_piece, place_of
@@ -22,8 +22,8 @@ from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
+from node.share.fair_semaphore import FairSemaphore, QueueFull
 from node.share.site import SITE_SHARE, site_of
-from node.share.turns import Crowded, Turns
 from node.text.lines import require_text
 from node.text.readable import readable
 from node.text.terms import QueryTerms
@@ -64,39 +64,39 @@ class Match(NamedTuple):
     """A match, and the posts that its hit is made of."""
 
     ranked: RankedEntity
-    own: Place
-    near: Place | None
+    own: PostRef
+    near: PostRef | None
     """The one that is nearest in meaning, if that is why the entity was found."""
     piece: int
     """The number of its passage that is nearest."""
-    reply: Place | None
+    reply: PostRef | None
     """The reply that matches best by text, if that is why."""
 
     @classmethod
     def of(cls, ranked: RankedEntity) -> "Match":
         """From a ranked entity."""
-        own = Place(ranked.entity_id, OWN)
+        own = PostRef(ranked.entity_id, OWN)
         near, piece, reply = None, 0, None
         if ranked.passage and ranked.mode != "text":
             seq, piece = place_of(ranked.passage)
-            near = own if seq == OWN else Place(ranked.entity_id, seq)
+            near = own if seq == OWN else PostRef(ranked.entity_id, seq)
         if ranked.reply and ranked.mode != "meaning":
-            reply = Place(ranked.entity_id, ranked.reply)
+            reply = PostRef(ranked.entity_id, ranked.reply)
         return cls(ranked, own, near, piece, reply)
 
     @property
-    def places(self) -> list[Place]:
+    def refs(self) -> list[PostRef]:
         """The posts that the hit is made of."""
-        return [place for place in {self.own, self.near, self.reply} if place]
+        return [ref for ref in {self.own, self.near, self.reply} if ref]
 
 
 class SearchTurns:
     """The turns that the searches of one process take, whatever they search."""
 
     def __init__(self) -> None:
-        self._clients = Turns(sys.maxsize, each=1, waiting=WAITING_SEARCHES)
-        self._sites = Turns(SEARCHES_AT_ONCE, each=SITE_SHARE, waiting=WAITING_SEARCHES * SITE_SHARE)
-        self.readers = Turns(SEARCHES_READING, each=1)
+        self._clients = FairSemaphore(sys.maxsize, each=1, waiting=WAITING_SEARCHES)
+        self._sites = FairSemaphore(SEARCHES_AT_ONCE, each=SITE_SHARE, waiting=WAITING_SEARCHES * SITE_SHARE)
+        self.readers = FairSemaphore(SEARCHES_READING, each=1)
 
     @asynccontextmanager
     async def of(self, client: str) -> AsyncGenerator[None]:
@@ -104,7 +104,7 @@ class SearchTurns:
         try:
             async with self._clients.of(client), self._sites.of(site_of(client)):
                 yield
-        except Crowded:
+        except QueueFull:
             raise Refused("limit.waiting", retry_after=1.0, most=WAITING_SEARCHES) from None
 
 
@@ -187,7 +187,7 @@ class Search:
         while matches and len(hits) < query.limit:
             some = matches[: min(HITS_AT_ONCE, query.limit - len(hits))]
             del matches[: len(some)]
-            posts, unreachable = await self._corpus.read_reachable([place for each in some for place in each.places])
+            posts, unreachable = await self._corpus.read_reachable([ref for each in some for ref in each.refs])
             is_incomplete |= bool(unreachable)
             opened = [match for match in some if match.own in posts]
             for number, match in enumerate(opened):
@@ -208,7 +208,7 @@ def lower_threshold(scores: Sequence[float], limit: int) -> LowerThreshold | Uns
 
 
 async def _hit(
-    match: Match, posts: Mapping[Place, Post], wanted: WantedTerms, most: int, effort: Effort
+    match: Match, posts: Mapping[PostRef, Post], wanted: WantedTerms, most: int, effort: Effort
 ) -> FoundEntity:
     excerpt = Excerpt(wanted)
     passage = None
@@ -243,11 +243,11 @@ async def _piece(text: str, number: int, effort: Effort) -> str | None:
     return None
 
 
-def _texts(match: Match, posts: Mapping[Place, Post], passage: str | None) -> Iterator[str]:
+def _texts(match: Match, posts: Mapping[PostRef, Post], passage: str | None) -> Iterator[str]:
     """The texts that a snippet may be cut from, the likeliest first."""
     if passage:
         yield passage
     if match.ranked.mode != "meaning" or not passage:
-        for place in (match.own, match.reply):
-            if place and (post := posts.get(place)):
+        for ref in (match.own, match.reply):
+            if ref and (post := posts.get(ref)):
                 yield post.body

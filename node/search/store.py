@@ -9,7 +9,7 @@ from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing.changes import Changes
 from node.search.indexing.documents import Documents
-from node.search.indexing.queue import Queue
+from node.search.indexing.queue import IndexQueue
 from node.search.ranking import RankedEntities, SearchRequest
 from node.search.retrieval import EngineRetriever, WorkerMemoryRetriever
 from node.search.rpc.client import WorkerClient
@@ -46,7 +46,7 @@ class SearchStore:
         self.changes = Changes(store, keys, self.choice)
         self.documents = Documents(documents, keys, self.choice, self.changes)
         self.versions = IndexVersions(store, keys)
-        self.queue = Queue(store, keys)
+        self.queue = IndexQueue(store, keys)
         self.workers = WorkerClient(store, keys)
 
     @property
@@ -60,7 +60,7 @@ class SearchStore:
         return self.main.stats.reconnects, self.searched.stats.reconnects
 
     async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
-        """The entities that match. Raises Crowded, CommandFailed."""
+        """The entities that match. Raises QueueFull, CommandFailed."""
         try:
             return await (await self._retriever()).find(request, effort)
         except CommandFailed:  # the server may have come back as another, with or without a query engine

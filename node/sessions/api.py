@@ -46,7 +46,7 @@ class SessionsApi:
             body = await request.body()
             if body:
                 require_json(request)
-            wanted = decode(body, NewSession, request.notes) if body else NewSession()
+            wanted = decode(body, NewSession, request.answer_headers) if body else NewSession()
             idempotency = idempotency_key(request, "session", body)
             place = await permit.hold(wanted.ttl_seconds * 1000, repeats=idempotency)
             await permit.charge("session", len(body))

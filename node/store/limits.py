@@ -114,7 +114,7 @@ class Quota(NamedTuple):
     name: str
 
 
-class Use(NamedTuple):
+class ByteUse(NamedTuple):
     """Bytes of one client: `size` may still be refused; `owed` is stored already and counts in any case."""
 
     client: str
@@ -122,7 +122,7 @@ class Use(NamedTuple):
     owed: int
 
 
-class Over(NamedTuple):
+class BytesRefused(NamedTuple):
     """Bytes were not counted, or none are left."""
 
     wait: float
@@ -225,16 +225,16 @@ class LimitStore:
             for command in (("ZADD", place, "XX", "GT", ends_at, quota.name), ("PEXPIREAT", place, ends_at, "GT"))
         )
 
-    async def take_bytes(self, uses: Sequence[Use], most: int) -> list[Over | None]:
+    async def take_bytes(self, uses: Sequence[ByteUse], most: int) -> list[BytesRefused | None]:
         """Count bytes of some clients, each of which may have `most` in 24 hours. Raises StoreUnavailable.
 
         Returns for each client None, or why not, if `size` is too much (it is not counted then) or nothing is left.
         """
-        replies = await bulk_steps(self._store, (_bytes_of(use, most) for use in uses))
-        return [Over(over[0] / 1000, over[1] == 1) if over else None for _, *over in cast("list[list[int]]", replies)]
+        replies = cast("list[list[int]]", await bulk_steps(self._store, (_bytes_of(use, most) for use in uses)))
+        return [BytesRefused(over[0] / 1000, over[1] == 1) if over else None for _, *over in replies]
 
 
-def _bytes_of(use: Use, most: int) -> Step:
+def _bytes_of(use: ByteUse, most: int) -> Step:
     partition = ids.home_of(use.client)
     mine, site = (keys.byte_count(partition, name) for name in (use.client, site_of(use.client)))
     return bytes_take(

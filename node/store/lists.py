@@ -76,7 +76,7 @@ async def scan_sorted_set(store: Store, key: Key, at_once: int) -> AsyncIterator
 
 
 class ListedEntities:
-    """The part of a `Source` (`node.search.corpus`) that is about lists: `opened` has the open entities.
+    """The part of a `CorpusSource` (`node.search.corpus`) that is about lists: `opened` has the open entities.
 
     Every method raises StoreUnavailable.
     """
@@ -87,16 +87,16 @@ class ListedEntities:
         self._closed = closed
 
     async def newest_open(self, most: int | None = None) -> list[str]:
-        """See Source."""
+        """See CorpusSource."""
         names = await self._store.command("ZREVRANGE", self._opened, 0, most - 1 if most else -1)
         return [name.decode() for name in cast("Sequence[bytes]", names)]
 
     async def count_open(self) -> int:
-        """See Source."""
+        """See CorpusSource."""
         return cast("int", await self._store.command("ZCARD", self._opened))
 
     async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
-        """See Source."""
+        """See CorpusSource."""
         for listed in [self._opened] if status == "open" else self._closed:
             async for found in scan_sorted_set(self._store, listed, ENTITIES_AT_ONCE):
                 yield [name for name, _ in found]

@@ -8,7 +8,7 @@ MAX_WAITING = 8192
 """How many may wait in a process at the same time, by default (RELAY_MAX_WAITING)."""
 
 
-class Hearing(Protocol):
+class Wakeable(Protocol):
     """Somebody who waits and can be woken."""
 
     def hear(self, message: bytes) -> None:
@@ -24,7 +24,7 @@ class Waiters:
         """How many may wait at the same time."""
         self.released = False
         """Whether nobody is to wait any more."""
-        self._waiters: set[Hearing] = set()
+        self._waiters: set[Wakeable] = set()
 
     def __len__(self) -> int:
         """How many wait."""
@@ -36,7 +36,7 @@ class Waiters:
         return not self.released and len(self._waiters) < self.most
 
     @contextmanager
-    def place(self, waiter: Hearing) -> Generator[bool]:
+    def place(self, waiter: Wakeable) -> Generator[bool]:
         """Count a waiter while the block runs. Yields False, and does not count it, if no more may wait."""
         if not self.may_wait:
             yield False

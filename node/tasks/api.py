@@ -320,7 +320,7 @@ class TasksApi:
         body = await request.body()
         if body:
             require_json(request)
-        return decode(body, Cancellation, request.notes) if body else Cancellation()
+        return decode(body, Cancellation, request.answer_headers) if body else Cancellation()
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.3; those that SPEC does not name are in DESIGN 8."""

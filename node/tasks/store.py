@@ -16,10 +16,10 @@ from typing import cast
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, ids, keys
+from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
-from node.store.gathered import Gathered
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
 from node.store.lists import keep_placed
 from node.store.replay import FirstUse
@@ -72,7 +72,7 @@ class TaskStore(TaskReader):
     def __init__(self, store: Store, idempotency_ttl: int) -> None:
         super().__init__(store)
         self._idempotency_ms = idempotency_ttl * 1000
-        self._changed = Gathered(store, _after_steps)
+        self._changed = Batcher(store, _after_steps)
 
     async def create(
         self,

@@ -14,7 +14,7 @@ REPORT_SECONDS = 10.0
 
 async def report(store: ActivityStore, usage: Usage) -> None:
     """Report what has not been reported yet. If Redis cannot be reached, it is dropped."""
-    await usage.settle()  # so that the bytes of the last second are among those in `noted`
+    await usage.report()  # so that the bytes of the last second are among those in `noted`
     kept, refused = usage.noted, counters.REFUSED_CLIENTS
     sums, counts = dict(kept), dict(refused)
     kept.clear()

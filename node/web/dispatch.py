@@ -17,7 +17,7 @@ from node.common.request_id import REQUEST_ID
 from node.web.address import ClientAddress
 from node.web.deadline import Deadlines
 from node.web.errors import CLOSE
-from node.web.handling import counted
+from node.web.handling import handle_in_turn
 from node.web.hot_routes import HotRoutes
 from node.web.http import ASGIApp, Receive, Request, Response, Scope, Send, receive_all
 from node.web.origin import PREFLIGHT, OriginPolicy
@@ -113,7 +113,7 @@ class Dispatcher:
         if (refused := refused or _malformed(request, raw)) is not None:
             answer = partial(self._refuse, request, refused, send)
         elif (route := self._hot.find(request, raw)) is not None:
-            await self._responder.answer(request, await counted(route, request), send)
+            await self._responder.answer(request, await handle_in_turn(route, request), send)
             return
         else:
             answer = partial(self._unless_hot, request, raw, send)
@@ -130,7 +130,7 @@ class Dispatcher:
             await self._route(request, send)
 
     async def _in_turn(self, request: Request, answer: Callable[[], Awaitable[None]], send: Send) -> None:
-        """Run what answers a request, in its client's turn. `counted` does so for hot routes.
+        """Run what answers a request, in its client's turn. `handle_in_turn` does so for routes.
 
         A turn is also for requests that are only refused: otherwise one client that sends hundreds of them at a time
         makes the process refuse those of others, too (`node.overload`).
@@ -152,7 +152,7 @@ class Dispatcher:
             counters.UNROUTED.add(found.status)
             await self._responder.respond(request, found, send)
         else:
-            await self._responder.answer(request, await counted(found, request), send)
+            await self._responder.answer(request, await handle_in_turn(found, request), send)
 
     def _refusal(self, request: Request) -> Refused | None:
         """Why this client or web page is refused whatever it asks for, except HEALTH; None if it is not."""

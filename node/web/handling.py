@@ -17,7 +17,7 @@ ESCAPE_COST = 10
 accepts, take 3 ms to decode; 30,000 percent signs that escape nothing take 15 ms, since each is found out by itself."""
 
 
-async def counted(route: Route, request: Request) -> Response | None:
+async def handle_in_turn(route: Route, request: Request) -> Response | None:
     """Like `handle`, within the client's turn; also counts how the request ended and how long it took.
 
     It does not call `handle`: that would be one more coroutine for each request.
@@ -34,7 +34,7 @@ async def counted(route: Route, request: Request) -> Response | None:
     finally:
         request.turn.end()
     seconds = None if request.has_waited else perf_counter() - began
-    route.calls.add(counters.CLIENT_GONE if response is None else response.status, seconds)
+    route.counts.add(counters.CLIENT_GONE if response is None else response.status, seconds)
     return response
 
 

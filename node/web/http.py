@@ -17,8 +17,8 @@ from node.common.cancellation import ended_before
 from node.common.pauses import PAUSE
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.deadline import Deadlines
-from node.web.places import WaitingPlaces
 from node.web.turn import LARGE_BODY, RequestTurn
+from node.web.waiting_places import WaitingPlaces
 
 T = TypeVar("T")
 
@@ -96,6 +96,7 @@ class Request:
         "_has_ended",
         "_is_read",
         "_query",
+        "answer_headers",
         "client",
         "cost",
         "deadlines",
@@ -104,7 +105,6 @@ class Request:
         "is_head",
         "method",
         "named",
-        "notes",
         "params",
         "path",
         "receive",
@@ -129,7 +129,7 @@ class Request:
         self.id = request_id
         self.params: dict[str, str] = {}
         """Path parameters, by the names in the route's path."""
-        self.notes: list[Header] = []
+        self.answer_headers: list[Header] = []
         """Headers that the answer will have whatever its status is: limits, replays."""
         self.size = 0
         """Bytes of the body that were read, even if only to drop them."""

@@ -30,4 +30,4 @@ def idempotency_key(
 
 def mark_replayed(request: Request) -> None:
     """Mark the answer to the request as an earlier one, repeated."""
-    request.notes.append((b"idempotency-replayed", b"true"))
+    request.answer_headers.append((b"idempotency-replayed", b"true"))

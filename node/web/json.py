@@ -42,7 +42,7 @@ _INTEGER = re.compile(r"-?[0-9]+")
 async def read_json(request: Request, kind: type[T]) -> T:
     """The body as `kind`; names in a header what it does not know. Raises Refused `body.media_type`, or Invalid."""
     require_json(request)
-    return await decode_in_steps(request, await request.body(), kind, request.notes)
+    return await decode_in_steps(request, await request.body(), kind, request.answer_headers)
 
 
 def require_json(request: Request) -> None:
@@ -56,23 +56,23 @@ def media_type(request: Request) -> str:
     return (request.header(b"content-type") or "").partition(";")[0].strip().lower()
 
 
-async def decode_in_steps(request: Request, body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
+async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
     """Like `decode`, but other requests go on between its steps, and before what follows, where the body is large.
 
     Raises Refused `store.busy`, too.
     """
     if len(body) < LARGE_BODY:
-        return decode(body, kind, notes)
+        return decode(body, kind, headers)
     text = _checked(body, kind)
     await request.turn.before_step(len(body))
-    value = _parsed(text, kind, notes)
+    value = _parsed(text, kind, headers)
     await request.turn.before_step(len(body))
     return value
 
 
-def decode(body: bytes, kind: type[T], notes: list[Header] | None = None) -> T:
-    """`body` as `kind`; `notes` gets a header if it has members that the type does not have. Raises Invalid."""
-    return _parsed(_checked(body, kind), kind, notes)
+def decode(body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
+    """`body` as `kind`; `headers` gets a header if it has members that the type does not have. Raises Invalid."""
+    return _parsed(_checked(body, kind), kind, headers)
 
 
 def _checked(body: bytes, kind: type[object]) -> str:
@@ -86,19 +86,19 @@ def _checked(body: bytes, kind: type[object]) -> str:
     return text
 
 
-def _parsed(text: str, kind: type[T], notes: list[Header] | None) -> T:
+def _parsed(text: str, kind: type[T], headers: list[Header] | None) -> T:
     try:
         try:
-            value: T = _decoder(kind, notes is not None)(text)
+            value: T = _decoder(kind, headers is not None)(text)
         except msgspec.ValidationError as error:
-            return _second_look(text, kind, notes, str(error))
+            return _second_look(text, kind, headers, str(error))
     except ValueError as error:  # msgspec's DecodeError; ValueError itself for an integer of thousands of digits
         what = _lone_surrogate(text) or error
         raise Invalid.field("body", msg=f"body is not JSON: {what}", kind="json_invalid") from None
     return value
 
 
-def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: str) -> T:
+def _second_look(text: str, kind: type[T], headers: list[Header] | None, first: str) -> T:
     """The body as `kind` without what it need not have: unknown members, null for a default, `.0` of an integer.
 
     `first` is what was wrong with the body as it was sent. Raises Invalid.
@@ -107,8 +107,8 @@ def _second_look(text: str, kind: type[T], notes: list[Header] | None, first: st
         raise Invalid([issue_of(first, "body")])
     members = members_of(text)
     if members is not None:
-        if notes is not None and (header := ignored("body", members, kind)):
-            notes.append(header)
+        if headers is not None and (header := ignored("body", members, kind)):
+            headers.append(header)
             require_content(text, kind, members)
         members = as_meant(members, kind)
         if issues := issues_of_body(members, kind):
@@ -128,12 +128,12 @@ def read_query(request: Request, kind: type[T]) -> T:
     raw: bytes = request.scope["query_string"]
     if len(raw) <= REMEMBERED_QUERY_BYTES and struct.__struct_config__.frozen:
         with suppress(Invalid):  # read once more below: errors are not remembered
-            value, notes = _remembered(raw, struct)
-            request.notes += notes
+            value, headers = _remembered(raw, struct)
+            request.answer_headers += headers
             return cast("T", value)
     query = request.query()
     if query and (header := ignored("query", query, struct)):
-        request.notes.append(header)
+        request.answer_headers.append(header)
     return convert_query(query, kind)
 
 
@@ -149,10 +149,10 @@ def name_parameters(request: Request, kind: type[msgspec.Struct] | None = None) 
 
     What was named before is forgotten: another reader of the same query had other parameters.
     """
-    request.notes[:] = [note for note in request.notes if note[0] != IGNORED]
+    request.answer_headers[:] = [each for each in request.answer_headers if each[0] != IGNORED]
     with suppress(Invalid):  # a query string that cannot be read has no names
         if header := ignored("query", request.query(), kind):
-            request.notes.append(header)
+            request.answer_headers.append(header)
 
 
 def convert_query(query: dict[str, str], kind: type[T]) -> T:

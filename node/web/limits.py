@@ -120,8 +120,8 @@ class Limiter:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
         await self._store.refund(kind, request.client, taken)
         own = b'"%b";' % kind.encode()
-        others = [note for note in request.notes if note[0] not in RATE_HEADERS or not note[1].startswith(own)]
-        request.notes[:] = [*others, *self._headers(kind, taken.remaining + 1, taken.reset)]
+        others = [each for each in request.answer_headers if each[0] not in RATE_HEADERS or not each[1].startswith(own)]
+        request.answer_headers[:] = [*others, *self._headers(kind, taken.remaining + 1, taken.reset)]
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
@@ -176,16 +176,16 @@ class Limiter:
         if not self._refused_until:
             return
         if wait := self._refused_until.wait((kind + scope, request.client)):
-            request.notes += self._headers(kind, 0, wait)
+            request.answer_headers += self._headers(kind, 0, wait)
             raise self._exceeded(kind, wait)
 
     def settle(self, request: Request, kind: str, taken: Taken, scope: str = "") -> None:
         """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit."""
         if not self._limits[kind].count:
             return
-        request.notes += self._headers(kind, taken.remaining, taken.reset)
+        request.answer_headers += self._headers(kind, taken.remaining, taken.reset)
         if taken.allowed:
-            counters.TAKEN[kind] += 1
+            counters.LIMIT_TAKEN[kind] += 1
             return
         self._refused_until.remember((kind + scope, request.client), taken.reset)
         raise self._exceeded(kind, taken.reset)
@@ -194,7 +194,7 @@ class Limiter:
         return self._policies[kind], (b"ratelimit", self._states[kind] % (remaining, math.ceil(reset)))
 
     def _exceeded(self, kind: str, wait: float) -> Refused:
-        counters.OVER[kind] += 1
+        counters.LIMIT_REFUSED[kind] += 1
         limit = self._limits[kind]
         return Refused("limit.exceeded", retry_after=wait, count=limit.count, seconds=limit.seconds)
 

@@ -47,11 +47,7 @@ class Responder:
     async def respond(self, request: Request, response: Response, send: Send) -> None:
         """Send an answer."""
         size = len(response.body)
-        headers = [
-            *response.headers,
-            *request.notes,
-            *self._common(request, response.headers),
-        ]
+        headers = [*response.headers, *request.answer_headers, *self._common(request, response.headers)]
         if size or not _says_length(response):
             headers.append((b"content-length", b"%d" % size))
         if request.is_unread:
@@ -65,7 +61,7 @@ class Responder:
 
     async def stream(self, request: Request, response: Streaming, send: Send) -> None:
         """Send an answer whose body is made while it is sent; only its headers in reply to HEAD."""
-        headers = [*response.headers, *request.notes, *self._common(request, response.headers)]
+        headers = [*response.headers, *request.answer_headers, *self._common(request, response.headers)]
 
         def send_counted(message: ASGIMessage) -> Awaitable[None]:
             self._throughput.add(request.client, len(message["body"]))

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import asdict
 
-from node.common.counters import Calls
+from node.common.counters import AnswerCounts
 from node.web.http import Fault, Handler
 
 _DESCRIPTION = "operation"
@@ -113,7 +113,7 @@ class Route(Described, frozen=True, kw_only=True):
     handler: Handler
     tag: str
     """The group of operations that it is documented in."""
-    calls: Calls = msgspec.field(default_factory=Calls)
+    counts: AnswerCounts = msgspec.field(default_factory=AnswerCounts)
     """Counts its answers."""
 
 

@@ -13,8 +13,8 @@ from time import monotonic
 from typing import Any
 
 from node.common.refusal import Refused
+from node.share.fair_semaphore import FairSemaphore
 from node.share.site import SITE_SHARE, site_of
-from node.share.turns import Turns
 from node.web.throughput import Throughput
 
 AGE_GROUP = "relay.age_group"
@@ -72,8 +72,8 @@ class ClientTurns:
     def __init__(self, throughput: Throughput) -> None:
         self.throughput = throughput
         # Any number may be under way in all, and how many may wait is up to `check_room`.
-        self.clients = Turns(sys.maxsize, each=REQUESTS_AT_ONCE, waiting=sys.maxsize)
-        self.sites = Turns(sys.maxsize, each=SITE_REQUESTS_AT_ONCE, waiting=sys.maxsize)
+        self.clients = FairSemaphore(sys.maxsize, each=REQUESTS_AT_ONCE, waiting=sys.maxsize)
+        self.sites = FairSemaphore(sys.maxsize, each=SITE_REQUESTS_AT_ONCE, waiting=sys.maxsize)
         """For clients that are not their own site."""
         self._waiting: dict[str, int] = {}
         """Requests that wait, by the site of their client, or by the client if it is its own site."""

@@ -15,7 +15,7 @@ from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm, Kind
 from node.share.site import SITE_SHARE, site_of
 from node.store.errors import StoreUnavailable
-from node.store.limits import LimitStore, Over, Use
+from node.store.limits import BytesRefused, ByteUse, LimitStore
 
 MAX_UNREPORTED_BYTES = 64 * 1024
 """Bytes of one client that a process has not reported yet, at most."""
@@ -88,7 +88,7 @@ class Usage:
             del self._unreported[client]
             self._unreported_of_site[site] = of_site - unreported
         self._note(client, unreported)
-        [over] = await self._store.take_bytes([Use(client, used, unreported)], total)
+        [over] = await self._store.take_bytes([ByteUse(client, used, unreported)], total)
         if over:
             if used_up:
                 self._remember(client, over)
@@ -109,9 +109,9 @@ class Usage:
             self._unreported[client] = self._unreported.get(client, 0) - used
             self._unreported_of_site[site] = self._unreported_of_site.get(site, 0) - used
 
-    async def settle(self) -> None:
+    async def report(self) -> None:
         """Report what is not reported yet. If Redis cannot be reached, it is dropped: nothing is kept then either."""
-        uses = [Use(client, 0, unreported) for client, unreported in self._unreported.items() if unreported]
+        uses = [ByteUse(client, 0, unreported) for client, unreported in self._unreported.items() if unreported]
         self._unreported.clear()
         self._unreported_of_site.clear()
         for use in uses:
@@ -128,7 +128,7 @@ class Usage:
         if client in self.noted or len(self.noted) < MAX_CLIENTS:
             self.noted[client] = self.noted.get(client, 0) + size
 
-    def _remember(self, client: str, over: Over) -> None:
+    def _remember(self, client: str, over: BytesRefused) -> None:
         if len(self._used_up) >= MAX_CLIENTS:
             self._used_up.clear()
         now = time.monotonic()

@@ -72,7 +72,7 @@ class WorkLimit:
 
     def _refuse(self, request: Request, wait: float) -> None:
         kind, limit = self._kind.encode(), self._limit
-        request.notes.append((b"ratelimit-policy", b'"%s";q=%d;w=%d' % (kind, limit.count, limit.seconds)))
-        request.notes.append((b"ratelimit", b'"%s";r=0;t=%d' % (kind, math.ceil(wait))))
-        counters.OVER[self._kind] += 1
+        request.answer_headers.append((b"ratelimit-policy", b'"%s";q=%d;w=%d' % (kind, limit.count, limit.seconds)))
+        request.answer_headers.append((b"ratelimit", b'"%s";r=0;t=%d' % (kind, math.ceil(wait))))
+        counters.LIMIT_REFUSED[self._kind] += 1
         raise Refused("limit.work", retry_after=wait, count=limit.count, unit=self._unit, seconds=limit.seconds)

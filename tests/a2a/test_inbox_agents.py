@@ -39,7 +39,7 @@ async def test_a_message_that_may_not_wait_is_sent_and_answered_at_once(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A sender that was told that it was refused used to send it again, and the owner had it twice."""
-    monkeypatch.setattr("node.web.places.MAX_WAITING_PER_CLIENT", 0)
+    monkeypatch.setattr("node.web.waiting_places.MAX_WAITING_PER_CLIENT", 0)
     inbox = await opened(node)
     response = await sent(node, inbox, message(), returnImmediately=False)
     assert (response.status_code, response.json()["task"]["status"]["state"]) == (200, "TASK_STATE_SUBMITTED")

@@ -1,6 +1,6 @@
 """`relay-node admin callbacks`, on a real node."""
 
-from node.callbacks.queue import Callback, CallbackQueue, Message
+from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.store import keys
 from node.tasks.compaction import unpack
 from tests.admin.conftest import Admin
@@ -11,7 +11,7 @@ async def given_up(node: NodeUnderTest, message_id: str, partition: int) -> None
     """A dead letter."""
     queue = CallbackQueue(node.store, unpack)
     told = ("thread-1", message_id, "https://agent.example/hook", "board.reply", 1)
-    await queue.enqueue(partition, [Message(*told, data={"thread_id": "t", "seq": 1})])
+    await queue.enqueue(partition, [CallbackMessage(*told, data={"thread_id": "t", "seq": 1})])
     callback = Callback(*told, data={"thread_id": "t", "seq": 1}, partition=partition, attempt=6)
     await queue.settle(callback, "dead", 0, "answered 500")
 
@@ -35,7 +35,8 @@ async def test_dead_callbacks_are_sent_again(node: NodeUnderTest, admin: Admin) 
 
 async def test_a_redriven_callback_leaves_a_newer_one_alone(node: NodeUnderTest, admin: Admin) -> None:
     await given_up(node, "msg_1", 3)
-    newer = Message("thread-1", "msg_2", "https://agent.example/hook", "board.reply", 2, {"thread_id": "t", "seq": 2})
+    told = ("thread-1", "msg_2", "https://agent.example/hook", "board.reply", 2)
+    newer = CallbackMessage(*told, {"thread_id": "t", "seq": 2})
     await CallbackQueue(node.store, unpack).enqueue(3, [newer])
     await admin("callbacks", "redrive", "--all")
     pending = (await admin("callbacks", "pending", "--json")).data["callbacks"]

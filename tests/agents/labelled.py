@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from node.agents.agent_reader import text_of
 from node.agents.model import AgentSkill
 from node.embedding.model import Model
-from node.search.corpus import OWN, Place
+from node.search.corpus import OWN, PostRef
 from node.search.engines.memory import MemoryIndex
 from node.search.passages import of_own, of_reply, place_of
 from node.search.ranking import RankedEntity
@@ -19,10 +19,10 @@ def directory_of(model: Model) -> Library:
     made = Library(model, len(LISTINGS), MemoryIndex())
     for key, listing in LISTINGS.items():
         own = of_own(listing.name, listing.description)
-        made.put(Place(key, OWN), f"{listing.name}\n{listing.description}", made.embedded(own))
+        made.put(PostRef(key, OWN), f"{listing.name}\n{listing.description}", made.embedded(own))
         for number, skill in enumerate(listing.skills, 1):
             text = text_of(AgentSkill(skill.name, skill.description, list(skill.tags), list(skill.examples)))
-            made.put(Place(key, number), text, made.embedded(of_reply(number, text)))
+            made.put(PostRef(key, number), text, made.embedded(of_reply(number, text)))
     return made
 
 

@@ -10,7 +10,7 @@ from node.agents.fetch import CARD_BYTES
 from node.agents.lists import AgentLists
 from node.agents.service import BY_OPERATOR
 from node.agents.store import AgentStore
-from node.common.presence import Presence
+from node.common.stalls import StallDetector
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, TRANSLATE
 from tests.agents.conftest import CALLING
@@ -121,10 +121,10 @@ async def test_what_a_worker_that_was_held_up_has_not_heard_is_asked_again(
 ) -> None:
     was_held_up = True
 
-    def says(_: Presence, since: float) -> bool:
+    def says(_: StallDetector, since: float) -> bool:
         return was_held_up and since > 0
 
-    monkeypatch.setattr(Presence, "was_held_up", says)
+    monkeypatch.setattr(StallDetector, "was_held_up", says)
     monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)
     posted = await submitted(node, made_up.url("cut"))
     made_up.kinds["/cut"] = "failing"

@@ -54,7 +54,7 @@ async def test_a_host_that_asks_to_come_back_in_no_year_at_all_is_rejected(
 async def test_those_who_wait_for_a_check_have_so_many_places(
     node: NodeUnderTest, made_up: MadeUpAgents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.web.places.MAX_WAITING_PER_CLIENT", 3)
+    monkeypatch.setattr("node.web.waiting_places.MAX_WAITING_PER_CLIENT", 3)
     posted = (await node.client.post(AGENTS, json={"url": made_up.url("good")})).json()
     waiting = [asyncio.create_task(node.client.get(f"{AGENTS}/{posted['id']}", params={"wait": 20})) for _ in range(3)]
     await node.listened_to(keys.agent(posted["id"]))

@@ -8,7 +8,7 @@ import pytest
 
 from node.artifacts.blobs.disk_app import FILES_OF_A_SITE
 from node.common.folder_lock import locked
-from node.web import places
+from node.web import waiting_places
 from node.web.http import ASGIMessage
 from tests.artifacts.blobs import BIG, DATA, Answer, BlobServer, call, grant_for
 from tests.support.servers import eventually
@@ -40,11 +40,11 @@ async def test_uploads_of_a_client_that_go_on_slowly_count_by_what_is_there_of_t
     server: BlobServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # From one /48, 800 uploads of 256 KiB that went on a byte at a time held 245 MB of two processes.
-    monkeypatch.setattr(places, "MAX_WAITING_PER_CLIENT", 10)
+    monkeypatch.setattr(waiting_places, "MAX_WAITING_PER_CLIENT", 10)
     goes_on = asyncio.Event()
 
     async def slow() -> AsyncGenerator[ASGIMessage]:
-        half = 10 * places.WAITING_BYTES
+        half = 10 * waiting_places.WAITING_BYTES
         yield {"type": "http.request", "body": BIG[:half], "more_body": True}
         await goes_on.wait()
         yield {"type": "http.request", "body": BIG[half:], "more_body": False}
@@ -56,12 +56,12 @@ async def test_uploads_of_a_client_that_go_on_slowly_count_by_what_is_there_of_t
         return await call(server.app, "PUT", path, headers, slow())
 
     first = asyncio.create_task(upload(1, "a"))
-    await eventually(lambda: places.WAITING_BY_CLIENT["a"] == 10)
+    await eventually(lambda: waiting_places.WAITING_BY_CLIENT["a"] == 10)
     refused = await upload(2, "a")
     assert refused is not None and (refused.status, refused.headers["x-error-code"]) == (429, "limit.waiting")
     other = asyncio.create_task(upload(3, "b"))
-    await eventually(lambda: places.WAITING_BY_CLIENT["b"] == 10)
+    await eventually(lambda: waiting_places.WAITING_BY_CLIENT["b"] == 10)
     goes_on.set()
     for answer in await asyncio.gather(first, other):
         assert answer is not None and answer.status == 200
-    assert not places.WAITING_BY_CLIENT
+    assert not waiting_places.WAITING_BY_CLIENT

@@ -9,7 +9,7 @@ import pytest
 from node.board.store import BoardStore
 from node.sign.proof import Proof, verify_proof
 from node.store import keys
-from node.web.places import WAITING_BY_CLIENT
+from node.web.waiting_places import WAITING_BY_CLIENT
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import KEY, PUBLIC
 from tests.support.answers import json_of

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from node.callbacks.places import PLACES_EACH_SITE_AND_DOMAIN
+from node.callbacks.concurrency import PLACES_EACH_SITE_AND_DOMAIN
 from node.callbacks.queue import HIDDEN_MS, CallbackQueue, DeadLetter
 from node.config import Limit, Limits, Schedule
 from node.sign.node_key import NodeKey

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import AttemptTimeouts, Caller
-from node.callbacks.places import Places
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.callbacks.resolve import SystemResolver
@@ -93,7 +93,7 @@ async def delivering(settings: Settings, seconds: float = PATIENCE) -> AsyncGene
     url, most = settings.redis_url, settings.max_in_flight
     async with await connect(url, timeout=settings.store_timeout, max_in_flight=most) as store:
         queue, breaker = CallbackQueue(store, unpack), Breaker(store, settings.limits.callback)
-        deliverer = Deliverer(queue, sender, breaker, Schedule((0.1, 0.1)), Places(), {})
+        deliverer = Deliverer(queue, sender, breaker, Schedule((0.1, 0.1)), Concurrency(), {})
         consumer = Consumer(store, "hooks", Callbacks(queue, settings.public_url, {}).handle)
         running = asyncio.gather(deliverer.run(stop), consumer.run(stop))
         try:

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from node.callbacks.queue import Callback, CallbackQueue, Message
+from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from node.tasks.compaction import unpack
@@ -24,7 +24,7 @@ def pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between two messages of a thread: shorter, and still longer than some replies take."""
     for module in ("service", "sources"):
         monkeypatch.setattr(f"node.callbacks.{module}.ENTITY_PAUSE_MS", 1000)
-    monkeypatch.setattr("node.callbacks.sources.Entities.pause_ms", 1000)
+    monkeypatch.setattr("node.callbacks.sources.EntitySource.pause_ms", 1000)
 
 
 class Reader:
@@ -96,7 +96,7 @@ class TestSteps:
 
     async def enqueue(self, queue: CallbackQueue, seq: int) -> None:
         data = {"thread_id": "t", "seq": seq, "api_url": "http://node.example/t"}
-        await queue.enqueue(HOME, [Message("t", f"msg_{seq}", "http://a/", "board.reply", seq, data, seq - 1)])
+        await queue.enqueue(HOME, [CallbackMessage("t", f"msg_{seq}", "http://a/", "board.reply", seq, data, seq - 1)])
 
     async def taken(self, node: NodeUnderTest, queue: CallbackQueue) -> Callback:
         await node.store.command("ZADD", keys.callbacks_due(HOME), "XX", 0, "t")

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from node.callbacks.queue import HIDDEN_MS, Callback, CallbackQueue, Ending, Message
+from node.callbacks.queue import HIDDEN_MS, Callback, CallbackMessage, CallbackQueue, Ending
 from node.config import Schedule
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
@@ -33,7 +33,7 @@ def queue(node: NodeUnderTest) -> CallbackQueue:
 
 
 async def enqueue(queue: CallbackQueue, message_id: str, at: int, pause_ms: int = 0) -> None:
-    message = Message(NAME, message_id, "http://a/", "board.reply", at, {"thread_id": "t", "seq": at})
+    message = CallbackMessage(NAME, message_id, "http://a/", "board.reply", at, {"thread_id": "t", "seq": at})
     await queue.enqueue(HOME, [message], pause_ms)
 
 
@@ -177,14 +177,14 @@ async def test_any_number_of_messages_is_put_under_way_where_few_calls_may_be(
 ) -> None:
     count = node.store.max_in_flight + 1
     await queue.enqueue(
-        HOME, [Message(f"m{n}", "msg", "http://a/", "task.claimed", n, {"task_id": "t"}) for n in range(count)]
+        HOME, [CallbackMessage(f"m{n}", "msg", "http://a/", "task.claimed", n, {"task_id": "t"}) for n in range(count)]
     )
     assert await node.store.command("ZCARD", keys.callbacks_due(HOME)) == count
 
 
 async def test_so_many_dead_letters_are_kept(monkeypatch: pytest.MonkeyPatch, queue: CallbackQueue) -> None:
     monkeypatch.setattr("node.callbacks.queue.DEAD_LETTERS_KEPT", 100)
-    told = [Message(f"m{n}", f"msg_{n}", "http://a/", "task.claimed", n, {"task_id": "t"}) for n in range(300)]
+    told = [CallbackMessage(f"m{n}", f"msg_{n}", "http://a/", "task.claimed", n, {"task_id": "t"}) for n in range(300)]
     await queue.enqueue(HOME, told)
     while callbacks := await queue.take([HOME]):
         await asyncio.gather(*(queue.settle(each, "dead", 0, "answered 500") for each in callbacks))
@@ -265,7 +265,7 @@ class TestDelivery:
             task_id = await self.claimed(node, receiver.url)
             home = ids.partition_of_id(task_id)
             data: dict[str, object] = {"task_id": task_id, "url": "x" * 20_000}
-            big = Message("big", "msg_1", receiver.url, "task.claimed", 1, data)
+            big = CallbackMessage("big", "msg_1", receiver.url, "task.claimed", 1, data)
             await CallbackQueue(node.store, unpack).enqueue(home, [big])
             async with node.worker():
                 await receiver.until(1)

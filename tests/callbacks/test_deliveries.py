@@ -9,7 +9,7 @@ import pytest
 from nacl.signing import SigningKey
 
 from node.callbacks.delivery import DeliveryQuery, DeliveryRecords
-from node.callbacks.queue import CallbackQueue, Ending, Message
+from node.callbacks.queue import CallbackMessage, CallbackQueue, Ending
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
 from node.store.limits import DAY_MS
@@ -179,7 +179,7 @@ async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
 async def test_the_record_of_an_entity_is_bounded(node: NodeUnderTest) -> None:
     queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
     for n in range(30):
-        message = Message(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", 1000 + n, {"task_id": "t"})
+        message = CallbackMessage(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", 1000 + n, {"task_id": "t"})
         await queue.enqueue(5, [message])
     page = await records.read(5, "t", DeliveryQuery())
     assert [each.id for each in page.callbacks] == [f"msg_{n}" for n in range(29, 9, -1)]
@@ -193,7 +193,7 @@ async def test_of_two_messages_that_became_one_the_newer_is_shown(node: NodeUnde
 
     async def happens(n: int) -> None:
         data = {"thread_id": "t", "seq": n}
-        await queue.enqueue(5, [Message("t", f"msg_{n}", "http://a.example/", "board.reply", n, data)], 5000)
+        await queue.enqueue(5, [CallbackMessage("t", f"msg_{n}", "http://a.example/", "board.reply", n, data)], 5000)
 
     await happens(1)
     (sent,) = await queue.take([5])
@@ -209,7 +209,7 @@ async def test_the_record_outlives_what_is_due_in_two_days_though_another_callba
     queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
     endings: list[tuple[Ending, int]] = [("retry", 2 * DAY_MS), ("delivered", 5000)]
     for n, (ending, pause_ms) in enumerate(endings):
-        message = Message(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", n, {"task_id": "t"})
+        message = CallbackMessage(f"m{n}", f"msg_{n}", "http://a.example/", "task.claimed", n, {"task_id": "t"})
         await queue.enqueue(5, [message])
         (taken,) = await queue.take([5])
         await queue.settle(taken, ending, pause_ms, "answered 503")

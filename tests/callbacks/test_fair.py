@@ -4,12 +4,12 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from node.callbacks import places
+from node.callbacks import concurrency
 from node.callbacks.attempt import Later
 from node.callbacks.breaker import Breaker, circuit_of
 from node.callbacks.call import CallAnswer, Caller, CallResult
+from node.callbacks.concurrency import PLACES, Concurrency
 from node.callbacks.fair import FairCaller
-from node.callbacks.places import PLACES, Places
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.target import Policy, Target, parse
 from node.config import Limit
@@ -52,7 +52,8 @@ async def test_an_answer_is_held_for_or_against_its_url(node: NodeUnderTest, sta
         target = parse(f"{server.url}/card", POLICY)
         for _ in range(BEFORE):
             await breaker.failed(circuit_of(target))
-        result = await FairCaller(caller, breaker, Places()).call(target, caller.request("GET", target, ()), "somebody")
+        request = caller.request("GET", target, ())
+        result = await FairCaller(caller, breaker, Concurrency()).call(target, request, "somebody")
     assert isinstance(result, CallAnswer)
     assert result.status == status
     assert await failures(node, target) == after
@@ -84,7 +85,7 @@ async def test_a_request_that_is_not_made_counts_nowhere(
 ) -> None:
     """It counted for all that had not refused it: what waited for one share used up others with each try."""
     breaker = Breaker(node.store, Limit(limit, 60), Limit(client_limit, 60))
-    caller, held = Caller(POLICY, SystemResolver(), breaker=breaker), Places()
+    caller, held = Caller(POLICY, SystemResolver(), breaker=breaker), Concurrency()
     calls = FairCaller(caller, breaker, held)
 
     async def result_of(url: str, publisher: str) -> CallResult:
@@ -97,6 +98,6 @@ async def test_a_request_that_is_not_made_counts_nowhere(
         assert len(before) == 6  # of the client, the host and the network: all, and its own
         for number in range(taken):
             await places_held.enter_async_context(held.of(f"site {number}", f"d{number}.example"))
-        monkeypatch.setattr(places, "TURN_SECONDS", 0.01)
+        monkeypatch.setattr(concurrency, "TURN_SECONDS", 0.01)
         assert isinstance(await result_of(server.url.replace("127.0.0.1", host) + "/other", client), Later)
         assert {name: used for name, used in (await counted(node)).items() if used} == before

@@ -7,9 +7,9 @@ import pytest
 from node.callbacks import queue
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import Envelope
-from node.callbacks.places import Places
-from node.callbacks.queue import Callback, CallbackQueue, Message
+from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Deliverer
@@ -58,10 +58,11 @@ async def test_what_was_taken_too_long_ago_is_left_to_others(
     callbacks, source, stop = CallbackQueue(node.store, unpack), Slow(monkeypatch), asyncio.Event()
     sender = Sender(KEY, Caller(Policy(allow_private=True), SystemResolver()), "https://node.example")
     deliverer = Deliverer(
-        callbacks, sender, Breaker(node.store, Limit(0, 1)), Schedule((60,)), Places(), {KIND: source}
+        callbacks, sender, Breaker(node.store, Limit(0, 1)), Schedule((60,)), Concurrency(), {KIND: source}
     )
     async with Receiver(KEY.public.raw) as receiver:
-        message = Message("name", "msg_1", receiver.url_at("/"), KIND, 1, {"thread_id": "t", "seq": 1, "url": "u"})
+        data = {"thread_id": "t", "seq": 1, "url": "u"}
+        message = CallbackMessage("name", "msg_1", receiver.url_at("/"), KIND, 1, data)
         await callbacks.enqueue(5, [message])
         running = asyncio.create_task(deliverer.run(stop))
         await receiver.until(1)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, consumes, invariant, multiple, rule
 
 from node.callbacks.delivery import Delivery, DeliveryPage, DeliveryQuery, DeliveryRecords, DeliveryStatus
-from node.callbacks.queue import HIDDEN_MS, REMEMBER_MS, Callback, CallbackQueue, DeadLetter, Ending, Message
+from node.callbacks.queue import HIDDEN_MS, REMEMBER_MS, Callback, CallbackMessage, CallbackQueue, DeadLetter, Ending
 from node.common.timestamps import timestamp
 from node.store import keys
 from node.store.clock import now_ms
@@ -31,9 +31,9 @@ RECORDED = 20
 KEY = keys.callback(HOME, NAME)
 
 
-def message_of(seq: int) -> Message:
+def message_of(seq: int) -> CallbackMessage:
     """What is told of a reply, which happened in the millisecond of its number."""
-    return Message(NAME, f"msg_{seq}", URL, KIND, seq, {"thread_id": NAME, "seq": seq}, seq - 1)
+    return CallbackMessage(NAME, f"msg_{seq}", URL, KIND, seq, {"thread_id": NAME, "seq": seq}, seq - 1)
 
 
 @dataclass

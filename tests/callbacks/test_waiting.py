@@ -7,9 +7,9 @@ import pytest
 
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import Envelope
-from node.callbacks.places import Places
-from node.callbacks.queue import Callback, CallbackQueue, Message
+from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import MAX_WAIT_MS, Deliverer
@@ -51,7 +51,7 @@ async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[
     queue = CallbackQueue(node.store, unpack)
     sender = Sender(KEY, Caller(Policy(allow_private=True), SystemResolver()), "https://node.example")
     breaker = Breaker(node.store, Limit(1, seconds), Limit(0, 1))
-    deliverer = Deliverer(queue, sender, breaker, Schedule((60,)), Places(), {KIND: Everything()})
+    deliverer = Deliverer(queue, sender, breaker, Schedule((60,)), Concurrency(), {KIND: Everything()})
 
     async def attempted() -> bool:
         waiting = await node.store.command("ZRANGE", keys.callbacks_due(HOME), "-inf", "+inf", "BYSCORE")
@@ -61,7 +61,7 @@ async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[
     async with Receiver(KEY.public.raw) as receiver:
         for name in NAMES:
             told = {"thread_id": name, "seq": 1, "url": "u"}
-            await queue.enqueue(HOME, [Message(name, f"msg_{name}", receiver.url_at("/"), KIND, 1, told)])
+            await queue.enqueue(HOME, [CallbackMessage(name, f"msg_{name}", receiver.url_at("/"), KIND, 1, told)])
             for field, value in kept.items():
                 await node.store.command("HSET", keys.callback(HOME, name), field, value)
         stop = asyncio.Event()

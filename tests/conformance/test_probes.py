@@ -23,8 +23,8 @@ from node.agents.fetch import CardFetcher
 from node.agents.probe import Prober
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
+from node.callbacks.concurrency import Concurrency
 from node.callbacks.fair import FairCaller
-from node.callbacks.places import Places
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.target import Policy
 from node.config import Limit
@@ -63,7 +63,7 @@ async def serving(app: Any, port: int) -> AsyncGenerator[str]:
 @pytest_asyncio.fixture
 async def calls() -> AsyncIterator[FairCaller]:
     store = FakeStore()
-    yield FairCaller(Caller(Policy(allow_private=True), SystemResolver()), Breaker(store, Limit(0, 60)), Places())
+    yield FairCaller(Caller(Policy(allow_private=True), SystemResolver()), Breaker(store, Limit(0, 60)), Concurrency())
     await store.close()
 
 

@@ -98,7 +98,7 @@ async def test_who_has_seen_lines_that_a_failover_lost_goes_on_from_those_that_a
 async def test_a_client_has_so_many_places_to_wait_for_events(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.web.places.MAX_WAITING_PER_CLIENT", 1)
+    monkeypatch.setattr("node.web.waiting_places.MAX_WAITING_PER_CLIENT", 1)
     query = {"topic": "board", "wait": 30}
     waiting = asyncio.create_task(node.client.get("/api/v1/events", params=query, timeout=40))
     await node.listened_to(keys.FEED)

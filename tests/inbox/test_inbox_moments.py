@@ -173,7 +173,7 @@ async def test_an_owner_who_is_there_after_the_end_of_an_inbox_does_not_bring_it
     stored = InboxStore(store, LimitStore(store), 60)
     clock.advance(INBOX_LIFE_MS / 1000 + ONE_MILLISECOND)
     with pytest.raises(Refused, match=r"inbox\.unknown"):
-        await stored.stay(ADDRESS)
+        await stored.prolong(ADDRESS)
     assert await store.command("EXISTS", keys.inbox(ADDRESS)) == 0
 
 

@@ -3,7 +3,7 @@
 from node.callbacks.attempt import Later
 from node.callbacks.breaker import Admitted, Breaker
 from node.callbacks.owners import Requester, publisher_of
-from node.callbacks.queue import Callback, CallbackQueue, Message
+from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.config import Limit
 from node.relay.store import RelayStore
 from node.store.limits import LimitStore
@@ -57,7 +57,7 @@ async def test_the_next_callback_of_a_thread_is_sent(clock: Clock) -> None:
 
     async def due(number: int) -> list[Callback]:
         data = {"thread_id": "a thread", "seq": number}
-        message = Message("a thread", f"msg_{number}", "http://127.0.0.1/hook", "board.reply", number, data)
+        message = CallbackMessage("a thread", f"msg_{number}", "http://127.0.0.1/hook", "board.reply", number, data)
         await queue.enqueue(7, [message])
         return await queue.take([7])
 

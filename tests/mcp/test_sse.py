@@ -14,7 +14,7 @@ from node.mcp.tools import TOOLS
 from node.mcp.transport import event
 from node.store import Listener
 from node.store.wakeups import MAX_QUEUED_BYTES
-from node.web import places
+from node.web import waiting_places
 from tests.mcp.calls import request, result
 from tests.mcp.streams import EventStream
 from tests.support.living import living
@@ -200,12 +200,12 @@ async def test_of_a_client_only_so_many_streams_stay_that_it_does_not_read(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each counts for all that may wait for it, among what waits for the client in the process."""
-    of_one = MAX_QUEUED_BYTES // places.WAITING_BYTES
-    monkeypatch.setattr(places, "MAX_WAITING_PER_CLIENT", 2 * of_one)
+    of_one = MAX_QUEUED_BYTES // waiting_places.WAITING_BYTES
+    monkeypatch.setattr(waiting_places, "MAX_WAITING_PER_CLIENT", 2 * of_one)
 
     async def leave_unread(stream: EventStream, client: str, counted: int) -> None:
         async def is_counted() -> bool:
-            return places.WAITING_BY_CLIENT[client] == counted
+            return waiting_places.WAITING_BY_CLIENT[client] == counted
 
         stream.reading.clear()
         await stream.post(request("tools/list"))
@@ -222,7 +222,7 @@ async def test_of_a_client_only_so_many_streams_stay_that_it_does_not_read(
         for stream in (first, second):
             stream.reading.set()
             assert json.loads((await stream.event())[1])["result"]["tools"]
-    assert not places.WAITING_BY_CLIENT
+    assert not waiting_places.WAITING_BY_CLIENT
 
 
 @pytest.mark.settings(limits=Limits(mcp=Limit(3, 60)))

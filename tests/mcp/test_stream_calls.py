@@ -17,9 +17,9 @@ from node.overload.intake import AgeGroup
 from node.store import StoreUnavailable, keys
 from node.web.deadline import Deadlines
 from node.web.http import ASGIMessage, Request, Scope
-from node.web.places import WAITING_BY_CLIENT, WAITING_BYTES
 from node.web.throughput import Throughput
 from node.web.turn import AGE_GROUP, ClientTurns, RequestTurn
+from node.web.waiting_places import WAITING_BY_CLIENT, WAITING_BYTES
 from tests.mcp.calls import done, post, request
 from tests.mcp.streams import EventStream
 from tests.support.node_under_test import NodeUnderTest, running, until

@@ -145,7 +145,7 @@ async def test_a_failure_is_in_a_span_without_what_its_exception_quotes(monkeypa
     sender = traces.sender(NodeKey.generate(), caller, "http://node.example")
     target = parse("https://hooks.example/hook", Policy())
     scope = http_scope("GET", "/api/v1/events", HOST)
-    for failing in (traces.front(fail)(scope, fail, fail), sender.send(target, Envelope("msg_1", b"{}"), Requester())):
+    for failing in (traces.app(fail)(scope, fail, fail), sender.send(target, Envelope("msg_1", b"{}"), Requester())):
         with pytest.raises(ValueError, match="not a number"):
             await failing
     await traces.close()
@@ -165,7 +165,7 @@ async def test_a_stream_sees_whether_its_connection_had_room_although_it_is_trac
         sent.append(send({"type": "http.response.body", "body": b"", "more_body": True}))
 
     taken = asyncio.get_running_loop().create_future()  # stands for what the server returns
-    await traces.front(stream)(http_scope("GET", "/api/v1/events", HOST), no_message, lambda _: taken)
+    await traces.app(stream)(http_scope("GET", "/api/v1/events", HOST), no_message, lambda _: taken)
     await traces.close()
     assert sent == [taken]
 
@@ -178,14 +178,14 @@ def test_an_idle_worker_makes_no_spans(traced: Traced) -> None:
 def test_without_a_collector_nothing_of_opentelemetry_is_loaded() -> None:
     program = (
         "import sys, node.config, node.run.web, node.run.worker\n"
-        "front = node.run.web.create(node.config.load())\n"
-        "print(type(front).__name__, [name for name in sys.modules if name.startswith('opentelemetry')])"
+        "application = node.run.web.create(node.config.load())\n"
+        "print(type(application).__name__, [name for name in sys.modules if name.startswith('opentelemetry')])"
     )
     environment = {"RELAY_REDIS_URL": "redis://127.0.0.1:1", "PATH": ""}
     ran = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
     )
-    assert ran.stdout == "Front []\n"
+    assert ran.stdout == "WebApplication []\n"
 
 
 def test_the_usual_variable_names_the_collector_unless_the_setting_does() -> None:

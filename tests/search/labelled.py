@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from node.embedding.model import Model
-from node.search.corpus import Place
+from node.search.corpus import PostRef
 from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.passages import Passage
 from node.search.ranking import RankedEntity, SearchRequest
@@ -23,10 +23,10 @@ class Library(NamedTuple):
     """Matches of an answer."""
     texts: MemoryIndex
 
-    def put(self, place: Place, text: str, vectors: Mapping[str, bytes]) -> None:
+    def put(self, ref: PostRef, text: str, vectors: Mapping[str, bytes]) -> None:
         """Add a post, with the vectors of its passages by their names."""
         terms = terms_of(text)
-        self.texts.put(PostDocument(place, " ".join(terms), marks_of(terms), vectors))
+        self.texts.put(PostDocument(ref, " ".join(terms), marks_of(terms), vectors))
 
     def embedded(self, passages: Sequence[Passage]) -> dict[str, bytes]:
         """The vectors of passages, by their names."""

@@ -10,7 +10,7 @@ from node.config import Settings
 from node.run.corpora import corpora_of
 from node.run.embedded_redis import find_search
 from node.search.index_versions import IndexVersions
-from node.search.indexing.queue import Queue
+from node.search.indexing.queue import IndexQueue
 from node.search.model import Hit, Hits, SearchQuery
 from node.search.rpc.client import Service
 from node.search.rpc.server import search_alive
@@ -105,7 +105,7 @@ class SearchableBoard:
 
         async def done() -> bool:
             lags = await asyncio.gather(*(self.lag(keys.events(number)) for number in range(ids.PARTITIONS)))
-            return not any(lags) and await Queue(self.store, BOARD_KEYS).lengths() == (0, 0)
+            return not any(lags) and await IndexQueue(self.store, BOARD_KEYS).lengths() == (0, 0)
 
         await until(done, PATIENCE)
 

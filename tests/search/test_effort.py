@@ -6,7 +6,7 @@ import pytest
 
 from node.search import effort
 from node.search.effort import LIGHT_CHARACTERS, REST_SECONDS, SLICE_CHARACTERS, Effort
-from node.share.turns import Turns
+from node.share.fair_semaphore import FairSemaphore
 from tests.support.servers import PATIENCE
 
 
@@ -23,7 +23,7 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 async def test_what_was_looked_at_is_counted(rests: list[float]) -> None:
-    search = Effort("client", Turns(1))
+    search = Effort("client", FairSemaphore(1))
     async with search.reading():
         for _ in range(3):
             await search.spend(SLICE_CHARACTERS - 1)
@@ -32,7 +32,7 @@ async def test_what_was_looked_at_is_counted(rests: list[float]) -> None:
 
 
 async def test_a_search_that_looks_at_much_rests_after_every_slice_of_it(rests: list[float]) -> None:
-    search = Effort("client", Turns(1))
+    search = Effort("client", FairSemaphore(1))
     async with search.reading():
         for _ in range(20):
             await search.spend(SLICE_CHARACTERS)
@@ -41,7 +41,7 @@ async def test_a_search_that_looks_at_much_rests_after_every_slice_of_it(rests: 
 
 
 async def test_searches_have_their_slices_in_turn() -> None:
-    readers, order = Turns(1), list[str]()
+    readers, order = FairSemaphore(1), list[str]()
 
     async def search(client: str, slices: int) -> None:
         own = Effort(client, readers)
@@ -55,7 +55,7 @@ async def test_searches_have_their_slices_in_turn() -> None:
 
 
 async def test_a_search_that_is_given_up_leaves_its_place() -> None:
-    readers = Turns(1)
+    readers = FairSemaphore(1)
 
     async def search(client: str) -> None:
         own = Effort(client, readers)

@@ -16,7 +16,7 @@ from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing.indexer import Indexer
-from node.search.indexing.queue import Leased, Queue
+from node.search.indexing.queue import IndexQueue, Leased
 from node.search.worker import SearchWorker
 from node.store import StoreUnavailable
 from node.store.decoding import flat_of
@@ -79,14 +79,14 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
     monkeypatch.setattr(Embedder, "passages", passages)
     threads = [await board.post(f"Thread number {n}", "It says so.", noted=False) for n in range(10)]
     hopeless = await board.post("Thread without a vector", "It is hopeless.", noted=False)
-    await Queue(board.store, BOARD_KEYS).add_anew([*threads, hopeless])
+    await IndexQueue(board.store, BOARD_KEYS).add_anew([*threads, hopeless])
     stop = asyncio.Event()
     # No consumer: all that is to be indexed is leased together.
     worker = SearchWorker(board.store, board.documents, board.corpora, board.settings)
     working = asyncio.create_task(worker.run(stop))
 
     async def only_one_is_left() -> bool:
-        return await Queue(board.store, BOARD_KEYS).lengths() == (0, 1)
+        return await IndexQueue(board.store, BOARD_KEYS).lengths() == (0, 1)
 
     await until(only_one_is_left)
     assert {thread for thread, _ in await board.vectors()} == set(threads)
@@ -265,11 +265,11 @@ async def test_what_redis_has_leased_when_a_worker_is_told_to_stop_is_given_back
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The reply is on its way, and comes when the worker looks after what it has left."""
-    leased_from: list[Queue] = []
+    leased_from: list[IndexQueue] = []
     is_leased, is_looked_after = asyncio.Event(), asyncio.Event()
-    lease, return_unfinished = Queue.lease, getattr(Indexer, "_return_unfinished")  # noqa: B009 - private
+    lease, return_unfinished = IndexQueue.lease, getattr(Indexer, "_return_unfinished")  # noqa: B009 - private
 
-    async def lease_late(queue: Queue, most: int) -> Leased | None:
+    async def lease_late(queue: IndexQueue, most: int) -> Leased | None:
         leased = await lease(queue, most)
         if leased:
             leased_from.append(queue)
@@ -282,7 +282,7 @@ async def test_what_redis_has_leased_when_a_worker_is_told_to_stop_is_given_back
             is_looked_after.set()
         await return_unfinished(indexer)
 
-    monkeypatch.setattr(Queue, "lease", lease_late)
+    monkeypatch.setattr(IndexQueue, "lease", lease_late)
     monkeypatch.setattr(Indexer, "_return_unfinished", look_after)
     await board.post(*BREAD, noted=False)
     async with board.worker():

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.search.corpus import OWN, Place
+from node.search.corpus import OWN, PostRef
 from node.search.engines.bm25 import K1, B, Postings
 from node.search.engines.memory import MemoryIndex, PostDocument, Vectors
 from node.search.index_versions import IndexVersion, IndexVersions
@@ -85,7 +85,7 @@ def test_vectors_that_come_and_go_leave_no_trace(changes: list[tuple[str, list[i
     vectors = Vectors()
     held: dict[str, list[int]] = {}
     for name, numbers in changes:
-        vectors.put(Place(name, OWN), {f"0.{n}": directions[n] for n in numbers})
+        vectors.put(PostRef(name, OWN), {f"0.{n}": directions[n] for n in numbers})
         held[name] = numbers
     query = vector(1, 2, -1, 0.5)
     cosine = {n: float(np.frombuffer(directions[n], "f") @ np.frombuffer(query, "f")) for n in range(8)}
@@ -94,7 +94,7 @@ def test_vectors_that_come_and_go_leave_no_trace(changes: list[tuple[str, list[i
     found = {near.entity_id: 2 * near.meaning - 1 for near in vectors.nearest(cosines, 100)}
     assert found == pytest.approx(expected, abs=1e-5)
     for near in vectors.nearest(cosines, 100):
-        assert vectors.nearest_of(cosines, [Place(near.entity_id, OWN)]) == near
+        assert vectors.nearest_of(cosines, [PostRef(near.entity_id, OWN)]) == near
 
 
 def test_an_empty_index_finds_nothing() -> None:
@@ -103,8 +103,8 @@ def test_an_empty_index_finds_nothing() -> None:
 
 def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
     index = MemoryIndex()
-    index.put(PostDocument(Place("a", OWN), "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)}))
-    index.put(PostDocument(Place("b", OWN), "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)}))
+    index.put(PostDocument(PostRef("a", OWN), "bread butter", marks_of(["bread", "butter"]), {"0.0": vector(1, 0)}))
+    index.put(PostDocument(PostRef("b", OWN), "jam", marks_of(["jam"]), {"0.0": vector(0, 1), "0.1": vector(1, 1)}))
     assert [match.entity_id for match in index.find(SearchRequest("bread", 5, 0.9), None).matches] == ["a"]
     assert [match.entity_id for match in index.find(SearchRequest("zebra", 5, 0.99), vector(0, 1)).matches] == ["b"]
     index.remove("a")
@@ -115,18 +115,18 @@ def test_a_thread_is_found_by_either_and_gone_when_it_is_removed() -> None:
 
 def test_a_reply_comes_and_goes_by_itself() -> None:
     index = MemoryIndex()
-    index.put(PostDocument(Place("a", OWN), "bread", marks_of(["bread"]), {"0.0": vector(1, 0)}))
-    index.put(PostDocument(Place("a", 1), "jam", vectors={"1.0": vector(0, 1)}))
-    index.put(PostDocument(Place("a", 2), "jam jam", vectors={"2.0": vector(0, 1)}))
+    index.put(PostDocument(PostRef("a", OWN), "bread", marks_of(["bread"]), {"0.0": vector(1, 0)}))
+    index.put(PostDocument(PostRef("a", 1), "jam", vectors={"1.0": vector(0, 1)}))
+    index.put(PostDocument(PostRef("a", 2), "jam jam", vectors={"2.0": vector(0, 1)}))
     index.put_reply_marks("a", marks_of(["jam"]))
     (match,) = index.find(SearchRequest("jam", 5, 0.9), None).matches
     assert (match.entity_id, match.score, match.reply) == ("a", 1.0, 2)
     (match,) = index.find(SearchRequest("zebra", 5, 0.9), vector(0, 1)).matches
     assert match.passage in {"1.0", "2.0"}
-    index.put(PostDocument(Place("a", 2), "", vectors={}))
+    index.put(PostDocument(PostRef("a", 2), "", vectors={}))
     (match,) = index.find(SearchRequest("jam", 5, 0.9), None).matches
     assert match.reply == 1
-    index.put(PostDocument(Place("a", OWN), "butter", marks_of(["butter"]), {"0.0": vector(1, 1)}))
+    index.put(PostDocument(PostRef("a", OWN), "butter", marks_of(["butter"]), {"0.0": vector(1, 1)}))
     assert [match.reply for match in index.find(SearchRequest("jam butter", 5, 0.9), None).matches] == [1], (
         "the replies stay"
     )
@@ -137,7 +137,7 @@ def test_a_reply_comes_and_goes_by_itself() -> None:
 def test_more_passages_than_there_was_room_for() -> None:
     vectors = Vectors()
     for number in range(3000):
-        vectors.put(Place(f"t{number}", OWN), {"0.0": vector(1, number)})
+        vectors.put(PostRef(f"t{number}", OWN), {"0.0": vector(1, number)})
     best = vectors.nearest(vectors.cosines(vector(0, 1)), 10)
     assert len(best) == 10
     assert {near.entity_id for near in best} <= {f"t{number}" for number in range(1000, 3000)}
@@ -198,17 +198,17 @@ async def test_changes_that_are_trimmed_away_while_they_are_read_are_noticed(
 ) -> None:
     monkeypatch.setattr(changes, "KEPT_CHANGES", 4)
     async with searchable(empty_redis.url) as board:
-        places = [Place(f"thread{number}", OWN) for number in range(6)]
+        refs = [PostRef(f"thread{number}", OWN) for number in range(6)]
         choice = board.searched.choice
         stream = changes.Changes(board.store, BOARD_KEYS, choice)
-        await stream.publish(places[:3])
+        await stream.publish(refs[:3])
         _, before = await stream.after(changes.BEGINNING)
 
         async def go_on() -> None:
-            await stream.publish(places[3:])
+            await stream.publish(refs[3:])
             await board.store.command("XTRIM", BOARD_KEYS.changes, "MAXLEN", 4)
 
         interrupted = cast("Store", Interrupted(board.store, go_on, first))
-        seen, wanted = (changes.BEGINNING, places) if is_new else (before[0].entry, places[1:])
+        seen, wanted = (changes.BEGINNING, refs) if is_new else (before[0].entry, refs[1:])
         is_complete, found = await changes.Changes(interrupted, BOARD_KEYS, choice).after(seen)
-        assert not is_complete or (found and [change.place for change in found] == wanted[: len(found)])
+        assert not is_complete or (found and [change.ref for change in found] == wanted[: len(found)])

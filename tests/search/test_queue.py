@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from node.search.indexing.queue import Leased, Queue
+from node.search.indexing.queue import IndexQueue, Leased
 from node.store import Store, connect
 from node.store.search_keys import BOARD_KEYS
 from tests.support.servers import RedisServer
@@ -17,19 +17,19 @@ async def store(empty_redis: RedisServer) -> AsyncIterator[Store]:
         yield store
 
 
-async def lease(queue: Queue, most: int) -> Leased:
+async def lease(queue: IndexQueue, most: int) -> Leased:
     """What is due, of which there is something."""
     leased = await queue.lease(most)
     assert leased
     return leased
 
 
-async def came(queue: Queue, *names: str, site: str = "somewhere", weight: int = 1) -> None:
+async def came(queue: IndexQueue, *names: str, site: str = "somewhere", weight: int = 1) -> None:
     await queue.add((site, name, weight) for name in names)
 
 
 async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, "a", "b", "c")
     first, second = await lease(queue, 2), await lease(queue, 2)
     assert (first.names, second.names, await queue.lease(2)) == (["a", "b"], ["c"], None)
@@ -39,7 +39,7 @@ async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store)
 
 
 async def test_pending_goes_before_the_backlog(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await queue.add_anew(["old"])
     await came(queue, "new")
     assert (await lease(queue, 5)).names == ["new"]
@@ -48,7 +48,7 @@ async def test_pending_goes_before_the_backlog(store: Store) -> None:
 
 
 async def test_a_thread_that_changes_while_it_is_indexed_is_due_again(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, "a")
     taken = await lease(queue, 1)
     await came(queue, "a")
@@ -58,7 +58,7 @@ async def test_a_thread_that_changes_while_it_is_indexed_is_due_again(store: Sto
 
 async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", -1)
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, "a")
     lost = await lease(queue, 1)
     monkeypatch.undo()
@@ -71,7 +71,7 @@ async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: py
 
 
 async def test_what_is_given_back_is_due_at_once_unless_it_is_done(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, "a", "b")
     taken = await lease(queue, 2)
     await queue.done(taken, ["a"])
@@ -80,7 +80,7 @@ async def test_what_is_given_back_is_due_at_once_unless_it_is_done(store: Store)
 
 
 async def test_a_site_that_posts_much_waits_for_itself(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, *(f"m{number:02}" for number in range(20)), site="much")
     await queue.done(taken := await lease(queue, 2), taken.names)
     await came(queue, "x1", "x2", site="little")
@@ -92,7 +92,7 @@ async def test_a_site_that_posts_much_waits_for_itself(store: Store) -> None:
 
 
 async def test_a_site_that_is_new_does_not_go_before_all_others_while_something_was_given_back(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     for site in ("a", "b"):
         await came(queue, *(f"{site}{number:02}" for number in range(40)), site=site)
     taken = await lease(queue, 50)
@@ -105,7 +105,7 @@ async def test_a_site_that_is_new_does_not_go_before_all_others_while_something_
 
 
 async def test_what_takes_longer_counts_for_more(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, "h0", "h1", "h2", site="huge", weight=30)
     await came(queue, *(f"s{number:02}" for number in range(30)), site="small")
     names = (await lease(queue, 100)).names
@@ -114,14 +114,14 @@ async def test_what_takes_longer_counts_for_more(store: Store) -> None:
 
 
 async def test_what_waits_keeps_its_place_when_it_changes_again(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, "a", "b")
     await came(queue, "a")
     assert (await lease(queue, 5)).names == ["a", "b"]
 
 
 async def test_no_turn_is_remembered_once_nothing_waits(store: Store) -> None:
-    queue = Queue(store, BOARD_KEYS)
+    queue = IndexQueue(store, BOARD_KEYS)
     await came(queue, "a", weight=1000)
     await queue.done(taken := await lease(queue, 5), taken.names)
     await came(queue, "b", site="elsewhere")

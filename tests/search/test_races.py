@@ -13,7 +13,7 @@ from node.embedding.model import Model
 from node.search.corpus import Post
 from node.search.index_versions import IndexVersion
 from node.search.indexing.documents import Documents
-from node.search.indexing.queue import Queue
+from node.search.indexing.queue import IndexQueue
 from node.search.indexing.reconcile import Reconciler
 from node.search.worker import SearchWorker
 from node.store import ids, keys
@@ -81,7 +81,7 @@ async def all_is_done_but_one(board: SearchableBoard, thread: str) -> None:
     """Return once all events of a thread but one are handled, and nothing waits to be indexed."""
 
     async def done() -> bool:
-        nothing_waits = await Queue(board.store, BOARD_KEYS).lengths() == (0, 0)
+        nothing_waits = await IndexQueue(board.store, BOARD_KEYS).lengths() == (0, 0)
         return nothing_waits and await board.lag(keys.events(ids.partition_of_id(thread))) == 1
 
     await until(done, PATIENCE)
@@ -140,7 +140,7 @@ async def test_a_reply_that_comes_while_its_thread_is_indexed_anew_keeps_its_vec
 
     hold = Hold(monkeypatch, ThreadReader.newest_replies, once_done=True)
     async with worker_without_events(board):
-        await Queue(board.store, BOARD_KEYS).add_anew([thread])
+        await IndexQueue(board.store, BOARD_KEYS).add_anew([thread])
         await hold.has_one.wait()
         async with board.worker():
             await board.reply(thread, "Before you go to bed.")
@@ -227,7 +227,7 @@ async def test_what_another_worker_has_indexed_is_not_replaced_by_what_was_read_
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agents = Agents(board)
-    queue = Queue(board.store, SearchKeys("catalogue"))
+    queue = IndexQueue(board.store, SearchKeys("catalogue"))
 
     async def nothing_waits() -> bool:
         return await queue.lengths() == (0, 0)
@@ -280,13 +280,13 @@ async def test_a_comparison_of_all_threads_that_was_broken_off_is_made_again(
 ) -> None:
     """Without a query engine there is no count of documents by which it would be missed."""
     await board.post(*BREAD, noted=False)
-    add_anew = Queue.add_anew
+    add_anew = IndexQueue.add_anew
 
-    async def full(queue: Queue, entities: Collection[str]) -> None:
-        monkeypatch.setattr(Queue, "add_anew", add_anew)
+    async def full(queue: IndexQueue, entities: Collection[str]) -> None:
+        monkeypatch.setattr(IndexQueue, "add_anew", add_anew)
         raise OutOfMemory("the memory of Redis is full")
 
-    monkeypatch.setattr(Queue, "add_anew", full)
+    monkeypatch.setattr(IndexQueue, "add_anew", full)
     embedder = Embedder("none", board.settings.data_dir)
     reconciler = Reconciler(board.searched, embedder, "auto")
     with pytest.raises(OutOfMemory):

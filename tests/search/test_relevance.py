@@ -3,7 +3,7 @@
 import pytest
 
 from node.embedding.model import Model
-from node.search.corpus import OWN, Place
+from node.search.corpus import OWN, PostRef
 from node.search.engines.memory import MemoryIndex
 from node.search.passages import of_own
 from tests.search.labelled import Library, mean_reciprocal_rank
@@ -17,7 +17,7 @@ def library(loaded_model: Model) -> Library:
     made = Library(loaded_model, len(THREADS), MemoryIndex())
     for key, thread in THREADS.items():
         passages = of_own(thread.title, thread.body)
-        made.put(Place(key, OWN), f"{thread.title}\n{thread.body}", made.embedded(passages))
+        made.put(PostRef(key, OWN), f"{thread.title}\n{thread.body}", made.embedded(passages))
     return made
 
 

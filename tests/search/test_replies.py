@@ -13,7 +13,7 @@ from node.search import passages as passage
 from node.search.corpus import Post
 from node.search.index_versions import IndexVersions
 from node.search.indexing.documents import Documents
-from node.search.indexing.queue import Queue
+from node.search.indexing.queue import IndexQueue
 from node.search.worker import SearchWorker
 from node.store import ids, keys
 from node.store.outbox import Event
@@ -52,7 +52,7 @@ async def has_document(board: SearchableBoard, thread: str, seq: int) -> bool:
 
 
 async def has_none_waiting(board: SearchableBoard) -> bool:
-    return await Queue(board.store, BOARD_KEYS).lengths() == (0, 0)
+    return await IndexQueue(board.store, BOARD_KEYS).lengths() == (0, 0)
 
 
 async def test_a_reply_costs_what_it_weighs_and_not_what_its_thread_weighs(

@@ -14,7 +14,7 @@ from node.embedding.model import Model
 from node.search.index_versions import IndexVersion, IndexVersions, is_made_by
 from node.search.ranking import SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS, QueryVector, WorkerClient, WorkerReply, decode_request, encode
-from node.search.rpc.server import REQUESTS_AT_ONCE, Waiting, search_alive
+from node.search.rpc.server import REQUESTS_AT_ONCE, WaitingRequests, search_alive
 from node.search.service import SearchTurns
 from node.share.site import SITE_SHARE
 from node.store.search_keys import BOARD_KEYS
@@ -81,7 +81,7 @@ async def test_a_request_that_nobody_waits_for_any_more_is_not_answered(
     async with board.silent_worker() as listener:
         assert await WorkerClient(board.store, BOARD_KEYS).vector_of("a question") is None
         await asyncio.wait_for(listener.wait(PATIENCE), PATIENCE)
-        waiting = Waiting(listener)
+        waiting = WaitingRequests(listener)
         waiting.hear(0.0)
         assert waiting
         assert waiting.take(0.3) == ([], [])
@@ -92,7 +92,7 @@ async def test_of_more_requests_than_can_be_answered_in_time_the_oldest_are_told
     most = MAX_WAITING_REQUESTS
     async with board.silent_worker() as listener:
         asked: list[asyncio.Task[QueryVector | None]] = []
-        waiting = Waiting(listener)
+        waiting = WaitingRequests(listener)
         for begin in (0, most // 2, most):
             workers = WorkerClient(board.store, BOARD_KEYS)
             asked += [asyncio.create_task(workers.vector_of(f"question {begin + n}")) for n in range(most // 2)]
@@ -106,10 +106,10 @@ async def test_of_more_requests_than_can_be_answered_in_time_the_oldest_are_told
             task.cancel()
 
 
-async def heard(board: SearchableBoard, asked: Sequence[tuple[str, str]]) -> Waiting:
+async def heard(board: SearchableBoard, asked: Sequence[tuple[str, str]]) -> WaitingRequests:
     """What a worker has heard, all at once, when each of these sites has asked for that."""
     async with board.silent_worker() as listener:
-        waiting, asking = Waiting(listener), list[asyncio.Task[QueryVector | None]]()
+        waiting, asking = WaitingRequests(listener), list[asyncio.Task[QueryVector | None]]()
         workers = WorkerClient(board.store, BOARD_KEYS)
         for site, query in asked:
             asking.append(asyncio.create_task(workers.vector_of(query, site)))
@@ -121,7 +121,7 @@ async def heard(board: SearchableBoard, asked: Sequence[tuple[str, str]]) -> Wai
         return waiting
 
 
-def taken(waiting: Waiting) -> list[list[str]]:
+def taken(waiting: WaitingRequests) -> list[list[str]]:
     """The sites of the requests that are answered together, until none is left."""
     together: list[list[str]] = []
     while waiting:

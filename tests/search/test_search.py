@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from node.common.refusal import Invalid
 from node.embedding.model import Model
-from node.search.corpus import EVERY, Place
+from node.search.corpus import EVERY, PostRef
 from node.search.model import LowerThreshold
 from node.search.passages import PASSAGE_CHARACTERS
 from node.store.search_keys import BOARD_KEYS
@@ -47,7 +47,7 @@ async def test_a_thread_that_has_no_vectors_yet_is_not_behind_one_that_contains_
         version = await board.searched.versions.current()
         assert version
         await board.searched.documents.remove_all_vectors(version.name, [exact])
-        await board.searched.changes.publish([Place(exact, EVERY)])
+        await board.searched.changes.publish([PostRef(exact, EVERY)])
         found = await board.find("translate a German contract into English", ANYTHING)
         assert [(hit.thread_id, hit.mode) for hit in found.hits] == [(exact, "text"), (alike, "both")]
 
@@ -64,7 +64,7 @@ async def test_a_reply_that_has_no_vectors_yet_is_not_behind_a_thread_that_conta
         version = await board.searched.versions.current()
         assert version
         await board.searched.documents.remove_vectors(version.name, {replied: ["1.0"]})
-        await board.searched.changes.publish([Place(replied, 1)])
+        await board.searched.changes.publish([PostRef(replied, 1)])
         found = await board.find("translate a German contract into English", ANYTHING)
         assert [hit.thread_id for hit in found.hits] == [replied, alike, other]
 
@@ -198,9 +198,9 @@ async def test_the_texts_of_ten_hits_are_read_in_one_trip(
     read: list[int] = []
     posts = board.corpora[0].source.posts
 
-    async def counted(places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
-        read.append(len(places))
-        return await posts(places)
+    async def counted(refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
+        read.append(len(refs))
+        return await posts(refs)
 
     monkeypatch.setattr(board.corpora[0].source, "posts", counted)
     assert len((await board.find("sourdough", limit=10)).hits) == 10

@@ -10,7 +10,7 @@ from node.common.refusal import Refused
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
-from node.store.limits import LimitStore, Over, Taken, Use
+from node.store.limits import BytesRefused, ByteUse, LimitStore, Taken
 from tests.store.conftest import Opener
 from tests.support.fake_store import Clock, FakeStore
 from tests.support.servers import RedisServer
@@ -114,7 +114,7 @@ async def test_bytes_of_any_number_of_clients_are_counted_where_few_calls_may_be
     redis_server: RedisServer, open_store: Opener
 ) -> None:
     limits = LimitStore(await open_store(redis_server.url, max_in_flight=16))
-    uses = [Use(f"203.0.113.{n}", 2, 0) for n in range(17)]
+    uses = [ByteUse(f"203.0.113.{n}", 2, 0) for n in range(17)]
     assert await limits.take_bytes(uses, 2) == [None] * 17
     assert all(await limits.take_bytes(uses, 2))
 
@@ -131,40 +131,40 @@ async def test_a_request_is_refunded_when_memory_is_full(redis_server: RedisServ
 async def test_bytes_are_counted_for_a_day_from_the_first_on(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
 
-    async def take(size: int, owed: int = 0) -> Over | None:
-        [over] = await limits.take_bytes([Use(CLIENT, size, owed)], 100)
+    async def take(size: int, owed: int = 0) -> BytesRefused | None:
+        [over] = await limits.take_bytes([ByteUse(CLIENT, size, owed)], 100)
         return over
 
-    assert await take(101) == Over(0.0, of_site=False), "more than there will ever be"
+    assert await take(101) == BytesRefused(0.0, of_site=False), "more than there will ever be"
     assert await take(60) is None
     clock.advance(12 * HOUR)
     assert await take(0) is None
-    assert await take(41) == Over(12 * HOUR, of_site=False)
+    assert await take(41) == BytesRefused(12 * HOUR, of_site=False)
     assert await take(40) is None, "what was refused was not counted"
-    assert await take(0) == Over(12 * HOUR, of_site=False)
+    assert await take(0) == BytesRefused(12 * HOUR, of_site=False)
     clock.advance(12 * HOUR + 0.001)
     assert await take(60) is None
-    assert await take(31, owed=10) == Over(24 * HOUR, of_site=False), "what is stored already is counted"
-    assert await take(31) == Over(24 * HOUR, of_site=False)
+    assert await take(31, owed=10) == BytesRefused(24 * HOUR, of_site=False), "what is stored already is counted"
+    assert await take(31) == BytesRefused(24 * HOUR, of_site=False)
     assert await take(30) is None
 
 
 async def test_a_client_waits_for_itself_and_for_its_site(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
 
-    async def take(number: int, size: int) -> Over | None:
-        [over] = await limits.take_bytes([Use(f"2001:db8:1:{number}::/64", size, 0)], 100)
+    async def take(number: int, size: int) -> BytesRefused | None:
+        [over] = await limits.take_bytes([ByteUse(f"2001:db8:1:{number}::/64", size, 0)], 100)
         return over
 
     for number in range(1, SITE_SHARE):
         assert await take(number, 100) is None
-    assert await take(1, 1) == Over(24 * HOUR, of_site=False)
+    assert await take(1, 1) == BytesRefused(24 * HOUR, of_site=False)
     clock.advance(10 * HOUR)
     assert await take(8, 60) is None
-    assert await take(8, 60) == Over(24 * HOUR, of_site=True), "the client's day began just now"
-    assert await take(9, 60) == Over(14 * HOUR, of_site=True)
+    assert await take(8, 60) == BytesRefused(24 * HOUR, of_site=True), "the client's day began just now"
+    assert await take(9, 60) == BytesRefused(14 * HOUR, of_site=True)
     assert await take(9, 40) is None
-    assert await take(9, 0) == Over(14 * HOUR, of_site=True)
+    assert await take(9, 0) == BytesRefused(14 * HOUR, of_site=True)
 
 
 async def test_a_place_in_a_quota_is_free_when_its_time_is_over_or_it_is_released(clock: Clock) -> None:

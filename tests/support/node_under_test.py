@@ -13,7 +13,7 @@ from node.run.worker import main as worker_main
 from node.sign.node_key import NodeKey
 from node.store import Store, connect
 from node.web.address import ClientAddress
-from node.web.front import Front
+from node.web.application import WebApplication
 from node.web.http import ASGIMessage
 from tests.support.models import exported_model
 from tests.support.servers import PATIENCE
@@ -45,7 +45,7 @@ async def until(condition: Callable[[], Awaitable[object]], patience: float = PA
 class NodeUnderTest:
     """What a test needs of a node: its settings, its store, and clients to call it with."""
 
-    def __init__(self, app: Front, settings: Settings, store: Store) -> None:
+    def __init__(self, app: WebApplication, settings: Settings, store: Store) -> None:
         self.app = app
         self.settings = settings
         self.store = store
@@ -92,7 +92,7 @@ async def running(settings: Settings) -> AsyncGenerator[NodeUnderTest]:
     async def compose() -> WebNode:
         return await WebNode.start(settings)
 
-    app = Front(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
+    app = WebApplication(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     outbox: asyncio.Queue[ASGIMessage] = asyncio.Queue()
     life = asyncio.create_task(app({"type": "lifespan"}, inbox.get, outbox.put))

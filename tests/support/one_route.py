@@ -9,7 +9,7 @@ import httpx2
 
 from node.config import Proxies, Settings
 from node.web.address import ClientAddress
-from node.web.front import Front
+from node.web.application import WebApplication
 from node.web.http import ASGIApp, ASGIMessage
 from node.web.origin import OriginPolicy
 from node.web.paths import Paths
@@ -47,13 +47,13 @@ class Routes:
 
 async def front_of(
     *hot: Route, others: Sequence[Route] = (), rate: int = 0, mounted: Mapping[str, ASGIApp] | None = None
-) -> Front:
+) -> WebApplication:
     """A front that has started; `rate`: bytes a second for one client; 0 is no limit."""
 
     async def compose() -> Routes:
         return Routes(hot, others, rate, mounted)
 
-    app = Front(compose, ClientAddress(Proxies()))
+    app = WebApplication(compose, ClientAddress(Proxies()))
     inbox: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     outbox: asyncio.Queue[ASGIMessage] = asyncio.Queue()
     await inbox.put({"type": "lifespan.startup"})

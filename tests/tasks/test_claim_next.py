@@ -16,7 +16,7 @@ from node.tasks.offers.feed import PAGE, Offer, OfferFeed
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
-from node.web.places import WAITING_BY_CLIENT
+from node.web.waiting_places import WAITING_BY_CLIENT
 from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN, RedisServer, eventually

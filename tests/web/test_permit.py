@@ -77,8 +77,8 @@ class Desk:
     @property
     def headers(self) -> dict[bytes, bytes]:
         """What the answer to the last request says beside its own headers."""
-        assert len(dict(self.request.notes)) == len(self.request.notes), "said twice"
-        return dict(self.request.notes)
+        assert len(dict(self.request.answer_headers)) == len(self.request.answer_headers), "said twice"
+        return dict(self.request.answer_headers)
 
 
 @pytest_asyncio.fixture
@@ -195,7 +195,7 @@ async def test_an_answer_to_a_request_that_is_refunded_still_says_what_is_left_o
         await permit.count()
         desk.limiter.permit(desk.request, "line", SESSION).settle(Taken(True, 1, 59.1))
         await permit.refund()
-    told = [value for name, value in desk.request.notes if name == b"ratelimit"]
+    told = [value for name, value in desk.request.answer_headers if name == b"ratelimit"]
     assert [value.partition(b";t=")[0] for value in told] == [b'"line";r=1', b'"board";r=%d' % COUNT]
 
 
@@ -344,5 +344,5 @@ async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> N
                 assert await permit.hold() == ""
                 await permit.count()
                 permit.settle(Taken(False, 0, 60.0))
-            assert sent.notes == []
+            assert sent.answer_headers == []
         assert await store.command("DBSIZE", key="any") == 0

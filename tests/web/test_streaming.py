@@ -21,7 +21,7 @@ async def stream(request: Request) -> Response:
         for piece in PIECES:
             await send(piece)
 
-    request.notes.append((b"ratelimit", b"noted"))
+    request.answer_headers.append((b"ratelimit", b"noted"))
     return Streaming(run, [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")])
 
 

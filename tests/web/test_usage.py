@@ -15,7 +15,7 @@ from node.share.capacity import Capacity
 from node.share.cost import COSTS, Alarm
 from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
-from node.store.limits import LimitStore, Use
+from node.store.limits import ByteUse, LimitStore
 from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, MAX_UNREPORTED_SHARE, Usage
 from tests.support.fake_store import FakeStore
 from tests.support.limits import every_limit
@@ -191,7 +191,7 @@ async def test_small_writes_are_told_to_redis_together(counts: Counts) -> None:
         await usage.add(CLIENT, "line", 100)
     assert await counts.told() == 0
     for usage in (one, two):
-        await usage.settle()
+        await usage.report()
     assert await counts.told() == 3 * COSTS["line"].of(100)
     assert COSTS["line"].of(100) == COSTS["line"].keeps + 100
 
@@ -202,10 +202,10 @@ async def test_what_is_given_back_is_counted_no_longer(counts: Counts, client: s
     one, _ = counts.processes
     used = [await one.add(client, "line", size) for size in (100, TOTAL - 1000)]
     if is_reported:
-        await one.settle()
+        await one.report()
     one.give_back(client, used[1])
     assert await one.add(client, "line", TOTAL - 1000) == used[1]
-    await one.settle()
+    await one.report()
     for name in (client, site_of(client)):
         assert await counts.told(name) == sum(used)
     assert one.noted == {client: sum(used)}
@@ -214,7 +214,7 @@ async def test_what_is_given_back_is_counted_no_longer(counts: Counts, client: s
 async def test_who_was_only_refused_is_not_reported(counts: Counts) -> None:
     one, _ = counts.processes
     one.give_back(CLIENT, await one.add(CLIENT, "line", 100))
-    await one.settle()
+    await one.report()
     assert one.noted == {}
 
 
@@ -237,7 +237,7 @@ async def test_what_two_processes_let_through_together_is_over_the_total_by_a_bl
                 await usage.add(CLIENT, "line", 900)
                 kept += 1000
         assert refused.value.code == "quota.bytes"
-        await usage.settle()
+        await usage.report()
     assert 100 * MAX_UNREPORTED_BYTES - 2000 <= kept <= 102 * MAX_UNREPORTED_BYTES
 
 
@@ -247,7 +247,7 @@ async def test_the_operator_is_told_of_what_was_kept_and_not_of_what_was_refused
     for size in (TOTAL // 2, TOTAL, TOTAL):
         with suppress(Refused):
             await one.add(CLIENT, "line", size)
-    await one.settle()
+    await one.report()
     assert one.noted == {CLIENT: await counts.told()}
     assert await counts.told() == 2 * COSTS["line"].keeps + TOTAL // 2
 
@@ -260,7 +260,7 @@ async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(
     counts.capacity.allowance = 64 * MAX_UNREPORTED_BYTES
     await one.add(client, "line", 64 * MAX_UNREPORTED_BYTES - 200)
     await one.add(client, "line", 900)
-    await one.settle()
+    await one.report()
     before = await counts.told(client)
     for _ in range(3):
         with pytest.raises(Refused):
@@ -275,7 +275,7 @@ async def test_who_may_have_more_by_now_is_asked_about_again(counts: Counts, mon
     one, _ = counts.processes
     await one.add(CLIENT, "line", TOTAL - 200)
     await one.add(CLIENT, "line", 900)
-    await one.settle()
+    await one.report()
     with pytest.raises(Refused):
         await one.add(CLIENT, "line", 100)
     counts.capacity.allowance = 2 * TOTAL
@@ -288,7 +288,7 @@ async def test_small_requests_of_many_clients_are_bounded_by_their_site(counts: 
     kept, left = 0, 0
     for number in range(16 * SITE_SHARE * MAX_UNREPORTED_SHARE):  # each far below the share of a client
         if number % 100 == 0:
-            await one.settle()
+            await one.report()
         try:
             await one.add(f"2001:db8:1:{number:x}::/64", "line", share // 4)
         except Refused:
@@ -301,7 +301,7 @@ async def test_small_requests_of_many_clients_are_bounded_by_their_site(counts: 
     await one.add("2001:db8:1:a::/64", "step", 100)  # finishing goes on, and does not let others begin again
     with pytest.raises(Refused):
         await one.add("2001:db8:1:b::/64", "line", 100)
-    await one.settle()
+    await one.report()
     assert await counts.told("2001:db8:1::/48") == told + COSTS["step"].of(100)
     await one.add("2001:db8:2::/64", "line", 100)
 
@@ -314,5 +314,5 @@ def test_what_finishes_is_refused_last() -> None:
 
 async def test_an_answer_of_the_store_is_for_the_client_that_asked(counts: Counts) -> None:
     store: Any = counts.processes[0]._store  # pyright: ignore[reportPrivateUsage]
-    uses = [Use(CLIENT, TOTAL + 1, 0), Use(OTHER, 10, 0), Use(CLIENT, 0, TOTAL)]
+    uses = [ByteUse(CLIENT, TOTAL + 1, 0), ByteUse(OTHER, 10, 0), ByteUse(CLIENT, 0, TOTAL)]
     assert [over is not None for over in await store.take_bytes(uses, TOTAL)] == [True, False, True]

@@ -43,7 +43,7 @@ class InboxAgentApi:
     )
     async def send(self, request: Request) -> Response:
         _check(request)
-        request.notes += NO_STORE
+        request.answer_headers += NO_STORE
         return negotiated(request, await self._calls.send(request, await request.body()))
 
     @Operation(
@@ -64,7 +64,7 @@ class InboxAgentApi:
     @Operation("An A2A task of an inbox", query=HistoryQuery, answers=A2ATask, shows=ANSWERED, fault=inbox_fault)
     async def get(self, request: Request) -> Response:
         check_version(request)
-        request.notes += NO_STORE
+        request.answer_headers += NO_STORE
         length = history_length_of(request)
         request.cost += 0 if length is None else READ_BYTES
         task = await self._agents.get(request.params["address"], request.params["id"], length)
@@ -79,7 +79,7 @@ class InboxAgentApi:
     )
     async def page(self, request: Request) -> Response:
         check_version(request)
-        request.notes += NO_STORE
+        request.answer_headers += NO_STORE
         query = convert_query(request.query(), ListQuery)
         tasks, cost = await self._agents.page(request.params["address"], query, request.client)
         request.cost += cost
@@ -93,7 +93,7 @@ class InboxAgentApi:
     )
     async def cancel(self, request: Request) -> Response:
         check_version(request)
-        request.notes += NO_STORE
+        request.answer_headers += NO_STORE
         return negotiated(request, await self._agents.cancel(request.params["address"], request.params["id"]))
 
     @Operation(
@@ -120,7 +120,7 @@ class InboxAgentApi:
     )
     async def create_push(self, request: Request) -> Response:
         _check(request)
-        request.notes += NO_STORE
+        request.answer_headers += NO_STORE
         return negotiated(request, await self._calls.create_push(request, request.params["id"], await request.body()))
 
     @Operation(
@@ -131,13 +131,13 @@ class InboxAgentApi:
     )
     async def list_pushes(self, request: Request) -> Response:
         check_version(request)
-        request.notes += NO_STORE
+        request.answer_headers += NO_STORE
         return negotiated(request, await self._pushes.list(request.params["address"], request.params["id"]))
 
     @Operation("A push notification config of an A2A task", answers=PushConfig, shows=PUSHED, fault=inbox_fault)
     async def get_push(self, request: Request) -> Response:
         check_version(request)
-        request.notes += NO_STORE
+        request.answer_headers += NO_STORE
         address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))
         return negotiated(request, await self._pushes.get(address, task_id, config_id))
 

@@ -15,7 +15,7 @@ from node.a2a.inboxes.service import of_task
 from node.a2a.inboxes.view import StreamResponse, TaskView
 from node.a2a.refusal import A2AError
 from node.callbacks.envelope import Envelope
-from node.callbacks.queue import Callback, Message, id_of_message
+from node.callbacks.queue import Callback, CallbackMessage, id_of_message
 from node.callbacks.sources import Prepared
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxMessageStatus, InboxTask, PushTarget
 from node.inbox.service import InboxPushes
@@ -78,13 +78,13 @@ class PushSource:
         self._view = view
         self._pushes = pushes
 
-    async def messages(self, event: Event) -> Sequence[Message]:
+    async def messages(self, event: Event) -> Sequence[CallbackMessage]:
         """A message to each receiver of a task that has changed. Raises StoreUnavailable."""
         address, fields = event.entity, event.fields
         task_id, targets = await self._pushes.notified_of(address, fields["message"])
         only = fields.get("config")
         return [
-            Message(
+            CallbackMessage(
                 name=f"push:{task_id}:{target.id}",
                 id=id_of_message(event),
                 url=target.url,
@@ -119,7 +119,7 @@ class PushSource:
         if part + 1 < len(events):
             message_id = f"{callback.id}_{part + 1}"  # longer, and so newer (`callback_enqueue`)
             more = {**data, "part": part + 1}
-            following = Message(callback.name, message_id, callback.url, PUSH, callback.at, more)
+            following = CallbackMessage(callback.name, message_id, callback.url, PUSH, callback.at, more)
         body = msgspec.json.encode(_for(host, events[part]))
         return Prepared(target.publisher, Envelope(callback.id, body, _shown_by(target)), following)
 

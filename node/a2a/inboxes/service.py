@@ -14,7 +14,7 @@ from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Refused
 from node.common.unreadable import show_each
 from node.config import Settings
-from node.inbox.model import BODY_BYTES, TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, Turn
+from node.inbox.model import BODY_BYTES, TOPIC_LENGTH, InboxProof, InboxTask, NewInboxMessage, NewTurn
 from node.inbox.service import InboxTasks
 from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
@@ -84,7 +84,7 @@ class InboxAgents:
         if size > MAX_SAID_BYTES:
             raise _wrong("metadata", f"The message has {size} bytes of JSON; at most {MAX_SAID_BYTES} are kept")
         new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)
-        turn = Turn(
+        turn = NewTurn(
             task=earlier.id if earlier else "",
             before=earlier.last.id if earlier and not closed else "",  # to none, so that only a repeated one is taken
             context=context,

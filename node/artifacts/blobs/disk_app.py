@@ -21,13 +21,13 @@ from node.artifacts.blobs.headers import content_headers, etag
 from node.artifacts.blobs.interface import CHUNK_BYTES, RETRY_AFTER_SECONDS, Grant
 from node.artifacts.blobs.upload import PartialUpload
 from node.common.refusal import Refused
+from node.share.fair_semaphore import FairSemaphore
 from node.share.site import site_of
-from node.share.turns import Turns
 from node.web.deadline import Deadlines
 from node.web.document import is_had
 from node.web.errors import CLOSE, refusal
 from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
-from node.web.places import WaitingPlaces
+from node.web.waiting_places import WaitingPlaces
 
 STALL_SECONDS = 5.0
 """Time without a byte of an upload before it ends with 408; Granian has no such deadline."""
@@ -88,7 +88,7 @@ class DiskApp:
     ) -> None:
         self._store = store
         self._client_of = client_of
-        self._files = Turns(FILES_AT_ONCE, each=FILES_OF_A_SITE, waiting=sys.maxsize)  # as many as connections
+        self._files = FairSemaphore(FILES_AT_ONCE, each=FILES_OF_A_SITE, waiting=sys.maxsize)  # as many as connections
         self._deadlines = Deadlines()
         self._stall = stall
         self._send_stall = send_stall

@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from node.common import counters
-from node.common.counters import Calls
+from node.common.counters import AnswerCounts
 from node.common.stopping import sleep_unless_stopped
 from node.config import Settings
 from node.observe.metrics.families import Role
@@ -28,7 +28,7 @@ log = structlog.get_logger()
 WRITE_SECONDS = 1.0
 """Interval between writes; a process that is killed loses what it has counted since the last one."""
 
-Source = Callable[[], Iterable[Reading]]
+Readings = Callable[[], Iterable[Reading]]
 
 OUTCOMES = ("delivered", "retry", "dropped", "dead")
 """How an attempt at a callback ends. Each is shown from the start, so that the first one is an increase."""
@@ -53,7 +53,7 @@ class Meter:
     `of_role` returns the readings that only processes of its role have.
     """
 
-    def __init__(self, settings: Settings, role: Role, store: Store, of_role: Source) -> None:
+    def __init__(self, settings: Settings, role: Role, store: Store, of_role: Readings) -> None:
         self._settings = settings
         self._role = role
         self._store = store
@@ -115,19 +115,19 @@ class Meter:
         yield from _counts("relay_artifact_states_total", counters.ARTIFACTS)
 
 
-def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mapping[str, int]]) -> Source:
+def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mapping[str, int]]) -> Readings:
     """What only web processes count: requests, and those who wait or follow."""
 
     def readings() -> Iterator[Reading]:
         for route in routes:
-            yield from _answers(route.method, route.path, route.calls)
+            yield from _answers(route.method, route.path, route.counts)
         yield from _answers("(any)", "(none)", counters.UNROUTED)
         yield from _answers("(any)", "(blobs)", counters.MOUNTED)
         yield from _counts("relay_refusals_total", dict.fromkeys(ALERTED, 0) | counters.REFUSALS)
         yield from _counts(
             "relay_gate_verdicts_total", dict(zip(("refused", "passed"), counters.VERDICTS, strict=True))
         )
-        for outcome, counted in (("taken", counters.TAKEN), ("refused", counters.OVER)):
+        for outcome, counted in (("taken", counters.LIMIT_TAKEN), ("refused", counters.LIMIT_REFUSED)):
             for limit, count in counted.items():
                 yield Reading("relay_limits_total", (limit, outcome), count)
         yield Reading("relay_held_requests", (), len(store.wakeups.waiters))
@@ -136,7 +136,7 @@ def of_web(routes: Sequence[Route], store: Store, followers: Callable[[], Mappin
     return readings
 
 
-def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Source:
+def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Readings:
     """What only workers count: attempts at callbacks and checks of agents, both by how they ended."""
 
     def readings() -> Iterator[Reading]:
@@ -146,12 +146,12 @@ def of_worker(callbacks: Mapping[str, int], checks: Mapping[str, int]) -> Source
     return readings
 
 
-def _answers(method: str, route: str, calls: Calls) -> Iterator[Reading]:
-    for digit, count in enumerate(calls.classes):
-        if count or (digit == 5 and any(calls.classes)):  # for the alert on 5xx, as ALERTED is
+def _answers(method: str, route: str, counts: AnswerCounts) -> Iterator[Reading]:
+    for digit, count in enumerate(counts.classes):
+        if count or (digit == 5 and any(counts.classes)):  # for the alert on 5xx, as ALERTED is
             yield Reading("relay_requests_total", (method, route, f"{digit}xx"), count)
-    if method in ACKNOWLEDGING and any(calls.buckets):
-        yield Reading("relay_ack_seconds", (method, route), calls.seconds, list(calls.buckets))
+    if method in ACKNOWLEDGING and any(counts.buckets):
+        yield Reading("relay_ack_seconds", (method, route), counts.seconds, list(counts.buckets))
 
 
 def _counts(family: str, counted: Mapping[str, int]) -> Iterator[Reading]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from node.search.corpus import OWN, Place
+from node.search.corpus import OWN, PostRef
 from node.search.engines.bm25 import Postings
 from node.search.ranking import (
     CANDIDATES,
@@ -36,7 +36,7 @@ NO_VECTOR = -2.0
 class PostDocument(NamedTuple):
     """What search holds of one post."""
 
-    place: Place
+    ref: PostRef
     terms: str = ""
     """Parted by spaces."""
     marks: bytes = b""
@@ -53,18 +53,18 @@ class Vectors:
         self._owners: list[tuple[str, str] | None] = []
         """By row: the entity and the name of the passage; None where the row is free."""
         self._free: list[int] = []
-        self._rows: dict[Place, list[int]] = {}
+        self._rows: dict[PostRef, list[int]] = {}
 
-    def put(self, place: Place, vectors: Mapping[str, bytes]) -> None:
+    def put(self, ref: PostRef, vectors: Mapping[str, bytes]) -> None:
         """Set the vectors of a post's passages; those it had before are forgotten."""
-        for row in self._rows.pop(place, ()):
+        for row in self._rows.pop(ref, ()):
             self._owners[row] = None
             self._free.append(row)
         if vectors:
-            self._rows[place] = [self._add(place.entity_id, *each) for each in vectors.items()]
+            self._rows[ref] = [self._add(ref.entity_id, *each) for each in vectors.items()]
 
-    def __contains__(self, place: Place) -> bool:
-        return place in self._rows
+    def __contains__(self, ref: PostRef) -> bool:
+        return ref in self._rows
 
     def cosines(self, query: bytes) -> NDArray[np.float32]:
         """Of every row with the query. Vectors have length 1."""
@@ -86,9 +86,9 @@ class Vectors:
                 found.setdefault(entity_id, NearEntity(meaning_of(float(cosines[row])), entity_id, passage))
         return sorted(found.values(), reverse=True)
 
-    def nearest_of(self, cosines: NDArray[np.float32], posts: Iterable[Place]) -> NearEntity | None:
+    def nearest_of(self, cosines: NDArray[np.float32], posts: Iterable[PostRef]) -> NearEntity | None:
         """How near the entity of these posts is, if they have vectors."""
-        rows = [row for place in posts for row in self._rows.get(place, ())]
+        rows = [row for ref in posts for row in self._rows.get(ref, ())]
         if not rows:
             return None
         cosine, owner = max((float(cosines[row]), self._owners[row] or ("", "")) for row in rows)
@@ -117,9 +117,9 @@ class MemoryIndex:
     def __init__(self) -> None:
         self._vectors = Vectors()
         # Apart, as in a query engine: no number of replies keeps an entity from being found by its own text.
-        self._own = Postings[Place]()
-        self._replies = Postings[Place]()
-        self._posts: dict[str, set[Place]] = {}
+        self._own = Postings[PostRef]()
+        self._replies = Postings[PostRef]()
+        self._posts: dict[str, set[PostRef]] = {}
         """The posts of each entity."""
         self._marks: dict[str, bytes] = {}
         self._reply_marks: dict[str, bytes] = {}
@@ -129,17 +129,17 @@ class MemoryIndex:
 
     def put(self, document: PostDocument) -> None:
         """Add a post, or replace what is known of it; one without terms and vectors is forgotten."""
-        place = document.place
-        postings = self._own if place.seq == OWN else self._replies
+        ref = document.ref
+        postings = self._own if ref.seq == OWN else self._replies
         if document.terms or document.vectors:
-            self._posts.setdefault(place.entity_id, set()).add(place)
-            postings.put(place, document.terms.split())
-            if place.seq == OWN:
-                self._marks[place.entity_id] = document.marks
+            self._posts.setdefault(ref.entity_id, set()).add(ref)
+            postings.put(ref, document.terms.split())
+            if ref.seq == OWN:
+                self._marks[ref.entity_id] = document.marks
         else:
-            self._posts.get(place.entity_id, set()).discard(place)
-            postings.remove(place)
-        self._vectors.put(place, document.vectors)
+            self._posts.get(ref.entity_id, set()).discard(ref)
+            postings.remove(ref)
+        self._vectors.put(ref, document.vectors)
 
     def put_reply_marks(self, entity_id: str, marks: bytes) -> None:
         """Set the marks of all of an entity's replies together."""
@@ -152,8 +152,8 @@ class MemoryIndex:
         """Forget an entity."""
         self._marks.pop(entity_id, None)
         self._reply_marks.pop(entity_id, None)
-        for place in self._posts.pop(entity_id, ()):
-            self.put(PostDocument(place))
+        for ref in self._posts.pop(entity_id, ()):
+            self.put(PostDocument(ref))
 
     def find(self, request: SearchRequest, vector: bytes | None) -> RankedEntities:
         """The entities that reach the threshold, by text alone if there is no vector."""
@@ -175,7 +175,8 @@ class MemoryIndex:
             nearness = {each: self._vectors.nearest_of(cosines, self._posts[each]) for each in unknown.nearness}
             others = {each: near for each, near in nearness.items() if near}
             without_vectors = [each for each in nearness if each not in others]
-            without_vectors += [each for each, seq in unknown.replies.items() if Place(each, seq) not in self._vectors]
+            replies = map(PostRef._make, unknown.replies.items())
+            without_vectors += [reply.entity_id for reply in replies if reply not in self._vectors]
         return ranking.ranked(request, others, without_vectors, "text" if vector is None else "both")
 
     def _shares(self, query: QueryTerms, entities: Iterable[str]) -> dict[str, float]:
@@ -184,5 +185,5 @@ class MemoryIndex:
         }
 
 
-def _candidate(place: Place, score: float) -> Candidate:
-    return Candidate(round(score, 6), *place)
+def _candidate(ref: PostRef, score: float) -> Candidate:
+    return Candidate(round(score, 6), *ref)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from node.search.corpus import EVERY, Place
+from node.search.corpus import EVERY, PostRef
 from node.search.engines.choice import EngineChoice
 from node.store import Store
 from node.store.bulk import bulk
@@ -27,7 +27,7 @@ class Change(NamedTuple):
 
     entry: bytes
     """In the stream."""
-    place: Place
+    ref: PostRef
 
 
 class Changes:
@@ -38,12 +38,12 @@ class Changes:
         self._keys = keys
         self._choice = choice
 
-    async def publish(self, places: Sequence[Place]) -> None:
+    async def publish(self, refs: Sequence[PostRef]) -> None:
         """Tell indexes in memory that the documents of these posts changed."""
-        if not places or await self._choice.query_engine():
+        if not refs or await self._choice.query_engine():
             return
         entry = ("XADD", self._keys.changes, "MAXLEN", "~", KEPT_CHANGES, "*")
-        added = [(*entry, "id", place.entity_id, "seq", place.seq) for place in places]
+        added = [(*entry, "id", ref.entity_id, "seq", ref.seq) for ref in refs]
         await bulk(self._store, [*added, ("SPUBLISH", self._keys.changes, "")])
 
     async def after(self, entry: bytes) -> tuple[bool, list[Change]]:
@@ -59,7 +59,7 @@ class Changes:
         changes: list[Change] = []
         for name, flat in found:
             fields = fields_of(flat)
-            changes.append(Change(name, Place(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
+            changes.append(Change(name, PostRef(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
         return is_complete, [change for change in changes if change.entry != entry][:CHANGES_AT_ONCE]
 
     async def last(self) -> bytes:

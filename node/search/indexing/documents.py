@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import cast
 
-from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Place, Post
+from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Post, PostRef
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import Changes
@@ -115,12 +115,12 @@ class Documents:
             self._store.send(step)
         else:
             await self._store.run(step)
-            await self._changes.publish([post.place])
+            await self._changes.publish([post.ref])
 
     async def put(self, posts: Sequence[Post]) -> None:
         """Index posts by their text; what is indexed already is not written again."""
         dropped = await self._put(posts)
-        await self._changes.publish([*(post.place for post in posts), *dropped])
+        await self._changes.publish([*(post.ref for post in posts), *dropped])
 
     async def start_anew(self, entity_id: str) -> set[int]:
         """Begin to index an entity anew, before its posts are read. Returns the replies that have a document.
@@ -141,9 +141,9 @@ class Documents:
         marks, renewed = self._keys.reply_marks(entity_id), self._keys.renewed_marks(entity_id)
         await self._store.run(anew_end(marks=marks, renewed=renewed))
         if posts:  # otherwise it is removed, which is told then
-            await self._changes.publish([Place(entity_id, EVERY)])
+            await self._changes.publish([PostRef(entity_id, EVERY)])
 
-    async def _put(self, posts: Sequence[Post], *, forced: bool = False) -> list[Place]:
+    async def _put(self, posts: Sequence[Post], *, forced: bool = False) -> list[PostRef]:
         """Index posts by their text. Returns the replies that there was no more room for."""
         await self._choice.query_engine()  # so that its index is there before what it indexes
         steps: list[Step] = []
@@ -157,7 +157,7 @@ class Documents:
             for post, (_, *count) in zip(posts, replies, strict=True)
             if count and count[0] > INDEXED_REPLIES
         }
-        return [place for entity_id in full for place in await self._drop_oldest(entity_id)]
+        return [ref for entity_id in full for ref in await self._drop_oldest(entity_id)]
 
     async def reply_numbers(self, entity_id: str) -> set[int]:
         """Numbers of the replies that have a document."""
@@ -179,7 +179,7 @@ class Documents:
                 await self._put_aside(version, entity_id)
             else:
                 await self.remove_all_vectors(version, [entity_id])
-        await self._changes.publish([Place(entity_id, EVERY)])
+        await self._changes.publish([PostRef(entity_id, EVERY)])
 
     async def bring_back(self, version: str, passages: Passages) -> None:
         """Put the vectors of these passages that lie aside into the index again."""
@@ -289,11 +289,11 @@ class Documents:
             [vector_move(source=vector(*each), target=aside(*each), life=ASIDE_MS) for each in passages],
         )
 
-    async def _drop_oldest(self, entity_id: str) -> list[Place]:
+    async def _drop_oldest(self, entity_id: str) -> list[PostRef]:
         """Remove the replies that are no longer among the newest. Returns where they were."""
         dropped = sorted(await self.reply_numbers(entity_id))[:-INDEXED_REPLIES]
         await self.remove_replies(entity_id, dropped)
-        return [Place(entity_id, seq) for seq in dropped]
+        return [PostRef(entity_id, seq) for seq in dropped]
 
 
 def _mark(text: str) -> bytes:
@@ -311,9 +311,9 @@ def marks_of_replies(keys: SearchKeys, entity_id: str) -> tuple[Arg, ...]:
     return "GETRANGE", keys.reply_marks(entity_id), -REPLY_MARKS * MARK, -1
 
 
-def doc_of(keys: SearchKeys, place: Place) -> Key:
+def doc_of(keys: SearchKeys, ref: PostRef) -> Key:
     """The key of a post's document."""
-    return keys.doc(place.entity_id) if place.seq == OWN else keys.reply_doc(place.entity_id, place.seq)
+    return keys.doc(ref.entity_id) if ref.seq == OWN else keys.reply_doc(ref.entity_id, ref.seq)
 
 
 def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) -> Step:
@@ -322,9 +322,9 @@ def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) 
     joined, marks = " ".join(terms), marks_of(terms)
     if post.seq == OWN:
         whole = int(len(text) == len(post.text))
-        return doc_put(doc=doc_of(keys, post.place), whole=whole, forced=int(forced), terms=joined, marks=marks)
+        return doc_put(doc=doc_of(keys, post.ref), whole=whole, forced=int(forced), terms=joined, marks=marks)
     return reply_put(
-        doc=doc_of(keys, post.place),
+        doc=doc_of(keys, post.ref),
         docs=keys.reply_docs(post.entity_id),
         marks=keys.reply_marks(post.entity_id),
         renewed=keys.renewed_marks(post.entity_id),

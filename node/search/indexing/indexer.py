@@ -13,7 +13,7 @@ from contextlib import suppress
 import structlog
 
 from node.embedding.embedder import Embedder
-from node.search.corpus import EVERY, OWN, Place, Post
+from node.search.corpus import EVERY, OWN, Post, PostRef
 from node.search.index_versions import IndexVersion, is_made_by
 from node.search.indexing.queue import Leased
 from node.search.passages import PASSAGE_CHARACTERS, Passage, kept, place_of
@@ -91,15 +91,15 @@ class Indexer:
 
         Raises StoreUnavailable: the events then come again, which changes nothing that is done already.
         """
-        sites = self._corpus.places(events)
-        posts, closed = await self._corpus.read_posts([place for place in sites if place.seq != EVERY])
-        weighed = [(sites[place], place.name, _weight([post])) for place, post in posts.items()]
-        for place in sites.keys() - posts.keys():
-            if place.seq == EVERY:
-                if every := await self._put_anew(place.entity_id):
-                    weighed.append((sites[place], place.name, _weight(every)))
+        sites = self._corpus.to_index(events)
+        posts, closed = await self._corpus.read_posts([ref for ref in sites if ref.seq != EVERY])
+        weighed = [(sites[ref], ref.name, _weight([post])) for ref, post in posts.items()]
+        for ref in sites.keys() - posts.keys():
+            if ref.seq == EVERY:
+                if every := await self._put_anew(ref.entity_id):
+                    weighed.append((sites[ref], ref.name, _weight(every)))
                 else:
-                    closed[place.entity_id] = ""
+                    closed[ref.entity_id] = ""
         if weighed:
             await self._documents.put(list(posts.values()))
             # Not before: whoever takes a post from the queue also removes what was put of one that is not to be found.
@@ -137,7 +137,7 @@ class Indexer:
         leased = self._leased
         if leased is None:
             return False
-        begun, works = await self._begin([Place.named(name) for name in leased.names])
+        begun, works = await self._begin([PostRef.named(name) for name in leased.names])
         await self._store.queue.give_back(leased, leased.names[begun:])
         for version in versions:
             await self._embed(version, versions[0], works)
@@ -159,24 +159,24 @@ class Indexer:
         else:
             self._leased = None
 
-    async def _begin(self, places: Sequence[Place]) -> tuple[int, dict[str, EntityWork]]:
-        """How many of the places, from the first, one round has time for; and what is to be done, by entity."""
-        posts, _ = await self._corpus.read_posts([place for place in places if place.seq != EVERY])
+    async def _begin(self, refs: Sequence[PostRef]) -> tuple[int, dict[str, EntityWork]]:
+        """How many of the posts, from the first, one round has time for; and what is to be done, by entity."""
+        posts, _ = await self._corpus.read_posts([ref for ref in refs if ref.seq != EVERY])
         works: dict[str, EntityWork] = {}
         total = 0
-        for number, place in enumerate(places):
-            passages = await self._passages(place, posts.get(place))
+        for number, ref in enumerate(refs):
+            passages = await self._passages(ref, posts.get(ref))
             total += len(passages)
             if number and total > PASSAGES_A_ROUND:
                 return number, works
-            works.setdefault(place.entity_id, EntityWork()).add(place.seq, passages)
-        return len(places), works
+            works.setdefault(ref.entity_id, EntityWork()).add(ref.seq, passages)
+        return len(refs), works
 
-    async def _passages(self, place: Place, post: Post | None) -> list[Passage]:
+    async def _passages(self, ref: PostRef, post: Post | None) -> list[Passage]:
         """The passages of a post; of a whole entity after the terms of all its posts are put anew."""
-        if place.seq != EVERY:
+        if ref.seq != EVERY:
             return post.passages() if post else []
-        passages = [passage for each in await self._put_anew(place.entity_id) for passage in each.passages()]
+        passages = [passage for each in await self._put_anew(ref.entity_id) for passage in each.passages()]
         names = kept(passage.name for passage in passages)
         return [passage for passage in passages if passage.name in names]
 
@@ -267,24 +267,24 @@ class Indexer:
         statuses, (posts, _) = await asyncio.gather(
             self._corpus.source.statuses(list(works)),
             self._corpus.read_posts(
-                [Place(each, seq) for each, work in works.items() for seq in work.read | work.later]
+                [PostRef(each, seq) for each, work in works.items() for seq in work.read | work.later]
             ),
         )
         status_of = dict(zip(works, statuses, strict=True))
         await self._remove({each: status for each, status in status_of.items() if status != "open"})
         still_open = {each: work for each, work in works.items() if status_of[each] == "open"}
-        now = {(place.entity_id, each.name): each.text for place, post in posts.items() for each in post.passages()}
+        now = {(ref.entity_id, each.name): each.text for ref, post in posts.items() for each in post.passages()}
         await self._store.queue.add_anew(
             [
                 each
                 for each, work in still_open.items()
                 if work.anew
-                or any(Place(each, seq) in posts for seq in work.later)
+                or any(PostRef(each, seq) in posts for seq in work.later)
                 or any(now.get((each, name)) != text for name, text in work.texts.items())
             ]
         )
         await self._store.changes.publish(
-            [Place(each, seq) for each, work in still_open.items() for seq in work.changed]
+            [PostRef(each, seq) for each, work in still_open.items() for seq in work.changed]
         )
 
     async def _remove(self, statuses: Mapping[str, str]) -> None:

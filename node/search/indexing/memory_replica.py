@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 
 import structlog
 
-from node.search.corpus import EVERY, OWN, Place
+from node.search.corpus import EVERY, OWN, PostRef
 from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import BEGINNING
@@ -104,7 +104,7 @@ class MemoryReplica:
                 elif changes:
                     changed: dict[str, set[int]] = {}
                     for change in changes:
-                        changed.setdefault(change.place.entity_id, set()).add(change.place.seq)
+                        changed.setdefault(change.ref.entity_id, set()).add(change.ref.seq)
                     await self._read_into(self._index, current, changed)
                     self._seen = changes[-1].entry
                 else:
@@ -140,26 +140,26 @@ async def read_documents(
     reply_marks = cast(
         "list[bytes]", await bulk(store.searched, (marks_of_replies(store.keys, each) for each in changed))
     )
-    named: dict[Place, list[str]] = {}
+    named: dict[PostRef, list[str]] = {}
     for (entity_id, seqs), replies, names in zip(
         changed.items(), cast("list[list[bytes]]", numbers), passages, strict=True
     ):
         every = (OWN, *map(int, replies))
-        named |= {Place(entity_id, seq): [] for seq in (every if EVERY in seqs else seqs)}
+        named |= {PostRef(entity_id, seq): [] for seq in (every if EVERY in seqs else seqs)}
         for passage in names:
-            named.get(Place(entity_id, place_of(passage)[0]), []).append(passage)
-    texts = await bulk(store.searched, [("HMGET", doc_of(store.keys, place), "terms", "marks") for place in named])
+            named.get(PostRef(entity_id, place_of(passage)[0]), []).append(passage)
+    texts = await bulk(store.searched, [("HMGET", doc_of(store.keys, ref), "terms", "marks") for ref in named])
     vectors = await store.documents.vectors(
-        name, [(place.entity_id, passage) for place, names in named.items() for passage in names]
+        name, [(ref.entity_id, passage) for ref, names in named.items() for passage in names]
     )
     documents: dict[str, list[PostDocument]] = {entity_id: [] for entity_id in changed}
-    for (place, names), (terms, marks) in zip(named.items(), cast("list[list[bytes | None]]", texts), strict=True):
+    for (ref, names), (terms, marks) in zip(named.items(), cast("list[list[bytes | None]]", texts), strict=True):
         found = {
             passage: converted(vector, scalar, "float32")
             for passage in names
-            if (vector := vectors.get((place.entity_id, passage)))
+            if (vector := vectors.get((ref.entity_id, passage)))
         }
-        documents[place.entity_id].append(PostDocument(place, (terms or b"").decode(), marks or b"", found))
+        documents[ref.entity_id].append(PostDocument(ref, (terms or b"").decode(), marks or b"", found))
     return [
         EntityDocuments(entity_id, EVERY in seqs, marks, documents[entity_id])
         for (entity_id, seqs), marks in zip(changed.items(), reply_marks, strict=True)

@@ -1,6 +1,6 @@
 """The queues of what is to be embedded: in Redis, so that a worker that dies loses nothing.
 
-A post or a whole entity, known by its name (`Place.name`), is leased to a worker and taken out when it is done; if it
+A post or a whole entity, known by its name (`PostRef.name`), is leased to a worker and taken out when it is done; if it
 changes meanwhile, or its worker is gone, it is due again. `pending` holds what has just come, in turns of the sites
 that it came from; `backlog` holds what is indexed anew.
 """
@@ -45,7 +45,7 @@ class Leased(msgspec.Struct, frozen=True):
     names: list[str]
 
 
-class Queue:
+class IndexQueue:
     """Both queues. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, keys: SearchKeys) -> None:

@@ -59,7 +59,7 @@ def search_alive(*, workers: Key, channel: str, holds: int) -> None:
     """A worker's heartbeat."""
 
 
-class Waiting:
+class WaitingRequests:
     """The requests that a worker has heard and not answered."""
 
     def __init__(self, listener: Listener) -> None:
@@ -164,7 +164,7 @@ class WorkerServer:
         replying: asyncio.Task[None] | None = None
         with await self._store.wakeups.listen(channel) as listener, woken_by(stop, listener):
             self._listeners.append(listener)
-            waiting = Waiting(listener)
+            waiting = WaitingRequests(listener)
             while not stop.is_set():
                 with _failures_logged(service):
                     if loop.time() >= self._beats[service]:
@@ -182,7 +182,7 @@ class WorkerServer:
                 await replying
 
     async def _answer(
-        self, service: Service, waiting: Waiting, replying: asyncio.Task[None] | None
+        self, service: Service, waiting: WaitingRequests, replying: asyncio.Task[None] | None
     ) -> asyncio.Task[None] | None:
         """Answer some of the requests, once those before are answered (`replying`).
 

@@ -1,4 +1,4 @@
-"""Offers as the search reads them (`node.search.corpus.Source`): a contract is one post, open while it is offered."""
+"""Offers as the search reads them (`CorpusSource`): a contract is one post, open while it is offered."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -25,15 +25,15 @@ class OfferReader(ListedEntities):
         found = await bulk(self._store, [("HMGET", keys.task(each), "kind", "status") for each in task_ids])
         return [_status(*row) for row in cast("list[list[bytes | None]]", found)]
 
-    async def posts(self, places: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
+    async def posts(self, refs: Sequence[tuple[str, int]]) -> list[tuple[str, str, str]]:
         """Status, title and description of each contract; empty where there is none.
 
         The status is `unreachable` where the server of a contract cannot be read and others can. Raises
         StoreUnavailable.
         """
         names = ("kind", "status", "title", "description")
-        found = await bulk_reachable(self._store, [("HMGET", keys.task(task_id), *names) for task_id, _ in places])
-        return [_post(reply, seq) for (_, seq), reply in zip(places, found, strict=True)]
+        found = await bulk_reachable(self._store, [("HMGET", keys.task(task_id), *names) for task_id, _ in refs])
+        return [_post(reply, seq) for (_, seq), reply in zip(refs, found, strict=True)]
 
     async def newest_replies(self, task_id: str, most: int) -> list[tuple[int, str]]:
         """Always empty: a contract is one post."""

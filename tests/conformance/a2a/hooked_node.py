@@ -19,7 +19,7 @@ from node.store.decoding import fields_of
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import Rate
 from node.web.address import ClientAddress
-from node.web.front import Front
+from node.web.application import WebApplication
 
 ARTIFACTS = {
     "tck-artifact-text": Part(text="Generated text content"),
@@ -126,13 +126,13 @@ class HookedNode(WebNode):
     services_of = HookedServices
 
 
-def create(settings: Settings) -> Front:
+def create(settings: Settings) -> WebApplication:
     """The ASGI application."""
 
     async def compose() -> WebNode:
         return await HookedNode.start(settings)
 
-    return Front(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
+    return WebApplication(compose, ClientAddress(settings.trusted_proxies, settings.forwarded_header))
 
 
 def _hook(message: Message) -> str:

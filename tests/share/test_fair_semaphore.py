@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from node.share.turns import Crowded, Turns
+from node.share.fair_semaphore import FairSemaphore, QueueFull
 from tests.support.servers import PATIENCE
 
 
@@ -28,7 +28,7 @@ async def until(condition: Callable[[], object]) -> None:
     [(1, ["greedy", "modest", "greedy", "greedy"]), (2, ["greedy", "greedy", "modest", "greedy"])],
 )
 async def test_one_key_waits_for_itself_and_another_is_next(each: int, expected: list[str]) -> None:
-    turns, order, gate = Turns(1, each=each), list[str](), asyncio.Event()
+    turns, order, gate = FairSemaphore(1, each=each), list[str](), asyncio.Event()
 
     async def work(key: str) -> None:
         async with turns.of(key):
@@ -45,7 +45,7 @@ async def test_one_key_waits_for_itself_and_another_is_next(each: int, expected:
 
 
 async def test_a_key_has_no_more_than_its_share_even_if_places_are_free() -> None:
-    turns, entered, gate = Turns(4, each=2), Counter[str](), asyncio.Event()
+    turns, entered, gate = FairSemaphore(4, each=2), Counter[str](), asyncio.Event()
 
     async def work(key: str) -> None:
         async with turns.of(key):
@@ -63,7 +63,7 @@ async def test_a_key_has_no_more_than_its_share_even_if_places_are_free() -> Non
 
 
 async def test_who_gives_up_frees_its_place_in_the_queue() -> None:
-    turns, gate = Turns(1, waiting=1), asyncio.Event()
+    turns, gate = FairSemaphore(1, waiting=1), asyncio.Event()
 
     async def work() -> None:
         async with turns.of("a"):
@@ -71,7 +71,7 @@ async def test_who_gives_up_frees_its_place_in_the_queue() -> None:
 
     first, second = asyncio.create_task(work()), asyncio.create_task(work())
     await until(lambda: turns.waiting("a") == 1)
-    with pytest.raises(Crowded):
+    with pytest.raises(QueueFull):
         await work()
 
     second.cancel()
@@ -83,7 +83,7 @@ async def test_who_gives_up_frees_its_place_in_the_queue() -> None:
 
 
 async def test_a_place_given_to_who_was_just_cancelled_goes_on_to_the_next() -> None:
-    turns, gate, done = Turns(1), asyncio.Event(), list[str]()
+    turns, gate, done = FairSemaphore(1), asyncio.Event(), list[str]()
 
     async def work(key: str) -> None:
         async with turns.of(key):
@@ -100,7 +100,7 @@ async def test_a_place_given_to_who_was_just_cancelled_goes_on_to_the_next() -> 
 
 
 async def test_nothing_is_kept_of_keys_that_have_left() -> None:
-    turns = Turns(1)
+    turns = FairSemaphore(1)
     turns.take("a")
     served, given_up = (asyncio.create_task(turns.enter(key)) for key in ("b", "c"))
     await until(lambda: turns.waiting("c"))
@@ -118,7 +118,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.turns = Turns(3, each=2)
+        self.turns = FairSemaphore(3, each=2)
         self.tasks: list[tuple[asyncio.Task[None], asyncio.Event]] = []
         self.inside: Counter[str] = Counter()
 
@@ -176,7 +176,7 @@ TestTurnsMachine = Machine.TestCase
 
 
 async def test_who_has_more_than_its_share_gives_places_back_before_it_gets_another() -> None:
-    turns, entered = Turns(100, each=2), list[str]()
+    turns, entered = FairSemaphore(100, each=2), list[str]()
     for _ in range(4):
         turns.take("greedy")
 
@@ -202,7 +202,7 @@ def test_many_that_give_up_at_the_moment_a_place_becomes_free_hold_up_nobody(
     """The place used to be given to one that had just given up: an error, and nobody was next."""
 
     async def run() -> None:
-        turns, gate, inside = Turns(2, each=1), asyncio.Event(), Counter[str]()
+        turns, gate, inside = FairSemaphore(2, each=1), asyncio.Event(), Counter[str]()
 
         async def work(key: str) -> None:
             async with turns.of(key):

@@ -1,4 +1,4 @@
-"""Fair queueing: a few places are given to many keys in turn.
+"""A semaphore whose few places are given to many keys in turn (fair queueing).
 
 A key stands for somebody who must not delay others: a client, a publisher, a receiving domain. A key with a hundred
 requests waits for its own requests; another key's single request comes next. Places are those of one process.
@@ -10,11 +10,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 
-class Crowded(Exception):
+class QueueFull(Exception):
     """The key has as many waiting requests as one key may have."""
 
 
-class Turns:
+class FairSemaphore:
     """`places` in all, of which one key has at most `each`; at most `waiting` more requests of one key wait.
 
     Waiting keys are served round robin, and the requests of one key in order of arrival. Every operation takes O(1),
@@ -33,7 +33,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, key: str) -> AsyncGenerator[None]:
-        """Have a place for the key while the block runs. Raises Crowded."""
+        """Have a place for the key while the block runs. Raises QueueFull."""
         await self.enter(key)
         try:
             yield
@@ -53,11 +53,11 @@ class Turns:
         return False
 
     async def enter(self, key: str) -> None:
-        """Wait for a place for the key, until `leave`. Raises Crowded."""
+        """Wait for a place for the key, until `leave`. Raises QueueFull."""
         if self.enter_now(key):
             return
         if self.waiting(key) >= self._most_waiting:
-            raise Crowded(key)
+            raise QueueFull(key)
         turn = asyncio.get_running_loop().create_future()
         self._queues.setdefault(key, deque()).append(turn)
         if self._taken.get(key, 0) < self._each:

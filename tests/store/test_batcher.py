@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from node.store import Store
-from node.store.gathered import Gathered
+from node.store.batcher import Batcher
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def add(store: Store, told: list[Sequence[str]]) -> Callable[[str], None]:
         told.append(items)
         return [("RPUSH", "list", *items)]
 
-    return Gathered(store, tell).add
+    return Batcher(store, tell).add
 
 
 async def test_items_of_one_turn_are_told_together(

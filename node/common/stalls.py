@@ -17,7 +17,7 @@ HELD_UP_SECONDS = 3.0
 connection, which such a pause uses up by itself."""
 
 
-class Presence:
+class StallDetector:
     """When this process was last found to have been held up, by a monotonic clock."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

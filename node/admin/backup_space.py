@@ -11,7 +11,7 @@ from node.config import Settings
 from node.observe.disk import disks
 
 
-class Room:
+class BackupSpace:
     """The disk of a directory that exists."""
 
     def __init__(self, settings: Settings, directory: Path) -> None:

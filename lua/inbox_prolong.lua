@@ -6,10 +6,10 @@
 -- ARGV[2] kept     milliseconds for which the counter of its messages outlives it
 -- ARGV[3] step     milliseconds by which its place in the quota may outlive it, so that it is not prolonged each time
 -- ARGV[4] lasts    when that place ends (ms), if it has just been prolonged; 0 = it was not
--- Returns {'stays', ends_at, client, place, until}: it ends with that place unless that is made to last until then, and
---         this step is run again; empty = nothing to do | {'gone'}
+-- Returns {'prolonged', ends_at, client, place, until}: it ends with that place unless that is made to last until then,
+--         and this step is run again; empty = nothing to do | {'gone'}
 -- Slot    partition of the address
 -- include now
--- include stay
+-- include prolong
 if redis.call('EXISTS', inbox) == 0 then return {'gone'} end
-return {'stays', stay(inbox, last_seq, life, kept, step, now(), lasts)}
+return {'prolonged', prolong(inbox, last_seq, life, kept, step, now(), lasts)}

@@ -6,18 +6,13 @@ place among those of its own publisher, for one of the few of its host and domai
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import randint
-from typing import TypeVar
 
-from node.callbacks.attempt import Later, NotNow
-from node.callbacks.breaker import Admitted, Breaker, circuit_of
-from node.callbacks.owners import Requester, registrable
-from node.callbacks.target import Target
-from node.share.turns import Crowded, Turns
-
-Result = TypeVar("Result")
+from node.callbacks.attempt import NotNow
+from node.callbacks.owners import registrable
+from node.share.fair_semaphore import FairSemaphore, QueueFull
 
 PLACES = 100
 """Attempts at the same time. An attempt mostly waits, and costs a connection."""
@@ -37,15 +32,15 @@ BUSY_MS = (1000, 3000)
 """Bounds of the random pause before another try for a callback that got no place."""
 
 
-class Places:
-    """The places of one worker."""
+class Concurrency:
+    """The places for attempts of one worker."""
 
     def __init__(self) -> None:
-        self._pairs = Turns(sys.maxsize, each=PLACES_EACH_SITE_AND_DOMAIN)
-        self._sites = Turns(sys.maxsize, each=PLACES_EACH_SITE)
-        self._hosts = Turns(sys.maxsize, each=PLACES_EACH_HOST)
-        self._domains = Turns(sys.maxsize, each=PLACES_EACH_DOMAIN)
-        self._all = Turns(PLACES, each=PLACES)
+        self._pairs = FairSemaphore(sys.maxsize, each=PLACES_EACH_SITE_AND_DOMAIN)
+        self._sites = FairSemaphore(sys.maxsize, each=PLACES_EACH_SITE)
+        self._hosts = FairSemaphore(sys.maxsize, each=PLACES_EACH_HOST)
+        self._domains = FairSemaphore(sys.maxsize, each=PLACES_EACH_DOMAIN)
+        self._all = FairSemaphore(PLACES, each=PLACES)
 
     @asynccontextmanager
     async def of(self, site: str, host: str) -> AsyncGenerator[None]:
@@ -65,29 +60,6 @@ class Places:
                 async with asyncio.timeout(TURN_SECONDS):
                     for turns, key in wanted:
                         await places.enter_async_context(turns.of(key))
-            except (TimeoutError, Crowded) as error:
+            except (TimeoutError, QueueFull) as error:
                 raise NotNow(randint(*BUSY_MS)) from error
             yield
-
-
-async def if_admitted(
-    breaker: Breaker, places: Places, target: Target, requester: Requester, call: Callable[[], Awaitable[Result]]
-) -> tuple[Result | Later, bool]:
-    """Make a call of a target if it may be made now, counted and with a place.
-
-    Returns its result, and whether the URL has failed since it last worked. What was counted for a call that was not
-    made is refunded. Raises StoreUnavailable.
-    """
-    answers = await asyncio.gather(breaker.allow(requester), breaker.admit(circuit_of(target), requester))
-    refusals = [each for each in answers if isinstance(each, Later)]
-    result: Result | Later | None = max(refusals, key=lambda refusal: refusal.wait_ms, default=None)
-    if result is None:
-        try:
-            async with places.of(requester.site, target.host):
-                result = await call()
-        except NotNow as not_now:
-            result = Later(not_now.wait_ms)
-    admitted = [each for each in answers if isinstance(each, Admitted)]
-    if isinstance(result, Later):
-        await breaker.refund(*admitted)
-    return result, any(each.has_failed for each in admitted)

@@ -4,15 +4,15 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from node.callbacks import places
+from node.callbacks import concurrency
 from node.callbacks.attempt import NotNow
-from node.callbacks.places import (
+from node.callbacks.concurrency import (
     PLACES,
     PLACES_EACH_DOMAIN,
     PLACES_EACH_HOST,
     PLACES_EACH_SITE,
     PLACES_EACH_SITE_AND_DOMAIN,
-    Places,
+    Concurrency,
 )
 
 NUMBERS = range(PLACES + 1)
@@ -29,11 +29,11 @@ ATTEMPTS = {
 async def test_so_many_attempts_have_a_place_and_the_next_one_when_they_have_ended(
     monkeypatch: pytest.MonkeyPatch, attempts: list[tuple[str, str]], most: int
 ) -> None:
-    worker = Places()
+    worker = Concurrency()
     async with AsyncExitStack() as held:
         for attempt in attempts[:most]:
             await held.enter_async_context(worker.of(*attempt))
-        monkeypatch.setattr(places, "TURN_SECONDS", 0.01)
+        monkeypatch.setattr(concurrency, "TURN_SECONDS", 0.01)
         with pytest.raises(NotNow):
             await held.enter_async_context(worker.of(*attempts[most]))
         monkeypatch.undo()

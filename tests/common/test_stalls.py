@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from node.common import presence
-from node.common.presence import HELD_UP_SECONDS, Presence
+from node.common import stalls
+from node.common.stalls import HELD_UP_SECONDS, StallDetector
 from tests.support.servers import eventually
 
 
 async def test_only_a_process_that_was_held_up_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(stalls, "LOOK_SECONDS", 0.001)
     looks, missed = 0, 0.0
 
     def clock() -> float:
@@ -18,7 +18,7 @@ async def test_only_a_process_that_was_held_up_says_so(monkeypatch: pytest.Monke
         looks += 1
         return looks / 1000 + missed
 
-    stop, watched = asyncio.Event(), Presence(clock)
+    stop, watched = asyncio.Event(), StallDetector(clock)
     watching = asyncio.create_task(watched.watch(stop))
     await eventually(lambda: looks > 10)
     assert not watched.was_held_up(since=0)

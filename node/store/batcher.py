@@ -12,16 +12,16 @@ from node.store.store import Store
 T = TypeVar("T")
 
 
-class Gathered(Generic[T]):
+class Batcher(Generic[T]):
     """Collects items, and sends all of a turn of the event loop together, ahead of what is asked after the first.
 
     Nobody waits for it, so it is for work that is done again if it fails (`Store.send`).
     """
 
-    def __init__(self, store: Store, told: Callable[[Sequence[T]], Iterable[Step | Sequence[Arg]]]) -> None:
-        """`told`: the steps and plain commands that tell of items, which come in the order in which they were added."""
+    def __init__(self, store: Store, commands_of: Callable[[Sequence[T]], Iterable[Step | Sequence[Arg]]]) -> None:
+        """`commands_of`: the steps and plain commands that tell of items, which it is given in the order of `add`."""
         self._store = store
-        self._told = told
+        self._commands_of = commands_of
         self._items: list[T] = []
 
     def add(self, item: T) -> None:
@@ -32,6 +32,6 @@ class Gathered(Generic[T]):
 
     def _send(self) -> None:
         items, self._items = self._items, []
-        for wanted in self._told(items):
+        for wanted in self._commands_of(items):
             with suppress(StoreUnavailable):
                 self._store.send(wanted, ahead=True)

@@ -21,7 +21,7 @@ log = structlog.get_logger()
 Serve: TypeAlias = Callable[[Scope, Receive, Send], Coroutine[Any, Any, None]]
 
 
-class Front:
+class WebApplication:
     """The ASGI application of a web process."""
 
     def __init__(self, compose: Callable[[], Awaitable[Node]], addresses: ClientAddress) -> None:
