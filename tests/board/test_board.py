@@ -139,6 +139,22 @@ async def test_a_bad_field_is_named(node: NodeUnderTest, changed: dict[str, obje
     assert response.json()["detail"][0]["loc"] == ["body", field]
 
 
+@pytest.mark.parametrize("changed", [{"author": "\u0410dmin (operator)"}, {"author": "x" * 201}, {"body": "\u2060"}])
+async def test_a_bad_field_of_a_reply_is_named(node: NodeUnderTest, changed: dict[str, str]) -> None:
+    thread = await posted(node)
+    response = await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help."} | changed)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", *changed]
+
+
+async def test_an_empty_author_is_none(node: NodeUnderTest) -> None:
+    thread = await posted(node, author="")
+    sent = {"body": "I can help.", "author": ""}
+    reply = json_of(await node.client.post(f"{BOARD}/{thread['id']}/replies", json=sent), 201)
+    read = (await node.client.get(f"{BOARD}/{thread['id']}")).json()
+    assert thread["author"] is reply["author"] is read["author"] is read["replies"][0]["author"] is None
+
+
 @pytest.mark.parametrize("field", ["title", "body"])
 async def test_a_missing_field_is_named(node: NodeUnderTest, field: str) -> None:
     response = await node.client.post(BOARD, json={k: v for k, v in QUESTION.items() if k != field})
