@@ -244,6 +244,16 @@ async def test_the_worker_puts_a_thread_back_on_a_list_that_lost_it(node: NodeUn
         await until(listed)
 
 
+async def test_threads_that_are_put_back_stand_where_they_stood(node: NodeUnderTest) -> None:
+    answered, waiting = [(await posted(node))["id"] for _ in range(2)]
+    await node.client.post(f"{BOARD}/{answered}/replies", json={"body": "I can help."})
+    newest = (await posted(node))["id"]
+    await node.store.command("DEL", keys.OPEN_THREADS)
+    await BoardStore(node.store, 60).project([answered, waiting, newest])
+    threads = (await node.client.get(BOARD)).json()["threads"]
+    assert [found["id"] for found in threads] == [newest, answered, waiting]
+
+
 async def test_an_unsigned_thread_cannot_be_closed_by_clients(node: NodeUnderTest) -> None:
     thread = await posted(node)
     response = await node.client.post(f"{BOARD}/{thread['id']}/close")
