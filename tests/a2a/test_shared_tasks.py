@@ -114,7 +114,8 @@ async def test_an_a2a_client_follows_a_contract_to_its_result(node: NodeUnderTes
     claim = (await node.client.post(f"{path}/claim", json={"assignee_id": "worker"})).json()
     moved = await node.client.post(f"{path}/transition", json={"actor_id": "worker"})
     assert moved.json()["status"] == "in_progress"
-    assert (await as_task(node, task["id"]))["status"]["state"] == "TASK_STATE_WORKING"
+    working = await as_task(node, task["id"])
+    assert (working["status"]["state"], working["metadata"]["assigneeId"]) == ("TASK_STATE_WORKING", "worker")
     result = {"pages": 2, "text": ["first", None]}
     await node.client.post(f"{path}/complete", json={"claim_token": claim["claim_token"], "result_payload": result})
     done = await as_task(node, task["id"])
