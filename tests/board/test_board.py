@@ -15,7 +15,7 @@ from tests.board.board_on import board_on
 from tests.board.calls import BOARD, QUESTION, posted
 from tests.support.answers import json_of
 from tests.support.interrupted import Interrupted
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
 
 
@@ -230,28 +230,6 @@ async def test_a_closed_thread_takes_no_replies_and_leaves_the_list(node: NodeUn
     assert (page["threads"], page["total"]) == ([], 0)
     assert await node.store.command("ZCARD", keys.OPEN_THREADS) == 0  # the list was put right where it was seen
     assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "closed"
-
-
-async def test_the_worker_puts_a_thread_back_on_a_list_that_lost_it(node: NodeUnderTest) -> None:
-    thread = await posted(node)
-    await node.store.command("DEL", keys.OPEN_THREADS)
-
-    async def listed() -> bool:
-        threads = (await node.client.get(BOARD)).json()["threads"]
-        return [found["id"] for found in threads] == [thread["id"]]
-
-    async with node.worker():
-        await until(listed)
-
-
-async def test_threads_that_are_put_back_stand_where_they_stood(node: NodeUnderTest) -> None:
-    answered, waiting = [(await posted(node))["id"] for _ in range(2)]
-    await node.client.post(f"{BOARD}/{answered}/replies", json={"body": "I can help."})
-    newest = (await posted(node))["id"]
-    await node.store.command("DEL", keys.OPEN_THREADS)
-    await BoardStore(node.store, 60).project([answered, waiting, newest])
-    threads = (await node.client.get(BOARD)).json()["threads"]
-    assert [found["id"] for found in threads] == [newest, answered, waiting]
 
 
 async def test_an_unsigned_thread_cannot_be_closed_by_clients(node: NodeUnderTest) -> None:
