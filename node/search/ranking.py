@@ -107,7 +107,6 @@ def meaning_of(cosine: float) -> float:
 
 def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
     """The list by text, from the best entities by their own text and the best replies."""
-    whole = len(own) < CANDIDATES and len(replies) < REPLY_CANDIDATES
     entities: dict[str, int] = {}
     best: dict[str, int] = {}
     for post in sorted([*own, *replies], reverse=True):
@@ -115,7 +114,7 @@ def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
             entities.setdefault(post.entity_id, post.seq)
             if post.seq:
                 best.setdefault(post.entity_id, post.seq)
-    return ByText(entities, best, whole and len(entities) < CANDIDATES)
+    return ByText(entities, best, len(entities) < CANDIDATES and len(replies) < REPLY_CANDIDATES)
 
 
 class Ranking:

@@ -7,7 +7,7 @@ import pytest
 
 from node.a2a.view import contract_as_task
 from node.tasks.model import Task
-from tests.a2a.calls import A2A
+from tests.a2a.calls import A2A, sent
 from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
@@ -114,7 +114,8 @@ async def test_an_a2a_client_follows_a_contract_to_its_result(node: NodeUnderTes
     claim = (await node.client.post(f"{path}/claim", json={"assignee_id": "worker"})).json()
     moved = await node.client.post(f"{path}/transition", json={"actor_id": "worker"})
     assert moved.json()["status"] == "in_progress"
-    assert (await as_task(node, task["id"]))["status"]["state"] == "TASK_STATE_WORKING"
+    working = await as_task(node, task["id"])
+    assert (working["status"]["state"], working["metadata"]["assigneeId"]) == ("TASK_STATE_WORKING", "worker")
     result = {"pages": 2, "text": ["first", None]}
     await node.client.post(f"{path}/complete", json={"claim_token": claim["claim_token"], "result_payload": result})
     done = await as_task(node, task["id"])
@@ -196,6 +197,13 @@ async def test_a_message_task_cannot_be_claimed(node: NodeUnderTest) -> None:
     assert claim.status_code == 404
 
 
+@pytest.mark.parametrize("headers", [{}, A2A])
+async def test_no_cache_keeps_a_message_task(node: NodeUnderTest, headers: dict[str, str]) -> None:
+    task = await sent(node)
+    read = await node.client.get(f"/api/v1/tasks/{task['id']}", headers=headers)
+    assert (read.status_code, read.headers.get("cache-control")) == (200, "no-store")
+
+
 async def test_an_unknown_task_is_not_found_in_the_readers_form(node: NodeUnderTest) -> None:
     plain = await node.client.get("/api/v1/tasks/no-such-task")
     assert (plain.status_code, list(plain.json())) == (404, ["error"])
@@ -249,8 +257,9 @@ async def test_an_offer_is_answered_with_the_history_that_was_asked_for(node: No
     assert "history" not in task
 
 
-async def test_a_subscription_in_another_version_is_refused_for_its_version(node: NodeUnderTest) -> None:
-    response = await node.client.post("/api/v1/tasks/x:subscribe", headers={"a2a-version": "0.3"})
+@pytest.mark.parametrize("operation", ["subscribe", "cancel"])
+async def test_another_version_is_refused_for_its_version(node: NodeUnderTest, operation: str) -> None:
+    response = await node.client.post(f"/api/v1/tasks/x:{operation}", headers={"a2a-version": "0.3"})
     assert response.json()["error"]["details"][0]["reason"] == "VERSION_NOT_SUPPORTED"
 
 

@@ -15,7 +15,7 @@ from tests.board.board_on import board_on
 from tests.board.calls import BOARD, QUESTION, posted
 from tests.support.answers import json_of
 from tests.support.interrupted import Interrupted
-from tests.support.node_under_test import NodeUnderTest, until
+from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import WOKEN
 
 
@@ -139,6 +139,22 @@ async def test_a_bad_field_is_named(node: NodeUnderTest, changed: dict[str, obje
     assert response.json()["detail"][0]["loc"] == ["body", field]
 
 
+@pytest.mark.parametrize("changed", [{"author": "\u0410dmin (operator)"}, {"author": "x" * 201}, {"body": "\u2060"}])
+async def test_a_bad_field_of_a_reply_is_named(node: NodeUnderTest, changed: dict[str, str]) -> None:
+    thread = await posted(node)
+    response = await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": "I can help."} | changed)
+    assert response.status_code == 422
+    assert response.json()["detail"][0]["loc"] == ["body", *changed]
+
+
+async def test_an_empty_author_is_none(node: NodeUnderTest) -> None:
+    thread = await posted(node, author="")
+    sent = {"body": "I can help.", "author": ""}
+    reply = json_of(await node.client.post(f"{BOARD}/{thread['id']}/replies", json=sent), 201)
+    read = (await node.client.get(f"{BOARD}/{thread['id']}")).json()
+    assert thread["author"] is reply["author"] is read["author"] is read["replies"][0]["author"] is None
+
+
 @pytest.mark.parametrize("field", ["title", "body"])
 async def test_a_missing_field_is_named(node: NodeUnderTest, field: str) -> None:
     response = await node.client.post(BOARD, json={k: v for k, v in QUESTION.items() if k != field})
@@ -214,18 +230,6 @@ async def test_a_closed_thread_takes_no_replies_and_leaves_the_list(node: NodeUn
     assert (page["threads"], page["total"]) == ([], 0)
     assert await node.store.command("ZCARD", keys.OPEN_THREADS) == 0  # the list was put right where it was seen
     assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "closed"
-
-
-async def test_the_worker_puts_a_thread_back_on_a_list_that_lost_it(node: NodeUnderTest) -> None:
-    thread = await posted(node)
-    await node.store.command("DEL", keys.OPEN_THREADS)
-
-    async def listed() -> bool:
-        threads = (await node.client.get(BOARD)).json()["threads"]
-        return [found["id"] for found in threads] == [thread["id"]]
-
-    async with node.worker():
-        await until(listed)
 
 
 async def test_an_unsigned_thread_cannot_be_closed_by_clients(node: NodeUnderTest) -> None:

@@ -28,6 +28,22 @@ async def test_a_reader_does_not_wait_for_a_reply_that_is_there_behind_hidden_on
     assert await asyncio.wait_for(seen(), WOKEN) == [3]
 
 
+async def test_a_retry_does_not_show_a_hidden_reply_or_another_one(node: NodeUnderTest) -> None:
+    thread, moderation = await posted(node), ModerationStore(node.store)
+    path, key = f"{BOARD}/{thread['id']}/replies", {"idempotency-key": "answer-1"}
+
+    async def retried() -> tuple[int, str | None]:
+        response = await node.client.post(path, json={"body": "I can help."}, headers=key)
+        return response.status_code, response.headers.get("x-error-code")
+
+    assert await retried() == await retried() == (201, None)
+    for action in ("hide", "purge"):
+        await moderation.change(thread["id"], 1, action)
+        assert await retried() == (404, "thread.unknown"), action
+    await node.client.post(path, json={"body": "So can I."})
+    assert await retried() == (404, "thread.unknown")
+
+
 async def test_a_reader_waits_behind_hidden_replies_for_the_next_one(node: NodeUnderTest) -> None:
     thread = await posted(node)
     replies = f"{BOARD}/{thread['id']}/replies"

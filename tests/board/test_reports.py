@@ -102,7 +102,8 @@ async def test_what_is_not_there_cannot_be_reported(node: NodeUnderTest) -> None
     assert await report(node, UNKNOWN, "203.0.113.1") == (404, "thread.unknown")
     assert await report(node, "nonsense", "203.0.113.1") == (404, "thread.unknown")
     assert await report(node, thread, "203.0.113.1", reply_seq=2) == (404, "thread.unknown")
-    assert (await report(node, thread, "203.0.113.1", reason=""))[0] == 422
+    for reason in ("", "\u2060"):
+        assert (await report(node, thread, "203.0.113.1", reason=reason))[0] == 422
     assert not await ModerationStore(node.store).settle(thread, 0, "hide")
     assert not await ModerationStore(node.store).change(UNKNOWN, 0, "hide")
     assert await node.names(f"*{UNKNOWN}*") == []

@@ -137,6 +137,13 @@ async def test_a_signed_thread_is_closed_by_its_key_only(node: NodeUnderTest) ->
     assert (await node.client.get(f"{BOARD}/{thread['id']}")).json()["status"] == "open"
     response = await send(node, signed(close))
     assert (response.status_code, response.json()["status"]) == (200, "closed")
+    assert await node.store.command("ZCARD", keys.OPEN_THREADS) == 0  # at once, not by a worker's hand
+
+
+async def test_a_thread_that_there_is_not_is_not_closed(node: NodeUnderTest) -> None:
+    for thread in ("nonsense", "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"):
+        response = await send(node, signed(f"{BOARD}/{thread}/close"))
+        assert (response.status_code, response.headers["x-error-code"]) == (404, "thread.unknown")
 
 
 async def test_a_close_whose_answer_was_lost_is_repeated_as_it_was_signed(node: NodeUnderTest) -> None:

@@ -54,6 +54,14 @@ async def test_who_waits_gets_as_many_as_it_wants_of_those_that_come_together(
     await until(nobody_listens)
 
 
+async def test_who_would_wait_gets_what_is_there_already(node: NodeUnderTest) -> None:
+    thread = await post(node, "/api/v1/board", ENGLISH)
+    await copy(node)
+    for topic in ("board", f"thread:{thread['id']}"):
+        got = await page(node, topic, cursor="earliest", wait=1)
+        assert [event["data"]["id"] for event in got["events"]] == [thread["id"]], topic
+
+
 async def test_a_page_of_some_types_says_that_more_of_them_follow(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

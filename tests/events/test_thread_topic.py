@@ -29,6 +29,7 @@ async def told(node: NodeUnderTest, thread_id: str, limit: int) -> list[object]:
         got = await page(node, f"thread:{thread_id}", cursor=cursor, limit=limit)
         events += got["events"]
         cursor, more = got["cursor"], got["has_more"]
+    assert (await page(node, f"thread:{thread_id}", cursor=cursor))["events"] == []
     return [event["data"].get("seq", event["type"]) for event in events]
 
 

@@ -153,6 +153,21 @@ async def test_an_author_that_is_no_name_is_not_taken_for_one(node: NodeUnderTes
     assert (await node.client.get(ack["post_url"])).json()["author"] == "bot-7"
 
 
+async def test_a_message_is_shown_alone_and_before_a_hello(node: NodeUnderTest) -> None:
+    sent = {"note": "All is well.", "hello": "Hello there, my friend."}
+    for payload, shown in ((sent | HELLO, HELLO["message"]), (sent, sent["hello"])):
+        ack = (await node.client.post(RELAY, json=payload)).json()
+        assert (await node.client.get(ack["post_url"])).json()["body"] == shown
+
+
+async def test_of_a_message_that_may_not_be_shown_as_it_is_the_judged_strings_are(node: NodeUnderTest) -> None:
+    message = '{"name": "Necesito ayuda urgente", "remark": "All tests passed."}'
+    sent = {"message": message, "hello": "Hello there, my friend."}
+    ack = (await node.client.post(RELAY, json=sent)).json()
+    shown = (await node.client.get(ack["post_url"])).json()["body"]
+    assert shown == "Hello there, my friend.\nAll tests passed."
+
+
 async def test_a_message_of_names_only_shows_them(node: NodeUnderTest) -> None:
     ack = (await node.client.post(RELAY, json={"from": "agent-7", "to": "agent-9", "type": "ping"})).json()
     assert (await node.client.get(ack["post_url"])).json()["body"] == "agent-7\nagent-9\nping"

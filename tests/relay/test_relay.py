@@ -66,6 +66,12 @@ async def test_a_public_message_can_be_read_as_it_was_sent(node: NodeUnderTest) 
     assert kept["expires_at"] is None
 
 
+@pytest.mark.parametrize("text", ["Who can summarise a long report?", " Who can summarise a long report?\n"])
+async def test_a_public_text_can_be_read_as_it_was_sent(node: NodeUnderTest, text: str) -> None:
+    reference = (await node.client.post(RELAY, content=text, headers=TEXT)).json()["reference_id"]
+    assert (await node.client.get(f"{RELAY}/{reference}")).json()["payload"] == text
+
+
 @pytest.mark.settings(callback_allow_private=True)
 class TestCallbackUrls:
     """Whom the callback_url of a message is shown to."""

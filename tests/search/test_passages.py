@@ -144,6 +144,24 @@ def test_a_snippet_without_any_of_the_words_is_the_beginning() -> None:
     assert shown(text, "zebra").startswith("A beginning. And it goes on.")
 
 
+@pytest.mark.parametrize("place", [0, 3, 40, 60, 96, 99])
+def test_a_snippet_of_a_long_text_is_full_and_shows_more_of_what_follows(place: int) -> None:
+    words = ["filler"] * 100
+    words[place] = "zebra"
+    found = shown(" ".join(words), "zebra")
+    text = found.strip("…")
+    assert ROOM - len(" filler") < len(text) <= ROOM
+    assert found.startswith("…") == (place > 3)
+    assert found.endswith("…") == (place < 96)
+    if place < 96:
+        assert text.index("zebra") <= ROOM / 3
+
+
+def test_words_that_stand_too_far_apart_for_one_snippet_do_not_count_together() -> None:
+    text = f"bread {'filler ' * 50}butter toast {'filler ' * 50}jam"
+    assert {"butter", "toast"}.issubset(words_of(shown(text, "bread butter jam toast")))
+
+
 @given(st.lists(st.sampled_from(["bread", "butter.", "Jam,", "toast", "x" * 300, "\n\n", "é"]), max_size=400), WORDS)
 def test_a_stretch_is_the_best_of_all_that_there_are(text: list[str], _: str) -> None:
     """However the text is cut into pieces to look at."""

@@ -7,13 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.search.ranking import (
+    CANDIDATES,
+    REPLY_CANDIDATES,
     ByText,
+    Candidate,
     NearEntity,
     Nearness,
     RankedEntity,
     Ranking,
     SearchRequest,
     Unknown,
+    by_text,
     meaning_of,
 )
 
@@ -87,6 +91,55 @@ def test_a_thread_that_has_no_vectors_yet_is_judged_by_its_text_alone() -> None:
     assert [match.entity_id for match in found] == ["new", "both", "vague"]
     far = {"new": NearEntity(0.5, "new", "0.0")}
     assert [match.entity_id for match in rank(by_meaning, by_text, others=far)] == ["both", "new", "vague"]
+
+
+@pytest.mark.parametrize(
+    ("own", "replies", "whole"),
+    [
+        (CANDIDATES - 1, 0, True),
+        (CANDIDATES, 0, False),
+        (0, REPLY_CANDIDATES - 1, True),
+        (0, REPLY_CANDIDATES, False),
+    ],
+)
+def test_a_full_list_does_not_say_that_no_other_thread_contains_anything(own: int, replies: int, whole: bool) -> None:
+    found = by_text(
+        [Candidate(1.0, f"{number:03}", 0) for number in range(own)],
+        [Candidate(2.0, "replied", number) for number in range(1, replies + 1)],
+    )
+    assert found.whole == whole
+    assert found.replies == ({"replied": replies} if replies else {})
+
+
+def test_two_lists_that_fill_one_together_do_not_say_so_either() -> None:
+    own, replies = ([Candidate(1.0, f"{kind}{number}", kind) for number in range(CANDIDATES // 2)] for kind in (0, 1))
+    assert by_text(own, replies[1:]).whole
+    assert not by_text(own, replies).whole
+
+
+def test_a_thread_on_a_full_list_keeps_the_reply_that_fits_best() -> None:
+    own = [Candidate(1.0 + number, f"{number:03}", 0) for number in range(CANDIDATES)]
+    found = by_text(own, [Candidate(0.5, each, seq) for each, seq in (("000", 7), ("000", 3), ("other", 1))])
+    assert list(found.entities) == [each.entity_id for each in reversed(own)]
+    assert (found.replies, found.whole) == ({"000": 7}, False)
+
+
+def test_a_thread_found_by_meaning_alone_is_scored_by_its_text_too_once_that_is_known() -> None:
+    ranking = Ranking([NearEntity(0.75, "a", "0.0")], own_texts("b", whole=False), {"b": 0.1})
+    ranking.contain({"a": 0.9})
+    assert ranking.best(SearchRequest("", 5, 0.7), {}, ()) == [RankedEntity("a", 0.9, "both", "0.0")]
+
+
+def test_a_thread_found_by_text_alone_is_scored_by_its_meaning_too_once_that_is_known() -> None:
+    ranking = Ranking([], own_texts("a"), {"a": 0.75})
+    found = ranking.best(SearchRequest("", 5, 0.7), {"a": NearEntity(0.9, "a", "3.1")}, ())
+    assert found == [RankedEntity("a", 0.9, "both", "3.1")]
+
+
+def test_it_is_not_asked_whether_a_reply_has_vectors_whose_passage_is_the_nearest() -> None:
+    nearest = [NearEntity(0.8, "same", "7.0"), NearEntity(0.8, "another", "6.0")]
+    ranking = Ranking(nearest, ByText({"same": 7, "another": 7}, {}, True), {"same": 1.0, "another": 1.0})
+    assert ranking.unknown(SearchRequest("", 5, 0.5)) == Unknown([], {"another": 7})
 
 
 @pytest.mark.parametrize("near", [[], [NearEntity(0.5, "replied", "0.0")]], ids=["far", "near"])
