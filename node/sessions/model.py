@@ -74,7 +74,8 @@ class Line(msgspec.Struct):
 
 
 class Lines(msgspec.Struct):
-    """A page of lines. `epoch` changes when lines were lost; a poller then starts again from 0."""
+    """A page of lines. `epoch` changes when another Redis server takes over, which may lack the last lines, or have
+    others under their numbers; a poller then starts again from 0."""
 
     lines: list[Line]
     next_since_seq: int

@@ -72,6 +72,7 @@ class LinePage(msgspec.Struct, frozen=True):
     milliseconds_left: int
     """How long the session had to live when it was read."""
     epoch: str
+    """Eight hex digits that change when another server takes over, which may lack the last lines."""
     label: str | None
     last_seq: int
     """The highest sequence number of the session. It equals the number of lines, since numbers have no gaps."""
@@ -148,13 +149,16 @@ class SessionStore:
 
     async def poll(self, session_id: str, since_seq: int, limit: int) -> LinePage | None:
         """Lines after `since_seq`, or None if the session is gone. Raises StoreUnavailable."""
+        session = keys.session(session_id)
         reply = await self._store.run(
-            session_poll(session=keys.session(session_id), lines=keys.lines(session_id), since=since_seq, limit=limit)
+            session_poll(session=session, lines=keys.lines(session_id), since=since_seq, limit=limit)
         )
         match cast("list[Any]", reply):
-            case [_, expires_at, left, epoch, label, last_seq, entries]:
+            case [_, expires_at, left, drawn, label, last_seq, entries]:
                 lines = [_line(entry, fields) for entry, fields in entries]
-                return LinePage(expires_at, left, epoch.decode(), text(label), last_seq, lines)
+                # Read after the reply: by now it is that of the server which has answered.
+                epoch = f"{int(drawn, 16) ^ self._store.server_id(session):08x}"
+                return LinePage(expires_at, left, epoch, text(label), last_seq, lines)
             case _:
                 return None
 

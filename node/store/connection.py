@@ -136,6 +136,8 @@ class Connection(ReconnectingLink):
         self.loaded: set[str] = set()
         """Scripts that `Store.send` has loaded into the server since the connection was made."""
         self._retired = False
+        self.server_id = 0
+        """That of the present link, or of the last one (`Store.server_id`)."""
         super().__init__(server, access, timeout, stats)
 
     def submit(self, call: Call) -> "asyncio.Future[CallResult]":
@@ -184,6 +186,7 @@ class Connection(ReconnectingLink):
     def linked(self, link: Link) -> None:
         link.deliver = self._deliver
         link.on_writable = self.flush
+        self.server_id = link.server_id
         self.loaded.clear()
         self.flush()
 

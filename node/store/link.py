@@ -75,6 +75,8 @@ class Link(asyncio.Protocol):
         """Loop time at which bytes last came."""
         self.failure: Exception | None = None
         """What ended the link; None if either side closed it in an orderly way."""
+        self.server_id = 0
+        """32 bits that tell the server's process from others (`Store.server_id`)."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -158,6 +160,8 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
             for error in await link.ask(*_introduction(access)):
                 if isinstance(error, ReplyError):
                     raise NotReady(str(error).partition(", with args")[0])  # the password is one of them
+            if not server.path:
+                link.server_id = _process_of(*await link.ask(("INFO", "server")))
             if access.writes and (primary := _primary_of(*await link.ask(("INFO", "replication")))):
                 raise NotReady(f"it is a replica of {primary}, which takes no writes")
             undo.pop_all()
@@ -167,6 +171,12 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
 def _introduction(access: Access) -> list[tuple[Arg, ...]]:
     select = ("SELECT", access.database) if access.database else ()
     return [command for command in (access.login, select, ("PING",)) if command]
+
+
+def _process_of(info: RedisReply | ReplyError) -> int:
+    """The beginning of the id that a server makes when it starts; 0 if its user may not ask."""
+    facts = facts_of(info) if isinstance(info, bytes) else {}
+    return int(facts.get("run_id", "0")[:8], 16)
 
 
 def _primary_of(info: RedisReply | ReplyError) -> str:

@@ -151,6 +151,14 @@ class Store(ABC):
                 if cursor == b"0":
                     break
 
+    def server_id(self, key: Arg) -> int:
+        """32 bits that are others once another process of Redis serves a key: after a failover, in which the last
+        writes may be lost, and after a restart.
+
+        0 for a socket of this machine: its server has no replica that could take over. Raises StoreUnavailable.
+        """
+        return self._route(key)[1].server_id
+
     def serving_partition(self) -> int | None:
         """A partition for something new whose server is connected; None where any will do."""
         return None

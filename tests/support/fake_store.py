@@ -68,6 +68,9 @@ class FakeStore(Store):
     async def everywhere(self, *args: Arg) -> list[RedisReply]:
         return [cast("RedisReply", self.redis.execute_command(*args))]
 
+    def server_id(self, key: Arg) -> int:
+        return 0
+
     async def close(self) -> None:
         self.redis.close()
 
