@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from random import uniform
 from typing import TypeAlias, cast
+from zlib import crc32
 
 import msgspec
 import structlog
@@ -174,9 +175,9 @@ def _introduction(access: Access) -> list[tuple[Arg, ...]]:
 
 
 def _process_of(info: RedisReply | ReplyError) -> int:
-    """The beginning of the id that a server makes when it starts; 0 if its user may not ask."""
+    """A checksum of the id that a server makes when it starts; 0 if it has none, or its user may not ask."""
     facts = facts_of(info) if isinstance(info, bytes) else {}
-    return int(facts.get("run_id", "0")[:8], 16)
+    return crc32(facts.get("run_id", "").encode())
 
 
 def _primary_of(info: RedisReply | ReplyError) -> str:
