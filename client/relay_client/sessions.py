@@ -39,7 +39,7 @@ class Line(TypedDict):
 
 
 class Lines(TypedDict):
-    """Lines of a session. If `epoch` has changed, the node has lost some, and `seq` starts anew."""
+    """Lines of a session. If `epoch` has changed, some may be lost and their numbers used again: read from 0."""
 
     lines: list[Line]
     next_since_seq: int
@@ -94,7 +94,10 @@ class Sessions(Resource[M_co]):
 
     @Iteration
     def lines(self, session_id: str, *, since_seq: int = 0) -> Items[Line]:
-        """Every line after `since_seq`, then those to come, until the session ends."""
+        """Every line after `since_seq`, then those to come, until the session ends.
+
+        Once the Redis of the node was restarted or replaced, which may have lost lines, all of them come again.
+        """
         epoch: str | None = None
         follower = Follower[Lines](self)
         while True:
