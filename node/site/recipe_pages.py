@@ -39,7 +39,7 @@ class RecipePages:
         asked = request.params["name"]
         name = asked.removesuffix(".md")
         if name not in self._all:
-            raise Refused("path.unknown", where="/recipes, which lists them")
+            raise Refused("path.unknown", where="the list of recipes")
         is_text = asked != name or preferred(request.header(b"accept"), "text/html", "text/markdown") == "text/markdown"
         return (self._text(name) if is_text else self._page(name)).answer(request)
 
