@@ -7,7 +7,7 @@ import select
 import socket
 import subprocess
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 
@@ -114,6 +114,30 @@ def test_one_address_cannot_have_all_connections_where_there_is_no_tls(tmp_path:
         assert ask("127.0.0.27").startswith(b"HTTP/1.1 308")
 
 
+def test_one_address_cannot_open_connections_as_fast_as_it_can(tmp_path: Path, node: NodeProcess) -> None:
+    """A handshake of TLS takes longer than most requests. Here five are as many as an address has, eight a site."""
+    altered = tmp_path / "haproxy.cfg"
+    few = {"conn_rate(10s)": "conn_rate(1h)", "gt 500 }": "gt 5 }", "gt 2000 }": "gt 8 }"}
+    altered.write_text(_altered({"ipmask(32,48)": "ipmask(24,48)", **few}))
+    with Proxy(tmp_path, node.port, sends_on=True, config=altered) as proxy:
+        proxy.sees(True)
+
+        def answer(address: str, port: int = proxy.port) -> bytes:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=(address, 0)) as link:
+                return _ask(link)
+
+        for _ in range(5):
+            assert answer("127.0.3.1").startswith(b"HTTP/1.1 200")
+        for port in (proxy.port, proxy.plain):
+            with pytest.raises(ConnectionError):
+                answer("127.0.3.1", port)
+        assert answer("127.0.3.2").startswith(b"HTTP/1.1 200")
+        for port in (proxy.port, proxy.plain):
+            with pytest.raises(ConnectionError):
+                answer("127.0.3.3", port)
+        assert answer("127.0.4.1", proxy.plain).startswith(b"HTTP/1.1 308")
+
+
 @pytest.mark.parametrize(("group", "is_taken"), [("X25519", True), ("P-256", True), ("ffdhe8192", False)])
 def test_a_client_does_not_choose_a_key_exchange_that_takes_long(
     tmp_path: Path, node: NodeProcess, group: str, is_taken: bool
@@ -151,13 +175,9 @@ def test_one_address_cannot_have_all_requests_by_putting_many_on_a_connection(pr
 
 def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_path: Path, node: NodeProcess) -> None:
     """Loopback has no /48s, so here a /24 stands for one, and has three connections and two requests at a time."""
-    shipped = CONFIG.read_text()
-    assert shipped.count("ipmask(32,48)") == 3
     altered = tmp_path / "haproxy.cfg"
     few = {"ipmask(32,48)": "ipmask(24,48)", "conn_cur(sites) gt 1024": "conn_cur(sites) gt 3", "int(256)": "int(2)"}
-    for there, here in few.items():
-        shipped = shipped.replace(there, here)
-    altered.write_text(shipped)
+    altered.write_text(_altered(few))
     with Proxy(tmp_path, node.port, sends_on=True, config=altered) as proxy, ExitStack() as stack:
         proxy.sees(True)
 
@@ -192,12 +212,9 @@ def test_one_site_cannot_have_all_connections_or_requests_of_many_addresses(tmp_
 
 def test_the_fuller_the_nodes_the_fewer_requests_an_address_may_have(tmp_path: Path, node: NodeProcess) -> None:
     """Otherwise sixteen addresses had all requests that a node takes. Here it takes eight, and four are half."""
-    shipped = CONFIG.read_text()
-    for there, here in {"maxconn 4000": "maxconn 8", "lt 2000": "lt 5", "int(64)": "int(1)", "lt 1000": "lt 0"}.items():
-        assert shipped.count(there) == 1
-        shipped = shipped.replace(there, here)
     altered = tmp_path / "haproxy.cfg"
-    altered.write_text(shipped.replace("lt 500", "lt 0"))
+    few = {"maxconn 4000": "maxconn 8", "lt 2000": "lt 5", "int(64)": "int(1)", "lt 1000": "lt 0", "lt 500": "lt 0"}
+    altered.write_text(_altered(few))
     with Proxy(tmp_path, node.port, config=altered) as proxy, ExitStack() as stack:
         proxy.sees(True)
         created = json.loads(call(proxy.port, "POST", "/api/v1/sessions", {"ttl_seconds": 600})[2])
@@ -212,6 +229,15 @@ def test_the_fuller_the_nodes_the_fewer_requests_an_address_may_have(tmp_path: P
 
         until(one_more_is_refused, "four are under way")
         assert _is_ready_for(proxy.port, "127.0.0.29")
+
+
+def _altered(replaced: Mapping[str, str]) -> str:
+    """The shipped configuration with other values, each of which it must have."""
+    config = CONFIG.read_text()
+    for there, here in replaced.items():
+        assert there in config
+        config = config.replace(there, here)
+    return config
 
 
 def _is_ready_for(port: int, address: str) -> bool:
