@@ -98,7 +98,8 @@ class InboxTraffic(Clients):
     async def lost(self) -> int:
         """How many acknowledged messages are not settled with the owner's answer.
 
-        A read that is refused for now says nothing about the message, and is repeated.
+        A read that is refused for now says nothing about the message, and is repeated; so is one on a connection that
+        the node has closed meanwhile because nothing was sent on it.
         """
         gate = asyncio.Semaphore(READERS)
 
@@ -108,7 +109,10 @@ class InboxTraffic(Clients):
 
             async def is_answered() -> bool:
                 nonlocal kept
-                response = await self._client.get(path, headers=token)
+                try:
+                    response = await self._client.get(path, headers=token)
+                except httpx2.RemoteProtocolError:  # closed without an answer
+                    return False
                 kept = response.is_success and response.json()["reply"] == message["body"]
                 return response.status_code not in (429, 503)
 
