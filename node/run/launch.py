@@ -35,9 +35,10 @@ from node.run.redis_check import LateCheck, check_redis, check_redis_when_there
 from node.run.reload import Reloading, Terminal, block_hangup
 from node.store.address import locate
 
-HEADER_TIMEOUT_MS = 5000
-"""Milliseconds after which a silent or idle connection is closed. Only the mode `http1` does that: in Granian's `auto`,
-a socket that has sent nothing stays open for ever.
+HEADER_TIMEOUT_MS = 7000
+"""Milliseconds after which a silent or idle connection is closed. Longer than clients keep one that is idle (httpx: 5 s):
+otherwise a request every five seconds was sent just as the connection was closed, and one in five got no answer. Only
+the mode `http1` does that: in Granian's `auto`, a socket that has sent nothing stays open for ever.
 """
 
 MAX_HEADER_BYTES = 32768

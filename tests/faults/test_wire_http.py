@@ -5,6 +5,7 @@ our code is refused with an error code.
 """
 
 import gzip
+import select
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -236,6 +237,16 @@ def test_a_body_without_end_is_cut_off(node: NodeProcess) -> None:
     met = exchange(node.port, request("POST", b"/api/v1/wire/stream", CHUNKED), *endless)
     assert met.closed
     assert met.statuses in ([413], [])  # a client that goes on sending may lose the answer when the node closes
+
+
+def test_an_idle_connection_stays_for_longer_than_clients_would_use_it(node: NodeProcess) -> None:
+    """httpx uses one that was idle for up to five seconds, and a request that meets its end gets no answer."""
+    with socket.create_connection(("127.0.0.1", node.port), timeout=PATIENCE) as link:
+        for pause in (5.5, 0.0):
+            link.sendall(request())
+            assert link.recv(65536).startswith(b"HTTP/1.1 200 ")
+            closed, _, _ = select.select([link], [], [], pause)
+            assert not closed
 
 
 def test_clients_that_do_not_get_on_with_it_are_closed(node: NodeProcess) -> None:
