@@ -1,6 +1,7 @@
-"""The recipes for signing, callbacks and work do what they say, unchanged, against a real node.
+"""The recipes for signing and work do what they say, unchanged, against a real node.
 
-Those for curl, Python, TypeScript and generated clients are tested beside the clients that they need.
+The one for callbacks is tested beside those; those for curl, Python, TypeScript and generated clients beside the
+clients that they need.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ import pytest
 from node.recipes.markdown import RECIPES
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import PATIENCE, free_port, listening
+from tests.support.servers import PATIENCE
 from tests.support.stripping_proxy import StrippingProxy
 
 MARKDOWN = {"accept": "text/markdown"}
@@ -161,26 +162,6 @@ async def test_an_owner_whose_answer_is_refused_refuses_the_message(served: Node
         body = {"body": "x" * 16 * 1024}  # "Read: " before it makes an answer that is too long
         told = (await client.post(f"/api/v1/inboxes/{address}/messages?wait=30", json=body)).json()
     assert (told["status"], told["reply"]) == ("refused", "My answer cannot be sent.")
-
-
-async def test_a_receiver_takes_a_callback_of_the_node_and_nothing_else(served: NodeProcess, tmp_path: Path) -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/hook"
-    settings = {"CALLBACK_HOST": "127.0.0.1", "CALLBACK_PORT": str(port)}
-    async with (
-        running(served, "verify-a-callback", tmp_path, **settings) as receiver,
-        httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
-        asyncio.timeout(PATIENCE),
-    ):
-        await listening(port)
-        forged = {"webhook-id": "m", "webhook-timestamp": "1", "webhook-signature": "v1a,AAAA"}
-        assert (await client.post(url, content=b"{}", headers=forged)).status_code == 401
-        session = (await client.post("/api/v1/sessions", json={"callback_url": url})).json()
-        await client.post(f"/api/v1/sessions/{session['session_id']}/messages", json={"body": "a line"})
-        said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
-        while not said.startswith("session.line"):  # the server may have logged the forged request before
-            said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
-        assert session["session_id"] in said
 
 
 def test_configurations_of_mcp_clients_name_an_endpoint_that_answers(served: NodeProcess) -> None:
