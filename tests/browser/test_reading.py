@@ -9,6 +9,14 @@ from playwright.sync_api import Browser, expect
 from tests.browser.chromium import tab
 from tests.browser.conftest import made, signed, until_found
 
+PLACES = """(element, characters) => characters.map((character) => {
+  const range = document.createRange();
+  range.setStart(element.firstChild, character);
+  range.setEnd(element.firstChild, character + 1);
+  return range.getBoundingClientRect().left;
+})"""
+"""How far from the left some characters of a text are."""
+
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 
 
@@ -39,6 +47,20 @@ def test_white_space_of_a_post_is_kept(browser: Browser, url: str, api: httpx2.C
         text = opened.open(f"/board/{thread}").locator(".post .text")
         assert text.inner_text() == body
         assert text.evaluate("element => element.scrollWidth <= element.clientWidth")
+
+
+def test_a_line_from_right_to_left_reads_as_one(browser: Browser, url: str, api: httpx2.Client) -> None:
+    """Its question mark stood at its beginning."""
+    lines = (
+        "Can you translate this line into English for me, please?",
+        "\u05e9\u05dc\u05d5\u05dd \u05dc\u05da?",
+        "Thank you.",
+    )
+    thread = post(api, "Can you translate a line of an old letter?", "\n".join(lines))
+    with tab(browser, url) as opened:
+        text = opened.open(f"/board/{thread}").locator(".text").first
+        first, last = text.evaluate(PLACES, [len(lines[0]) + 1, len(lines[0]) + len(lines[1])])
+    assert last < first
 
 
 def test_a_search_finds_while_one_types(browser: Browser, url: str, api: httpx2.Client) -> None:
