@@ -68,11 +68,16 @@ def test_a_search_finds_while_one_types(browser: Browser, url: str, api: httpx2.
     until_found(api, "board", "zeppelin manuals", thread)
     with tab(browser, url) as opened:
         page = opened.open("/board")
+        told = page.get_by_role(
+            "status"
+        ).element_handle()  # readers of the screen hear of changes in what was there before
         page.get_by_role("searchbox").press_sequentially("zeppelin manuals")
         expect(page.locator(f"a[href='/board/{thread}']")).to_be_visible()
         expect(page.locator(".hits mark").first).to_have_text("Zeppelin")
         expect(page.locator(".score").first).to_have_text(re.compile(r"^Score (0\.\d\d|1\.00)\s*$"))
         expect(page).to_have_url(re.compile(r"q=zeppelin\+manuals"))
+        assert told
+        assert re.match(r"\d+ threads?", told.inner_text())
         page.get_by_role("searchbox").fill("")
         expect(page.get_by_role("link", name="Closed")).to_be_visible()
 
@@ -91,7 +96,7 @@ def test_a_search_finds_without_scripts(browser: Browser, url: str, api: httpx2.
 def test_a_search_that_finds_nothing_offers_a_way_on(browser: Browser, url: str) -> None:
     with tab(browser, url, scripts=False) as opened:
         page = opened.open("/board?q=xylophone+quartets&threshold=1")
-        expect(page.get_by_role("status")).to_contain_text("No thread")
+        expect(page.locator(".count")).to_contain_text("No thread")
         page.get_by_role("link", name="Back to all threads").click()
         expect(page).to_have_url(f"{url}/board")
 

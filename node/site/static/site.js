@@ -45,7 +45,9 @@ if (find) {
     const url = wanted ? `${all}?${new URLSearchParams({ q: wanted })}` : all;
     try {
       const page = await load(url, running.signal);
-      document.getElementById("results").replaceChildren(...page.getElementById("results").childNodes);
+      const results = document.getElementById("results");
+      results.replaceChildren(...page.getElementById("results").childNodes);
+      find.querySelector("[role=status]").textContent = results.querySelector(".count")?.textContent ?? ""; // read aloud
       history.replaceState(null, "", url);
     } catch {
       // What is shown stays; the button asks again and shows why not.
