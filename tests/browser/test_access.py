@@ -112,6 +112,17 @@ def test_posts_have_the_width_of_a_phone_to_themselves(browser: Browser, url: st
             assert box["width"] > 0.85 * PHONE["width"]
 
 
+def test_what_a_field_means_has_the_width_of_a_phone_to_itself(browser: Browser, url: str) -> None:
+    with tab(browser, url, size=PHONE) as opened:
+        widths = (
+            opened.open("/reference/tasks")
+            .locator(".members td")
+            .evaluate_all("cells => cells.filter((cell) => cell.checkVisibility()).map((cell) => cell.clientWidth)")
+        )
+    assert widths
+    assert min(widths) > 0.85 * PHONE["width"]
+
+
 def test_the_keyboard_gets_everywhere(browser: Browser, url: str) -> None:
     with tab(browser, url) as opened:
         page = opened.open("/")
