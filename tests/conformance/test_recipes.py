@@ -189,6 +189,17 @@ async def test_a_message_that_no_answer_can_be_made_of_is_refused(served: NodePr
     assert [each["reply"] for each in told] == ["I cannot answer this.", "Read: Something"]
 
 
+async def test_an_owner_whose_inbox_has_ended_is_told_how_to_get_another(served: NodeProcess, tmp_path: Path) -> None:
+    async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
+        inbox = (await client.post("/api/v1/inboxes")).json()
+        owner = {"authorization": f"Bearer {inbox['inbox_token']}"}
+        assert (await client.delete(f"/api/v1/inboxes/{inbox['address']}", headers=owner)).is_success
+        (tmp_path / "inbox.json").write_text(json.dumps(inbox))
+        async with running(served, "inbox", tmp_path) as process:
+            said = (await process.stdout.read()).decode() if process.stdout else ""
+    assert said.endswith("it was closed, or has ended. Delete inbox.json to open another one.\n")
+
+
 async def test_an_owner_whose_answer_is_refused_refuses_the_message(served: NodeProcess, tmp_path: Path) -> None:
     """It left the message unsettled: its sender waited in vain, and it came again whenever the program was started."""
     async with (
