@@ -41,7 +41,7 @@ def verify_webhook(headers: Mapping[str, str], body: bytes, public_key: str, hos
     said: Any = json.loads(body)
     try:
         is_for_host: bool = said["data"]["callback_host"] == host
-    except (KeyError, TypeError):  # the node signs A2A push notifications, too, which name no host
+    except (KeyError, TypeError):  # the node signs A2A push notifications, too, which name their receiver elsewhere
         raise WebhookInvalid("this is no callback") from None
     if not is_for_host:
         raise WebhookInvalid("this callback is for another host")

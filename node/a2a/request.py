@@ -251,7 +251,7 @@ def _plain_text(part: SentPart, media: str | None, place: int) -> str:
         except ValueError:
             raise _wrong("message", "parts", place, "raw", msg="Must be base64.") from None
     if part.text is None or (media and media.partition(";")[0].strip().lower() != PLAIN):
-        why = f"Part {place} is not text/plain; this agent takes plain text"
+        why = f"This agent takes text/plain only, which part {place} is not; name the URL of anything else in the text"
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", why)
     return part.text
 

@@ -24,7 +24,7 @@ class NewThread(msgspec.Struct):
 
     title: Annotated[Title, Meta(examples=["Looking for a CSV parser"])]
     body: Annotated[Body, Meta(examples=["Who can parse 40 MB of CSV in a sandbox?"])]
-    author: Author | None = None
+    author: Annotated[Author, Meta(examples=["data-agent"])] | None = None
     callback_url: (
         Annotated[
             str,

@@ -1,5 +1,7 @@
 """What operations of the OpenAPI document share: headers, and the parts that all callbacks have in common."""
 
+from collections.abc import Iterable
+
 from node.store.idempotency import RETRY_SECONDS, SECRET_KEY_LENGTH
 from node.web.json_schema import Schema
 
@@ -13,7 +15,7 @@ WEBHOOK_HEADERS = {
 CALLBACK_ANSWERS = {
     "2XX": "Received. Any other answer, or none within 10 s, is followed by another attempt.",
     "410": "No callback about this is wanted any more.",
-    "429": "Slower, please: the next attempt is not before Retry-After.",
+    "429": "Slower, please: the next attempt is not before Retry-After, or half an hour from now.",
 }
 """What a receiver can answer."""
 
@@ -51,6 +53,7 @@ HEADERS: dict[str, Schema] = {
     for name, kind, meaning in (
         ("X-Request-Id", "string", "Names this answer in the node's log."),
         ("X-Error-Code", "string", "Stable code of the error; llms-full.txt lists them."),
+        ("Link", "string", "Where errors are explained, with rel=help (RFC 8288)."),
         ("X-Ignored-Fields", "string", "Fields and parameters that mean nothing here: `body.lease_second, query.q`."),
         ("Location", "string", "Address of what was created, or of the bytes."),
         ("ETag", "string", "Names this content: send it in If-None-Match."),
@@ -77,3 +80,8 @@ ERROR_HEADERS = {
     "task.paused": "Retry-After",
 }
 """The header that comes with an error, by its code."""
+
+
+def headers_of(codes: Iterable[str]) -> list[str]:
+    """The headers that come with some of these errors."""
+    return [ERROR_HEADERS[code] for code in codes if code in ERROR_HEADERS]

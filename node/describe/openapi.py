@@ -19,11 +19,11 @@ from node.describe.components import (
     BEARER_TOKENS,
     CALLBACK_ANSWERS,
     CALLBACK_URL,
-    ERROR_HEADERS,
     HEADERS,
     PARAMETERS,
     SIGNED_WITH,
     WEBHOOK_HEADERS,
+    headers_of,
 )
 from node.describe.examples import PARAMETER, TEXT_BODY, answer_of, body_of, example_of
 from node.describe.implied import (
@@ -227,7 +227,9 @@ class _Builder:
         elif route.fault is not None:
             meaning = "An error in the form of the protocol."
             rates = RATE_HEADERS if route.limit else ()
-            failures = {"default": _fault(meaning, "application/json", {"type": "object"}, *rates)}
+            failures = {
+                "default": _fault(meaning, "application/json", {"type": "object"}, *rates, *headers_of(codes_of(route)))
+            }
         else:
             by_status: dict[int, list[str]] = {}
             for code in codes_of(route):
@@ -255,11 +257,11 @@ class _Builder:
         """
         name = f"{status}-" + "-".join(sorted(codes)) + ("-counted" if is_counted else "")
         if name not in self._responses:
-            headers = ["X-Request-Id", "X-Error-Code"]
+            headers = ["X-Request-Id", "X-Error-Code", "Link"]
             headers += ["Retry-After"] if status in {429, 503} else []
             headers += RATE_HEADERS if is_counted or status == 429 else []
             headers += ["X-Ignored-Fields"] if status == 422 else []
-            headers += [ERROR_HEADERS[code] for code in codes if code in ERROR_HEADERS]
+            headers += headers_of(codes)
             shape = ValidationError if status == 422 else Error
             self._responses[name] = {
                 "description": " ".join(f"`{code}`: {entry_of(code).sentence}" for code in sorted(codes)),
@@ -284,7 +286,7 @@ def _fault(meaning: str, media_type: str, schema: Schema, *headers: str) -> Sche
     """The response of an operation whose errors have a form of their own, whatever their status."""
     return {
         "description": meaning,
-        "headers": _headers(["X-Request-Id", "X-Error-Code", "Retry-After", *headers]),
+        "headers": _headers(["X-Request-Id", "X-Error-Code", "Link", "Retry-After", *headers]),
         "content": {media_type: {"schema": schema}},
     }
 

@@ -119,4 +119,5 @@ def _mark(source: str) -> str:
 
 
 def _invalid() -> Invalid:
-    return Invalid.field("query", "cursor", msg="not a cursor of this topic; use one that an event or a page gave you")
+    known = "one that an event or a page gave you, earliest or now"
+    return Invalid.field("query", "cursor", msg=f"not a cursor of this topic; use {known}")

@@ -63,6 +63,7 @@ class InboxApi:
         body=NewInbox,
         headers=(TOKEN,),
         answers=OpenedInbox,
+        shows={"agent_id": UNSET},
         status=201,
         also=(Also("application/json", OpenedInbox, 200, "It was there: renewed, with the fields that were named."),),
         callbacks=(InboxMessageCallback,),

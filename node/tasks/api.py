@@ -80,6 +80,7 @@ class TasksApi:
         "Offer a work contract",
         hot=True,
         body=NewTask,
+        example=examples.OFFER,
         headers=(("Idempotency-Key", REPEATED_OFFER),),
         answers=OfferedTask,
         shows=examples.OFFERED,

@@ -12,6 +12,14 @@ _PLAIN: dict[str, object] = dict.fromkeys(_OPTIONS, UNSET)
 _OPEN: dict[str, object] = {**_PLAIN, "completed_at": None, "elapsed_ms": None, "result_payload": UNSET}
 _FREE: dict[str, object] = {**_OPEN, "assignee_id": None, "claimed_at": None, "lease_expires_at": None}
 
+OFFER = {
+    "publisher_id": "report-desk",
+    "title": "Summarise a report about solar panels",
+    "description": "One page of plain English, with three figures.",
+    "lease_seconds": 900,
+}
+"""A request, of which OFFERED is the answer."""
+
 OFFERED = {**_FREE, "attempt": 0}
 CANCELED = {**OFFERED, "status": "canceled"}
 RELEASED = _FREE

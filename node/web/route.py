@@ -82,7 +82,7 @@ class Described(msgspec.Struct, frozen=True):
     keeps: str = ""
     """The kind of what the node keeps of it (`node.share.cost`), where no limit of that name says so."""
     example: Any = None
-    """A JSON body that works as it stands, where `body` names no type with examples of its own."""
+    """A JSON body that works as it stands, where not all members of `body` that have examples belong in it."""
     fault: Fault | None = None
     """How failures are shown, where the protocol has a form of its own."""
     hot: bool = False

@@ -13,6 +13,21 @@ from tests.browser.conftest import made
 from tests.support.servers import PATIENCE
 
 AXE = Path(__file__).parent / "js/node_modules/axe-core/axe.min.js"
+WIDER_TEXT = "* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }"
+"""What a reader may ask for without losing anything (WCAG 2.2, 1.4.12)."""
+
+ADD_STYLE = (
+    "css => { document.adoptedStyleSheets = [new CSSStyleSheet()]; document.adoptedStyleSheets[0].replaceSync(css) }"
+)
+"""A style sheet of the reader's, to which the Content-Security-Policy does not apply."""
+
+CHOICES = {
+    "/board": ("nav[aria-label=Main] a[aria-current]", "nav[aria-label=Main] a:not([aria-current])"),
+    "/agents": (".filter a[aria-current]", ".filter a:not([aria-current])"),
+    "/": (".tabs label:has(:checked)", ".tabs label:not(:has(:checked))"),
+}
+"""What is chosen on a page, and what beside it is not."""
+
 PAGES = ("/", "/board", "/board?q=parser", "/board?status=closed", "/tasks", "/reference", "/reference/tasks")
 
 
@@ -31,10 +46,9 @@ def paths(url: str) -> list[str]:
         task = {"publisher_id": "report-desk" * 9, "title": "Summarise a report", "description": "One page. " * 60}
         offer = made(api.post("/api/v1/tasks", json=task))
         owner = {"authorization": f"Bearer {api.post('/api/v1/inboxes').json()['inbox_token']}"}
-        listed = api.post(
-            "/api/v1/agents", json={"card": card_of("Desk " + "with-a-rather-long-name-" * 7)}, headers=owner
-        )
-        agent = listed.json()["id"]
+        skill = {"id": "s", "name": "Summarise " + "w" * 90, "description": "Reads a report.", "tags": ["x" * 50]}
+        card = card_of("Desk " + "with-a-rather-long-name-" * 7, skill)
+        agent = api.post("/api/v1/agents", json={"card": card}, headers=owner).json()["id"]
     return [*PAGES, "/agents", "/agents?q=summarise", f"/agents/{agent}", f"/board/{thread}", f"/tasks/{offer}"]
 
 
@@ -69,6 +83,26 @@ def test_nothing_is_wider_than_the_screen(browser: Browser, url: str, paths: lis
             assert page.evaluate("document.documentElement.scrollWidth") <= size["width"], path
 
 
+def test_wider_text_stays_on_the_screen(browser: Browser, url: str, paths: list[str]) -> None:
+    with tab(browser, url, size=SMALLEST) as opened:
+        for path in paths:
+            page = opened.open(path)
+            page.evaluate(ADD_STYLE, WIDER_TEXT)
+            assert page.evaluate("document.documentElement.scrollWidth") <= SMALLEST["width"], path
+
+
+def test_what_is_chosen_is_seen_where_the_reader_sets_the_colours(browser: Browser, url: str) -> None:
+    with tab(browser, url) as opened:
+        for path, both in CHOICES.items():
+            page = opened.open(path)
+            page.emulate_media(forced_colors="active")
+            chosen, other = (
+                page.locator(each).first.evaluate("element => getComputedStyle(element).borderBottomColor")
+                for each in both
+            )
+            assert chosen != other, path
+
+
 def test_posts_have_the_width_of_a_phone_to_themselves(browser: Browser, url: str, paths: list[str]) -> None:
     with tab(browser, url, size=PHONE) as opened:
         page = opened.open(paths[-2])
@@ -76,6 +110,17 @@ def test_posts_have_the_width_of_a_phone_to_themselves(browser: Browser, url: st
             box = text.bounding_box()
             assert box is not None
             assert box["width"] > 0.85 * PHONE["width"]
+
+
+def test_what_a_field_means_has_the_width_of_a_phone_to_itself(browser: Browser, url: str) -> None:
+    with tab(browser, url, size=PHONE) as opened:
+        widths = (
+            opened.open("/reference/tasks")
+            .locator(".members td")
+            .evaluate_all("cells => cells.filter((cell) => cell.checkVisibility()).map((cell) => cell.clientWidth)")
+        )
+    assert widths
+    assert min(widths) > 0.85 * PHONE["width"]
 
 
 def test_the_keyboard_gets_everywhere(browser: Browser, url: str) -> None:

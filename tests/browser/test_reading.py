@@ -9,6 +9,14 @@ from playwright.sync_api import Browser, expect
 from tests.browser.chromium import tab
 from tests.browser.conftest import made, signed, until_found
 
+PLACES = """(element, characters) => characters.map((character) => {
+  const range = document.createRange();
+  range.setStart(element.firstChild, character);
+  range.setEnd(element.firstChild, character + 1);
+  return range.getBoundingClientRect().left;
+})"""
+"""How far from the left some characters of a text are."""
+
 SCRIPTS = pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
 
 
@@ -41,16 +49,35 @@ def test_white_space_of_a_post_is_kept(browser: Browser, url: str, api: httpx2.C
         assert text.evaluate("element => element.scrollWidth <= element.clientWidth")
 
 
+def test_a_line_from_right_to_left_reads_as_one(browser: Browser, url: str, api: httpx2.Client) -> None:
+    """Its question mark stood at its beginning."""
+    lines = (
+        "Can you translate this line into English for me, please?",
+        "\u05e9\u05dc\u05d5\u05dd \u05dc\u05da?",
+        "Thank you.",
+    )
+    thread = post(api, "Can you translate a line of an old letter?", "\n".join(lines))
+    with tab(browser, url) as opened:
+        text = opened.open(f"/board/{thread}").locator(".text").first
+        first, last = text.evaluate(PLACES, [len(lines[0]) + 1, len(lines[0]) + len(lines[1])])
+    assert last < first
+
+
 def test_a_search_finds_while_one_types(browser: Browser, url: str, api: httpx2.Client) -> None:
     thread = post(api, "Zeppelin manuals wanted for a museum", "We restore a gondola and need the original manuals.")
     until_found(api, "board", "zeppelin manuals", thread)
     with tab(browser, url) as opened:
         page = opened.open("/board")
+        told = page.get_by_role(
+            "status"
+        ).element_handle()  # readers of the screen hear of changes in what was there before
         page.get_by_role("searchbox").press_sequentially("zeppelin manuals")
         expect(page.locator(f"a[href='/board/{thread}']")).to_be_visible()
         expect(page.locator(".hits mark").first).to_have_text("Zeppelin")
         expect(page.locator(".score").first).to_have_text(re.compile(r"^Score (0\.\d\d|1\.00)\s*$"))
         expect(page).to_have_url(re.compile(r"q=zeppelin\+manuals"))
+        assert told
+        assert re.match(r"\d+ threads?", told.inner_text())
         page.get_by_role("searchbox").fill("")
         expect(page.get_by_role("link", name="Closed")).to_be_visible()
 
@@ -69,7 +96,7 @@ def test_a_search_finds_without_scripts(browser: Browser, url: str, api: httpx2.
 def test_a_search_that_finds_nothing_offers_a_way_on(browser: Browser, url: str) -> None:
     with tab(browser, url, scripts=False) as opened:
         page = opened.open("/board?q=xylophone+quartets&threshold=1")
-        expect(page.get_by_role("status")).to_contain_text("No thread")
+        expect(page.locator(".count")).to_contain_text("No thread")
         page.get_by_role("link", name="Back to all threads").click()
         expect(page).to_have_url(f"{url}/board")
 
@@ -141,8 +168,13 @@ def test_older_threads_can_be_reached(browser: Browser, url: str, api: httpx2.Cl
         page = opened.open("/board")
         link = page.locator(f"a[href='/board/{oldest}']")
         expect(link).to_have_count(0)
+        if scripts:  # what comes meanwhile pushes a thread that is shown onto the next page, too
+            later = post(api, "One more question about rivers", "How long is the river that flows through Linz?")
+            expect(page.locator(f"a[href='/board/{later}']")).to_be_visible()
         page.get_by_role("link", name="Older").click()
         expect(link).to_be_visible()
+        threads = page.locator("[data-list] > li h3 a").evaluate_all("links => links.map(link => link.href)")
+        assert len(threads) == len(set(threads))
         expect(page.locator(f"a[href='/board/{newest}']")).to_have_count(1 if scripts else 0)
 
 

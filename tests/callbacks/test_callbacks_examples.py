@@ -1,34 +1,38 @@
-"""An example receiver in JavaScript takes a real callback of the node, and nothing else.
-
-The one in Python is the recipe `verify-a-callback`.
-"""
+"""The receivers of the recipe `verify-a-callback`, in Python and JavaScript, take a real callback and nothing else."""
 
 import asyncio
 import json
+import os
+import re
+import sys
 import time
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Iterator
 
 import httpx2
 import pytest
 import pytest_asyncio
 
+from node.recipes.markdown import recipes
 from node.sign.node_key import NodeKey
 from tests.conformance.javascript import node_binary
-from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest
+from tests.support.node_under_test import SIGNING_KEY
+from tests.support.nodes import NodeProcess
 from tests.support.servers import PATIENCE, free_port, listening
 
 KEY = NodeKey.parse(SIGNING_KEY)
-RECEIVER = Path(__file__).parent / "js" / "receiver.mjs"
 HOST = "127.0.0.1"
 MESSAGE = json.dumps({"type": "task.claimed", "data": {"url": "http://node.example/t", "callback_host": HOST}}).encode()
+PUSH = json.dumps({"task": {"id": "t", "metadata": {"callbackHost": HOST}}}).encode()
+RUNNERS = {"python": (sys.executable, "-uc"), "js": (node_binary(), "--input-type=module", "-e")}
+"""How the code of the recipe is run, by the language of its block."""
 
 
 class Example:
-    """The receiver, running."""
+    """A receiver, running."""
 
-    def __init__(self, process: asyncio.subprocess.Process, url: str) -> None:
-        self.url = url
+    def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
+        self.port = port
+        self.url = f"http://{HOST}:{port}/hook"
         self._process = process
 
     async def line(self) -> str:
@@ -42,17 +46,28 @@ class Example:
             return (await client.post(self.url, content=body, headers=headers)).status_code
 
 
-pytestmark = pytest.mark.settings(callback_allow_private=True, embedding_model="none")
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """A node that calls receivers on this machine, and signs with KEY."""
+    settings = {"RELAY_SIGNING_KEY": SIGNING_KEY, "RELAY_CALLBACK_ALLOW_PRIVATE": "1", "RELAY_WORKERS": "1"}
+    with NodeProcess(tmp_path_factory.mktemp("node")) as node:
+        yield node.start(RELAY_EMBEDDING_MODEL="none", **settings).ready()
 
 
-@pytest_asyncio.fixture
-async def example() -> AsyncIterator[Example]:
+@pytest_asyncio.fixture(params=RUNNERS)
+async def example(served: NodeProcess, request: pytest.FixtureRequest) -> AsyncIterator[Example]:
+    (recipe,) = (each.body for each in recipes(served.url) if each.name == "verify-a-callback")
+    (code,) = re.findall(rf"```{request.param}\n(.*?)```", recipe, re.DOTALL)
     port = free_port()
     process = await asyncio.create_subprocess_exec(
-        *(node_binary(), str(RECEIVER), KEY.public.whpk, str(port), HOST), stdout=asyncio.subprocess.PIPE
+        *RUNNERS[request.param],
+        code,
+        env=os.environ | {"CALLBACK_HOST": HOST, "CALLBACK_PORT": str(port)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # Python's server logs each request there
     )
     await listening(port)
-    yield Example(process, f"http://{HOST}:{port}/hook")
+    yield Example(process, port)
     process.kill()
     await process.communicate()
 
@@ -67,12 +82,12 @@ def signed(body: bytes = MESSAGE, message_id: str = "msg_1", at: float | None = 
     }
 
 
-async def test_an_example_takes_a_callback_of_the_node(node: NodeUnderTest, example: Example) -> None:
-    async with node.worker():
+async def test_an_example_takes_a_callback_of_the_node(served: NodeProcess, example: Example) -> None:
+    async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client:
         offer = {"publisher_id": "p", "title": "Translate a memo", "callback_url": example.url}
-        task = (await node.client.post("/api/v1/tasks", json=offer)).json()
-        await node.client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "w"})
-        assert await example.line() == f"task.claimed {task['url']}"
+        task = (await client.post("/api/v1/tasks", json=offer)).json()
+        await client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "w"})
+    assert await example.line() == f"task.claimed {task['url']}"
 
 
 async def test_an_example_takes_a_repeat_and_tells_it_once(example: Example) -> None:
@@ -123,3 +138,20 @@ async def test_an_example_refuses_what_the_node_did_not_sign(example: Example, h
 async def test_an_example_refuses_what_was_signed_for_another_host(example: Example) -> None:
     other = MESSAGE.replace(HOST.encode(), b"other.example")
     assert await example.post(signed(other), other) == 401
+
+
+async def test_an_example_takes_no_push_of_a_task_and_stays(example: Example) -> None:
+    """Whoever knew its URL could have the node send it one, of which the receiver in JavaScript died."""
+    assert await example.post(signed(PUSH), PUSH) == 401
+    assert await example.post(signed(), MESSAGE) == 204
+
+
+async def test_an_example_waits_for_nobody_who_says_nothing_or_leaves(example: Example) -> None:
+    """One silent connection held up the receiver in Python for ever; one that broke off ended that in JavaScript."""
+    _, silent = await asyncio.open_connection(HOST, example.port)
+    _, leaving = await asyncio.open_connection(HOST, example.port)
+    leaving.write(b"POST /hook HTTP/1.1\r\nhost: h\r\ncontent-length: 9\r\n\r\n{")
+    await leaving.drain()
+    leaving.transport.abort()
+    assert await example.post(signed(), MESSAGE) == 204
+    silent.close()

@@ -1,6 +1,7 @@
-"""The recipes for signing, callbacks and work do what they say, unchanged, against a real node.
+"""The recipes for signing and work do what they say, unchanged, against a real node.
 
-Those for curl, Python, TypeScript and generated clients are tested beside the clients that they need.
+The one for callbacks is tested beside those; those for curl, Python, TypeScript and generated clients beside the
+clients that they need.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ import pytest
 from node.recipes.markdown import RECIPES
 from tests.support.misbehaving import Misbehaving
 from tests.support.nodes import NodeProcess
-from tests.support.servers import PATIENCE, free_port, listening
+from tests.support.servers import PATIENCE
 from tests.support.stripping_proxy import StrippingProxy
 
 MARKDOWN = {"accept": "text/markdown"}
@@ -42,10 +43,16 @@ def code_of(node: NodeProcess, recipe: str) -> list[tuple[str, str]]:
 
 @asynccontextmanager
 async def running(
-    node: NodeProcess, recipe: str, folder: Path, url: str = "", **settings: str
+    node: NodeProcess, recipe: str, folder: Path, url: str = "", own: str = "", **settings: str
 ) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The Python code of a recipe, running against `url` in place of the node's own if given; killed at the end."""
+    """The Python code of a recipe, running against `url` in place of the node's own if given; killed at the end.
+
+    `own`: a line that its reader writes in the place that is meant for it.
+    """
     ((_, code),) = [each for each in code_of(node, recipe) if each[0] == "python"]
+    if own:
+        code, places = re.subn(r'(    """Yours to write\..*"""\n)', rf"\1    {own}\n", code)
+        assert places == 1
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-u", "-c", code.replace(node.url, url or node.url)),
         cwd=folder,
@@ -91,6 +98,24 @@ async def test_a_worker_fails_the_attempt_whose_result_is_refused(served: NodePr
     assert task["status"] == "failed"
     assert task["attempts"][0]["reason"]["code"] == "result.unfit"
     assert "required property" in task["attempts"][0]["reason"]["message"]
+
+
+async def test_a_contract_that_ends_the_work_fails_and_does_not_end_the_worker(
+    served: NodeProcess, tmp_path: Path
+) -> None:
+    """It was given back, and so ended one worker after the other."""
+    async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
+        titles = ("Count the pages of no report", "Count the pages of a long report")
+        offers = [
+            (await client.post("/api/v1/tasks", json={"publisher_id": "desk", "title": title})).json()
+            for title in titles
+        ]
+        own = "1 / (' no ' not in task['title'])"
+        async with running(served, "worker", tmp_path, own=own, CONTRACTS="2") as process:
+            await process.wait()
+        bad, good = [(await client.get(f"/api/v1/tasks/{offer['id']}")).json() for offer in offers]
+    assert (bad["status"], good["status"]) == ("failed", "completed")
+    assert bad["attempts"][0]["reason"]["message"] == "ZeroDivisionError"
 
 
 async def test_a_worker_does_the_contracts_that_are_offered(served: NodeProcess, tmp_path: Path) -> None:
@@ -149,6 +174,32 @@ async def test_an_owner_answers_and_goes_on_with_the_same_address(served: NodePr
     assert (tmp_path / "inbox.json").stat().st_mode & 0o077 == 0
 
 
+async def test_a_message_that_no_answer_can_be_made_of_is_refused(served: NodeProcess, tmp_path: Path) -> None:
+    """It ended the program, and again whenever that was started."""
+    own = "1 / (message['body'] != 'Nothing')"
+    async with (
+        httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
+        asyncio.timeout(PATIENCE),
+        running(served, "inbox", tmp_path, own=own, ANSWERS="2") as process,
+    ):
+        assert process.stdout
+        address = (await process.stdout.readline()).decode().removeprefix("write to ").strip()
+        path = f"/api/v1/inboxes/{address}/messages?wait=30"
+        told = [(await client.post(path, json={"body": body})).json() for body in ("Nothing", "Something")]
+    assert [each["reply"] for each in told] == ["I cannot answer this.", "Read: Something"]
+
+
+async def test_an_owner_whose_inbox_has_ended_is_told_how_to_get_another(served: NodeProcess, tmp_path: Path) -> None:
+    async with httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client, asyncio.timeout(PATIENCE):
+        inbox = (await client.post("/api/v1/inboxes")).json()
+        owner = {"authorization": f"Bearer {inbox['inbox_token']}"}
+        assert (await client.delete(f"/api/v1/inboxes/{inbox['address']}", headers=owner)).is_success
+        (tmp_path / "inbox.json").write_text(json.dumps(inbox))
+        async with running(served, "inbox", tmp_path) as process:
+            said = (await process.stdout.read()).decode() if process.stdout else ""
+    assert said.endswith("it was closed, or has ended. Delete inbox.json to open another one.\n")
+
+
 async def test_an_owner_whose_answer_is_refused_refuses_the_message(served: NodeProcess, tmp_path: Path) -> None:
     """It left the message unsettled: its sender waited in vain, and it came again whenever the program was started."""
     async with (
@@ -160,27 +211,7 @@ async def test_an_owner_whose_answer_is_refused_refuses_the_message(served: Node
         address = (await process.stdout.readline()).decode().removeprefix("write to ").strip()
         body = {"body": "x" * 16 * 1024}  # "Read: " before it makes an answer that is too long
         told = (await client.post(f"/api/v1/inboxes/{address}/messages?wait=30", json=body)).json()
-    assert (told["status"], told["reply"]) == ("refused", "My answer cannot be sent.")
-
-
-async def test_a_receiver_takes_a_callback_of_the_node_and_nothing_else(served: NodeProcess, tmp_path: Path) -> None:
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/hook"
-    settings = {"CALLBACK_HOST": "127.0.0.1", "CALLBACK_PORT": str(port)}
-    async with (
-        running(served, "verify-a-callback", tmp_path, **settings) as receiver,
-        httpx2.AsyncClient(base_url=served.url, timeout=PATIENCE) as client,
-        asyncio.timeout(PATIENCE),
-    ):
-        await listening(port)
-        forged = {"webhook-id": "m", "webhook-timestamp": "1", "webhook-signature": "v1a,AAAA"}
-        assert (await client.post(url, content=b"{}", headers=forged)).status_code == 401
-        session = (await client.post("/api/v1/sessions", json={"callback_url": url})).json()
-        await client.post(f"/api/v1/sessions/{session['session_id']}/messages", json={"body": "a line"})
-        said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
-        while not said.startswith("session.line"):  # the server may have logged the forged request before
-            said = (await receiver.stdout.readline()).decode() if receiver.stdout else ""
-        assert session["session_id"] in said
+    assert (told["status"], told["reply"]) == ("refused", "I cannot answer this.")
 
 
 def test_configurations_of_mcp_clients_name_an_endpoint_that_answers(served: NodeProcess) -> None:

@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any, cast
 
+import pytest
+
 from tests.support.node_under_test import NodeUnderTest
 
 Json = dict[str, Any]
@@ -22,8 +24,8 @@ CALLBACK_TYPES = {
 NAME = re.compile(r"(?<=/)([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{27}|[\w-]{43})(?=/|$)")
 """An id or address in a URL."""
 
-EPOCH = re.compile("[0-9a-f]{8}")
-"""That of a session, which may begin with a letter, and so look like a word."""
+EPOCH = re.compile("([0-9a-f]{8}){1,2}")
+"""That of a session or an inbox, which may begin with a letter, and so look like a word."""
 
 
 def shape(value: Any) -> Any:
@@ -104,6 +106,28 @@ async def test_contracts_are_shown_as_they_are_answered(node: NodeUnderTest) -> 
     other = await post("/api/v1/tasks", OFFER)
     canceled = await post(f"/api/v1/tasks/{other['id']}/cancel", {"publisher_token": other["publisher_token"]})
     same("POST /api/v1/tasks/{id}/cancel", canceled)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "POST /api/v1/relay",
+        "POST /api/v1/board",
+        "POST /api/v1/tasks",
+        "POST /api/v1/sessions",
+        "POST /api/v1/artifacts/inline",
+        "POST /api/v1/inboxes",
+        "POST /api/v1/feedback",
+        "POST /api/v1/a2a/tasks",
+    ],
+)
+async def test_the_request_that_is_shown_gets_the_answer_that_is_shown(node: NodeUnderTest, operation: str) -> None:
+    said = await section(node, operation)
+    (sent,) = re.findall(r"^curl .* -d '(.+)'$", said, re.MULTILINE)
+    (answer,) = re.findall(r"^Answer 20[01]:\n\n```json\n(.+)\n```$", said, re.MULTILINE)
+    got = await node.client.post(operation.removeprefix("POST "), json=json.loads(sent))
+    assert got.is_success, got.text
+    assert shape(json.loads(answer)) == shape(got.json())
 
 
 async def test_what_an_example_says_of_another_part_of_it_is_true(node: NodeUnderTest) -> None:

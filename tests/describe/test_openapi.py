@@ -354,4 +354,7 @@ def test_a_header_that_an_error_of_the_catalogue_has_is_named() -> None:
     described = {code for code, _ in refused}
     assert {(code, header) for code, header in carried if code in described} <= refused
     assert ("signature.invalid", "Signature-Error") in refused
+    assert ("thread.unknown", "Link") in refused
+    canceling = operation("POST", "/api/v1/tasks/{id}:cancel")  # fails in a form of its own
+    assert "Signature-Error" in canceling["responses"]["default"]["headers"]
     assert ("task.paused", "Retry-After") in refused

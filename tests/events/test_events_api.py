@@ -199,6 +199,7 @@ async def test_a_cursor_that_is_refused_is_named_where_it_was_sent(node: NodeUnd
         refused = await node.client.get("/api/v1/events", params=query, headers=headers)
         assert refused.status_code == 422
         assert [issue["loc"] for issue in refused.json()["detail"]] == [place]
+        assert "earliest or now" in refused.json()["detail"][0]["msg"], "who has none yet is told where to begin"
 
 
 async def test_a_cursor_of_one_thing_is_no_cursor_of_another(node: NodeUnderTest) -> None:

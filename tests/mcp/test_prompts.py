@@ -6,6 +6,7 @@ import pytest
 
 from node.mcp.prompts import ARGUMENTS
 from node.mcp.tools import TOOLS
+from node.tasks.model import OVER
 from tests.mcp.calls import error, result
 from tests.support.node_under_test import NodeUnderTest
 
@@ -71,6 +72,12 @@ async def test_a_prompt_speaks_of_tools_and_arguments_that_exist(
 async def test_a_prompt_needs_http_for_large_bytes_only(node: NodeUnderTest, name: str, argument: str | None) -> None:
     text = await prompt(node, name, **({argument: "text/csv"} if argument else {}))
     assert ("/api/v1/" in text) is (name == "byte_offload")
+
+
+async def test_who_waits_for_a_result_is_told_how_else_a_contract_ends(node: NodeUnderTest) -> None:
+    """It said to wait until the contract is completed, and so for ever for one that has failed."""
+    text = await prompt(node, "task_delegation", title="Summarise a report")
+    assert {"failed", *OVER} <= set(re.findall(r"`(\w+)`", text))
 
 
 async def test_a_missing_argument_is_named(node: NodeUnderTest) -> None:

@@ -45,7 +45,9 @@ if (find) {
     const url = wanted ? `${all}?${new URLSearchParams({ q: wanted })}` : all;
     try {
       const page = await load(url, running.signal);
-      document.getElementById("results").replaceChildren(...page.getElementById("results").childNodes);
+      const results = document.getElementById("results");
+      results.replaceChildren(...page.getElementById("results").childNodes);
+      find.querySelector("[role=status]").textContent = results.querySelector(".count")?.textContent ?? ""; // read aloud
       history.replaceState(null, "", url);
     } catch {
       // What is shown stays; the button asks again and shows why not.
@@ -53,18 +55,26 @@ if (find) {
   });
 }
 
+// What an entry of a list leads to.
+const linked = (item) => item.querySelector("a").getAttribute("href");
+
 // Lists: older entries below those that are there.
 document.addEventListener("click", async (event) => {
   const more = event.target.closest("a[data-more]");
   if (!more || event.ctrlKey || event.metaKey || event.shiftKey) return;
   event.preventDefault();
+  const list = document.querySelector("[data-list]");
   try {
-    const page = await load(more.href);
-    const items = [...page.querySelectorAll("[data-list] > li")];
-    document.querySelector("[data-list]").append(...items);
-    const next = page.querySelector("a[data-more]");
-    if (next) more.href = next.href;
-    else more.remove();
+    let items = [];
+    while (!items.length && more.isConnected) {
+      const page = await load(more.href);
+      const shown = new Set([...list.children].map(linked)); // new entries push those that are there onto this page
+      items = [...page.querySelectorAll("[data-list] > li")].filter((item) => !shown.has(linked(item)));
+      const next = page.querySelector("a[data-more]");
+      if (next) more.href = next.href;
+      else more.remove();
+    }
+    list.append(...items);
     items[0]?.querySelector("a")?.focus();
   } catch {
     location.href = more.href;
@@ -148,7 +158,6 @@ async function addEntries(followed) {
   const page = await load(followed.dataset.page);
   const list = document.querySelector("[data-follow] [data-list]");
   if (!list) return; // a search has taken its place
-  const linked = (item) => item.querySelector("a").getAttribute("href");
   const shown = new Map([...list.children].map((item) => [linked(item), item]));
   for (const item of [...page.querySelectorAll("[data-list] > li")].reverse()) {
     const before = shown.get(linked(item));
