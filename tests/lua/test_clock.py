@@ -6,7 +6,7 @@ from node.callbacks.owners import Requester, publisher_of
 from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.config import Limit
 from node.relay.store import RelayStore
-from node.store.limits import LimitStore
+from node.store.limits import ByteUse, LimitStore
 from node.store.work import WorkStore
 from tests.support.fake_store import Clock, FakeStore
 from tests.support.rates import Unlimited
@@ -31,6 +31,18 @@ async def test_what_a_client_owes_does_not_grow_and_is_worked_off(clock: Clock) 
     assert await work.spend("search", CLIENT, 0, LIMIT) == before
     clock.advance(before)
     assert await work.spend("search", CLIENT, 0, LIMIT) == 0
+
+
+async def test_bytes_are_counted_anew_after_a_day_at_most(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+    use, most = ByteUse(CLIENT, size=10, owed=0), 10
+    assert await limits.take_bytes([use], most) == [None]
+    clock.advance(-300 * 24 * HOUR)
+    [refused] = await limits.take_bytes([use], most)
+    assert refused
+    assert refused.wait == 24 * HOUR
+    clock.advance(24 * HOUR + 1)
+    assert await limits.take_bytes([use], most) == [None]
 
 
 async def test_a_message_is_no_loop_of_those_that_seem_to_come_later(clock: Clock) -> None:
