@@ -1,12 +1,15 @@
 """The clock of Redis is set back, as that of a machine may be: nobody has to wait until it is as late again."""
 
+import pytest
+
 from node.callbacks.attempt import Later
 from node.callbacks.breaker import Admitted, Breaker
 from node.callbacks.owners import Requester, publisher_of
 from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
+from node.common.refusal import Refused
 from node.config import Limit
 from node.relay.store import RelayStore
-from node.store.limits import ByteUse, LimitStore
+from node.store.limits import DAY_MS, ByteUse, LimitStore
 from node.store.work import WorkStore
 from tests.support.fake_store import Clock, FakeStore
 from tests.support.rates import Unlimited
@@ -43,6 +46,22 @@ async def test_bytes_are_counted_anew_after_a_day_at_most(clock: Clock) -> None:
     assert refused.wait == 24 * HOUR
     clock.advance(24 * HOUR + 1)
     assert await limits.take_bytes([use], most) == [None]
+
+
+async def test_the_places_of_a_full_quota_end_after_a_day_at_most(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+
+    async def take() -> None:
+        await limits.take_quota("task", CLIENT, LIMIT, 2, DAY_MS, for_node=False)
+
+    await take()
+    await take()
+    clock.advance(-300 * 24 * HOUR)
+    with pytest.raises(Refused) as refused:
+        await take()
+    assert refused.value.retry_after == 24 * HOUR
+    clock.advance(24 * HOUR + 1)
+    await take()
 
 
 async def test_a_message_is_no_loop_of_those_that_seem_to_come_later(clock: Clock) -> None:
