@@ -41,9 +41,12 @@ async def skew(store: Store) -> float:
 
 
 async def watch(store: Store, stop: asyncio.Event) -> None:
-    """Log when the clocks begin to differ, and when they agree again, until `stop` is set."""
-    differed = False
+    """Log when the clocks begin to differ or agree again, or that of this machine was set, until `stop` is set."""
+    differed, offset = False, time.time() - time.monotonic()
     while not stop.is_set():
+        before, offset = offset, time.time() - time.monotonic()
+        if abs(offset - before) >= SUSPECT_SECONDS:
+            log.warning("the clock of this machine was set, or the machine slept", ahead_s=round(offset - before, 1))
         seconds = 1.0
         with suppress(StoreUnavailable):
             ahead = await skew(store)

@@ -1,4 +1,4 @@
-"""A difference of clocks is told, and its end."""
+"""A difference of clocks is told, and its end; so is a clock that was set."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ async def test_a_late_answer_is_no_difference_of_clocks(
     assert await clock.skew(Mock(everywhere=AsyncMock(return_value=replies))) == ahead
 
 
-async def test_clocks_that_differ_are_told_of_and_that_they_agree_again(
+async def test_clocks_that_differ_are_told_of_that_one_was_set_and_that_they_agree_again(
     redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, ahead = CapturingLogger(), 0.0
@@ -50,3 +50,5 @@ async def test_clocks_that_differ_are_told_of_and_that_they_agree_again(
     await watching
     warned = log.calls[0]
     assert (warned.method_name, 25 < warned.kwargs["redis_ahead_s"] < 35) == ("warning", True)
+    [was_set] = [call for call in log.calls if "ahead_s" in call.kwargs]
+    assert (was_set.method_name, 25 < was_set.kwargs["ahead_s"] < 35) == ("warning", True)
