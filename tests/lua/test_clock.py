@@ -3,7 +3,7 @@
 import pytest
 
 from node.callbacks.attempt import Later
-from node.callbacks.breaker import Admitted, Breaker
+from node.callbacks.breaker import FAILURES, PROBE_MS, Admitted, Breaker, Circuit
 from node.callbacks.owners import Requester, publisher_of
 from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.common.refusal import Refused
@@ -81,6 +81,27 @@ async def test_callbacks_go_on(clock: Clock) -> None:
     assert isinstance(await breaker.allow(requester), Later)
     clock.advance(-HOUR)
     assert isinstance(await breaker.allow(requester), Admitted)
+
+
+async def test_a_breaker_that_is_open_does_not_stay_so(clock: Clock) -> None:
+    breaker, receiver = Breaker(FakeStore(), Limit(0, 1)), Circuit("agent.example", "agent.example")
+    requester = Requester(publisher_of(CLIENT), "a callback")
+    for _ in range(FAILURES):
+        await breaker.failed(receiver)
+    assert isinstance(await breaker.admit(receiver, requester), Later)
+    clock.advance(-24 * HOUR)
+    assert isinstance(await breaker.admit(receiver, requester), Admitted)
+    waits = await breaker.admit(receiver, requester)
+    assert isinstance(waits, Later), "for the call that probes"
+    assert waits.wait_ms <= PROBE_MS
+
+
+async def test_callbacks_that_wait_until_it_is_as_late_again_hold_up_no_others(clock: Clock) -> None:
+    breaker = Breaker(FakeStore(), LIMIT, LIMIT)
+    for number in range(6):
+        await breaker.allow(Requester(publisher_of(CLIENT), f"callback {number}"))
+    clock.advance(-HOUR)
+    assert isinstance(await breaker.allow(Requester(publisher_of(CLIENT), "another one")), Admitted)
 
 
 async def test_the_next_callback_of_a_thread_is_sent(clock: Clock) -> None:
