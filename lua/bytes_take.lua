@@ -1,7 +1,8 @@
 #!lua
 -- Counts bytes for a client and its site. Bytes that are stored already (owed) are counted in any case, new ones (size)
--- only if both have that many left. A count starts again when its window is over. Bytes owed may be fewer than none: of
--- those that were counted before, so many were not stored.
+-- only if both have that many left. A count starts again when its window is over, which after the clock was set back is
+-- a whole one from now at most. Bytes owed may be fewer than none: of those that were counted before, so many were not
+-- stored.
 -- KEYS[1] mine   bytes:{p}:<client>
 -- KEYS[2] site   bytes:{p}:<site of the client>; the same as mine if the client is its own site
 -- ARGV[1] size   new bytes; 0 = none
@@ -17,9 +18,13 @@ if site ~= mine then table.insert(counts, {site, tonumber(site_most)}) end
 
 local wait, over
 for _, count in ipairs(counts) do
-  local used = tonumber(redis.call('GET', count[1]) or 0) + owed
+  local used, left = tonumber(redis.call('GET', count[1]) or 0) + owed, redis.call('PTTL', count[1])
+  if left > tonumber(window) then
+    left = tonumber(window)
+    redis.call('PEXPIRE', count[1], left)
+  end
   if used + size > count[2] or (size == '0' and used >= count[2]) then
-    wait, over = math.max(redis.call('PTTL', count[1]), wait or 0, 0), count[1]
+    wait, over = math.max(left, wait or 0, 0), count[1]
   end
 end
 local added = wait and tonumber(owed) or size + owed

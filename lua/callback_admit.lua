@@ -20,7 +20,12 @@
 -- include now
 -- include share
 local at = now()
-local opens = at + math.max(0, redis.call('PTTL', open))
+local left = redis.call('PTTL', open)
+if left > tonumber(longest) then -- no breaker is open for so long: it opened before the clock was set back
+  redis.call('DEL', open)
+  left = 0
+end
+local opens = at + math.max(0, left)
 local there, elsewhere = waiting, blocked
 if opens > at then there, elsewhere = blocked, waiting end
 redis.call('ZREM', elsewhere, id)

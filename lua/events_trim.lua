@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Trims an outbox up to the oldest event that a group still needs, and deletes consumers that have nothing pending and
--- have been idle for long. Allowed without memory, which it frees.
+-- have been idle for long. What was delivered at a time that is to come again, as after the clock was set back, counts
+-- as delivered now: nobody would take it over before. Allowed without memory, which it frees.
 -- KEYS[1] events   events:{p}
 -- ARGV[1] gone     milliseconds without a command after which a consumer is deleted
 -- ARGV[2...] groups  that read; nothing is trimmed before each of them has been created here
@@ -24,7 +25,13 @@ for _, flat in ipairs(redis.call('XINFO', GROUPS, events)) do
   missing[group.name] = nil
   -- What the group needs begins at its oldest pending event; if nothing is pending, after the last one delivered.
   local id, step = group['last-delivered-id'], 1
-  if group.pending > 0 then id, step = redis.call('XPENDING', events, group.name)[2], 0 end
+  if group.pending > 0 then
+    id, step = redis.call('XPENDING', events, group.name)[2], 0
+    for _, row in ipairs(redis.call('XPENDING', events, group.name, '-', '+', 1000)) do
+      local entry, owner, idle = unpack(row)
+      if idle == 0 then redis.call('XCLAIM', events, group.name, owner, 0, entry, 'JUSTID') end
+    end
+  end
   local ms, seq = string.match(id, '^(%d+)-(%d+)$')
   ms, seq = tonumber(ms), tonumber(seq) + step
   if not first_ms or ms < first_ms or (ms == first_ms and seq < first_seq) then first_ms, first_seq = ms, seq end

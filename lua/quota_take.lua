@@ -1,6 +1,7 @@
 #!lua
 -- Takes one place in a client's limit, and one each in the quotas of the client and of its site: all of them or none. A
--- place in a quota expires, or ends when its name is removed.
+-- place in a quota expires, or ends when its name is removed. Those of a full quota that would last for more than twice
+-- as long as any may were taken before the clock was set back, and end as if they had been taken now.
 -- KEYS[1] rate   rate:{p}:<kind>:<client>
 -- KEYS[2] own    held:{p}:<kind>:<client>
 -- KEYS[3] site   held:{p}:<kind>:<site of the client>; the same as own if the client is its own site
@@ -28,7 +29,16 @@ for _, place in ipairs(places) do
   local over = limit > 0 and redis.call('ZCOUNT', set, '(' .. at, '+inf') - limit or -1
   if over >= 0 then -- there may be more than `limit`, which was larger before: so many must end, too
     local last = redis.call('ZRANGE', set, '(' .. at, '+inf', 'BYSCORE', 'LIMIT', over, 1, 'WITHSCORES')
-    return {'quota', tonumber(last[2]) - at}
+    local ends, longest = tonumber(last[2]), math.max(tonumber(life), 86400000)
+    local latest = at + 2 * longest
+    if ends > latest then
+      ends = at + longest
+      for _, each in ipairs(redis.call('ZRANGE', set, latest, '+inf', 'BYSCORE', 'LIMIT', 0, 1000)) do
+        redis.call('ZADD', set, ends, each)
+      end
+      redis.call('PEXPIREAT', set, latest)
+    end
+    return {'quota', ends - at}
   end
 end
 local allowed, remaining, reset = take(rate, count, seconds, at)

@@ -1,5 +1,6 @@
 #!lua
--- Leases what is due to be indexed to one worker. What is not done when the lease ends is due again.
+-- Leases what is due to be indexed to one worker. What is not done when the lease ends is due again. A lease that seems
+-- to last for longer was given before the clock was set back: it begins now, since its worker may be gone.
 -- KEYS[1] queue     search:pending:{search} or search:backlog:{search}
 -- ARGV[1] most      names
 -- ARGV[2] lease_ms
@@ -8,6 +9,9 @@
 -- include now
 local at = now()
 local ends = string.format('%.0f', at + lease_ms)
+for _, name in ipairs(redis.call('ZRANGE', queue, '(' .. ends, '+inf', 'BYSCORE', 'LIMIT', 0, most)) do
+  redis.call('ZADD', queue, ends, name)
+end
 local due = redis.call('ZRANGE', queue, '-inf', at, 'BYSCORE', 'LIMIT', 0, most)
 for _, name in ipairs(due) do redis.call('ZADD', queue, ends, name) end
 return {'leased', tonumber(ends), unpack(due)}

@@ -9,6 +9,9 @@
 -- Slot    that of the key
 -- include now
 local time = now()
+for _, other in ipairs(redis.call('ZRANGEBYSCORE', workers, '(' .. time, '+inf')) do
+  redis.call('ZADD', workers, time, other)  -- the clock was set back: its silence begins now
+end
 redis.call('ZADD', workers, time, name)
 redis.call('ZREMRANGEBYSCORE', workers, '-inf', time - forget)
 redis.call('PEXPIRE', workers, forget)

@@ -38,6 +38,7 @@ local function share(all, own, waiting, id, count, seconds, most, longest, at, o
   end
 
   drop_ended(waiting, at - longest)
+  redis.call('ZREMRANGEBYSCORE', waiting, '(' .. at, '+inf') -- they wait since before the clock was set back
   local since = redis.call('ZSCORE', waiting, id)
   if room > 0 and (since or room > redis.call('ZCARD', waiting)) then
     for _, log in ipairs({all, own}) do

@@ -26,22 +26,27 @@ READ_SECONDS = 300.0
 
 async def now_ms(store: Store, key: str = "") -> int:
     """Milliseconds since 1970 by the clock of the server that keeps `key`. Raises StoreUnavailable."""
-    seconds, micros = cast("list[bytes]", await store.command("TIME", key=key))
-    return int(seconds) * 1000 + int(micros) // 1000
+    return _milliseconds(await store.command("TIME", key=key))
 
 
 async def skew(store: Store) -> float:
-    """Seconds by which the clock of Redis is ahead of this one, as far as that is certain. Raises StoreUnavailable."""
+    """Seconds by which the clock of Redis is ahead of this one, as far as that is certain; of several primaries, by
+    which that of the one most off is. Raises StoreUnavailable.
+    """
     began = time.time()
-    theirs = await now_ms(store) / 1000
-    # Redis looked at its clock at some moment since, and on a busy machine that was long ago.
-    return theirs - min(max(theirs, began), time.time())
+    each = [_milliseconds(reply) / 1000 for reply in await store.everywhere("TIME")]
+    ended = time.time()
+    # Redis looked at its clock at some moment in between, and on a busy machine that was long ago.
+    return max((theirs - min(max(theirs, began), ended) for theirs in each), key=abs)
 
 
 async def watch(store: Store, stop: asyncio.Event) -> None:
-    """Log when the clocks begin to differ, and when they agree again, until `stop` is set."""
-    differed = False
+    """Log when the clocks begin to differ or agree again, or that of this machine was set, until `stop` is set."""
+    differed, offset = False, time.time() - time.monotonic()
     while not stop.is_set():
+        before, offset = offset, time.time() - time.monotonic()
+        if abs(offset - before) >= SUSPECT_SECONDS:
+            log.warning("the clock of this machine was set, or the machine slept", ahead_s=round(offset - before, 1))
         seconds = 1.0
         with suppress(StoreUnavailable):
             ahead = await skew(store)
@@ -53,3 +58,9 @@ async def watch(store: Store, stop: asyncio.Event) -> None:
                 log.info("the clock of Redis and that of this machine agree again")
             differed = differs
         await sleep_unless_stopped(stop, seconds)
+
+
+def _milliseconds(reply: object) -> int:
+    """What TIME answered."""
+    seconds, micros = cast("list[bytes]", reply)
+    return int(seconds) * 1000 + int(micros) // 1000

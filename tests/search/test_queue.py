@@ -8,6 +8,7 @@ import pytest_asyncio
 from node.search.indexing.queue import IndexQueue, Leased
 from node.store import Store, connect
 from node.store.search_keys import BOARD_KEYS
+from tests.support.node_under_test import until
 from tests.support.servers import RedisServer
 
 
@@ -68,6 +69,22 @@ async def test_what_a_dead_worker_had_is_due_again(store: Store, monkeypatch: py
     assert await queue.lengths() == (1, 0), "a lease that has ended takes nothing out"
     await queue.done(again, ["a"])
     assert await queue.lengths() == (0, 0)
+
+
+async def test_what_a_dead_worker_had_before_the_clock_was_set_back_is_due_again(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", 86_400_000)  # as if it was given in a day
+    queue = IndexQueue(store, BOARD_KEYS)
+    await came(queue, "a")
+    lost = await lease(queue, 1)
+    monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", 1)
+
+    async def is_due() -> bool:
+        again = await queue.lease(1)
+        return again is not None and again.names == lost.names and again.ends < lost.ends
+
+    await until(is_due)
 
 
 async def test_what_is_given_back_is_due_at_once_unless_it_is_done(store: Store) -> None:

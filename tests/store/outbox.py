@@ -1,11 +1,13 @@
 """An outbox on a real server, as the tests of its readers use it: writing, reading, and what a dead reader leaves."""
 
 import asyncio
+import struct
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from node.store import Store, keys
+from node.store.decoding import entry_id
 from node.store.outbox import Consumer, Event, Handler
 from tests.store.conftest import step
 from tests.support.servers import PATIENCE, RedisServer
@@ -87,3 +89,29 @@ def move(server: RedisServer, minutes: float, deliveries: int = 1) -> None:
     for entry, owner, _, _ in raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1000):
         age = ("IDLE", int(minutes * 60_000), "RETRYCOUNT", deliveries, "JUSTID")
         raw(server, "XCLAIM", STREAM, GROUP, owner, 0, entry, *age)
+
+
+def set_back(server: RedisServer) -> None:
+    """As if the clock had been set back since what is pending was delivered: it seems to be delivered in a day.
+
+    No command says so, thus the copy that Redis makes of the outbox is changed: there, the time follows the id, which
+    comes once more at the end, with the consumer.
+    """
+    dump = bytearray(raw(server, "DUMP", STREAM))
+    for entry, _, idle, _ in raw(server, "XPENDING", STREAM, GROUP, "-", "+", 1000):
+        name = struct.pack(">QQ", *entry_id(entry))
+        place = dump.rindex(name, 0, dump.rindex(name)) + len(name)
+        (delivered,) = struct.unpack_from("<q", dump, place)
+        struct.pack_into("<q", dump, place, delivered + idle + 86_400_000)
+    dump[-8:] = struct.pack("<Q", _crc64(dump[:-8]))
+    raw(server, "RESTORE", STREAM, 0, bytes(dump), "REPLACE")
+
+
+def _crc64(data: bytes | bytearray) -> int:
+    """The checksum of what DUMP returns: CRC-64/Jones, as `crc64.c` of Redis."""
+    crc = 0
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x95AC9329AC4BC9B5 if crc & 1 else 0)
+    return crc

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from node.store import Store, keys
-from node.store.heartbeats import Heartbeat
+from node.store.heartbeats import SILENT_MS, Heartbeat, living
 from node.store.outbox import Consumer, Event
 from tests.store.outbox import GROUP, STREAM, Seen, move, pending, raw, write
 from tests.support.fake_store import Clock, FakeStore
@@ -130,6 +130,21 @@ async def test_after_a_pause_of_redis_nobody_is_taken_for_dead(clock: Clock) -> 
     for _ in range(3):
         await first.beat()
     assert first_told == ["second"], "told of once"
+
+
+async def test_a_worker_that_died_before_the_clock_was_set_back_is_found_dead(clock: Clock) -> None:
+    store = FakeStore()
+    told: list[str] = []
+    dead, alive = Heartbeat(store, "dead", []), Heartbeat(store, "alive", [told.append])
+    await dead.beat()
+    clock.advance(-86_400)
+    assert await living(store) == 0
+    await alive.beat()
+    clock.advance(SILENT_MS / 1000)
+    await alive.beat()
+    await alive.beat()
+    assert told == ["dead"]
+    assert await living(store) == 1
 
 
 async def test_the_beat_goes_on_without_memory_and_does_not_outlive_the_workers(

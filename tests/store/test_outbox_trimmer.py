@@ -8,9 +8,9 @@ import pytest
 from node.store import Store, keys
 from node.store.ids import PARTITIONS
 from node.store.outbox import OutboxTrimmer
-from tests.store.outbox import GROUP, STREAM, raw, write
+from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, pending, raw, reading, set_back, write
 from tests.support.node_under_test import until
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, eventually
 
 
 class TestOutboxTrimmer:
@@ -85,6 +85,22 @@ class TestOutboxTrimmer:
         monkeypatch.setattr("node.store.outbox.READER_GONE_MS", -1)
         await OutboxTrimmer(store, [GROUP]).trim(STREAM)
         assert names(redis_server) == {b"holding"}
+
+    async def test_what_was_delivered_before_the_clock_was_set_back_is_taken_over(
+        self, store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = Seen()
+        monkeypatch.setattr("node.store.outbox.STALE_MS", 1)
+        monkeypatch.setattr("node.store.outbox.TAKE_OVER_SECONDS", 0.0)
+        await write(store, "a", "b")
+        held_by_the_dead(redis_server, 2)
+        set_back(redis_server)
+        async with reading(store, seen):
+            await write(store, "c")
+            await eventually(lambda: seen.entities == {"c"} and pending(redis_server) == 2)
+            await OutboxTrimmer(store, [GROUP]).trim(STREAM)
+            await write(store, "d")
+            await eventually(lambda: seen.entities == {"a", "b", "c", "d"} and pending(redis_server) == 0)
 
 
 def names(server: RedisServer) -> set[bytes]:

@@ -79,7 +79,7 @@ _TABLE = (
     ),
     Family("relay_durability_kept", "gauge", "Whether that is what RELAY_DURABILITY promises, where Redis tells"),
     Family("relay_backup_age_seconds", "gauge", "Since the last whole backup began; missing where none was made"),
-    Family("relay_clock_skew_seconds", "gauge", "Between the clock of Redis and that of the machine that was asked"),
+    Family("relay_clock_skew_seconds", "gauge", "Between this machine's clock and that of the primary most off"),
     Family("relay_events_waiting", "gauge", "Events that a group has not read yet", ("group",)),
     Family("relay_events_unacknowledged", "gauge", "Events that a reader has, or had when it died", ("group",)),
     Family("relay_events_oldest_seconds", "gauge", "Age of the oldest event that is not done with", ("group",)),
