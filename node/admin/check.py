@@ -25,7 +25,7 @@ from node.observe.disk import disks
 from node.observe.memory import memory_of
 from node.run import keychain
 from node.run.blobs import blob_directory, try_blobs
-from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
+from node.run.embedded_redis import OLDEST_SERVER, EmbeddedRedis, running
 from node.run.redis_check import diagnose, schema_in_redis
 from node.run.validation import existing, is_there, is_writable
 from node.store import CommandFailed, RedisReply, StoreUnavailable, connect
@@ -279,7 +279,7 @@ def _embedded(settings: Settings, stack: ExitStack) -> str:
     if url := running(settings.data_dir):
         return url
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-check-")))
-    trial = stack.enter_context(Embedded(directory, settings.durability, settings.redis_maxmemory))
+    trial = stack.enter_context(EmbeddedRedis(directory, settings.durability, settings.redis_maxmemory))
     trial.start()
     return trial.url
 

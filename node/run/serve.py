@@ -26,7 +26,7 @@ from node.config import Settings
 from node.config.values import USAGE_ERROR
 from node.observe.metrics import snapshots
 from node.run import listener
-from node.run.embedded_redis import Embedded
+from node.run.embedded_redis import EmbeddedRedis
 from node.run.launch import prepare, web_processes
 from node.run.metrics import command
 from node.run.reload import InForce, Reloading, Terminal, block_hangup
@@ -179,7 +179,9 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             stack.enter_context(each)
         redis = None
         if not settings.redis_url:
-            embedded = Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory, settings.disk_reserve)
+            embedded = EmbeddedRedis(
+                settings.data_dir, settings.durability, settings.redis_maxmemory, settings.disk_reserve
+            )
             redis = stack.enter_context(embedded)
         if settings.admin_port:
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
