@@ -4,7 +4,6 @@ import msgspec
 import structlog
 
 from node.search.corpus import Corpus
-from node.search.effort import Effort
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing.changes import Changes
@@ -13,6 +12,7 @@ from node.search.indexing.queue import IndexQueue
 from node.search.ranking import RankedEntities, SearchRequest
 from node.search.retrieval import EngineRetriever, WorkerMemoryRetriever
 from node.search.rpc.client import WorkerClient
+from node.search.work import SearchWork
 from node.store import CommandFailed, Store, WakeUps
 
 log = structlog.get_logger()
@@ -59,13 +59,13 @@ class SearchStore:
         """How often the connections to both have been made anew: data may have been lost meanwhile."""
         return self.main.stats.reconnects, self.searched.stats.reconnects
 
-    async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
+    async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
         """The entities that match. Raises QueueFull, CommandFailed."""
         try:
-            return await (await self._retriever()).find(request, effort)
+            return await (await self._retriever()).find(request, work)
         except CommandFailed:  # the server may have come back as another, with or without a query engine
             self.choice.forget()
-            return await (await self._retriever()).find(request, effort)
+            return await (await self._retriever()).find(request, work)
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
         """Have a new entity found by text at once."""

@@ -9,7 +9,7 @@ from node.board.model import NewThread
 from node.search import retrieval, snippets
 from node.search import service as search
 from node.search.corpus import Corpus
-from node.search.effort import SLICE_CHARACTERS
+from node.search.work import SLICE_CHARACTERS
 from node.store import StoreUnavailable
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import ANYTHING, SearchableBoard, searchable
