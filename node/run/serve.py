@@ -29,7 +29,7 @@ from node.run import listener
 from node.run.embedded_redis import EmbeddedRedis
 from node.run.launch import prepare, web_processes
 from node.run.metrics import command
-from node.run.reload import InForce, Reloading, Terminal, block_hangup
+from node.run.reload import ChildSettings, Reloading, Terminal, block_hangup
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
@@ -172,7 +172,7 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
     signals.listen()
     listeners = listener.listen(settings.host, settings.port, web_processes(settings))
     environment = {**os.environ, **process.import_path(), **prepare(settings)}
-    in_force = InForce()
+    child_settings = ChildSettings()
     children: list[Child] = []
     with ExitStack() as stack:
         for each in listeners:
@@ -196,17 +196,17 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             first = partial(redis.start, lambda: signals.stop)
             children.append(Child("redis", redis.spawn, first=first, last_words=redis.last_words))
         if settings.admin_port:
-            reporter = partial(_spawn, command("web", "worker"), dict(environment), in_force)
+            reporter = partial(_spawn, command("web", "worker"), dict(environment), child_settings)
             children.append(Child("metrics", reporter))
             environment["RELAY_ADMIN_PORT"] = "0"  # so that web and worker start no metrics process of their own
         descriptors = [each.fileno() for each in listeners]
         serving = {**environment, listener.HANDED_DOWN: ",".join(map(str, descriptors))}
-        children.append(Child("web", partial(_spawn, web, serving, in_force, descriptors)))
-        children.append(Child("worker", partial(_spawn, worker, environment, in_force)))
-        _tend(children, settings, in_force, signals)
+        children.append(Child("web", partial(_spawn, web, serving, child_settings, descriptors)))
+        children.append(Child("worker", partial(_spawn, worker, environment, child_settings)))
+        _tend(children, settings, child_settings, signals)
 
 
-def _tend(children: list[Child], settings: Settings, in_force: InForce, signals: Signals) -> None:
+def _tend(children: list[Child], settings: Settings, child_settings: ChildSettings, signals: Signals) -> None:
     ready = False
     current = Reloading(settings)
     while True:
@@ -216,7 +216,7 @@ def _tend(children: list[Child], settings: Settings, in_force: InForce, signals:
         if signals.reload:
             signals.reload = False
             if current.read():
-                in_force.renew()
+                child_settings.renew()
                 for child in children:
                     child.reload()
         for child in children:
@@ -243,12 +243,12 @@ def _end_drain(children: list[Child]) -> None:
 
 
 def _spawn(
-    command: Sequence[str], environment: Mapping[str, str], in_force: InForce, descriptors: Sequence[int] = ()
+    command: Sequence[str], environment: Mapping[str, str], inherited: ChildSettings, descriptors: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
     parent = os.getpid()
     return subprocess.Popen(  # noqa: S603 - the command is ours and no shell reads it
         command,
-        env={**environment, **in_force.environment},
+        env={**environment, **inherited.environment},
         stdin=subprocess.DEVNULL,
         pass_fds=descriptors,
         # Ctrl-C in a terminal is for the supervisor, which stops its children in order. They get no session of their
