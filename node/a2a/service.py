@@ -24,7 +24,7 @@ from node.common.unreadable import show_each
 from node.config import Settings
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 from node.text.lines import require_english
 
 _MESSAGE = msgspec.json.Decoder(Message)
@@ -38,7 +38,7 @@ class Messages:
         self._node_id = settings.node_id
 
     async def send(
-        self, received: ReceivedMessage, rate: Rate, idempotency: IdempotencyKey | None
+        self, received: ReceivedMessage, rate: RateLimit, idempotency: IdempotencyKey | None
     ) -> tuple[SendMessageResponse, bool]:
         """Log a message and acknowledge it as a completed task; whether that was done before.
 

@@ -32,7 +32,7 @@ from node.web.http import NO_STORE, Handler, Request, Response
 from node.web.idempotency import idempotency_key
 from node.web.json import convert_query, decode, name_parameters
 from node.web.limits import Limiter
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.signature import Signatures
 
 T = TypeVar("T")
@@ -116,7 +116,7 @@ class SharedTasksApi:
         body=CancelBody,
         answers=A2ATask,
         shows=CANCELED,
-        also=(Also(A2A_MEDIA, A2ATask),),
+        also=(OtherAnswer(A2A_MEDIA, A2ATask),),
         errors=("signature.invalid", "signature.replayed"),
         fault=fault,
     )
@@ -134,7 +134,7 @@ class SharedTasksApi:
         "Offer a work contract with an A2A message",
         body=SendMessageBody,
         answers=SendMessageResponse,
-        also=(Also(A2A_MEDIA, SendMessageResponse),),
+        also=(OtherAnswer(A2A_MEDIA, SendMessageResponse),),
         shows=OFFERED,
         errors=(
             "language.not_english",
@@ -280,7 +280,7 @@ async def _found(task_id: str, looking: Awaitable[T]) -> T:
 
 def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:
     """An operation on contracts that answers an A2A client with `view`; `query` has the parameters of both readers."""
-    also = (Also("application/json", view), Also(A2A_MEDIA, view))
+    also = (OtherAnswer("application/json", view), OtherAnswer(A2A_MEDIA, view))
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 
 

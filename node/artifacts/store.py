@@ -23,7 +23,7 @@ from node.store.cursor import TimeCursor
 from node.store.decoding import flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, Once
-from node.store.limits import DAY_MS, Rate, counted
+from node.store.limits import DAY_MS, RateLimit, counted
 from node.store.long_poll import wait_for_change
 from node.store.steps import Key, Rest, Step, step
 
@@ -172,7 +172,7 @@ class ArtifactStore:
 
     async def register(
         self,
-        rate: Rate,
+        rate: RateLimit,
         idempotency: IdempotencyKey | None,
         size: int,
         quotas: ArtifactQuotas,

@@ -32,7 +32,7 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 from node.text.judged import require_all
 from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
@@ -103,7 +103,7 @@ class Board:
         return self._thread(stored), False
 
     async def reply(
-        self, rate: Rate, thread_id: str, new: NewReply, signed: Signed | None, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, thread_id: str, new: NewReply, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[Reply, bool]:
         """Answer a thread; the second value says whether the reply is an earlier one, given again.
 

@@ -15,7 +15,7 @@ from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
-from node.store.limits import Rate, counted
+from node.store.limits import RateLimit, counted
 from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
 from node.store.replay import FirstUse
@@ -127,7 +127,7 @@ class BoardStore:
                 raise Refused(REFUSALS[kind])
 
     async def reply(
-        self, rate: Rate, thread_id: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
+        self, rate: RateLimit, thread_id: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
     ) -> tuple[str, int, int, bool]:
         """Add a reply: its id, its sequence number, when it was created (ms), and whether that was before.
 

@@ -160,7 +160,7 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
         fields=_fields(route.body),
         parameters=_fields(route.query),
         headers=[
-            *(Field(needed.name, "string", True, needed.meaning) for needed in route.needs),
+            *(Field(header.name, "string", True, header.meaning) for header in route.required_headers),
             *(Field(name, "string", False, meaning) for name, meaning in route.headers),
         ],
         is_idempotent=takes_key(route),

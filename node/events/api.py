@@ -18,7 +18,7 @@ from node.web.errors import RefusedWithHeaders
 from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.json import read_query
 from node.web.limits import Limiter
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.signature import Signatures
 from node.web.streams import STREAM_HEADERS, BodySender, StreamCount, Streaming, hold_place, until_gone
 
@@ -54,8 +54,8 @@ class EventsApi:
         headers=(("Last-Event-ID", "As cursor; wins over it"), TOKEN),
         answers=EventPage,
         also=(
-            Also("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
-            Also("application/x-ndjson", EventView, meaning="The same, a line of JSON each"),
+            OtherAnswer("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
+            OtherAnswer("application/x-ndjson", EventView, meaning="The same, a line of JSON each"),
         ),
         errors=("cursor.too_old", "thread.unknown", "task.unknown", "session.gone", "quota.stream", *OWNER),
         limit="stream",

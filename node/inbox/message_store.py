@@ -24,7 +24,7 @@ from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import Once
-from node.store.limits import DAY_MS, Rate, counted
+from node.store.limits import DAY_MS, RateLimit, counted
 from node.store.long_poll import wait_for_change, wait_for_next
 from node.store.replay import FirstUse
 from node.store.steps import Step
@@ -91,7 +91,7 @@ class InboxMessageStore:
         self._receipts = receipts
         self._idempotency_ms = idempotency_ttl * 1000
 
-    async def send(self, sending: Sending, rate: Rate) -> Sent:
+    async def send(self, sending: Sending, rate: RateLimit) -> Sent:
         """Put a message into an inbox.
 
         Raises Refused `inbox.unknown`, `limit.exceeded`, `idempotency.conflict`, `signature.replayed`, `inbox.policy`,
@@ -113,7 +113,7 @@ class InboxMessageStore:
             case _:
                 raise Refused(REFUSALS[kind])
 
-    async def call(self, sending: Sending, rate: Rate, seconds: float) -> tuple[Sent, StoredReceipt | None]:
+    async def call(self, sending: Sending, rate: RateLimit, seconds: float) -> tuple[Sent, StoredReceipt | None]:
         """Send a message and wait until it is settled. Returns it, and its receipt if anything became of it by then.
 
         Listening begins before the message can be read, so that no wake-up is missed. Raises as `send` does, but
@@ -248,7 +248,7 @@ class InboxMessageStore:
                 raise _refused_message(reply)
 
 
-def _sending(sending: Sending, rate: Rate, idempotency_ms: int) -> Step:
+def _sending(sending: Sending, rate: RateLimit, idempotency_ms: int) -> Step:
     address, partition = sending.address, ids.partition_of(sending.address)
     inbox, message = keys.inbox(address), MessageKeys.of(address, sending.id)
     turn = sending.turn or NO_TURN

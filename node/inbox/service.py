@@ -43,7 +43,7 @@ from node.inbox.tasks import InboxTasks
 from node.inbox.view import answer_of, last_seen_of, message_of, receipt_of
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Quota, Rate
+from node.store.limits import Quota, RateLimit
 
 __all__ = ["INBOX_LIFE_MS", "InboxPushes", "InboxTasks", "Inboxes"]
 
@@ -193,7 +193,7 @@ class Inboxes:
 
     async def send(
         self,
-        rate: Rate,
+        rate: RateLimit,
         address: str,
         new: NewInboxMessage,
         proof: InboxProof,

@@ -13,7 +13,7 @@ from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, decode_in_steps, media_type, read_query
 from node.web.limits import Limiter
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.turn import LARGE_BODY
 
 ACKNOWLEDGED = (
@@ -22,7 +22,7 @@ ACKNOWLEDGED = (
 )
 
 SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
-EMPTY_ANSWER = (Also("text/plain", None),)
+EMPTY_ANSWER = (OtherAnswer("text/plain", None),)
 
 TEXT_PREFIX = b"text:"
 """Precedes a text where bodies are compared under an Idempotency-Key. No JSON begins with it, so the same bytes sent as

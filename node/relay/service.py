@@ -16,7 +16,7 @@ from node.relay.store import RelayStore
 from node.relay.via import has_passed
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 from node.text.english import MAX_WHOLE_CHARACTERS, is_english
 from node.text.lines import mixes_alphabets
 from node.text.payload import displayable, foreign_field, may_be_shown, payload_is_english, text_payload_is_english
@@ -90,7 +90,7 @@ class Relay:
         )
 
     async def accept(
-        self, rate: Rate, payload: Payload, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, payload: Payload, idempotency: IdempotencyKey | None
     ) -> tuple[Acknowledgement | None, bool]:
         """Keep a message and acknowledge it (SPEC 2.2); None for a duplicate loop, which is silenced.
 

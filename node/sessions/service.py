@@ -20,7 +20,7 @@ from node.sessions.store import SessionStore
 from node.share.origin import Attributed, ClientOrigin
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Quota, Rate
+from node.store.limits import Quota, RateLimit
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
@@ -63,7 +63,7 @@ class Sessions:
         return session, opened.replayed_at is not None
 
     async def send(
-        self, rate: Rate, session_id: str, line: NewLine, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, session_id: str, line: NewLine, idempotency: IdempotencyKey | None
     ) -> tuple[SentLine, bool]:
         """Append a line; the second value says whether it is an earlier one, acknowledged again.
 

@@ -80,7 +80,7 @@ class Taken(msgspec.Struct, frozen=True):
         return cls(allowed, remaining, reset_ms / 1000, at)
 
 
-class Rate(Protocol):
+class RateLimit(Protocol):
     """The limit in which a script counts a request. Whoever calls the script tells `settle` how that ended."""
 
     @property
@@ -94,7 +94,7 @@ class Rate(Protocol):
         ...
 
 
-def counted(rate: Rate, reply: Any) -> tuple[bytes, list[Any]]:
+def counted(rate: RateLimit, reply: Any) -> tuple[bytes, list[Any]]:
     """Settle how a script has counted a request: the word of its reply, and what follows the counts.
 
     A reply of a word alone says that the entity is not there; such a request is not counted. Raises Refused

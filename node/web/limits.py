@@ -216,9 +216,9 @@ class Permit:
             await permit.charge("thread", size)
             ...create the thread...
 
-    A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
-    raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
-    English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`, `store.busy`) is not counted, and
+    A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its RateLimit. If the
+    block raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or
+    the English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`, `store.busy`) is not counted, and
     neither is one in the limit of an entity that does not exist. A request that repeats an earlier one needs no room.
     In the end no bytes are charged for what is refused or repeated.
     """

@@ -24,7 +24,7 @@ from node.a2a.request import Name, check_media_type, check_version
 from node.common.refusal import Invalid
 from node.web.http import JSON_TYPE, NO_STORE, Request, Response
 from node.web.json import decode, decode_in_steps
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 CODES = {
     "TASK_NOT_FOUND": -32001,
@@ -137,7 +137,7 @@ class InboxRpcApi:
         body=RpcBody,
         answers=RpcAnswer,
         shows=CALLED,
-        also=(Also("text/event-stream", RpcAnswer),),
+        also=(OtherAnswer("text/event-stream", RpcAnswer),),
         errors=REFUSED,
         limit="inbox_send",
         example={

@@ -19,7 +19,7 @@ from node.inbox.service import InboxTasks
 from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 
 MAX_SAID_BYTES = 24 * 1024
 """Largest JSON of a message, with its metadata, in which the text counts as it is, though escapes may double it. It is
@@ -61,7 +61,12 @@ class InboxAgents:
         return self._tasks.may_wait
 
     async def send(
-        self, rate: Rate, address: str, received: ReceivedMessage, proof: InboxProof, idempotency: IdempotencyKey | None
+        self,
+        rate: RateLimit,
+        address: str,
+        received: ReceivedMessage,
+        proof: InboxProof,
+        idempotency: IdempotencyKey | None,
     ) -> tuple[InboxTask, bool]:
         """Send a message to an inbox: its task, and whether it was sent before.
 
