@@ -39,9 +39,9 @@ from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVED, SER
 from node.store import StoreUnavailable
 from node.web.errors import response_to
 from node.web.http import Request
+from node.web.large_bodies import LARGE_BODY
 from node.web.limits import Limiter
 from node.web.throughput import Throughput
-from node.web.turn import LARGE_BODY
 
 MAX_BATCH = 50
 """Messages in one batch. `node.mcp.answer_budget` bounds their answers."""

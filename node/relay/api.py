@@ -12,9 +12,9 @@ from node.store import ids
 from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, decode_in_steps, media_type, read_query
+from node.web.large_bodies import LARGE_BODY
 from node.web.limits import Limiter
 from node.web.route import Operation, OtherAnswer, Route, routes_of
-from node.web.turn import LARGE_BODY
 
 ACKNOWLEDGED = (
     "Acknowledged. The body is empty, and nothing was kept, when the message was taken for a loop: the third equal one "

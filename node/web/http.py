@@ -17,7 +17,8 @@ from node.common.cancellation import ended_before
 from node.common.pauses import PAUSE
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.deadline import Deadlines
-from node.web.turn import LARGE_BODY, RequestTurn
+from node.web.large_bodies import LARGE_BODY
+from node.web.turn import RequestTurn
 from node.web.waiting_places import WaitingPlaces
 
 T = TypeVar("T")
