@@ -7,10 +7,10 @@ from node.a2a.model import LARGEST_PAGE, ListQuery, State
 from node.common.refusal import Invalid
 
 
-def check_history_length(length: int | None, place: str = "query") -> None:
-    """Raise Invalid for a negative one; `place` is where the client wrote it."""
+def check_history_length(length: int | None, where: str = "query") -> None:
+    """Raise Invalid for a negative one; `where` is where the client wrote it."""
     if length is not None and length < 0:
-        raise Invalid.field(place, "historyLength", msg="Must not be negative")
+        raise Invalid.field(where, "historyLength", msg="Must not be negative")
 
 
 def check_list(query: ListQuery) -> int:

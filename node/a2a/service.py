@@ -45,7 +45,7 @@ class Messages:
         Raises A2AError, Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`.
         """
         message = received.message
-        require_english(received.text_place, received.text)
+        require_english(received.text_field, received.text)
         if message.task_id is not None:
             await self.check_task(message.task_id, message.context_id)
         # A new context is made in the client's partition, so that limit and log are one step.

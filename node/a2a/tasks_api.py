@@ -162,7 +162,7 @@ class SharedTasksApi:
             idempotency = idempotency_key(request, "a2a-task", body)
             await permit.hold(repeats=idempotency)
             await permit.charge("task", len(body))
-            await self._check_place(received.message)
+            await self._require_new(received.message)
             # The record shows a contract, not the message that was signed, so its proof is without the body.
             signed = await self._signatures.of(request, ())
             try:
@@ -176,7 +176,7 @@ class SharedTasksApi:
         task = contract_as_task(contract, contract.publisher_token, received.history_length)
         return negotiated(request, SendMessageResponse(task=task))
 
-    async def _check_place(self, message: Message) -> None:
+    async def _require_new(self, message: Message) -> None:
         """Refuse an offer that names a task or a context: a contract is always new.
 
         Everybody can read a contract and its context, and whoever knows a contextId may read what was said there.

@@ -248,8 +248,8 @@ def copy_private(source: Path, target: Path, name: str = "") -> Copied:
                     size += len(chunk)
                     new.write(chunk)
         except OSError as error:  # of a read or a write, it does not say where
-            place = error.filename or (target if error.errno in NO_ROOM else source)
-            raise OSError(error.errno, error.strerror, str(place)) from error
+            path = error.filename or (target if error.errno in NO_ROOM else source)
+            raise OSError(error.errno, error.strerror, str(path)) from error
     return Copied(name or target.name, size, digest.hexdigest())
 
 

@@ -38,7 +38,7 @@ class AgentLists:
 
     async def project(self, agent_ids: Sequence[str]) -> None:
         """Put entries into the lists, and take those that have ended or are hidden off them."""
-        await project(self._store, agent_ids, keys.agent, LISTED_BY, self._place, deciding=len(LISTED_BY))
+        await project(self._store, agent_ids, keys.agent, LISTED_BY, self._put, deciding=len(LISTED_BY))
 
     async def correct(self, agent_ids: Sequence[str]) -> None:
         """Derive the places of entries that a reader has found in a list, but not shown or not there.
@@ -50,7 +50,7 @@ class AgentLists:
         await self._expire(ends)
         await self.project(agent_ids)
 
-    async def _place(self, rows: Listing) -> None:
+    async def _put(self, rows: Listing) -> None:
         now = await self.now()
         commands: list[list[Any]] = []
         for agent_id, (listed_at, ends_at, shown, known) in rows.items():

@@ -6,7 +6,7 @@ from typing import cast
 
 import msgspec
 
-from node.agents.card import card_places, has_one_spelling, readable_card
+from node.agents.card import card_targets, has_one_spelling, readable_card
 from node.agents.entry import AgentRow, Listing, StoredAgent, id_of, posting_fields, stored_agent
 from node.agents.hits import AgentHits, AgentSearchQuery
 from node.agents.lists import AgentLists
@@ -102,7 +102,7 @@ class Agents:
         `idempotency.conflict`, StoreUnavailable.
         """
         # An agent that is posted by its URL and by that of its card is the same.
-        agent_id = id_of(target.host, card_places(target)[-1].url)
+        agent_id = id_of(target.host, card_targets(target)[-1].url)
         fields = posting_fields(target.url, target.host, publisher_of(client))
         replayed = await self._store.submit(
             target.host, fields, agent_id=agent_id, client=client, idempotency=idempotency

@@ -301,9 +301,9 @@ class BoardStore:
 
     async def project(self, thread_ids: Sequence[str]) -> None:
         """Put threads into the list that their status asks for, and no other."""
-        await project(self._store, thread_ids, keys.thread, LISTED_BY, self._place, deciding=1)
+        await project(self._store, thread_ids, keys.thread, LISTED_BY, self._put, deciding=1)
 
-    async def _place(self, rows: Listing) -> None:
+    async def _put(self, rows: Listing) -> None:
         changes: list[list[str | bytes]] = []
         for name, listed in LISTS.items():
             here = [

@@ -102,5 +102,5 @@ def sentence(body: bytes) -> str:
 
 def _issue(issue: dict[str, Any]) -> str:
     """`title: what is wrong`: body or query, where the operation found the field, means nothing to a model."""
-    place = ".".join(str(step) for step in issue["loc"][1:])
-    return f"{place}: {issue['msg']}" if place else issue["msg"]
+    path = ".".join(str(step) for step in issue["loc"][1:])
+    return f"{path}: {issue['msg']}" if path else issue["msg"]

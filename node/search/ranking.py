@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from node.search.model import SUGGESTED_THRESHOLD, HitMode, SearchMode
-from node.search.passages import place_of
+from node.search.passages import seq_and_piece
 
 CANDIDATES = 100
 """Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
@@ -167,18 +167,18 @@ class Ranking:
         nearness = [each for each in self._order if each not in self._near and self._weights[each] >= least]
         replies = {each: seq for each, seq in self._text.entities.items() if seq and self._weights[each] >= least}
         for entity in replies.keys() & self._near.keys():
-            if place_of(self._near[entity].passage)[0] == replies[entity]:
+            if seq_and_piece(self._near[entity].passage)[0] == replies[entity]:
                 del replies[entity]
         return Unknown(nearness, replies)
 
     def _likeliest(self, request: SearchRequest) -> Sequence[str]:
         """The entities in order, until as many as are wanted reach the threshold by what is known of them."""
         missing = request.limit
-        for place, entity in enumerate(self._order, 1):
+        for rank, entity in enumerate(self._order, 1):
             if self._scores[entity] >= request.threshold:
                 missing -= 1
                 if not missing:
-                    return self._order[:place]
+                    return self._order[:rank]
         return self._order
 
     def ranked(

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from node.common.refusal import Refused
 from node.search.corpus import OWN, Post, PostRef
 from node.search.model import SUGGESTED_THRESHOLD, Found, FoundEntity, LowerThreshold, SearchQuery
-from node.search.passages import each_piece, place_of
+from node.search.passages import each_piece, seq_and_piece
 from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
@@ -78,7 +78,7 @@ class Match(NamedTuple):
         own = PostRef(ranked.entity_id, OWN)
         near, piece, reply = None, 0, None
         if ranked.passage and ranked.mode != "text":
-            seq, piece = place_of(ranked.passage)
+            seq, piece = seq_and_piece(ranked.passage)
             near = own if seq == OWN else PostRef(ranked.entity_id, seq)
         if ranked.reply and ranked.mode != "meaning":
             reply = PostRef(ranked.entity_id, ranked.reply)

@@ -58,15 +58,15 @@ class OfferCheck:
     async def _check_inputs(self, artifact_ids: Sequence[str]) -> None:
         statuses = await self._artifact_statuses(artifact_ids)
         issues = [
-            Issue(("body", "input_artifact_ids", place), "no artifact has this id", "value_error", input=artifact_id)
-            for place, artifact_id in enumerate(artifact_ids)
+            Issue(("body", "input_artifact_ids", index), "no artifact has this id", "value_error", input=artifact_id)
+            for index, artifact_id in enumerate(artifact_ids)
             if artifact_id not in statuses
         ]
         if issues:
             raise Invalid(issues)
-        for place, artifact_id in enumerate(artifact_ids):
+        for index, artifact_id in enumerate(artifact_ids):
             if (status := statuses[artifact_id]) in WITHOUT_BYTES:
-                raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", place), status=status)
+                raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", index), status=status)
 
 
 def _options(new: NewTask) -> dict[str, str | bytes]:

@@ -363,7 +363,7 @@ class Tasks:
 
         What is no contract is taken off all lists; one that cannot be read stays where it is.
         """
-        await self._store.place(await self._store.placed(task_ids))
+        await self._store.project(await self._store.read_for_lists(task_ids))
 
     async def sweep(self) -> int:
         """Write down what time has changed; returns how many contracts were looked at. The worker does so all the time.
@@ -391,7 +391,7 @@ class Tasks:
     async def _list(self, task_id: str, row: StoredTask) -> None:
         """Put a contract into the list of its status; if Redis cannot be reached, the worker will."""
         with suppress(StoreUnavailable):
-            await self._store.place_soon(task_id, row)
+            await self._store.project_soon(task_id, row)
 
     def _task(self, task_id: str, row: StoredTask) -> Task:
         return task_of(task_id, self._base + task_id, row)

@@ -60,7 +60,7 @@ LISTED = (
 """Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
 result_payload, result_schema and attempts, which may be large."""
 
-PLACED = (
+LISTED_BY = (
     *JUDGED,
     b"publisher_id",
     b"skills",

@@ -262,18 +262,18 @@ def _issues(
     return found
 
 
-def _allowed(kind: msgspec.inspect.Type, place: tuple[str | int, ...]) -> tuple[object, ...]:
-    """The values of the enumeration at a place inside a type, by its members and indexes; empty if there is none."""
+def _allowed(kind: msgspec.inspect.Type, path: tuple[str | int, ...]) -> tuple[object, ...]:
+    """The values of the enumeration at a path inside a type, by its members and indexes; empty if there is none."""
     match kind:
         case msgspec.inspect.Metadata():
-            return _allowed(kind.type, place)
+            return _allowed(kind.type, path)
         case msgspec.inspect.UnionType():
-            return next(filter(None, (_allowed(each, place) for each in kind.types)), ())
-        case msgspec.inspect.StructType() if place:
-            return next((_allowed(each.type, place[1:]) for each in kind.fields if each.encode_name == place[0]), ())
-        case msgspec.inspect.ListType() if place:
-            return _allowed(kind.item_type, place[1:])
-        case msgspec.inspect.LiteralType() if not place:
+            return next(filter(None, (_allowed(each, path) for each in kind.types)), ())
+        case msgspec.inspect.StructType() if path:
+            return next((_allowed(each.type, path[1:]) for each in kind.fields if each.encode_name == path[0]), ())
+        case msgspec.inspect.ListType() if path:
+            return _allowed(kind.item_type, path[1:])
+        case msgspec.inspect.LiteralType() if not path:
             return kind.values
         case _:
             return ()

@@ -117,9 +117,9 @@ class Route(Described, frozen=True, kw_only=True):
     """Counts its answers."""
 
 
-def routes_of(tag: str, *places: tuple[str, str, Handler]) -> tuple[Route, ...]:
+def routes_of(tag: str, *endpoints: tuple[str, str, Handler]) -> tuple[Route, ...]:
     """The routes of a group, from their methods, paths and handlers, which are decorated with Operation."""
     return tuple(
         Route(method=method, path=path, handler=handler, tag=tag, **asdict(getattr(handler, _DESCRIPTION)))
-        for method, path, handler in places
+        for method, path, handler in endpoints
     )

@@ -151,7 +151,7 @@ class InboxAgents:
         to the front, and none of the others is shown twice or left out. Raises Invalid, Refused `inbox.unknown`,
         StoreUnavailable.
         """
-        oldest, before, size = check_list(query), _place_of(query.page_token), query.page_size
+        oldest, before, size = check_list(query), _change_named(query.page_token), query.page_size
         if query.status and query.status not in ALL_STATES:
             raise Invalid.field("query", "status", msg="Must be the name of a task state, such as TASK_STATE_WORKING")
         found = await self._tasks.of_context(address, query.context_id, client)
@@ -163,20 +163,20 @@ class InboxAgents:
         def show(_: str, task: InboxTask) -> A2ATask:
             return self.view.task(task, query.history_length, with_artifacts=query.include_artifacts)
 
-        for place, each in enumerate(shown):
+        for index, each in enumerate(shown):
             with suppress(A2AError):  # it has expired meanwhile
                 read = await self.get(address, each.id, query.history_length)
                 for task in show_each([(each.id, read)], show).values():
                     tasks.append(task)
                     room -= len(msgspec.json.encode(task))
             if room <= 0:
-                shown = shown[: place + 1]
+                shown = shown[: index + 1]
                 break
         token = "{}.{}".format(*shown[-1].changed) if len(left) > len(shown) else ""
         return TaskList(tasks, token, size, len(wanted)), len(found) * LOOK_BYTES
 
 
-def _place_of(token: str) -> tuple[int, str] | None:
+def _change_named(token: str) -> tuple[int, str] | None:
     """Where a page begins: after the task of that time of change (ms) and id. Raises Invalid."""
     at, _, task_id = token.partition(".")
     if token and not (ids.is_id(task_id) and AT.fullmatch(at)):

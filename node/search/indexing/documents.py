@@ -15,7 +15,7 @@ from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Post, PostRef
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import Changes
-from node.search.passages import MAX_PASSAGES, kept, place_of
+from node.search.passages import MAX_PASSAGES, kept, seq_and_piece
 from node.store import Arg, Store
 from node.store.bulk import bulk, bulk_steps
 from node.store.search_keys import SearchKeys
@@ -267,7 +267,7 @@ class Documents:
         for each, doc, numbers, names in zip(
             entity_ids, docs, cast("list[list[bytes]]", replies), passages, strict=True
         ):
-            bare = set(map(int, numbers)) - {place_of(name)[0] for name in names}
+            bare = set(map(int, numbers)) - {seq_and_piece(name)[0] for name in names}
             if not (doc and names) or (bare and not names >= kept(names | await self._named(each, bare))):
                 found.append(each)
         return found
