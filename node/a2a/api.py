@@ -16,7 +16,7 @@ from node.web.limits import Limiter
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 NOT_SUPPORTED = "It is not supported."
-"""What the status of an operation that the node refuses means; it has no other."""
+"""The meaning of the only status that a refused operation has."""
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
 
 

@@ -15,7 +15,7 @@ CACHE: Header = (b"cache-control", b"public, max-age=300")
 
 
 class Card:
-    """An agent card, for caches and for those that have it already."""
+    """An agent card as it is served, with its validators for conditional requests."""
 
     def __init__(self, card: dict[str, Any], modified: int) -> None:
         """`modified`: when it became what it is, in seconds since 1970."""

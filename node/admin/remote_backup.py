@@ -53,8 +53,8 @@ async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[BucketFile
 async def send(bucket: BucketFiles, directory: Path, under: str = "") -> None:
     """Send all files of a directory, the manifest of a backup last.
 
-    Raises BlobUnavailable, and removes then what it has sent, unless a manifest is there: that is of a backup that was
-    there before and may need the same files, or its own, of which only the answer was lost.
+    Raises BlobUnavailable, after it has removed what it sent. If there is a manifest, nothing is removed: it belongs to
+    an earlier backup, which may need the same files, or to this one, if only the answer to its upload was lost.
     """
     sent: list[str] = []
     try:

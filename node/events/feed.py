@@ -183,8 +183,10 @@ class FeedStore:
             raise CursorTooOld(newest)
 
     async def _ends(self) -> tuple[Position, Position]:
-        """Before the first entry, and after the last one: never before that, even if Redis has lost the feed alone.
-        Otherwise each would be too old for the other, and whoever begins at the oldest again would do so for ever.
+        """The positions before the first entry and after the last one, the second never before the first.
+
+        If Redis has lost the feed but not FEED_MARKS, both are where the feed was last trimmed. A reader that is sent
+        to an end before the beginning would be sent back and forth for ever.
         """
         trimmed, last = await self._store.commands(
             [("HGET", keys.FEED_MARKS, "trimmed"), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]

@@ -135,7 +135,7 @@ class ThreadSource:
             (posts, closed) = events[-1].position
         if room:
             posts = max(posts, read_to + 1)  # beyond replies that the operator has hidden
-        # Hidden replies have taken the places of others, which may follow them.
+        # Hidden replies count against the limit of a read, so more may follow a read that gave fewer.
         has_more = len(events) == limit or len(replies) < read_to - since
         if thread.closed_at and not closed and not has_more:
             closed = 1

@@ -332,7 +332,7 @@ class InboxProof(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is a request of anybody."""
+        """Whether it shows nothing, so that anybody may have sent it."""
         return self.token is None and not self.signer
 
 
@@ -379,7 +379,7 @@ class InboxTask(msgspec.Struct, frozen=True):
 
     @property
     def changed(self) -> tuple[int, str]:
-        """Its place among others: when it last changed (ms), and its id."""
+        """What tasks are sorted by: when it last changed (ms), and its id."""
         return self.last.at, self.id
 
     @property

@@ -24,7 +24,7 @@ counts. Measured by bench/search_quality.py; their 60 is for merging many long l
 """
 
 BOTH_LISTS = 2
-"""For how much the list by text counts where the one by meaning cannot contain a post, which has no vectors yet."""
+"""Weight of the list by text for a post that cannot be in the list by meaning, because it has no vectors yet."""
 
 
 class SearchRequest(msgspec.Struct, frozen=True):

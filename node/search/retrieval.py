@@ -19,7 +19,7 @@ from node.search.ranking import (
     RankedEntities,
     Ranking,
     SearchRequest,
-    Unknown,
+    TextMatches,
     by_text,
 )
 from node.search.rpc.client import QueryVector, WorkerClient

@@ -20,7 +20,7 @@ from node.tasks.view import StoredTask, task_of
 
 
 def _uncounted(size: int) -> None:
-    """For what is read for nobody, or for many."""
+    """The `add_cost` of a read that is charged to nobody, because many share it or nobody asked for it."""
 
 
 class TaskListing:

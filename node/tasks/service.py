@@ -221,7 +221,7 @@ class Tasks:
     async def complete(self, task_id: str, completion: Completion, add_cost: AddCost) -> tuple[CompletedTask, bool]:
         """Complete a contract with its result, which is kept byte for byte, or submit it for review.
 
-        The same JSON again gets the same answer; the second value says whether that is so, but not within the same
+        The same JSON again gets the same answer. The second value says whether it was completed in an earlier
         millisecond. `add_cost` is told the size of the stored result if that is compared.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`.
@@ -253,7 +253,7 @@ class Tasks:
     async def fail(self, task_id: str, failed: FailedAttempt) -> tuple[Task, bool]:
         """End an attempt without a result: the contract is offered again, or has failed.
 
-        The second value says whether that was done before, but not within the same millisecond.
+        The second value says whether that was done in an earlier millisecond.
 
         Raises Refused `task.unknown`, `task.token`, `task.state`.
         """

@@ -54,10 +54,10 @@ LATE_SECONDS = 0.05
 Usually it is listed within a few milliseconds."""
 
 AGAIN_MS = 60_000
-"""After how long a contract is looked at again on which the step failed that writes down what time has changed."""
+"""Time until a contract is looked at again after `task_lapse` has failed on it."""
 
 NOT_LAPSED = "contract not changed when its time came, its record is damaged"
-"""What is logged then, with the exception."""
+"""What is logged when it has failed, with the exception."""
 
 COMPACTED_AT_ONCE = 8
 """Contracts that are read together to be compacted: each may have a result of a megabyte."""
@@ -231,7 +231,7 @@ class TaskStore(TaskReader):
     async def _compact(self, task_ids: Sequence[str]) -> int:
         hashes = await bulk(self._store, (("HGETALL", keys.task(each)) for each in task_ids))
         read = [(task_id, fields_of(fields)) for task_id, fields in zip(task_ids, hashes, strict=True)]
-        # One that ends meanwhile may have as many fields then, by which the step tells whether it is as it was read.
+        # The step sees by the number of fields that nothing has changed. One that ends meanwhile may have as many.
         rows = {task_id: fields for task_id, fields in read if StoredTask(0, fields).is_over}
         # Beside the event loop: to deflate a result of a megabyte takes up to a tenth of a second.
         packed = await to_thread(lambda: [pack(fields) for fields in rows.values()])

@@ -35,11 +35,11 @@ node knows how many there are."""
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
 KEEPING_NOTHING = (Refused, Invalid, StoreUnavailable)
-"""How a request ends of which the node keeps nothing. After OutcomeUnknown, which is a StoreUnavailable, nobody knows
-whether it does: then place and bytes stay taken."""
+"""Failures after which the node keeps nothing of a request. After OutcomeUnknown, which is a StoreUnavailable, nobody
+knows whether it does: then place and bytes stay taken."""
 
 OF_ANOTHER_LIMIT = ("limit.exceeded", "limit.work")
-"""Refusals that a request which is counted in one limit gets by another: then it counts in neither."""
+"""Refusals by another limit than the one that would count the request: then it counts in neither."""
 
 
 class Quotas(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class Limiter:
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
-        """Charge the client as `charge` does, unless the block refuses the request or calls what it is given."""
+        """Charge the client as `charge` does, until the block fails or calls the function that it is given."""
         used = await self.charge(request, kind, size)
         give_back = partial(self.usage.give_back, request.client, used)
         try:

@@ -27,7 +27,7 @@ COLUMNS = {
 L = TypeVar("L", DeadLetter, GivenUp)
 
 ALL_OF_THEM = -1
-"""The last place of a list."""
+"""Index of the last member of a list."""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
