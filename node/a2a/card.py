@@ -24,7 +24,7 @@ class Card:
         self._modified = modified
 
     def answer(self, request: Request) -> Response:
-        """200 with the card, or 304 for whoever has it. Raises as `is_had` does."""
+        """200 with the card, or 304 for whoever has it. Raises as `client_has` does."""
         return conditional(request, self._body, (JSON_TYPE, CACHE), self._tag, self._modified)
 
 

@@ -71,17 +71,17 @@ class SentMessage(msgspec.Struct, gc=False):
     reference_task_ids: Raw | UnsetType = UNSET
 
 
-class Named(msgspec.Struct):
+class MessageReferences(msgspec.Struct):
     """What a message names, once it is known to be short."""
 
     extensions: Annotated[list[str], Meta(max_length=MOST_NAMED)] | None = None
     referenceTaskIds: Annotated[list[str], Meta(max_length=MOST_NAMED)] | None = None
 
 
-class Naming(msgspec.Struct):
+class ReferencingMessage(msgspec.Struct):
     """The message that names it, which errors are about."""
 
-    message: Named
+    message: MessageReferences
 
 
 class SentConfiguration(msgspec.Struct, gc=False):
@@ -184,7 +184,7 @@ def _message(sent: SentMessage) -> tuple[Message, str]:
     said = "\n".join([part.text or "" for part in parts])
     if not said.strip():
         raise _wrong("message", "parts", 0, "text", msg="Must hold text.")
-    named = _named(sent)
+    named = _references(sent)
     message = Message(
         message_id=message_id,
         role="ROLE_USER",
@@ -213,14 +213,14 @@ def _part(part: SentPart, index: int) -> Part:
     )
 
 
-def _named(sent: SentMessage) -> Named:
+def _references(sent: SentMessage) -> MessageReferences:
     tasks = sent.referenceTaskIds if _is_set(sent.referenceTaskIds) else sent.reference_task_ids
     lists = {"extensions": sent.extensions, "referenceTaskIds": tasks}
     given = {name: each for name, each in lists.items() if _is_set(each)}
     for name, each in given.items():
         if len(bytes(each)) > NAMED_BYTES:
             raise _wrong("message", name, msg=f"Must be at most {MOST_NAMED}, in {NAMED_BYTES} bytes.")
-    return decode(msgspec.json.encode({"message": given}), Naming).message if given else Named()
+    return decode(msgspec.json.encode({"message": given}), ReferencingMessage).message if given else MessageReferences()
 
 
 def _length(given: Number | UnsetType) -> int | None:

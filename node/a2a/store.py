@@ -13,7 +13,7 @@ from node.config import NO_LIMIT, Limit
 from node.store import Store, ids, keys
 from node.store.decoding import fields_named
 from node.store.idempotency import IdempotencyKey, Once
-from node.store.limits import DAY_MS, LimitStore, RateLimit, Taken
+from node.store.limits import DAY_MS, LimitState, LimitStore, RateLimit
 from node.store.steps import Key, Rest, step
 
 NO_TASK = "-"
@@ -88,7 +88,7 @@ class MessageStore:
         )
         kind, allowed, remaining, reset_ms, *made = cast("list[Any]", reply)
         if partition == home:
-            rate.settle(Taken.of(allowed, remaining, reset_ms))
+            rate.settle(LimitState.of(allowed, remaining, reset_ms))
         match kind:
             case b"kept":
                 return task_id, made[0]

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from node.agents.model import CARD_LENGTH, AgentSkill, ListedCard
-from node.callbacks.target import Policy, Target, TargetRefused, parse
+from node.callbacks.target import Target, TargetPolicy, TargetRefused, parse
 from node.common.refusal import Invalid
 from node.text.lines import require_english, require_line, require_name, require_text
 from node.text.readable import readable
@@ -78,7 +78,7 @@ def has_one_spelling(path: str) -> bool:
     return is_resolved and all(quote(unquote_to_bytes(each), safe=PATH_CHARACTERS) == each for each in segments)
 
 
-def endpoint_of(card: FetchedCard, card_target: Target, policy: Policy) -> Endpoint:
+def endpoint_of(card: FetchedCard, card_target: Target, policy: TargetPolicy) -> Endpoint:
     """The first endpoint on the card's own host, one that can be probed if there is any. Raises Invalid."""
     own = [each for each in _endpoints(card) if _host(each.url, policy) == card_target.host]
     if not own:
@@ -136,7 +136,7 @@ def _endpoints(card: FetchedCard) -> list[Endpoint]:
     return found
 
 
-def _host(url: str, policy: Policy) -> str | None:
+def _host(url: str, policy: TargetPolicy) -> str | None:
     """The host of a URL that may be called; None for any other."""
     try:
         return parse(url, policy).host

@@ -13,8 +13,8 @@ from node.agents.lists import AgentLists
 from node.agents.model import Agent, AgentPage, AgentPageQuery, ListedCard, RemovedAgent, SubmittedAgent
 from node.agents.store import AgentStore
 from node.callbacks.owners import publisher_of
-from node.callbacks.policy import TargetPolicy
 from node.callbacks.target import Target
+from node.callbacks.target_check import TargetCheck
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Invalid, Refused
 from node.common.shared_reads import SharedReads
@@ -41,7 +41,7 @@ class Agents:
     """The service behind /api/v1/agents."""
 
     def __init__(
-        self, store: AgentStore, lists: AgentLists, inboxes: Inboxes, search: Search, targets: TargetPolicy
+        self, store: AgentStore, lists: AgentLists, inboxes: Inboxes, search: Search, targets: TargetCheck
     ) -> None:
         self._store = store
         self._lists = lists

@@ -12,7 +12,7 @@ from node.artifacts.model import (
 )
 from node.artifacts.service import Artifacts
 from node.store import ids
-from node.web.document import is_had
+from node.web.document import client_has
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
@@ -136,7 +136,7 @@ class ArtifactsApi:
             return Response(307, b"", ((b"location", download.url.encode("ascii")), *NO_STORE))
         grant = download.grant
         headers = (*content_headers(grant, download.filename), (b"content-length", b"%d" % grant.byte_size), *NO_STORE)
-        return Response(304 if is_had(request.scope["headers"], etag(grant)) else 200, b"", headers)
+        return Response(304 if client_has(request.scope["headers"], etag(grant)) else 200, b"", headers)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.6."""

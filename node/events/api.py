@@ -8,7 +8,7 @@ from node.common.refusal import Invalid, Refused
 from node.events.frames import Form
 from node.events.model import EventPage, EventQuery, EventView
 from node.events.service import Events, Topic
-from node.events.source import Batch, CursorTooOld
+from node.events.source import CursorTooOld, EventBatch
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.model import InboxProof
@@ -99,7 +99,7 @@ class EventsApi:
 
         return Streaming(run, ((b"content-type", media_type.encode()), *STREAM_HEADERS), end)
 
-    async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[Batch, bool]:
+    async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[EventBatch, bool]:
         """The first events of a stream, and whether they are not those that the client asked for."""
         last = request.header(LAST_EVENT_ID)
         cursor, is_reset = last or query.cursor, False

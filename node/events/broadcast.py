@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from node.common.refusal import Refused
 from node.events.frames import Frame, Frames, encoded
-from node.events.source import START, Batch, CursorTooOld, EventSource, Position, count_within
+from node.events.source import START, CursorTooOld, EventBatch, EventSource, Position, count_within
 from node.store import Listener, StoreUnavailable, WakeUps
 from node.web.streams import PIECE_BYTES
 
@@ -297,7 +297,7 @@ class Broadcast:
             if not batch.has_more:
                 await listener.next(POLL_SECONDS)
 
-    def _keep(self, batch: Batch, frames: Sequence[Frame]) -> int:
+    def _keep(self, batch: EventBatch, frames: Sequence[Frame]) -> int:
         """Add the events of a batch to those in memory, and return their size."""
         # Before the new ones are added: a whole batch stays until those who wait for it have it, however large it is.
         self._forget()

@@ -7,7 +7,7 @@ from node.feedback.model import SHORTEST, NewFeedback, ReceivedFeedback, Report
 from node.feedback.store import FeedbackStore
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import RateLimit
-from node.text.judged import require_all
+from node.text.faults import require_all
 from node.text.lines import require_text
 from node.text.readable import is_one_line, readable
 

@@ -48,7 +48,7 @@ NO_TURN = NewTurn()
 """The turn of a message that belongs to no task."""
 
 
-class Sent(msgspec.Struct, frozen=True):
+class AcceptedMessage(msgspec.Struct, frozen=True):
     """An accepted message; times in milliseconds."""
 
     id: str
@@ -91,7 +91,7 @@ class InboxMessageStore:
         self._receipts = receipts
         self._idempotency_ms = idempotency_ttl * 1000
 
-    async def send(self, sending: Sending, rate: RateLimit) -> Sent:
+    async def send(self, sending: Sending, rate: RateLimit) -> AcceptedMessage:
         """Put a message into an inbox.
 
         Raises Refused `inbox.unknown`, `limit.exceeded`, `idempotency.conflict`, `signature.replayed`, `inbox.policy`,
@@ -100,10 +100,10 @@ class InboxMessageStore:
         kind, outcome = counted(rate, await self._store.run(_sending(sending, rate, self._idempotency_ms)))
         match kind, outcome:
             case b"sent", [seq, expires_at]:
-                return Sent(sending.id, seq, expires_at)
+                return AcceptedMessage(sending.id, seq, expires_at)
             case b"replayed", [original, now]:
                 first, seq, expires_at, at = original.decode().split("@")
-                return Sent(first, int(seq), int(expires_at), (int(at), now))
+                return AcceptedMessage(first, int(seq), int(expires_at), (int(at), now))
             case b"full", [wait_ms]:
                 raise Refused("inbox.full", retry_after=wait_ms / 1000)
             case b"policy", _:
@@ -113,13 +113,15 @@ class InboxMessageStore:
             case _:
                 raise Refused(REFUSALS[kind])
 
-    async def call(self, sending: Sending, rate: RateLimit, seconds: float) -> tuple[Sent, StoredReceipt | None]:
+    async def call(
+        self, sending: Sending, rate: RateLimit, seconds: float
+    ) -> tuple[AcceptedMessage, StoredReceipt | None]:
         """Send a message and wait until it is settled. Returns it, and its receipt if anything became of it by then.
 
         Listening begins before the message can be read, so that no wake-up is missed. Raises as `send` does, but
         nothing once it is sent: the sender of a request that failed would send again.
         """
-        sent: Sent | None = None
+        sent: AcceptedMessage | None = None
         known: StoredReceipt | None = None
         pause = math.inf
 
@@ -143,7 +145,7 @@ class InboxMessageStore:
             is_new=lambda found: bool(found and found.is_over) or (sent is not None and sent.id != sending.id),
             lasts=lambda found: min(pause, found.lasts if found else math.inf),
         )
-        made = cast("Sent", sent)
+        made = cast("AcceptedMessage", sent)
         if made.replayed_at:
             receipt = await self._receipts.wait(
                 sending.address, made.id, seconds, lambda found: not found or found.is_over

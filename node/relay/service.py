@@ -5,7 +5,7 @@ from typing import Any, cast
 import msgspec
 import orjson
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.canonical_json import canonical
 from node.common.refusal import Invalid, Issue, Refused
 from node.common.repeated_names import repeats_a_name
@@ -41,7 +41,7 @@ TYPED_FIELDS = {"message": str, "hello": str, "language": str, "public": bool, "
 class Relay:
     """The service behind POST /api/v1/relay and /api/v1/wire/stream."""
 
-    def __init__(self, store: RelayStore, settings: Settings, targets: TargetPolicy) -> None:
+    def __init__(self, store: RelayStore, settings: Settings, targets: TargetCheck) -> None:
         self._store = store
         self._settings = settings
         self._targets = targets

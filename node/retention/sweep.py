@@ -52,7 +52,7 @@ Handler = Callable[[Sequence[str], int], Awaitable[int]]
 """Handles members; the second argument is Redis' time (ms). Returns how many it changed. Raises StoreUnavailable."""
 
 
-class Rule(msgspec.Struct, frozen=True):
+class RetentionRule(msgspec.Struct, frozen=True):
     """What happens to the members of a list when they are old."""
 
     name: str
@@ -73,7 +73,7 @@ class Trim(msgspec.Struct, frozen=True):
 class _Walk:
     """One rule's way through its list."""
 
-    def __init__(self, store: Store, rule: Rule) -> None:
+    def __init__(self, store: Store, rule: RetentionRule) -> None:
         self.rule = rule
         self._cursor = TimeCursor(store, rule.listed)
         self._began = time.monotonic()
@@ -97,7 +97,7 @@ class _Walk:
 class Retention:
     """All rules of a node."""
 
-    def __init__(self, store: Store, rules: Sequence[Rule], trims: Sequence[Trim]) -> None:
+    def __init__(self, store: Store, rules: Sequence[RetentionRule], trims: Sequence[Trim]) -> None:
         self._store = store
         self._walks = [_Walk(store, rule) for rule in rules]
         self._trims = trims

@@ -13,7 +13,7 @@ from node.search.indexing.documents import NOTED_CHARACTERS, marks_of_own, marks
 from node.search.ranking import (
     CANDIDATES,
     REPLY_CANDIDATES,
-    ByText,
+    MissingFacts,
     NearEntity,
     Nearness,
     RankedEntities,
@@ -82,7 +82,7 @@ class EngineRetriever:
             others, without_vectors = await self._unknown(vector, ranking.unknown(request))
         return ranking.ranked(request, others, without_vectors, "both" if vector else "text")
 
-    async def _by_text(self, query: QueryTerms) -> tuple[ByText, KnownMarks]:
+    async def _by_text(self, query: QueryTerms) -> tuple[TextMatches, KnownMarks]:
         if not query.terms:
             return by_text([], []), KnownMarks({}, True, ())
         own, replies, marks = await self._engine.by_text(query.terms)
@@ -103,7 +103,7 @@ class EngineRetriever:
                 self._workers.forget()  # another index version has taken its place
         return None, []
 
-    async def _unknown(self, vector: QueryVector | None, unknown: Unknown) -> tuple[Nearness, Collection[str]]:
+    async def _unknown(self, vector: QueryVector | None, unknown: MissingFacts) -> tuple[Nearness, Collection[str]]:
         """How near entities are, and which of them have no vectors of what they were found by."""
         if vector is None or not (unknown.nearness or unknown.replies):
             return {}, ()
@@ -140,7 +140,7 @@ class WorkerMemoryRetriever:
         await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, work)
         found = [entity for entity in entities if shares.get(entity)]
         found.sort(key=lambda entity: shares[entity], reverse=True)
-        return Ranking([], ByText(dict.fromkeys(found, OWN), {}, True), shares).ranked(request, {}, (), "text")
+        return Ranking([], TextMatches(dict.fromkeys(found, OWN), {}, True), shares).ranked(request, {}, (), "text")
 
     async def _read_unindexed(
         self, query: QueryTerms, entities: Sequence[str], shares: dict[str, float], work: SearchWork

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from node.common.refusal import Refused
 from node.search.corpus import OWN, Post, PostRef
-from node.search.model import SUGGESTED_THRESHOLD, Found, FoundEntity, LowerThreshold, SearchQuery
+from node.search.model import SUGGESTED_THRESHOLD, FoundEntities, FoundEntity, LowerThreshold, SearchQuery
 from node.search.passages import each_piece, seq_and_piece
 from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
@@ -116,7 +116,7 @@ class Search:
         self._corpus = store.corpus
         self._turns = turns
 
-    async def search(self, query: SearchQuery, client: str, charge: Charge) -> Found:
+    async def search(self, query: SearchQuery, client: str, charge: Charge) -> FoundEntities:
         """Open entities that reach the threshold, best first.
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
@@ -126,7 +126,7 @@ class Search:
 
     async def search_with(
         self, query: SearchQuery, client: str, charge: Charge, read: Callable[[Sequence[str]], Awaitable[T]]
-    ) -> tuple[Found, T]:
+    ) -> tuple[FoundEntities, T]:
         """Like `search`, and what `read` has read at the same time of the entities that may be among the hits."""
         async with self._work(query, client, charge) as work:
             ranked = await self._matching(query, work)
@@ -172,10 +172,10 @@ class Search:
         request = SearchRequest(query.query, query.limit + SPARE_MATCHES, query.threshold)
         return await self._store.find(request, work)
 
-    async def _found(self, ranked: RankedEntities, query: SearchQuery, work: SearchWork) -> Found:
+    async def _found(self, ranked: RankedEntities, query: SearchQuery, work: SearchWork) -> FoundEntities:
         async with work.reading():
             hits, is_incomplete = await self._hits(ranked, query, work)
-        return Found(hits, ranked.mode, lower_threshold(ranked.below, query.limit), is_incomplete or UNSET)
+        return FoundEntities(hits, ranked.mode, lower_threshold(ranked.below, query.limit), is_incomplete or UNSET)
 
     async def _hits(
         self, ranked: RankedEntities, query: SearchQuery, work: SearchWork

@@ -6,7 +6,7 @@ import structlog
 from node.search.corpus import Corpus
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion, IndexVersions
-from node.search.indexing.changes import Changes
+from node.search.indexing.changes import DocumentChanges
 from node.search.indexing.documents import Documents
 from node.search.indexing.queue import IndexQueue
 from node.search.ranking import RankedEntities, SearchRequest
@@ -43,7 +43,7 @@ class SearchStore:
         self.keys = keys = corpus.keys
         self.searched = documents
         self.choice = EngineChoice(documents, corpus)
-        self.changes = Changes(store, keys, self.choice)
+        self.changes = DocumentChanges(store, keys, self.choice)
         self.documents = Documents(documents, keys, self.choice, self.changes)
         self.versions = IndexVersions(store, keys)
         self.queue = IndexQueue(store, keys)

@@ -2,7 +2,7 @@
 
 import secrets
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
@@ -28,7 +28,7 @@ from node.text.readable import readable
 class Sessions:
     """The service behind /api/v1/sessions."""
 
-    def __init__(self, store: SessionStore, settings: Settings, tokens: Tokens, targets: TargetPolicy) -> None:
+    def __init__(self, store: SessionStore, settings: Settings, tokens: Tokens, targets: TargetCheck) -> None:
         self._store = store
         self._tokens = tokens
         self._targets = targets

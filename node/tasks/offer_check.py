@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Invalid, Issue, Refused
 from node.common.timestamps import LAST_MS
 from node.tasks.model import NewTask
 from node.tasks.result_schema import require_schema
-from node.text.judged import require_all
+from node.text.faults import require_all
 from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
@@ -23,7 +23,7 @@ WITHOUT_BYTES = ("rejected", "expired")
 class OfferCheck:
     """Judges offers."""
 
-    def __init__(self, targets: TargetPolicy, artifact_statuses: ArtifactStatuses) -> None:
+    def __init__(self, targets: TargetCheck, artifact_statuses: ArtifactStatuses) -> None:
         self._targets = targets
         self._artifact_statuses = artifact_statuses
 

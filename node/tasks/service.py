@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
@@ -67,7 +67,7 @@ class Tasks:
         store: TaskStore,
         settings: Settings,
         tokens: Tokens,
-        targets: TargetPolicy,
+        targets: TargetCheck,
         artifact_statuses: ArtifactStatuses,
         offers: OfferFeed,
         note: Note | None = None,

@@ -47,7 +47,7 @@ PIECE_COST = 320
 14 s."""
 
 MAX_PARAMETERS = 64
-"""Parameters of a query string. Thousands of short ones would take ten times as long as one that is as long as all."""
+"""Parameters of a query string. Thousands of short ones would take ten times as long as one of the same size."""
 
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""

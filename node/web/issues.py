@@ -17,7 +17,7 @@ import msgspec.inspect
 from msgspec.structs import FieldInfo, fields
 
 from node.common.refusal import Invalid, Issue
-from node.text.judged import JUDGED, faults_of
+from node.text.faults import JUDGED, faults_of
 from node.web.http import Header
 from node.web.json_schema import MAX_SAFE_INTEGER
 
@@ -222,7 +222,7 @@ def _types(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
 
 @cache
 def _judged(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """The fields whose texts a service judges, and how (`node.text.judged`)."""
+    """The fields whose texts a service judges, and how (`node.text.faults`)."""
     return {name: judged for name, of in _types(kind).items() if (judged := _judgement(of))}
 
 

@@ -21,7 +21,7 @@ from node.share.cost import Kind
 from node.store import ids
 from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import DAY_MS, LimitStore, Quota, Taken
+from node.store.limits import DAY_MS, LimitState, LimitStore, Quota
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
 from node.web.refused_until import RefusedUntil
@@ -102,7 +102,7 @@ class Limiter:
         """
         return Permit(self, request, kind, scope, settled=not refusals, work=work)
 
-    async def count(self, request: Request, kind: str, scope: str = "") -> Taken | None:
+    async def count(self, request: Request, kind: str, scope: str = "") -> LimitState | None:
         """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
         if not limit.count or (scope and not ids.is_id(scope)):
@@ -116,7 +116,7 @@ class Limiter:
             self.settle(request, kind, taken, scope)
         return taken
 
-    async def refund(self, request: Request, kind: str, taken: Taken) -> None:
+    async def refund(self, request: Request, kind: str, taken: LimitState) -> None:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
         await self._store.refund(kind, request.client, taken)
         own = b'"%b";' % kind.encode()
@@ -179,7 +179,7 @@ class Limiter:
             request.answer_headers += self._headers(kind, 0, wait)
             raise self._exceeded(kind, wait)
 
-    def settle(self, request: Request, kind: str, taken: Taken, scope: str = "") -> None:
+    def settle(self, request: Request, kind: str, taken: LimitState, scope: str = "") -> None:
         """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit."""
         if not self._limits[kind].count:
             return
@@ -252,7 +252,7 @@ class Permit:
         """Whether the request has been counted, or must not be."""
         self._quota: Quota | None = None
         self._repeats: IdempotencyKey | None = None
-        self._taken: Taken | None = None
+        self._taken: LimitState | None = None
         self._charged = 0
         """Bytes that the request was charged."""
         self._work = work
@@ -288,7 +288,7 @@ class Permit:
             with suppress(StoreUnavailable):
                 await self._limiter.refund(self._request, self._kind, taken)
 
-    def settle(self, taken: Taken) -> None:
+    def settle(self, taken: LimitState) -> None:
         """Apply how a script counted the request. Raises Refused `limit.exceeded`."""
         self._is_settled = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)

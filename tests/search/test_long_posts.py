@@ -33,7 +33,7 @@ async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[SearchableBoa
     server.do("FLUSHALL")
     async with searchable(server.url) as board:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("node.text.judged.is_english", passes)
+            patch.setattr("node.text.faults.is_english", passes)
             for number in range(THREADS):
                 post = NewThread(f"Thread {number}", f"zebra {noise(LONGEST - 10)}")
                 thread, _ = await board.board.post(post, None, None, "")

@@ -16,7 +16,7 @@ from node.a2a.inboxes.view import StreamResponse, TaskView
 from node.a2a.refusal import A2AError
 from node.callbacks.envelope import Envelope
 from node.callbacks.queue import Callback, CallbackMessage, id_of_message
-from node.callbacks.sources import Prepared
+from node.callbacks.sources import PreparedCallback
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxMessageStatus, InboxTask, PushTarget
 from node.inbox.service import InboxPushes
 from node.store.outbox import Event
@@ -103,7 +103,7 @@ class PushSource:
             if only in (None, target.id)
         ]
 
-    async def prepare(self, callback: Callback, host: str) -> Prepared | None:
+    async def prepare(self, callback: Callback, host: str) -> PreparedCallback | None:
         """See CallbackSource."""
         found = await self._found(callback)
         if found is None:
@@ -121,7 +121,7 @@ class PushSource:
             more = {**data, "part": part + 1}
             following = CallbackMessage(callback.name, message_id, callback.url, PUSH, callback.at, more)
         body = msgspec.json.encode(_for(host, events[part]))
-        return Prepared(target.publisher, Envelope(callback.id, body, _shown_by(target)), following)
+        return PreparedCallback(target.publisher, Envelope(callback.id, body, _shown_by(target)), following)
 
     async def forget(self, callback: Callback) -> None:
         """See CallbackSource."""

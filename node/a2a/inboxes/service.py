@@ -91,7 +91,7 @@ class InboxAgents:
         new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)
         turn = NewTurn(
             task=earlier.id if earlier else "",
-            before=earlier.last.id if earlier and not closed else "",  # to none, so that only a repeated one is taken
+            before=earlier.last.id if earlier and not closed else "",  # empty: refused, unless it is repeated
             context=context,
             context_name=self._tasks.context_name(address, context, rate.client),
             said=said,

@@ -126,7 +126,7 @@ async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandRe
 
 
 async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
-    """When callbacks under way are due (ms), their partitions and names; of each partition those up to that place."""
+    """When callbacks under way are due (ms), their partitions and names; of each partition those up to index `last`."""
     queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
     due: list[tuple[int, int, str]] = []
     for partition, reply in enumerate(await bulk(store, queues)):

@@ -99,7 +99,7 @@ class Postings(Generic[N]):
 
 
 def _largest(scores: NDArray[np.float32], most: int) -> list[int]:
-    """Places of the largest scores above 0, largest first."""
+    """Indexes of the largest scores above 0, largest first."""
     indexes = np.argpartition(scores, len(scores) - most)[-most:] if len(scores) > most else np.arange(len(scores))
     ordered = indexes[np.argsort(-scores[indexes], kind="stable")]
     return [int(index) for index in ordered if scores[index] > 0]

@@ -14,7 +14,7 @@ from typing import cast
 from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Post, PostRef
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion
-from node.search.indexing.changes import Changes
+from node.search.indexing.changes import DocumentChanges
 from node.search.passages import MAX_PASSAGES, kept, seq_and_piece
 from node.store import Arg, Store
 from node.store.bulk import bulk, bulk_steps
@@ -101,7 +101,7 @@ def vector_move(*, source: Key, target: Key, life: int) -> None:
 class Documents:
     """Reads and writes the documents in the Redis that is searched. Every method raises StoreUnavailable."""
 
-    def __init__(self, store: Store, keys: SearchKeys, choice: EngineChoice, changes: Changes) -> None:
+    def __init__(self, store: Store, keys: SearchKeys, choice: EngineChoice, changes: DocumentChanges) -> None:
         self._store = store
         self._keys = keys
         self._choice = choice

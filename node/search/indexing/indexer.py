@@ -15,7 +15,7 @@ import structlog
 from node.embedding.embedder import Embedder
 from node.search.corpus import EVERY, OWN, Post, PostRef
 from node.search.index_versions import IndexVersion, is_made_by
-from node.search.indexing.queue import Leased
+from node.search.indexing.queue import LeasedPosts
 from node.search.passages import PASSAGE_CHARACTERS, Passage, kept, seq_and_piece
 from node.search.store import SearchStore
 from node.search.vectors import converted
@@ -79,7 +79,7 @@ class Indexer:
         self._documents = store.documents
         self._corpus = store.corpus
         self._embedder = embedder
-        self._leased: Leased | None = None
+        self._leased: LeasedPosts | None = None
         self._leasing: asyncio.Task[None] | None = None
         self._singly = 0
         """How many of the next posts or entities are taken by themselves."""

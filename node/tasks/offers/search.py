@@ -8,9 +8,9 @@ from msgspec import UNSET
 from node.search.model import SearchQuery
 from node.search.service import Charge, Search
 from node.tasks.model import NextClaim, Task
-from node.tasks.offers.feed import Offer, OfferFeed, Wanted
+from node.tasks.offers.feed import Offer, OfferFeed, WantedOffers
 from node.tasks.offers.hits import TaskHits
-from node.tasks.offers.matching import Waiter
+from node.tasks.offers.matching import OfferWaiter
 from node.tasks.service import Tasks
 
 MOST_HITS = 50
@@ -61,7 +61,7 @@ class OfferSearch:
 
     async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
         """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does."""
-        wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
+        wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
         ranked = await self._search.ranked(SearchQuery(query, MOST_HITS, new.threshold), client, charge)
         found = await self._tasks.on_offer(ranked)
         offers = [_offer(found[task_id]) for task_id in ranked if task_id in found]
@@ -90,7 +90,7 @@ class NearestOffers:
             self._end = await self._search.feed.end()
             self._known = await self._look()
         while not self._known:
-            with self._search.feed.wakeups.waiters.place(waiter := Waiter(Wanted())) as may_wait:
+            with self._search.feed.wakeups.waiters.place(waiter := OfferWaiter(WantedOffers())) as may_wait:
                 now = loop.time()
                 if not may_wait or now >= deadline:
                     return None
