@@ -59,12 +59,7 @@ class SharedTasksApi:
     """One path, two readers."""
 
     def __init__(
-        self,
-        messages: Messages,
-        tasks: Tasks,
-        contracts: Sequence[Route],
-        limiter: Limiter,
-        signatures: Signatures,
+        self, messages: Messages, tasks: Tasks, contracts: Sequence[Route], limiter: Limiter, signatures: Signatures
     ) -> None:
         """`contracts`: the routes of contracts, two of which A2A clients share."""
         self._messages = messages

@@ -45,14 +45,7 @@ Fields = Mapping[str, str | bytes]
 
 @step
 def thread_post(
-    *,
-    thread: Key,
-    once: Once,
-    first_use: FirstUse,
-    events: Key,
-    thread_id: str,
-    client: str,
-    fields: Rest,
+    *, thread: Key, once: Once, first_use: FirstUse, events: Key, thread_id: str, client: str, fields: Rest
 ) -> None:
     """A new thread, once."""
 

@@ -62,12 +62,7 @@ class Child:
     """A process that is started again whenever it ends, until it is told to stop."""
 
     def __init__(
-        self,
-        name: str,
-        spawn: Spawn,
-        *,
-        first: Spawn | None = None,
-        last_words: Callable[[], str] | None = None,
+        self, name: str, spawn: Spawn, *, first: Spawn | None = None, last_words: Callable[[], str] | None = None
     ) -> None:
         """`name`: one of KILL_AFTER. `first`: how to start it the first time, if not by `spawn`.
 

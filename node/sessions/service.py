@@ -7,15 +7,7 @@ from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
-from node.sessions.model import (
-    CreatedSession,
-    DestroyedSession,
-    Lines,
-    NewLine,
-    NewSession,
-    PollQuery,
-    SentLine,
-)
+from node.sessions.model import CreatedSession, DestroyedSession, Lines, NewLine, NewSession, PollQuery, SentLine
 from node.sessions.store import SessionStore
 from node.share.origin import Attributed, ClientOrigin
 from node.store import ids

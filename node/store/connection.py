@@ -119,12 +119,7 @@ class Connection(ReconnectingLink):
     """The calls of this process to one server."""
 
     def __init__(
-        self,
-        server: ServerAddress,
-        access: Access,
-        timeout: float,
-        stats: Stats,
-        before_flush: Callable[[], None],
+        self, server: ServerAddress, access: Access, timeout: float, stats: Stats, before_flush: Callable[[], None]
     ) -> None:
         """`before_flush` is called before calls are sent, and may submit more of them."""
         self._before_flush = before_flush

@@ -226,12 +226,7 @@ class WakeUps:
     """All channels that this process listens on. One for each store (`Store.wakeups`)."""
 
     def __init__(
-        self,
-        route: Route,
-        access: Access,
-        timeout: float,
-        stats: Stats,
-        on_stale: Callable[[], None] = lambda: None,
+        self, route: Route, access: Access, timeout: float, stats: Stats, on_stale: Callable[[], None] = lambda: None
     ) -> None:
         """`timeout`, in seconds, bounds a subscription. `on_stale` is called when `route` has proved wrong."""
         self._route = route

@@ -12,18 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.processes import (
-    HELLO,
-    WEB,
-    WORKER,
-    call,
-    ends,
-    relay,
-    start,
-    status,
-    until_ready,
-    web_node,
-)
+from tests.deploy.processes import HELLO, WEB, WORKER, call, ends, relay, start, status, until_ready, web_node
 from tests.support.nodes import NodeProcess, gone
 from tests.support.servers import PATIENCE, RedisServer, free_port, until
 

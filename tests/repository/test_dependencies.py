@@ -126,10 +126,7 @@ def test_the_hashes_are_of_the_pinned_versions(file: Path) -> None:
 def test_torch_is_a_build_without_cuda_wherever_there_is_one_with_it() -> None:
     torch = PINS[canonicalize_name("torch")]
     builds = {(version, marker) for _, version, marker, _ in _PIN.findall(HASHED[1].read_text())}
-    assert builds == {
-        (f"{torch}+cpu", "sys_platform != 'darwin'"),
-        (str(torch), "sys_platform == 'darwin'"),
-    }
+    assert builds == {(f"{torch}+cpu", "sys_platform != 'darwin'"), (str(torch), "sys_platform == 'darwin'")}
     assert not [name for name, _, _, _ in _PIN.findall(HASHED[0].read_text()) if re.match(r"nvidia|triton", name)]
 
 

@@ -95,12 +95,7 @@ def test_a_thread_that_has_no_vectors_yet_is_judged_by_its_text_alone() -> None:
 
 @pytest.mark.parametrize(
     ("own", "replies", "whole"),
-    [
-        (CANDIDATES - 1, 0, True),
-        (CANDIDATES, 0, False),
-        (0, REPLY_CANDIDATES - 1, True),
-        (0, REPLY_CANDIDATES, False),
-    ],
+    [(CANDIDATES - 1, 0, True), (CANDIDATES, 0, False), (0, REPLY_CANDIDATES - 1, True), (0, REPLY_CANDIDATES, False)],
 )
 def test_a_full_list_does_not_say_that_no_other_thread_contains_anything(own: int, replies: int, whole: bool) -> None:
     found = by_text(
@@ -178,15 +173,7 @@ def test_hits_are_distinct_reach_the_threshold_and_are_as_many_as_asked_for(
         assert match.score == pytest.approx(best[match.entity_id], abs=1e-6)
 
 
-@given(
-    LISTS,
-    LISTS,
-    st.dictionaries(THREADS, SCORES),
-    st.sets(THREADS),
-    st.sets(THREADS),
-    SCORES,
-    st.integers(1, 8),
-)
+@given(LISTS, LISTS, st.dictionaries(THREADS, SCORES), st.sets(THREADS), st.sets(THREADS), SCORES, st.integers(1, 8))
 def test_of_others_it_is_asked_only_what_may_change_the_best(
     by_meaning: list[tuple[str, float]],
     by_text: list[tuple[str, float]],

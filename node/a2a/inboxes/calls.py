@@ -133,12 +133,7 @@ class InboxCalls:
         return self._streams.opening(MAX_TASK_STREAMS)
 
     def _streaming(
-        self,
-        request: Request,
-        stream: TaskStream,
-        counted: ExitStack,
-        place: Quota,
-        history_length: int | None = None,
+        self, request: Request, stream: TaskStream, counted: ExitStack, place: Quota, history_length: int | None = None
     ) -> Streaming:
         """`counted` and `place` are given back when the stream has ended."""
 

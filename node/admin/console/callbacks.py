@@ -15,14 +15,7 @@ from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import fields_of, scores_of
 
-COLUMNS = {
-    "ID": "id",
-    "TYPE": "type",
-    "DUE": "due_at",
-    "ATTEMPTS": "attempts",
-    "URL": "url",
-    "LAST FAILURE": "reason",
-}
+COLUMNS = {"ID": "id", "TYPE": "type", "DUE": "due_at", "ATTEMPTS": "attempts", "URL": "url", "LAST FAILURE": "reason"}
 
 L = TypeVar("L", DeadLetter, GivenUp)
 

@@ -132,12 +132,7 @@ async def _top(context: CommandContext, given: argparse.Namespace) -> CommandRes
     activity = ActivityStore(context.store, context.settings.provenance_days)
     by_source = {
         name: Counter(posted.client for posted in recent if posted.source == source)
-        for name, source in (
-            ("threads", "board"),
-            ("relayed", "relay"),
-            ("replies", "reply"),
-            ("contracts", CONTRACT),
-        )
+        for name, source in (("threads", "board"), ("relayed", "relay"), ("replies", "reply"), ("contracts", CONTRACT))
     }
     sums = {
         "posts": by_source["threads"] + by_source["relayed"] + by_source["replies"],
