@@ -25,8 +25,8 @@ def check_list(query: ListQuery) -> int:
     return _milliseconds(query.status_timestamp_after or query.last_updated_after)
 
 
-def leaves_in(query: ListQuery, state: State) -> bool:
-    """Whether a list has tasks of that state; without a `status`, or with the unspecified one, it has all."""
+def includes(query: ListQuery, state: State) -> bool:
+    """Whether the answer includes tasks of that state: all without a `status`, or with the unspecified one."""
     return query.status in ("", "TASK_STATE_UNSPECIFIED", state)
 
 

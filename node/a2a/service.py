@@ -15,7 +15,7 @@ from node.a2a.model import (
     Status,
     TaskList,
 )
-from node.a2a.query_checks import check_list, leaves_in, wrong_token
+from node.a2a.query_checks import check_list, includes, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid
@@ -97,7 +97,7 @@ class Messages:
         oldest, size = check_list(query), query.page_size
         if query.page_token and not ids.is_id(query.page_token):
             raise wrong_token()
-        if not query.context_id or not leaves_in(query, "TASK_STATE_COMPLETED"):  # which all of them are
+        if not query.context_id or not includes(query, "TASK_STATE_COMPLETED"):  # which all of them are
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)
         said = query.history_length != 0

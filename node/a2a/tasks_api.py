@@ -18,7 +18,7 @@ from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, TaskList
 from node.a2a.offer import invalid_in, offer_of, refused_in
 from node.a2a.proto_json import ALL_STATES
-from node.a2a.query_checks import check_list, leaves_in
+from node.a2a.query_checks import check_list, includes
 from node.a2a.refusal import A2AError, no_streams
 from node.a2a.request import A2A_MEDIA, check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
@@ -217,7 +217,7 @@ class SharedTasksApi:
             return None
         task = contract_as_task(contract, history_length=asked.history_length)
         is_older = milliseconds(task.status.timestamp) < check_list(asked)
-        return task if leaves_in(asked, task.status.state) and not is_older else None
+        return task if includes(asked, task.status.state) and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
         canceled = await self._messages.cancel(task_id)

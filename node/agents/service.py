@@ -80,7 +80,7 @@ class Agents:
         return SubmittedAgent(listing.id, "listed", None, timestamp(ends_at)), replayed
 
     async def require_room(self, address: str, name: str) -> None:
-        """Raise Refused `agents.host_full` if the address has no place for an agent of that name. StoreUnavailable."""
+        """Raise Refused `agents.host_full` if the address has no place for an agent of that name, StoreUnavailable."""
         if not await self._store.has_room(address, id_of(address, name)):
             raise Refused("agents.host_full")
 
@@ -176,7 +176,7 @@ class Agents:
         return agent
 
     async def project(self, *agent_ids: str) -> None:
-        """Derive the places of entries in the lists anew. Raises StoreUnavailable."""
+        """Put entries into the lists where they belong, and take them off all others. Raises StoreUnavailable."""
         await self._lists.project(agent_ids)
 
     async def sweep(self) -> int:

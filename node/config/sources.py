@@ -27,7 +27,7 @@ CONFIG_NAME = "relay.toml"
 """The file of settings if none is named, looked for in the data directory that the environment names."""
 
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""What says that nothing is at a path; any other error says that nobody knows."""
+"""Errors that show that nothing is at a path; after any other, nobody knows."""
 
 IN_FORCE = "NODE_SETTINGS"
 """The variable in which a supervisor hands down the part of relay.toml that is in force, as JSON: a process that it

@@ -216,7 +216,7 @@ class InboxMessageStore:
         `inbox.token`.
         """
         inbox, ends = keys.inbox(owner.address), keys.inbox_ends(owner.address)
-        listing = steps.inbox_through(inbox=inbox, ends=ends, proof=owner.proven_by, through=through)
+        listing = steps.inbox_list_through(inbox=inbox, ends=ends, proof=owner.proven_by, through=through)
         match cast("list[bytes]", listed := await self._store.run(listing)):
             case [b"ids", *found]:
                 settling = [_settling(owner, each.decode(), "done", ()) for each in found]

@@ -11,7 +11,7 @@ from typing import cast
 import msgspec
 
 from node.a2a.inboxes.push_config import PushConfig, PushConfigs, shown
-from node.a2a.inboxes.service import of_task
+from node.a2a.inboxes.service import refused_as_a2a
 from node.a2a.inboxes.view import StreamResponse, TaskView
 from node.a2a.refusal import A2AError
 from node.callbacks.envelope import Envelope
@@ -34,7 +34,7 @@ class PushConfigService:
     async def create(self, address: str, task_id: str, target: PushTarget) -> PushConfig:
         """Tell a receiver how a task stands, and what changes. Raises A2AError, Refused `store.busy`."""
         named = target if target.id else msgspec.structs.replace(target, id=task_id)
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             has_room = await self._pushes.add(address, task_id, named)
         if not has_room:
             raise _too_many(task_id)
@@ -60,11 +60,11 @@ class PushConfigService:
 
     async def delete(self, address: str, task_id: str, config_id: str) -> None:
         """Tell a receiver no more; it is no error if it was not told before. Raises A2AError."""
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             await self._pushes.remove(address, task_id, config_id)
 
     async def _all(self, address: str, task_id: str) -> dict[str, PushTarget]:
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             return await self._pushes.all(address, task_id)
 
 

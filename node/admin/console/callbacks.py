@@ -115,7 +115,7 @@ async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandRe
     if not given.dry_run:
         for partition, name in under_way.values():
             await queue.discard(partition, name)
-    return await _each(await queue.given_up(range(ids.PARTITIONS)), given, "dropped", queue.bury, under_way)
+    return await _each(await queue.given_up(range(ids.PARTITIONS)), given, "dropped", queue.drop, under_way)
 
 
 async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:

@@ -55,7 +55,7 @@ CACHED_SECONDS = 600
 
 
 @step
-def search_alive(*, workers: Key, channel: str, holds: int) -> None:
+def search_beat(*, workers: Key, channel: str, holds: int) -> None:
     """A worker's heartbeat."""
 
 
@@ -199,7 +199,7 @@ class WorkerServer:
     async def _beat(self, service: Service, channel: str) -> None:
         self._version = await self._versions.current()
         if self._offers(service):
-            await self._store.run(search_alive(workers=self._keys.workers(service), channel=channel, holds=ALIVE_MS))
+            await self._store.run(search_beat(workers=self._keys.workers(service), channel=channel, holds=ALIVE_MS))
         uncached, self._uncached = self._uncached, {}
         await bulk(
             self._store,
