@@ -70,10 +70,7 @@ class InboxApi:
             ),
         ),
         callbacks=(InboxMessageCallback,),
-        errors=(
-            *(*OWNER, "quota.inbox", "language.not_english", "agents.host_full"),
-            *REPEATED,
-        ),
+        errors=(*OWNER, "quota.inbox", "language.not_english", "agents.host_full", *REPEATED),
         limit="inbox",
     )
     async def open(self, request: Request) -> Response:

@@ -34,12 +34,12 @@ BATCH_SIZE = 100
 """Members handled together."""
 
 RESTART_SECONDS = 86_400.0
-"""After which a list that was read to its end is read from its beginning again: members may have been passed before
-they were old enough. Where the time of a rule is shorter, so is this: a worker that is minutes behind then lists what
-is due already, at a place that was passed."""
+"""Time after which a list that was read to its end is read from its beginning again: members may have been passed
+before they were old enough. Where the time of a rule is shorter, so is this: a worker that is minutes behind adds
+members that are due already to the part of a list that was read."""
 
 LEAST_RESTART_SECONDS = 60.0
-"""For which a list is not read again, however short the time of its rule is: there may be many members that stay."""
+"""Least time between two reads of a list, however short the time of its rule is: many members may stay in it."""
 
 TRIM_SECONDS = 3600.0
 """From one trim to the next."""

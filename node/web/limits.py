@@ -34,7 +34,7 @@ node knows how many there are."""
 
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
-KEEPING_NOTHING = (Refused, Invalid, StoreUnavailable)
+WITHOUT_EFFECT = (Refused, Invalid, StoreUnavailable)
 """Failures after which the node keeps nothing of a request. After OutcomeUnknown, which is a StoreUnavailable, nobody
 knows whether it does: then place and bytes stay taken."""
 
@@ -130,7 +130,7 @@ class Limiter:
         give_back = partial(self.usage.give_back, request.client, used)
         try:
             yield give_back
-        except KEEPING_NOTHING as error:
+        except WITHOUT_EFFECT as error:
             if not isinstance(error, OutcomeUnknown):
                 give_back()
             raise
@@ -265,7 +265,7 @@ class Permit:
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, OutcomeUnknown):
             return
-        if isinstance(error, KEEPING_NOTHING):
+        if isinstance(error, WITHOUT_EFFECT):
             self._give_back()
         if isinstance(error, Refused) and error.code in OF_ANOTHER_LIMIT:
             await self.refund()
