@@ -41,7 +41,7 @@ class McpApi:
     )
     async def post(self, request: Request) -> Response:
         """Answer a JSON-RPC message or batch."""
-        headers = request.named
+        headers = request.first_headers
         cors = cors_of(self._origins, request)
         require_json(request)
         as_events = _wants_events(headers.get(b"accept", b"")[:LONGEST_ACCEPT])

@@ -81,9 +81,9 @@ class RelayApi:
     async def _accept(self, request: Request, operation: str, *, is_any_text: bool = False) -> Response:
         async with self._limiter.permit(request, "relay") as permit:
             raw = await request.body()
-            via = ",".join(request.headers(b"via")) if b"via" in request.named else None
+            via = ",".join(request.headers(b"via")) if b"via" in request.first_headers else None
             # Before it is judged: a sender of callbacks would take a refusal for a failure, and send it again.
-            if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.named):
+            if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.first_headers):
                 await permit.count()
                 return SILENCED
             if is_any_text:
