@@ -161,7 +161,7 @@ class GivenUp(NamedTuple):
 
     @property
     def id(self) -> str:
-        """webhook-id; without one, the id of its stream entry."""
+        """webhook-id; without one, its partition and the id of its stream entry."""
         return self.text(b"id", f"{self.partition:02x}-{self.entry}")
 
     @property

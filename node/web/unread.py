@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 SILENT_SECONDS = 2.0
-"""How long a client must take nothing. Over a slow or lossy link, something is acknowledged several times in that."""
+"""Time in which a client must take something: even over a slow or lossy link, several pieces are acknowledged in it."""
 
 OWN = Path("/proc/self/fd")
 
