@@ -17,7 +17,7 @@ from bench.client import request
 from bench.result import NODE
 from bench.server import ROOT, Server, Unfit, free_port, started, until_it_answers
 from node.config import Limits, Settings
-from node.run.embedded_redis import Embedded, socket_path
+from node.run.embedded_redis import EmbeddedRedis, socket_path
 from tests.support.models import exported_model
 
 Role = Literal["serve", "web"]
@@ -102,7 +102,7 @@ async def running(
 @contextlib.contextmanager
 def redis(directory: Path, durability: str = "always") -> Generator[tuple[Path, int]]:
     """The node's own embedded server, for a node that runs as `web`, and for peers: the same settings for all."""
-    with Embedded(directory, durability) as server:
+    with EmbeddedRedis(directory, durability) as server:
         yield server.socket, server.start().pid
 
 

@@ -24,7 +24,6 @@ from node.observe.memory import redis_memory
 from node.run.corpora import corpora_of
 from node.run.embedded_redis import find_search
 from node.search.corpus import OWN, Post, PostRef
-from node.search.effort import SEARCHES_READING, Effort
 from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.engines.redisearch import QueryEngine
 from node.search.index_versions import Algorithm, IndexVersion
@@ -33,6 +32,7 @@ from node.search.ranking import SearchRequest
 from node.search.retrieval import EngineRetriever
 from node.search.rpc.client import QueryVector, WorkerClient
 from node.search.store import SearchStore
+from node.search.work import SEARCHES_READING, SearchWork
 from node.share.fair_semaphore import FairSemaphore
 from node.store import Store, connect, ids
 from node.store.search_keys import BOARD_KEYS
@@ -114,7 +114,7 @@ async def redisearch(data: Data, algorithm: Algorithm) -> Figures:
         seconds: list[float] = []
         for query in data.queries:
             began = time.perf_counter()
-            await finder.find(SearchRequest(query, TOP, 0.7), Effort("bench", readers))
+            await finder.find(SearchRequest(query, TOP, 0.7), SearchWork("bench", readers))
             seconds.append(time.perf_counter() - began)
         found = [await engine.by_meaning("bench", vector.astype("float16").tobytes()) for vector in data.asked]
         await store.close()

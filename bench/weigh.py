@@ -26,7 +26,7 @@ from node.feedback.model import NewFeedback
 from node.inbox.model import InboxProof, NewInbox, NewInboxMessage
 from node.observe.memory import redis_memory
 from node.run.corpora import corpora_of
-from node.run.embedded_redis import Embedded
+from node.run.embedded_redis import EmbeddedRedis
 from node.run.services import Services, Stores
 from node.search.store import SearchStore
 from node.sessions.model import NewLine, NewSession
@@ -90,7 +90,7 @@ def show(what: str, weight: float) -> None:
 
 async def main(count: int) -> None:
     """Print the table."""
-    with tempfile.TemporaryDirectory() as folder, Embedded(Path(folder), "everysec") as server:
+    with tempfile.TemporaryDirectory() as folder, EmbeddedRedis(Path(folder), "everysec") as server:
         server.start()
         settings = Settings(redis_url=server.url, data_dir=Path(folder), secret="x" * 32, store_timeout=10)
         stores = await Stores.open(settings)

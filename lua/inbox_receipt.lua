@@ -10,9 +10,9 @@
 local epoch, opening = unpack(redis.call('HMGET', inbox, 'epoch', 'opening'))
 if redis.call('EXISTS', receipt) == 0 then return {'unknown', epoch or ''} end
 local fields = #ARGV == 0 and redis.call('HGETALL', receipt) or {}
-for place, value in ipairs(#ARGV > 0 and redis.call('HMGET', receipt, unpack(ARGV)) or {}) do
+for index, value in ipairs(#ARGV > 0 and redis.call('HMGET', receipt, unpack(ARGV)) or {}) do
   if value then
-    table.insert(fields, ARGV[place])
+    table.insert(fields, ARGV[index])
     table.insert(fields, value)
   end
 end

@@ -6,9 +6,9 @@
 -- Returns {'done', number taken out}
 -- Slot    {search}
 local done = 0
-for place = 2, #ARGV do
-  if tonumber(redis.call('ZSCORE', queue, ARGV[place])) == tonumber(ends) then
-    done = done + redis.call('ZREM', queue, ARGV[place])
+for index = 2, #ARGV do
+  if tonumber(redis.call('ZSCORE', queue, ARGV[index])) == tonumber(ends) then
+    done = done + redis.call('ZREM', queue, ARGV[index])
   end
 end
 return {'done', done}

@@ -14,8 +14,8 @@ local first = redis.call('ZRANGE', queue, least, '(0', 'BYSCORE', 'LIMIT', 0, 1,
 if not first then redis.call('DEL', turns) end  -- nothing waits, so no site has had more than another
 local head = tonumber(first or origin)
 local queued = 0
-for place = 1, #ARGV, 3 do
-  local site, weight, name = ARGV[place], ARGV[place + 1], ARGV[place + 2]
+for index = 1, #ARGV, 3 do
+  local site, weight, name = ARGV[index], ARGV[index + 1], ARGV[index + 2]
   local start = math.max(head, tonumber(redis.call('HGET', turns, site) or origin))
   local known = redis.call('ZSCORE', queue, name)
   -- A post that is leased has changed meanwhile and is due again; one that waits keeps its place.

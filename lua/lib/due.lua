@@ -2,8 +2,8 @@
 -- Plans when a contract changes by itself: at the earliest of the times given (ms; false = none of that kind), or never.
 local function due(leases, id, ...)
   local first
-  for place = 1, select('#', ...) do
-    local given = select(place, ...)
+  for index = 1, select('#', ...) do
+    local given = select(index, ...)
     local at = given and tonumber(given)
     if at and (not first or at < first) then first = at end
   end

@@ -16,7 +16,7 @@ local function share(all, own, waiting, id, count, seconds, most, longest, at, o
   local window = seconds * 1000
 
   local used = {}
-  for place, log in ipairs({all, own}) do
+  for index, log in ipairs({all, own}) do
     local ended
     repeat -- a hundred at a time: thousands may be over at once, and one after the other takes milliseconds
       local oldest = redis.call('LRANGE', log, -100, -1)
@@ -26,7 +26,7 @@ local function share(all, own, waiting, id, count, seconds, most, longest, at, o
       end
       if ended > 0 then redis.call('LTRIM', log, 0, -1 - ended) end
     until ended < 100
-    used[place] = redis.call('LLEN', log)
+    used[index] = redis.call('LLEN', log)
   end
   local free, mine = count - used[1], used[2]
 

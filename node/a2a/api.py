@@ -13,10 +13,10 @@ from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import media_type
 from node.web.limits import Limiter
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 NOT_SUPPORTED = "It is not supported."
-"""What the status of an operation that the node refuses means; it has no other."""
+"""The meaning of the only status that a refused operation has."""
 A2A_TYPE = (b"content-type", A2A_MEDIA.encode())
 
 
@@ -41,7 +41,7 @@ class A2AApi:
         hot=True,
         body=SendMessageBody,
         answers=SendMessageResponse,
-        also=(Also(A2A_MEDIA, SendMessageResponse),),
+        also=(OtherAnswer(A2A_MEDIA, SendMessageResponse),),
         shows=ACKNOWLEDGED,
         errors=("language.not_english", "body.media_type", "body.too_large", "idempotency.conflict"),
         limit="message",

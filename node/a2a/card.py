@@ -15,7 +15,7 @@ CACHE: Header = (b"cache-control", b"public, max-age=300")
 
 
 class Card:
-    """An agent card, for caches and for those that have it already."""
+    """An agent card as it is served, with its validators for conditional requests."""
 
     def __init__(self, card: dict[str, Any], modified: int) -> None:
         """`modified`: when it became what it is, in seconds since 1970."""
@@ -24,7 +24,7 @@ class Card:
         self._modified = modified
 
     def answer(self, request: Request) -> Response:
-        """200 with the card, or 304 for whoever has it. Raises as `is_had` does."""
+        """200 with the card, or 304 for whoever has it. Raises as `client_has` does."""
         return conditional(request, self._body, (JSON_TYPE, CACHE), self._tag, self._modified)
 
 

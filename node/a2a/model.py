@@ -116,7 +116,7 @@ class ReceivedMessage(msgspec.Struct):
     """The push notification config in the request, as it came."""
 
     @property
-    def text_place(self) -> str:
+    def text_field(self) -> str:
         """Where the text is. It is judged as a whole, so none of several parts is named."""
         return "message.parts.0.text" if len(self.message.parts) == 1 else "message.parts"
 

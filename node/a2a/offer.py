@@ -56,15 +56,15 @@ def offer_of(received: ReceivedMessage) -> NewTask:
 
 
 def invalid_in(received: ReceivedMessage, invalid: Invalid) -> Invalid:
-    """The same issues, with the fields of a contract named by their places in the message that offers it."""
-    return invalid.moved(lambda loc: ("body", place) if (place := _place(received, loc[-1])) else loc)
+    """The same issues, with the fields of a contract named as in the message that offers it."""
+    return invalid.moved(lambda loc: ("body", field) if (field := _field_of(received, loc[-1])) else loc)
 
 
 def refused_in(received: ReceivedMessage, refused: Refused) -> Refused:
-    """The same refusal, with what is not English named by its place in the message."""
+    """The same refusal, with what is not English named as in the message."""
     if refused.code != "language.not_english":
         return refused
-    return Refused(refused.code, field=_place(received, refused.facts["field"]) or received.text_place)
+    return Refused(refused.code, field=_field_of(received, refused.facts["field"]) or received.text_field)
 
 
 def _options(received: ReceivedMessage) -> dict[str, Raw]:
@@ -74,9 +74,9 @@ def _options(received: ReceivedMessage) -> dict[str, Raw]:
     return {name: raw for options in read for name, raw in options.items() if raw is not UNSET}
 
 
-def _place(received: ReceivedMessage, field: object) -> str | None:
+def _field_of(received: ReceivedMessage, field: object) -> str | None:
     """Where in a message a field of its contract comes from: the title from the text, unless metadata has one."""
     if field == "description" or (field == "title" and "title" not in _options(received)):
-        return received.text_place
+        return received.text_field
     name = NAMES.get(str(field))
     return f"message.metadata.{name}" if name else None

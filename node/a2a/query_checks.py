@@ -7,10 +7,10 @@ from node.a2a.model import LARGEST_PAGE, ListQuery, State
 from node.common.refusal import Invalid
 
 
-def check_history_length(length: int | None, place: str = "query") -> None:
-    """Raise Invalid for a negative one; `place` is where the client wrote it."""
+def check_history_length(length: int | None, where: str = "query") -> None:
+    """Raise Invalid for a negative one; `where` is where the client wrote it."""
     if length is not None and length < 0:
-        raise Invalid.field(place, "historyLength", msg="Must not be negative")
+        raise Invalid.field(where, "historyLength", msg="Must not be negative")
 
 
 def check_list(query: ListQuery) -> int:
@@ -25,8 +25,8 @@ def check_list(query: ListQuery) -> int:
     return _milliseconds(query.status_timestamp_after or query.last_updated_after)
 
 
-def leaves_in(query: ListQuery, state: State) -> bool:
-    """Whether a list has tasks of that state; without a `status`, or with the unspecified one, it has all."""
+def includes(query: ListQuery, state: State) -> bool:
+    """Whether the answer includes tasks of that state: all without a `status`, or with the unspecified one."""
     return query.status in ("", "TASK_STATE_UNSPECIFIED", state)
 
 

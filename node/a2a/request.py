@@ -71,17 +71,17 @@ class SentMessage(msgspec.Struct, gc=False):
     reference_task_ids: Raw | UnsetType = UNSET
 
 
-class Named(msgspec.Struct):
+class MessageReferences(msgspec.Struct):
     """What a message names, once it is known to be short."""
 
     extensions: Annotated[list[str], Meta(max_length=MOST_NAMED)] | None = None
     referenceTaskIds: Annotated[list[str], Meta(max_length=MOST_NAMED)] | None = None
 
 
-class Naming(msgspec.Struct):
+class ReferencingMessage(msgspec.Struct):
     """The message that names it, which errors are about."""
 
-    message: Named
+    message: MessageReferences
 
 
 class SentConfiguration(msgspec.Struct, gc=False):
@@ -180,11 +180,11 @@ def _message(sent: SentMessage) -> tuple[Message, str]:
         raise _wrong("message", "parts", msg=f"Must be at most {MOST_PARTS}.")
     if sent.role not in {"ROLE_USER", 1}:
         raise _wrong("message", "role", msg="Must be ROLE_USER.")
-    parts = [_part(part, place) for place, part in enumerate(sent.parts)]
+    parts = [_part(part, index) for index, part in enumerate(sent.parts)]
     said = "\n".join([part.text or "" for part in parts])
     if not said.strip():
         raise _wrong("message", "parts", 0, "text", msg="Must hold text.")
-    named = _named(sent)
+    named = _references(sent)
     message = Message(
         message_id=message_id,
         role="ROLE_USER",
@@ -198,29 +198,29 @@ def _message(sent: SentMessage) -> tuple[Message, str]:
     return message, said
 
 
-def _part(part: SentPart, place: int) -> Part:
+def _part(part: SentPart, index: int) -> Part:
     """A part as it is kept. Raises A2AError, Invalid."""
     text = part.text
     media = part.mediaType or part.media_type
     unusual = part.raw is not None or part.url is not None or part.data is not UNSET
     if text is None or unusual or (media is not None and media != PLAIN):
-        text = _plain_text(part, media, place)
+        text = _plain_text(part, media, index)
     return Part(
         text=readable(text),
         media_type=media,
-        metadata=_metadata(part.metadata, "message", "parts", place),
+        metadata=_metadata(part.metadata, "message", "parts", index),
         filename=readable(part.filename) if part.filename else None,
     )
 
 
-def _named(sent: SentMessage) -> Named:
+def _references(sent: SentMessage) -> MessageReferences:
     tasks = sent.referenceTaskIds if _is_set(sent.referenceTaskIds) else sent.reference_task_ids
     lists = {"extensions": sent.extensions, "referenceTaskIds": tasks}
     given = {name: each for name, each in lists.items() if _is_set(each)}
     for name, each in given.items():
         if len(bytes(each)) > NAMED_BYTES:
             raise _wrong("message", name, msg=f"Must be at most {MOST_NAMED}, in {NAMED_BYTES} bytes.")
-    return decode(msgspec.json.encode({"message": given}), Naming).message if given else Named()
+    return decode(msgspec.json.encode({"message": given}), ReferencingMessage).message if given else MessageReferences()
 
 
 def _length(given: Number | UnsetType) -> int | None:
@@ -240,18 +240,18 @@ def _missing(**given: object) -> Invalid:
     return Invalid([Issue(("body", "message", name), "Field is required.", "missing") for name in names])
 
 
-def _plain_text(part: SentPart, media: str | None, place: int) -> str:
+def _plain_text(part: SentPart, media: str | None, index: int) -> str:
     """The text of a part that has more than plain text. Raises A2AError, Invalid if it is not plain text."""
     contents = (part.text, part.raw, part.url, part.data if _is_set(part.data) else None)
     if len([content for content in contents if content is not None]) != 1:
-        raise _wrong("message", "parts", place, msg="Must have exactly one of text, raw, url and data.")
+        raise _wrong("message", "parts", index, msg="Must have exactly one of text, raw, url and data.")
     if part.raw is not None:
         try:
             b64decode(part.raw)
         except ValueError:
-            raise _wrong("message", "parts", place, "raw", msg="Must be base64.") from None
+            raise _wrong("message", "parts", index, "raw", msg="Must be base64.") from None
     if part.text is None or (media and media.partition(";")[0].strip().lower() != PLAIN):
-        why = f"This agent takes text/plain only, which part {place} is not; name the URL of anything else in the text"
+        why = f"This agent takes text/plain only, which part {index} is not; name the URL of anything else in the text"
         raise A2AError("CONTENT_TYPE_NOT_SUPPORTED", why)
     return part.text
 

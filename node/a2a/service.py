@@ -15,7 +15,7 @@ from node.a2a.model import (
     Status,
     TaskList,
 )
-from node.a2a.query_checks import check_list, leaves_in, wrong_token
+from node.a2a.query_checks import check_list, includes, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid
@@ -24,7 +24,7 @@ from node.common.unreadable import show_each
 from node.config import Settings
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 from node.text.lines import require_english
 
 _MESSAGE = msgspec.json.Decoder(Message)
@@ -38,14 +38,14 @@ class Messages:
         self._node_id = settings.node_id
 
     async def send(
-        self, received: ReceivedMessage, rate: Rate, idempotency: IdempotencyKey | None
+        self, received: ReceivedMessage, rate: RateLimit, idempotency: IdempotencyKey | None
     ) -> tuple[SendMessageResponse, bool]:
         """Log a message and acknowledge it as a completed task; whether that was done before.
 
         Raises A2AError, Invalid, Refused `language.not_english`, `limit.exceeded`, `idempotency.conflict`.
         """
         message = received.message
-        require_english(received.text_place, received.text)
+        require_english(received.text_field, received.text)
         if message.task_id is not None:
             await self.check_task(message.task_id, message.context_id)
         # A new context is made in the client's partition, so that limit and log are one step.
@@ -97,7 +97,7 @@ class Messages:
         oldest, size = check_list(query), query.page_size
         if query.page_token and not ids.is_id(query.page_token):
             raise wrong_token()
-        if not query.context_id or not leaves_in(query, "TASK_STATE_COMPLETED"):  # which all of them are
+        if not query.context_id or not includes(query, "TASK_STATE_COMPLETED"):  # which all of them are
             return TaskList([], "", size, 0)
         context = await self._store.context(query.context_id, client)
         said = query.history_length != 0

@@ -13,7 +13,7 @@ from node.config import NO_LIMIT, Limit
 from node.store import Store, ids, keys
 from node.store.decoding import fields_named
 from node.store.idempotency import IdempotencyKey, Once
-from node.store.limits import DAY_MS, LimitStore, Rate, Taken
+from node.store.limits import DAY_MS, LimitState, LimitStore, RateLimit
 from node.store.steps import Key, Rest, step
 
 NO_TASK = "-"
@@ -57,7 +57,7 @@ class MessageStore:
         self._kept_ms = round(kept_days * DAY_MS)
 
     async def accept(
-        self, rate: Rate, context_id: str, message: bytes, idempotency: IdempotencyKey | None, *, is_new: bool
+        self, rate: RateLimit, context_id: str, message: bytes, idempotency: IdempotencyKey | None, *, is_new: bool
     ) -> tuple[str, int | None]:
         """Log a message in its context's partition: the id of its task, and when it was made (ms).
 
@@ -88,7 +88,7 @@ class MessageStore:
         )
         kind, allowed, remaining, reset_ms, *made = cast("list[Any]", reply)
         if partition == home:
-            rate.settle(Taken.of(allowed, remaining, reset_ms))
+            rate.settle(LimitState.of(allowed, remaining, reset_ms))
         match kind:
             case b"kept":
                 return task_id, made[0]
@@ -97,7 +97,7 @@ class MessageStore:
             case _:
                 raise Refused("idempotency.conflict")
 
-    async def _count(self, rate: Rate) -> None:
+    async def _count(self, rate: RateLimit) -> None:
         """Count a message in its client's limit, which is in another partition than the context."""
         if rate.limit.count:
             rate.settle(await self._limits.take("message", rate.client, rate.limit))

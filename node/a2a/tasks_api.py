@@ -18,7 +18,7 @@ from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, TaskList
 from node.a2a.offer import invalid_in, offer_of, refused_in
 from node.a2a.proto_json import ALL_STATES
-from node.a2a.query_checks import check_list, leaves_in
+from node.a2a.query_checks import check_list, includes
 from node.a2a.refusal import A2AError, no_streams
 from node.a2a.request import A2A_MEDIA, check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
@@ -32,7 +32,7 @@ from node.web.http import NO_STORE, Handler, Request, Response
 from node.web.idempotency import idempotency_key
 from node.web.json import convert_query, decode, name_parameters
 from node.web.limits import Limiter
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.signature import Signatures
 
 T = TypeVar("T")
@@ -59,12 +59,7 @@ class SharedTasksApi:
     """One path, two readers."""
 
     def __init__(
-        self,
-        messages: Messages,
-        tasks: Tasks,
-        contracts: Sequence[Route],
-        limiter: Limiter,
-        signatures: Signatures,
+        self, messages: Messages, tasks: Tasks, contracts: Sequence[Route], limiter: Limiter, signatures: Signatures
     ) -> None:
         """`contracts`: the routes of contracts, two of which A2A clients share."""
         self._messages = messages
@@ -116,7 +111,7 @@ class SharedTasksApi:
         body=CancelBody,
         answers=A2ATask,
         shows=CANCELED,
-        also=(Also(A2A_MEDIA, A2ATask),),
+        also=(OtherAnswer(A2A_MEDIA, A2ATask),),
         errors=("signature.invalid", "signature.replayed"),
         fault=fault,
     )
@@ -134,7 +129,7 @@ class SharedTasksApi:
         "Offer a work contract with an A2A message",
         body=SendMessageBody,
         answers=SendMessageResponse,
-        also=(Also(A2A_MEDIA, SendMessageResponse),),
+        also=(OtherAnswer(A2A_MEDIA, SendMessageResponse),),
         shows=OFFERED,
         errors=(
             "language.not_english",
@@ -162,7 +157,7 @@ class SharedTasksApi:
             idempotency = idempotency_key(request, "a2a-task", body)
             await permit.hold(repeats=idempotency)
             await permit.charge("task", len(body))
-            await self._check_place(received.message)
+            await self._require_new(received.message)
             # The record shows a contract, not the message that was signed, so its proof is without the body.
             signed = await self._signatures.of(request, ())
             try:
@@ -176,7 +171,7 @@ class SharedTasksApi:
         task = contract_as_task(contract, contract.publisher_token, received.history_length)
         return negotiated(request, SendMessageResponse(task=task))
 
-    async def _check_place(self, message: Message) -> None:
+    async def _require_new(self, message: Message) -> None:
         """Refuse an offer that names a task or a context: a contract is always new.
 
         Everybody can read a contract and its context, and whoever knows a contextId may read what was said there.
@@ -222,7 +217,7 @@ class SharedTasksApi:
             return None
         task = contract_as_task(contract, history_length=asked.history_length)
         is_older = milliseconds(task.status.timestamp) < check_list(asked)
-        return task if leaves_in(asked, task.status.state) and not is_older else None
+        return task if includes(asked, task.status.state) and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
         canceled = await self._messages.cancel(task_id)
@@ -280,7 +275,7 @@ async def _found(task_id: str, looking: Awaitable[T]) -> T:
 
 def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struct]) -> Route:
     """An operation on contracts that answers an A2A client with `view`; `query` has the parameters of both readers."""
-    also = (Also("application/json", view), Also(A2A_MEDIA, view))
+    also = (OtherAnswer("application/json", view), OtherAnswer(A2A_MEDIA, view))
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
 
 

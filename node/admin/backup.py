@@ -55,7 +55,7 @@ NO_ARTIFACT = {".part", ".gone"}
 """Suffixes of other files in the embedded blob store: uploads under way, and marks that an artifact was deleted."""
 
 
-class Copied(msgspec.Struct, frozen=True):
+class BackupFile(msgspec.Struct, frozen=True):
     """One file of a backup."""
 
     name: str
@@ -71,13 +71,13 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     node_id: str
     created_at: str
-    redis: list[Copied]
-    keys: list[Copied]
+    redis: list[BackupFile]
+    keys: list[BackupFile]
     """Empty if RELAY_SECRET and RELAY_SIGNING_KEY are kept elsewhere: a backup copies no keys from the environment."""
     blobs: int
     """How many files of artifacts."""
     blob_bytes: int
-    blob_list: Copied | None = None
+    blob_list: BackupFile | None = None
     """The file with their digests; None in a backup by version 1.0, which has none."""
     damaged: list[str] = []
     """Ids of artifacts whose bytes were damaged before and are left out."""
@@ -85,7 +85,7 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     """Where the bytes of artifacts are; empty if they are in the backup."""
 
     @property
-    def files(self) -> list[Copied]:
+    def files(self) -> list[BackupFile]:
         """All but the bytes of artifacts."""
         return [*self.redis, *self.keys, *([self.blob_list] if self.blob_list else [])]
 
@@ -109,7 +109,7 @@ async def back_up(settings: Settings, store: Store, directory: Path, digests: Ma
 async def _back_up(settings: Settings, store: Store, directory: Path, digests: Mapping[str, str]) -> Backup:
     location = locate(settings.redis_url)
     space = BackupSpace(settings, directory)
-    redis: list[Copied] = []
+    redis: list[BackupFile] = []
     for number, primary in enumerate(await primaries(store, location)):
         path = directory / f"redis-{number}.rdb"
         await snapshot(primary.server, location, path, space.take)
@@ -125,7 +125,7 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
     blobs = blob_directory(settings)
     if blobs:
         (directory / BLOBS).mkdir(mode=0o700)
-    kept: list[Copied] = []
+    kept: list[BackupFile] = []
     damaged: list[str] = []
     for blob in _copy_blobs(blobs, directory, space) if blobs else ():
         name = Path(blob.name).name
@@ -170,10 +170,10 @@ def _prepared(directory: Path) -> Generator[None]:
             raise
 
 
-def copied(path: Path, slots: list[str] | None = None) -> Copied:
+def copied(path: Path, slots: list[str] | None = None) -> BackupFile:
     """The record of a file."""
     with path.open("rb") as file:
-        return Copied(path.name, path.stat().st_size, file_digest(file, "sha256").hexdigest(), slots or [])
+        return BackupFile(path.name, path.stat().st_size, file_digest(file, "sha256").hexdigest(), slots or [])
 
 
 def read_manifest(directory: Path) -> Backup:
@@ -186,7 +186,7 @@ def read_manifest(directory: Path) -> Backup:
         raise BackupError(f"{directory} is not a whole backup: its {MANIFEST} is missing or damaged") from error
 
 
-def check(directory: Path) -> tuple[Backup, Sequence[Copied], Sequence[str]]:
+def check(directory: Path) -> tuple[Backup, Sequence[BackupFile], Sequence[str]]:
     """Compare every file of a backup with what was written.
 
     Returns its manifest, its sound files of artifacts, and the names of those that are missing or damaged. Raises
@@ -202,13 +202,13 @@ def check(directory: Path) -> tuple[Backup, Sequence[Copied], Sequence[str]]:
             raise BackupError(f"{directory / BLOBS} does not hold what was written: use another backup")
         return backup, found, ()
     lines = (directory / BLOB_LIST).read_bytes().splitlines()
-    blobs = [msgspec.json.decode(line, type=Copied) for line in lines]
+    blobs = [msgspec.json.decode(line, type=BackupFile) for line in lines]
     sound = [blob for blob in blobs if _is_sound(directory / BLOBS / blob.name, blob)]
     names = {blob.name for blob in sound}
     return backup, sound, [blob.name for blob in blobs if blob.name not in names]
 
 
-def _is_sound(path: Path, file: Copied) -> bool:
+def _is_sound(path: Path, file: BackupFile) -> bool:
     try:
         found = copied(path)
     except OSError:
@@ -223,7 +223,7 @@ def _named(directory: Path) -> Iterator[tuple[Path, str]]:
             yield path, path.relative_to(directory).as_posix()
 
 
-def _copy_blobs(source: Path, directory: Path, space: BackupSpace) -> Iterator[Copied]:
+def _copy_blobs(source: Path, directory: Path, space: BackupSpace) -> Iterator[BackupFile]:
     for path, name in _named(source):
         try:
             space.take(path.stat().st_size)
@@ -232,7 +232,7 @@ def _copy_blobs(source: Path, directory: Path, space: BackupSpace) -> Iterator[C
             continue
 
 
-def copy_private(source: Path, target: Path, name: str = "") -> Copied:
+def copy_private(source: Path, target: Path, name: str = "") -> BackupFile:
     """Make `target` a copy that only this user can read.
 
     Raises FileNotFoundError if there is no `source`, and other OSErrors with the name of the file that has the fault.
@@ -248,9 +248,9 @@ def copy_private(source: Path, target: Path, name: str = "") -> Copied:
                     size += len(chunk)
                     new.write(chunk)
         except OSError as error:  # of a read or a write, it does not say where
-            place = error.filename or (target if error.errno in NO_ROOM else source)
-            raise OSError(error.errno, error.strerror, str(place)) from error
-    return Copied(name or target.name, size, digest.hexdigest())
+            path = error.filename or (target if error.errno in NO_ROOM else source)
+            raise OSError(error.errno, error.strerror, str(path)) from error
+    return BackupFile(name or target.name, size, digest.hexdigest())
 
 
 def superseded(names: Iterable[str], made: str, keep: int) -> list[str]:

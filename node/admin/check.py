@@ -25,7 +25,7 @@ from node.observe.disk import disks
 from node.observe.memory import memory_of
 from node.run import keychain
 from node.run.blobs import blob_directory, try_blobs
-from node.run.embedded_redis import OLDEST_SERVER, Embedded, running
+from node.run.embedded_redis import OLDEST_SERVER, EmbeddedRedis, running
 from node.run.redis_check import diagnose, schema_in_redis
 from node.run.validation import existing, is_there, is_writable
 from node.store import CommandFailed, RedisReply, StoreUnavailable, connect
@@ -67,10 +67,10 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 def data_dir(settings: Settings) -> Finding:
     """Whether files can be made in the data directory."""
-    place = existing(settings.data_dir)
-    if is_writable(place):
+    path = existing(settings.data_dir)
+    if is_writable(path):
         return Finding("ok", "data directory", f"{settings.data_dir} is writable")
-    return Finding("missing", "data directory", f"{place} is not writable: set RELAY_DATA_DIR to a place that is")
+    return Finding("missing", "data directory", f"{path} is not writable: set RELAY_DATA_DIR to a place that is")
 
 
 def room(settings: Settings) -> Iterator[Finding]:
@@ -229,10 +229,10 @@ def blobs(settings: Settings) -> Finding:
     try:
         directory = blob_directory(settings)
         if directory and not is_there(directory):
-            place = existing(directory)
-            if is_writable(place):
+            path = existing(directory)
+            if is_writable(path):
                 return Finding("ok", "blob store", f"{directory} will be made")
-            return Finding("missing", "blob store", f"{place} is not writable: set RELAY_BLOB_URL to a place that is")
+            return Finding("missing", "blob store", f"{path} is not writable: set RELAY_BLOB_URL to a place that is")
         asyncio.run(try_blobs(msgspec.structs.replace(settings, secret=settings.secret or NO_SECRET)))
     except ConfigError as error:
         return Finding("missing", "blob store", str(error))
@@ -279,7 +279,7 @@ def _embedded(settings: Settings, stack: ExitStack) -> str:
     if url := running(settings.data_dir):
         return url
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-check-")))
-    trial = stack.enter_context(Embedded(directory, settings.durability, settings.redis_maxmemory))
+    trial = stack.enter_context(EmbeddedRedis(directory, settings.durability, settings.redis_maxmemory))
     trial.start()
     return trial.url
 

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 from node.admin.commands import Commands
 from node.config import ConfigError, Settings
-from node.run.embedded_redis import Embedded
+from node.run.embedded_redis import EmbeddedRedis
 from node.run.keychain import SECRET
 from node.run.redis_check import diagnose
 from node.run.validation import is_there
@@ -30,7 +30,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
         if not url:
             if not is_there(settings.data_dir / "redis"):
                 raise ConfigError(f"{settings.data_dir} holds no node: set RELAY_DATA_DIR to the node's")
-            server = stack.enter_context(Embedded(settings.data_dir, maxmemory=settings.redis_maxmemory))
+            server = stack.enter_context(EmbeddedRedis(settings.data_dir, maxmemory=settings.redis_maxmemory))
             server.start()
             url = server.url
         try:

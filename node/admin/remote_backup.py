@@ -17,7 +17,7 @@ from pathlib import Path
 from node.admin.backup import CHUNK_BYTES, MANIFEST, STAMP, STAMPED, BackupError, read_manifest, superseded
 from node.common.private_files import open_private
 from node.config import Settings
-from node.run.objects import BlobMissing, BlobUnavailable, Objects, objects_at
+from node.run.bucket_files import BlobMissing, BlobUnavailable, BucketFiles, bucket_files_at
 
 PART_BYTES = 1024**3
 """The largest object that is sent."""
@@ -36,25 +36,25 @@ def is_remote(place: str) -> bool:
 
 
 @asynccontextmanager
-async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[Objects]:
-    """The objects below a place in a bucket. Raises BackupError, also for what fails in the block."""
+async def bucket_at(settings: Settings, place: str) -> AsyncGenerator[BucketFiles]:
+    """The files below a place in a bucket. Raises BackupError, also for what fails in the block."""
     try:
-        objects = objects_at(settings, place)
+        bucket = bucket_files_at(settings, place)
     except ValueError as error:
         raise BackupError(str(error)) from error
     try:
-        yield objects
+        yield bucket
     except (BlobUnavailable, BlobMissing) as error:
         raise BackupError(f"{place}: {error}") from error
     finally:
-        await objects.close()
+        await bucket.close()
 
 
-async def send(objects: Objects, directory: Path, under: str = "") -> None:
+async def send(bucket: BucketFiles, directory: Path, under: str = "") -> None:
     """Send all files of a directory, the manifest of a backup last.
 
-    Raises BlobUnavailable, and removes then what it has sent, unless a manifest is there: that is of a backup that was
-    there before and may need the same files, or its own, of which only the answer was lost.
+    Raises BlobUnavailable, after it has removed what it sent. If there is a manifest, nothing is removed: it belongs to
+    an earlier backup, which may need the same files, or to this one, if only the answer to its upload was lost.
     """
     sent: list[str] = []
     try:
@@ -67,12 +67,12 @@ async def send(objects: Objects, directory: Path, under: str = "") -> None:
                 async for chunk in _read(path, start, length):
                     digest.update(chunk)
                 part = f"{name}{PART}{number:04}" if number else name
-                await objects.put(part, _read(path, start, length), length, digest.digest())
+                await bucket.put(part, _read(path, start, length), length, digest.digest())
                 sent.append(part)
     except BaseException:
         with suppress(BlobUnavailable):
-            if under + MANIFEST not in await objects.names():
-                await _delete(objects, sent)
+            if under + MANIFEST not in await bucket.names():
+                await _delete(bucket, sent)
         raise
 
 
@@ -84,38 +84,38 @@ async def fetched(settings: Settings, place: str) -> AsyncGenerator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="relay-backup-") as folder:
         directory = Path(folder)
-        async with bucket_at(settings, place) as objects:
-            names = set(await objects.names())
+        async with bucket_at(settings, place) as bucket:
+            names = set(await bucket.names())
             if MANIFEST not in names:
                 raise BackupError(f"{place} is not a whole backup: it has no {MANIFEST}")
-            await _fetch(objects, MANIFEST, directory / MANIFEST)
+            await _fetch(bucket, MANIFEST, directory / MANIFEST)
             sizes = {file.name: file.byte_size for file in read_manifest(directory).files}
             # Parts come in the order of their names, the first one with the name of the file.
             for name in sorted(names - {MANIFEST}):
                 file, _, part = name.partition(PART)
-                path = _place_of(file, directory)
+                path = _path_of(file, directory)
                 # Of a longer file of a backup that was here before, there are parts too many.
                 if not part or _size(path) < sizes.get(file, math.inf):
-                    await _fetch(objects, name, path, appended=bool(part))
+                    await _fetch(bucket, name, path, appended=bool(part))
         yield directory
 
 
-async def _fetch(objects: Objects, name: str, path: Path, *, appended: bool = False) -> None:
+async def _fetch(bucket: BucketFiles, name: str, path: Path, *, appended: bool = False) -> None:
     """Write an object to a new file, or append it to one. Raises BackupError, BlobUnavailable, BlobMissing."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with path.open("ab") if appended else open_private(path) as file:
-            async for piece in objects.get(name):
+            async for piece in bucket.get(name):
                 await asyncio.to_thread(file.write, piece)
     except OSError as error:
         raise BackupError(f"{path}: {error.strerror}; $TMPDIR needs room for the backup") from error
 
 
-async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> tuple[list[str], list[str]]:
+async def remove_all_but_remote(bucket: BucketFiles, keep: int, made: str) -> tuple[list[str], list[str]]:
     """Remove the `superseded` backups below a place, and those that were killed. Returns which, and those left with the
     reason. Raises BlobUnavailable.
     """
-    names = await objects.names()
+    names = await bucket.names()
     whole = {name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}")}
     begun = {name.partition("/")[0] for name in names}
     last = (datetime.strptime(made, STAMP) - LONGEST_SEND).strftime(STAMP)
@@ -125,7 +125,7 @@ async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> tuple
     for backup in (*superseded(whole, made, keep), *killed):
         manifest, files = f"{backup}/{MANIFEST}", (name for name in names if name.startswith(f"{backup}/"))
         try:
-            await _delete(objects, sorted(files, key=lambda name: name != manifest))
+            await _delete(bucket, sorted(files, key=lambda name: name != manifest))
         except BlobUnavailable as error:
             left.append(f"{backup}: {error}")
         else:
@@ -133,9 +133,9 @@ async def remove_all_but_remote(objects: Objects, keep: int, made: str) -> tuple
     return gone, left
 
 
-async def _delete(objects: Objects, names: Iterable[str]) -> None:
+async def _delete(bucket: BucketFiles, names: Iterable[str]) -> None:
     for name in names:
-        await objects.delete(name)
+        await bucket.delete(name)
 
 
 def _files(directory: Path) -> list[Path]:
@@ -144,7 +144,7 @@ def _files(directory: Path) -> list[Path]:
     return sorted(files, key=lambda path: path.name == MANIFEST)
 
 
-def _place_of(name: str, directory: Path) -> Path:
+def _path_of(name: str, directory: Path) -> Path:
     """The file of that name. Raises BackupError if it leads out of the directory."""
     path = (directory / name).resolve()
     if not path.is_relative_to(directory.resolve()):

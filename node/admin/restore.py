@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from node.admin.backup import BLOBS, Backup, BackupError, Copied, check, copy_private
+from node.admin.backup import BLOBS, Backup, BackupError, BackupFile, check, copy_private
 from node.admin.commands import Commands
 from node.admin.remote_backup import fetched
 from node.admin.transfer import fill
@@ -107,7 +107,7 @@ def put_log(copy: Path, log: Path) -> None:
     sync(log.parent.parent)
 
 
-def _put(source: Path, target: Path, blob: Copied) -> None:
+def _put(source: Path, target: Path, blob: BackupFile) -> None:
     """Restore the bytes of an artifact; they get their name only if they are what was written. Raises BackupError."""
     part = target.with_name(f"{target.name}.part")  # a node removes it if this is interrupted
     if copy_private(source, part).sha256 != blob.sha256:
@@ -116,7 +116,7 @@ def _put(source: Path, target: Path, blob: Copied) -> None:
     part.replace(target)
 
 
-def _fill(settings: Settings, directory: Path, copies: Sequence[Copied]) -> None:
+def _fill(settings: Settings, directory: Path, copies: Sequence[BackupFile]) -> None:
     which = " ".join(copy.sha256 for copy in copies)
     for number, copy in enumerate(copies, 1):
         with tempfile.TemporaryDirectory(prefix="relay-restore-") as folder:

@@ -11,7 +11,7 @@ from typing import cast
 
 from node.admin.backup import BackupError
 from node.config import Settings
-from node.run.embedded_redis import Embedded, EmbeddedError
+from node.run.embedded_redis import EmbeddedError, EmbeddedRedis
 from node.run.redis_check import RESTORING
 from node.store import CommandFailed, Store, connect
 from node.store.errors import OutOfMemory
@@ -34,7 +34,7 @@ async def fill(settings: Settings, data_dir: Path, backup: str, *, is_first: boo
     It may be one of several such servers of a backup. Before the first, the target has to be empty, or to hold what a
     restore of the same `backup` left that was interrupted. Raises BackupError, StoreUnavailable.
     """
-    with Embedded(data_dir, "everysec", settings.redis_maxmemory) as embedded:
+    with EmbeddedRedis(data_dir, "everysec", settings.redis_maxmemory) as embedded:
         try:
             embedded.start()
         except EmbeddedError as error:

@@ -40,7 +40,7 @@ of its own, so that no script takes a withheld body for a verified one. UNREADAB
 instance because nobody answers. A wrong command line is 2.
 """
 
-_PLACE = re.compile(
+_PAGE = re.compile(
     r"(?P<node>https?://[^/?#]+(?:/[^?#]*?)??)(?:/api/v1)?/(?P<kind>board|tasks)(?:/threads)?/(?P<id>[^/?#]+)/?([?#].*)?"
 )
 
@@ -147,11 +147,11 @@ async def read(source: str) -> Record:
 
 def api_url(source: str) -> str:
     """The address of the JSON record for that of a page; any other address stays as it is."""
-    place = _PLACE.fullmatch(source)
-    if place is None:
+    page = _PAGE.fullmatch(source)
+    if page is None:
         return source
-    collection = "board/threads" if place["kind"] == "board" else "tasks"
-    return f"{place['node']}/api/v1/{collection}/{place['id']}"
+    collection = "board/threads" if page["kind"] == "board" else "tasks"
+    return f"{page['node']}/api/v1/{collection}/{page['id']}"
 
 
 def _proven(kind: Kind, record: Record, signature: object) -> Proven:
@@ -163,7 +163,7 @@ def _proven(kind: Kind, record: Record, signature: object) -> Proven:
     proven = verify_proof(proof)
     if not record.get("is_signed"):
         raise ProofInvalid("the record has a proof and says that it is unsigned")
-    _check_place(kind, record, proof)
+    _check_path(kind, record, proof)
     if proven.content is not None:
         _check_fields(kind, record, proven.content)
     elif "content-digest" not in dict(proof.components):
@@ -171,7 +171,7 @@ def _proven(kind: Kind, record: Record, signature: object) -> Proven:
     return proven
 
 
-def _check_place(kind: Kind, record: Record, proof: Proof) -> None:
+def _check_path(kind: Kind, record: Record, proof: Proof) -> None:
     """Refuse a good signature of another kind of post, or of a reply to another thread. Raises ProofInvalid."""
     values = dict(proof.components)
     path = values.get("@path") or urlsplit(values.get("@target-uri", "")).path

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from node.agents.model import CARD_LENGTH, AgentSkill, ListedCard
-from node.callbacks.target import Policy, Target, TargetRefused, parse
+from node.callbacks.target import Target, TargetPolicy, TargetRefused, parse
 from node.common.refusal import Invalid
 from node.text.lines import require_english, require_line, require_name, require_text
 from node.text.readable import readable
@@ -59,7 +59,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     version: str
 
 
-def card_places(target: Target) -> list[Target]:
+def card_targets(target: Target) -> list[Target]:
     """Where the card of a posted URL may be, in order: at the URL, or at the well-known place below it."""
     path = target.resource
     if path.endswith(".json"):
@@ -78,7 +78,7 @@ def has_one_spelling(path: str) -> bool:
     return is_resolved and all(quote(unquote_to_bytes(each), safe=PATH_CHARACTERS) == each for each in segments)
 
 
-def endpoint_of(card: FetchedCard, card_target: Target, policy: Policy) -> Endpoint:
+def endpoint_of(card: FetchedCard, card_target: Target, policy: TargetPolicy) -> Endpoint:
     """The first endpoint on the card's own host, one that can be probed if there is any. Raises Invalid."""
     own = [each for each in _endpoints(card) if _host(each.url, policy) == card_target.host]
     if not own:
@@ -97,7 +97,7 @@ def readable_card(card: ListedCard) -> ListedCard:
     description = readable(card.description)
     require_text("card", f"{card.name}{description}" if card.name.strip() and description.strip() else "")
     require_english("card.name or card.description", f"{card.name}\n{description}")
-    skills = [_readable_skill(skill, f"card.skills[{place}]") for place, skill in enumerate(card.skills)]
+    skills = [_readable_skill(skill, f"card.skills[{index}]") for index, skill in enumerate(card.skills)]
     texts = [card.name, description]
     for skill in skills:
         texts += [skill.name, skill.description, *skill.tags, *skill.examples]
@@ -106,16 +106,16 @@ def readable_card(card: ListedCard) -> ListedCard:
     return ListedCard(card.name, description, skills)
 
 
-def _readable_skill(skill: AgentSkill, place: str) -> AgentSkill:
-    """A skill as it is kept. A card has up to 20 with examples, so `place` says which text is not English."""
+def _readable_skill(skill: AgentSkill, field: str) -> AgentSkill:
+    """A skill as it is kept. A card has up to 20 with examples, so `field` says which text is not English."""
     require_name("card", skill.name)
     for tag in skill.tags:
         require_line("card", tag)
     kept = AgentSkill(skill.name, readable(skill.description), skill.tags, [readable(each) for each in skill.examples])
     require_text("card", kept.description if kept.name.strip() else "")
-    require_english(place, f"{kept.name}\n{kept.description}")
+    require_english(field, f"{kept.name}\n{kept.description}")
     for number, example in enumerate(kept.examples):
-        require_english(f"{place}.examples[{number}]", example)
+        require_english(f"{field}.examples[{number}]", example)
     return kept
 
 
@@ -136,7 +136,7 @@ def _endpoints(card: FetchedCard) -> list[Endpoint]:
     return found
 
 
-def _host(url: str, policy: Policy) -> str | None:
+def _host(url: str, policy: TargetPolicy) -> str | None:
     """The host of a URL that may be called; None for any other."""
     try:
         return parse(url, policy).host

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from node.agents.card import FetchedCard, card_places, endpoint_of, readable_card
+from node.agents.card import FetchedCard, card_targets, endpoint_of, readable_card
 from node.agents.entry import card_fields
 from node.agents.findings import CheckResult
 from node.callbacks.attempt import Later
@@ -34,7 +34,7 @@ class _NoCard(Exception):
         super().__init__(reason)
         self.is_gone = is_gone
         self.is_final = is_final
-        """Whether there is no point in asking the host for a card at another place."""
+        """Whether there is no point in asking the host for a card at another URL."""
 
 
 def _failed(failure: _NoCard) -> CheckResult:
@@ -54,15 +54,15 @@ class CardFetcher:
         """The agent at a URL, for a client (`node.callbacks.owners`). Raises StoreUnavailable.
 
         `listed`: where the card of its entry was fetched, if there is one. It is gone only if it is gone there: anybody
-        may post the entry by a place where its card never was, or while its own place answers 500.
+        may post the entry by a URL where its card never was, or while its own URL answers 500.
         """
         try:
-            places = card_places(parse(given, self._calls.policy))
-            known = parse(listed, self._calls.policy) if listed else places[-1]
-            if known not in places:
-                places.append(known)
+            targets = card_targets(parse(given, self._calls.policy))
+            known = parse(listed, self._calls.policy) if listed else targets[-1]
+            if known not in targets:
+                targets.append(known)
             async with asyncio.timeout(FETCH_SECONDS):
-                return await self._first(places, known, by)
+                return await self._first(targets, known, by)
         except TimeoutError:
             return CheckResult(f"no card within {FETCH_SECONDS:g} s")
         except TargetRefused as refused:
@@ -70,10 +70,10 @@ class CardFetcher:
         except _NoCard as failure:
             return _failed(failure)
 
-    async def _first(self, places: Sequence[Target], known: Target, by: str) -> CheckResult:
-        """The first card at these places. Raises _NoCard: what is wrong at the `known` one of them, or for all."""
+    async def _first(self, targets: Sequence[Target], known: Target, by: str) -> CheckResult:
+        """The first card at these targets. Raises _NoCard: what is wrong at the `known` one of them, or for all."""
         failures: dict[Target, _NoCard] = {}
-        for target in places:
+        for target in targets:
             try:
                 return await self._at(target, by)
             except _NoCard as failure:
@@ -83,7 +83,7 @@ class CardFetcher:
         raise failures[known]
 
     async def get(self, target: Target, by: str, ends: float) -> CallResult:
-        """What a place answers, if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""
+        """What a target answers, if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""
         request = self._calls.caller.request("GET", target, self._headers)
         return await self._calls.call_in_turn(target, request, by, ends, CARD_BYTES + HEAD_BYTES)
 
@@ -133,5 +133,5 @@ def _body(target: Target, result: CallResult) -> bytes:
 def _first_issue(invalid: Invalid) -> str:
     """The first thing that is wrong, and where."""
     issue = invalid.issues[0]
-    place = ".".join(str(each) for each in issue.loc[1:])
-    return f"{place}: {issue.msg}" if place else issue.msg
+    path = ".".join(str(each) for each in issue.loc[1:])
+    return f"{path}: {issue.msg}" if path else issue.msg

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from node.agents.model import LIVE, Agent, AgentProof, Liveness
-from node.search.model import Found, HitMode, SearchAnswer, SearchQuery
+from node.search.model import FoundEntities, HitMode, SearchAnswer, SearchQuery
 
 
 class AgentSearchQuery(SearchQuery):
@@ -40,7 +40,9 @@ class AgentHits(SearchAnswer):
     hits: list[AgentHit]
 
     @classmethod
-    def of(cls, found: Found, agents: list[Agent | None], query: AgentSearchQuery, *, lacks: bool) -> "AgentHits":
+    def of(
+        cls, found: FoundEntities, agents: list[Agent | None], query: AgentSearchQuery, *, lacks: bool
+    ) -> "AgentHits":
         """Of what was found, and the entries of it; those that have ended meanwhile, or cannot be read (`lacks`), are
         left out.
         """

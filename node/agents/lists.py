@@ -38,19 +38,19 @@ class AgentLists:
 
     async def project(self, agent_ids: Sequence[str]) -> None:
         """Put entries into the lists, and take those that have ended or are hidden off them."""
-        await project(self._store, agent_ids, keys.agent, LISTED_BY, self._place, deciding=len(LISTED_BY))
+        await project(self._store, agent_ids, keys.agent, LISTED_BY, self._put, deciding=len(LISTED_BY))
 
     async def correct(self, agent_ids: Sequence[str]) -> None:
-        """Derive the places of entries that a reader has found in a list, but not shown or not there.
+        """Take entries off lists in which a reader has found them although they are hidden or gone.
 
-        Those that Redis has dropped are told of first: a worker looks for them by the place that they lose here.
+        Those that Redis has dropped are announced first: a worker finds them by AGENT_ENDS, which they are taken off.
         """
         scores = cast("list[bytes | None]", await self._store.command("ZMSCORE", keys.AGENT_ENDS, *agent_ids))
         ends = {name: int(float(score)) for name, score in zip(agent_ids, scores, strict=True) if score}
         await self._expire(ends)
         await self.project(agent_ids)
 
-    async def _place(self, rows: Listing) -> None:
+    async def _put(self, rows: Listing) -> None:
         now = await self.now()
         commands: list[list[Any]] = []
         for agent_id, (listed_at, ends_at, shown, known) in rows.items():
@@ -74,7 +74,7 @@ class AgentLists:
         await bulk(self._store, commands)
 
     async def sweep(self) -> list[str]:
-        """Remove entries whose time is over. Returns those looked at, whose places in the lists must be derived anew.
+        """Remove entries whose time is over. Returns those looked at, which are to be projected anew.
 
         Those that are out of reach are left for later, and one on which that fails keeps no other. Raises
         StoreUnavailable if all are out of reach.

@@ -6,15 +6,15 @@ from typing import cast
 
 import msgspec
 
-from node.agents.card import card_places, has_one_spelling, readable_card
+from node.agents.card import card_targets, has_one_spelling, readable_card
 from node.agents.entry import AgentRow, Listing, StoredAgent, id_of, posting_fields, stored_agent
 from node.agents.hits import AgentHits, AgentSearchQuery
 from node.agents.lists import AgentLists
 from node.agents.model import Agent, AgentPage, AgentPageQuery, ListedCard, RemovedAgent, SubmittedAgent
 from node.agents.store import AgentStore
 from node.callbacks.owners import publisher_of
-from node.callbacks.policy import TargetPolicy
 from node.callbacks.target import Target
+from node.callbacks.target_check import TargetCheck
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Invalid, Refused
 from node.common.shared_reads import SharedReads
@@ -41,7 +41,7 @@ class Agents:
     """The service behind /api/v1/agents."""
 
     def __init__(
-        self, store: AgentStore, lists: AgentLists, inboxes: Inboxes, search: Search, targets: TargetPolicy
+        self, store: AgentStore, lists: AgentLists, inboxes: Inboxes, search: Search, targets: TargetCheck
     ) -> None:
         self._store = store
         self._lists = lists
@@ -80,7 +80,7 @@ class Agents:
         return SubmittedAgent(listing.id, "listed", None, timestamp(ends_at)), replayed
 
     async def require_room(self, address: str, name: str) -> None:
-        """Raise Refused `agents.host_full` if the address has no place for an agent of that name. StoreUnavailable."""
+        """Raise Refused `agents.host_full` if the address has no place for an agent of that name, StoreUnavailable."""
         if not await self._store.has_room(address, id_of(address, name)):
             raise Refused("agents.host_full")
 
@@ -102,7 +102,7 @@ class Agents:
         `idempotency.conflict`, StoreUnavailable.
         """
         # An agent that is posted by its URL and by that of its card is the same.
-        agent_id = id_of(target.host, card_places(target)[-1].url)
+        agent_id = id_of(target.host, card_targets(target)[-1].url)
         fields = posting_fields(target.url, target.host, publisher_of(client))
         replayed = await self._store.submit(
             target.host, fields, agent_id=agent_id, client=client, idempotency=idempotency
@@ -176,7 +176,7 @@ class Agents:
         return agent
 
     async def project(self, *agent_ids: str) -> None:
-        """Derive the places of entries in the lists anew. Raises StoreUnavailable."""
+        """Put entries into the lists where they belong, and take them off all others. Raises StoreUnavailable."""
         await self._lists.project(agent_ids)
 
     async def sweep(self) -> int:

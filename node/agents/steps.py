@@ -86,7 +86,7 @@ def agent_probed(
 
 
 @step
-def agent_undue(*, agent: Key, due: Key, agent_id: str) -> None:
+def agent_unschedule(*, agent: Key, due: Key, agent_id: str) -> None:
     """Take an agent that is gone off the schedule of checks."""
 
 

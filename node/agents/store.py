@@ -171,7 +171,7 @@ class AgentStore:
     async def unschedule(self, agent_id: str) -> None:
         """Take an entry that is gone off the schedule of checks, unless there is one again."""
         due = keys.agents_due(ids.partition_of_id(agent_id))
-        await self._store.run(steps.agent_undue(agent=keys.agent(agent_id), due=due, agent_id=agent_id))
+        await self._store.run(steps.agent_unschedule(agent=keys.agent(agent_id), due=due, agent_id=agent_id))
 
     async def probed(self, agent: StoredAgent, probe: Probe, day: int) -> str:
         """Record what a probe found, and plan the next one in a `day` (ms) or more.

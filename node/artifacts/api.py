@@ -12,12 +12,12 @@ from node.artifacts.model import (
 )
 from node.artifacts.service import Artifacts
 from node.store import ids
-from node.web.document import is_had
+from node.web.document import client_has
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json, read_query
 from node.web.limits import Limiter
-from node.web.route import Needed, Operation, Route, routes_of
+from node.web.route import Operation, RequiredHeader, Route, routes_of
 
 COMPLETION_COST = 256 * 1024
 """What a completion counts as, in bytes of an answer. Where nothing was uploaded, it can be repeated without end, and
@@ -35,8 +35,8 @@ class ArtifactsApi:
     @Operation(
         "Register an artifact; PUT its bytes to upload_url, with upload_headers, within 15 minutes",
         body=NewArtifact,
-        needs=(
-            Needed(
+        required_headers=(
+            RequiredHeader(
                 "Content-Digest",
                 "RFC 9530: sha-256=:<base64>:, the digest of the bytes, the same as digest_sha256",
                 f"sha-256=:{digest_base64(EXAMPLE_DIGEST)}:",
@@ -136,7 +136,7 @@ class ArtifactsApi:
             return Response(307, b"", ((b"location", download.url.encode("ascii")), *NO_STORE))
         grant = download.grant
         headers = (*content_headers(grant, download.filename), (b"content-length", b"%d" % grant.byte_size), *NO_STORE)
-        return Response(304 if is_had(request.scope["headers"], etag(grant)) else 200, b"", headers)
+        return Response(304 if client_has(request.scope["headers"], etag(grant)) else 200, b"", headers)
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.6."""

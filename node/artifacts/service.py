@@ -31,7 +31,7 @@ from node.sign.digest import DigestError, parse, read_sha256
 from node.store import ids
 from node.store.errors import after_write
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 from node.text.lines import require_name, require_text
 from node.text.readable import is_one_line
 
@@ -79,7 +79,7 @@ class Artifacts:
         return msgspec.structs.replace(new, digest_sha256=digest.hex())
 
     async def register(
-        self, rate: Rate, new: NewArtifact, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, new: NewArtifact, idempotency: IdempotencyKey | None
     ) -> tuple[RegisteredArtifact, bool]:
         """Keep the manifest of a checked registration; the second value says whether it is an earlier one, given again.
 
@@ -151,7 +151,7 @@ class Artifacts:
         return registration, content
 
     async def store_inline(
-        self, rate: Rate, new: NewArtifact, content: bytes, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, new: NewArtifact, content: bytes, idempotency: IdempotencyKey | None
     ) -> tuple[Manifest, bool]:
         """Register, store and complete an artifact; the second value says whether that was done before.
 

@@ -23,7 +23,7 @@ from node.store.cursor import TimeCursor
 from node.store.decoding import flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, Once
-from node.store.limits import DAY_MS, Rate, counted
+from node.store.limits import DAY_MS, RateLimit, counted
 from node.store.long_poll import wait_for_change
 from node.store.steps import Key, Rest, Step, step
 
@@ -34,7 +34,7 @@ client has a minute to say that it is done. Afterwards no upload can bring bytes
 VERIFICATION_MS = DAY_MS
 """Milliseconds in which a completed artifact must be verified: longer than an outage of the blob store lasts."""
 
-EPITAPH_MS = DAY_MS
+MANIFEST_KEPT_MS = DAY_MS
 """Milliseconds for which the manifest of an artifact without bytes is kept, so that readers learn what became of it."""
 
 NEVER = 2**53
@@ -172,7 +172,7 @@ class ArtifactStore:
 
     async def register(
         self,
-        rate: Rate,
+        rate: RateLimit,
         idempotency: IdempotencyKey | None,
         size: int,
         quotas: ArtifactQuotas,
@@ -291,7 +291,7 @@ class ArtifactStore:
 
         False if its time is not over, or that was done before.
         """
-        ending = artifact_end(artifact=ArtifactKeys.of(artifact_id), sums=_sums(artifact_id), life=EPITAPH_MS)
+        ending = artifact_end(artifact=ArtifactKeys.of(artifact_id), sums=_sums(artifact_id), life=MANIFEST_KEPT_MS)
         return await self._change(ending, b"ended", "ended")
 
     async def kept(self) -> AsyncIterator[StoredArtifact]:

@@ -21,7 +21,7 @@ from node.board.model import (
 from node.board.moderation import Moderation
 from node.board.record import StoredThread, Values, thread_of
 from node.board.store import BoardStore
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Refused
 from node.common.shared_reads import SharedReads
@@ -32,8 +32,8 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
-from node.text.judged import require_all
+from node.store.limits import RateLimit
+from node.text.faults import require_all
 from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
@@ -49,7 +49,7 @@ class Board:
         store: BoardStore,
         moderation: Moderation,
         settings: Settings,
-        targets: TargetPolicy,
+        targets: TargetCheck,
         note: Note | None = None,
     ) -> None:
         """`note` tells the search about a new thread, so that it is found at once."""
@@ -103,7 +103,7 @@ class Board:
         return self._thread(stored), False
 
     async def reply(
-        self, rate: Rate, thread_id: str, new: NewReply, signed: Signed | None, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, thread_id: str, new: NewReply, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[Reply, bool]:
         """Answer a thread; the second value says whether the reply is an earlier one, given again.
 

@@ -15,7 +15,7 @@ from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
-from node.store.limits import Rate, counted
+from node.store.limits import RateLimit, counted
 from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
 from node.store.replay import FirstUse
@@ -45,14 +45,7 @@ Fields = Mapping[str, str | bytes]
 
 @step
 def thread_post(
-    *,
-    thread: Key,
-    once: Once,
-    first_use: FirstUse,
-    events: Key,
-    thread_id: str,
-    client: str,
-    fields: Rest,
+    *, thread: Key, once: Once, first_use: FirstUse, events: Key, thread_id: str, client: str, fields: Rest
 ) -> None:
     """A new thread, once."""
 
@@ -127,7 +120,7 @@ class BoardStore:
                 raise Refused(REFUSALS[kind])
 
     async def reply(
-        self, rate: Rate, thread_id: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
+        self, rate: RateLimit, thread_id: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
     ) -> tuple[str, int, int, bool]:
         """Add a reply: its id, its sequence number, when it was created (ms), and whether that was before.
 
@@ -301,9 +294,9 @@ class BoardStore:
 
     async def project(self, thread_ids: Sequence[str]) -> None:
         """Put threads into the list that their status asks for, and no other."""
-        await project(self._store, thread_ids, keys.thread, LISTED_BY, self._place, deciding=1)
+        await project(self._store, thread_ids, keys.thread, LISTED_BY, self._put, deciding=1)
 
-    async def _place(self, rows: Listing) -> None:
+    async def _put(self, rows: Listing) -> None:
         changes: list[list[str | bytes]] = []
         for name, listed in LISTS.items():
             here = [

@@ -45,7 +45,7 @@ NETWORK_BITS = {4: 24, 6: 64}
 """Prefix of the network that an address is counted for, by IP version: whoever has one address in it may have more."""
 
 
-class Share(msgspec.Struct, frozen=True):
+class ShareKeys(msgspec.Struct, frozen=True):
     """The keys of a rate that many share, as one of them sees it."""
 
     all: Key
@@ -61,7 +61,7 @@ def callback_admit(
     *,
     open: Key,
     failures: Key,
-    share: Share,
+    share: ShareKeys,
     blocked: Key,
     id: str,
     limit: Limit,
@@ -73,12 +73,12 @@ def callback_admit(
 
 
 @step
-def callback_allow(*, share: Share, id: str, limit: Limit, most: int, longest: int) -> None:
+def callback_allow(*, share: ShareKeys, id: str, limit: Limit, most: int, longest: int) -> None:
     """Counts an attempt on behalf of a client, or says how long it has to wait."""
 
 
 @step
-def callback_refund(*, share: Share, id: str, at: int, since: int, longest: int) -> None:
+def callback_refund(*, share: ShareKeys, id: str, at: int, since: int, longest: int) -> None:
     """Refunds what was counted for a call that was not made."""
 
 
@@ -143,7 +143,7 @@ class Breaker:
         if not limit.count or not self._limit.count:  # an operator who has lifted the other limit wants none here
             return Admitted(has_failed=False, refund=None)
         client, partition = requester.publisher, ids.partition_of(requester.site)
-        share = Share(
+        share = ShareKeys(
             all=keys.rate(partition, "callback-site", requester.site),
             own=keys.rate(partition, "callback-client", client),
             waiting=keys.rate(partition, "callback-client-waiting", client),
@@ -160,7 +160,7 @@ class Breaker:
     async def admit(self, circuit: Circuit, requester: Requester) -> Admitted | Later:
         """Count a call. Raises StoreUnavailable."""
         partition, name = circuit.partition, f"{circuit.pool}:{requester.site}"
-        share = Share(
+        share = ShareKeys(
             all=keys.rate(partition, "callback", circuit.pool),
             own=keys.rate(partition, "callback-of", name),
             waiting=keys.rate(partition, "callback-waiting", name),
@@ -182,7 +182,7 @@ class Breaker:
         """Refund what was counted for a call that was not made. Raises StoreUnavailable."""
         await self._store.run_all([each.refund for each in admitted if each.refund])
 
-    async def _counted(self, counting: Step, share: Share, requester: Requester) -> Admitted | Later:
+    async def _counted(self, counting: Step, share: ShareKeys, requester: Requester) -> Admitted | Later:
         verdict, number, *counted = cast("list[Any]", await self._store.run(counting))
         if verdict == b"wait":
             return Later(number)

@@ -20,7 +20,7 @@ from node.callbacks.breaker import Breaker
 from node.callbacks.guard import MAX_READ, PIECE_BYTES, Guard
 from node.callbacks.owners import Requester
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver
-from node.callbacks.target import Policy, Target, TargetRefused
+from node.callbacks.target import Target, TargetPolicy, TargetRefused
 from node.callbacks.tls import client_contexts, was_refused
 
 NETWORK_TROUBLE = (httpcore2.NetworkError, httpcore2.ProtocolError, ssl.SSLError)
@@ -65,7 +65,7 @@ class Caller:
 
     def __init__(
         self,
-        policy: Policy,
+        policy: TargetPolicy,
         resolver: Resolver,
         *,
         timeouts: AttemptTimeouts | None = None,

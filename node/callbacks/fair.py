@@ -15,7 +15,7 @@ from node.callbacks.call import CallAnswer, Caller, CallResult
 from node.callbacks.concurrency import Concurrency
 from node.callbacks.guard import MAX_READ
 from node.callbacks.owners import Requester
-from node.callbacks.target import Policy, Target
+from node.callbacks.target import Target, TargetPolicy
 
 Result = TypeVar("Result")
 
@@ -32,7 +32,7 @@ class FairCaller:
         self._concurrency = concurrency
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> TargetPolicy:
         """What URLs, and the addresses of the next requests, are judged by."""
         return self.caller.policy
 

@@ -19,7 +19,7 @@ from node.callbacks.breaker import Breaker, circuit_of_address
 from node.callbacks.lookup import NotLookedUp, NotResolved
 from node.callbacks.owners import Requester
 from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
-from node.callbacks.target import Policy, TargetRefused
+from node.callbacks.target import TargetPolicy, TargetRefused
 from node.config.values import Address
 
 MAX_DIALS = 2
@@ -42,7 +42,7 @@ class Guard(AsyncNetworkBackend):
 
     def __init__(
         self,
-        policy: Policy,
+        policy: TargetPolicy,
         resolver: Resolver,
         requester: Requester,
         *,

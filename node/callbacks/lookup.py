@@ -155,7 +155,7 @@ class _CheckedSocket:
         except dns.exception.FormError:
             if wire[:2] == self._question:
                 raise
-            return b"", sender  # from anybody: it is ignored, as all that is no answer
+            return b"", sender  # of anybody: dnspython ignores it, as it does everything that is no answer
         return wire, sender
 
 

@@ -161,7 +161,7 @@ class GivenUp(NamedTuple):
 
     @property
     def id(self) -> str:
-        """webhook-id; without one, its place among the dead letters."""
+        """webhook-id; without one, its partition and the id of its stream entry."""
         return self.text(b"id", f"{self.partition:02x}-{self.entry}")
 
     @property
@@ -264,7 +264,7 @@ class CallbackQueue:
         """Dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
         return letters_of(await self.given_up(partitions))
 
-    async def bury(self, letter: DeadLetter | GivenUp) -> None:
+    async def drop(self, letter: DeadLetter | GivenUp) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""
         await self._store.command("XDEL", keys.callbacks_dead(letter.partition), letter.entry)
 
@@ -277,7 +277,7 @@ class CallbackQueue:
     async def redrive(self, letter: DeadLetter) -> None:
         """Send a dead letter again, from the first attempt. Raises StoreUnavailable."""
         await self.enqueue(letter.partition, [letter])
-        await self.bury(letter)
+        await self.drop(letter)
 
     async def publisher(self, callback: Callback) -> str | None:
         """Who gave the URL (`node.callbacks.owners`); None if the entity is gone, or no longer names that receiver.

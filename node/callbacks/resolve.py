@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from node.callbacks.lookup import LOOKUP_SECONDS, Lookup, LookupResult, NotLookedUp, NotResolved
 from node.callbacks.owners import registrable
-from node.callbacks.target import Policy, Target, TargetRefused
+from node.callbacks.target import Target, TargetPolicy, TargetRefused
 from node.config.values import Address
 from node.share.fair_semaphore import FairSemaphore, QueueFull
 
@@ -149,7 +149,7 @@ async def resolve(host: str, resolver: Resolver, timeout: float, client: str = "
 
 
 async def check_name(
-    target: Target, policy: Policy, resolver: Resolver, timeout: float = ACCEPT_TIMEOUT, client: str = ""
+    target: Target, policy: TargetPolicy, resolver: Resolver, timeout: float = ACCEPT_TIMEOUT, client: str = ""
 ) -> None:
     """Raise TargetRefused if the name of a target has an address that is not public.
 

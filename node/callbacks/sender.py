@@ -12,7 +12,7 @@ from node.callbacks.attempt import AttemptResult, judge
 from node.callbacks.call import CallAnswer, Caller
 from node.callbacks.envelope import Envelope
 from node.callbacks.owners import Requester
-from node.callbacks.target import Policy, Target
+from node.callbacks.target import Target, TargetPolicy
 from node.sign.node_key import NodeKey
 
 
@@ -25,7 +25,7 @@ class Sender:
         self._user_agent = f"relay-node-webhooks/1.0 (+{public_url})".encode()
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> TargetPolicy:
         """What URLs, and the addresses of the next attempts, are judged by."""
         return self._caller.policy
 

@@ -15,7 +15,7 @@ ENTITY_PAUSE_MS = 5000
 """Time between two messages about one thread, session or inbox. What happens meanwhile is told by one message."""
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedCallback(msgspec.Struct, frozen=True):
     """A callback that is ready to be sent."""
 
     publisher: str
@@ -31,7 +31,7 @@ class CallbackSource(Protocol):
     pause_ms: int
     """Time between two messages of one name."""
 
-    async def prepare(self, callback: Callback, host: str) -> Prepared | None:
+    async def prepare(self, callback: Callback, host: str) -> PreparedCallback | None:
         """What to send to `host`; None if what it tells of is gone, or no longer names that receiver.
 
         Raises StoreUnavailable.
@@ -51,7 +51,7 @@ class EntitySource:
     def __init__(self, queue: CallbackQueue) -> None:
         self._queue = queue
 
-    async def prepare(self, callback: Callback, host: str) -> Prepared | None:
+    async def prepare(self, callback: Callback, host: str) -> PreparedCallback | None:
         """See CallbackSource."""
         publisher = await self._queue.publisher(callback)
         if publisher is None:
@@ -59,7 +59,7 @@ class EntitySource:
         data = callback.data
         if callback.after is not None:  # known only now: while a message waits, newer ones are merged into it
             data = {**data, "api_url": f"{data['api_url']}?since_seq={callback.after}"}
-        return Prepared(publisher, Envelope.of(callback.id, callback.type, callback.at, data, host=host))
+        return PreparedCallback(publisher, Envelope.of(callback.id, callback.type, callback.at, data, host=host))
 
     async def forget(self, callback: Callback) -> None:
         """See CallbackSource."""

@@ -61,7 +61,7 @@ class TargetRefused(Exception):
         self.reason: Reason = reason
 
 
-class Policy(msgspec.Struct, frozen=True):
+class TargetPolicy(msgspec.Struct, frozen=True):
     """What may be called."""
 
     own: tuple[str, int] | None = None
@@ -72,7 +72,7 @@ class Policy(msgspec.Struct, frozen=True):
     """For tests: any port, any name, any address that is not refused."""
 
     @classmethod
-    def of(cls, public_url: str, *, refused: Sequence[Network] = (), allow_private: bool = False) -> "Policy":
+    def of(cls, public_url: str, *, refused: Sequence[Network] = (), allow_private: bool = False) -> "TargetPolicy":
         """For a node at `public_url` (`Settings.public_url`)."""
         scheme, _, rest = public_url.partition("://")
         authority = rest.partition("/")[0].lower()
@@ -111,7 +111,7 @@ class Target(msgspec.Struct, frozen=True):
         return _address(self.host)
 
 
-def parse(url: str, policy: Policy) -> Target:
+def parse(url: str, policy: TargetPolicy) -> Target:
     """Take a callback URL apart. Raises TargetRefused."""
     if len(url) > MAX_URL:
         raise TargetRefused("syntax", f"the URL is longer than {MAX_URL} characters")
@@ -131,7 +131,7 @@ def parse(url: str, policy: Policy) -> Target:
     return target
 
 
-def _host(host: str, policy: Policy) -> str:
+def _host(host: str, policy: TargetPolicy) -> str:
     """The host in its only spelling."""
     if len(host) > MAX_HOST:
         raise TargetRefused("syntax", f"the host is longer than {MAX_HOST} characters")
@@ -161,7 +161,7 @@ def _address(host: str) -> Address | None:
         return None
 
 
-def _check_port(target: Target, policy: Policy) -> None:
+def _check_port(target: Target, policy: TargetPolicy) -> None:
     if policy.own is not None:
         own_host, own_port = policy.own
         # At the other web ports of the same host there is usually a proxy in front of this node.

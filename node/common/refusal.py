@@ -36,9 +36,9 @@ class Invalid(Exception):
         super().__init__("; ".join(issue.msg for issue in issues))
         self.issues = tuple(issues)
 
-    def moved(self, place: Callable[[tuple[str | int, ...]], tuple[str | int, ...]]) -> "Invalid":
-        """The same issues, each at what `place` makes of its `loc`: a body may be part of what a client sent."""
-        return Invalid([msgspec.structs.replace(issue, loc=place(issue.loc)) for issue in self.issues])
+    def moved(self, new_loc: Callable[[tuple[str | int, ...]], tuple[str | int, ...]]) -> "Invalid":
+        """The same issues, each at what `new_loc` makes of its `loc`: a body may be part of what a client sent."""
+        return Invalid([msgspec.structs.replace(issue, loc=new_loc(issue.loc)) for issue in self.issues])
 
     @classmethod
     def field(cls, *loc: str | int, msg: str, kind: str = "value_error") -> "Invalid":

@@ -13,8 +13,8 @@ LOOK_SECONDS = 0.5
 """Time between two looks at the clock."""
 
 HELD_UP_SECONDS = 3.0
-"""A look that is late by so much shows that the process was held up: as long as the shortest timeout of a call, for its
-connection, which such a pause uses up by itself."""
+"""A look that is late by so much shows that the process was held up. The shortest timeout of an outgoing call is as
+long, and such a pause uses it up by itself."""
 
 
 class StallDetector:

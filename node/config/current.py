@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class CurrentSettings:
-    """Where documents and the like, which are made later, read the settings from."""
+    """The settings in force, for documents and the like, which are made when they are first asked for."""
 
     def __init__(self, settings: Settings) -> None:
         self.now = settings

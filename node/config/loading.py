@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import msgspec
 
 from node.config.settings import SECRETS, Limits, Settings
-from node.config.sources import ENVIRONMENT, PREFIX, Given, gather, with_files
+from node.config.sources import ENVIRONMENT, PREFIX, SettingText, gather, with_files
 from node.config.values import (
     AllowedOrigins,
     ConfigError,
@@ -57,12 +57,12 @@ _TEXTS: Mapping[str, Callable[[str], str]] = {
 """How settings that are text of a certain form are read, by name."""
 
 
-def texts(environ: Mapping[str, str] = os.environ) -> dict[str, Given]:
+def texts(environ: Mapping[str, str] = os.environ) -> dict[str, SettingText]:
     """The text of every setting that is given, with its source; no value is checked. Raises ConfigError."""
     return gather(environ, SECRETS, Settings().data_dir)
 
 
-def _known_texts(environ: Mapping[str, str]) -> dict[str, Given]:
+def _known_texts(environ: Mapping[str, str]) -> dict[str, SettingText]:
     known = set(map(variable, FIELDS))
     known |= {variable("limit", field) for field in Limits.__struct_fields__}
     given = texts(environ)
@@ -87,7 +87,7 @@ def load(environ: Mapping[str, str] = os.environ) -> Settings:
         if (name := variable(field)) in given
     }
     if "trace_url" not in values and environ.get(TRACE_URL):
-        values["trace_url"] = _value(TRACE_URL, str, Given(environ[TRACE_URL], ENVIRONMENT), http_url)
+        values["trace_url"] = _value(TRACE_URL, str, SettingText(environ[TRACE_URL], ENVIRONMENT), http_url)
     return Settings(limits=Limits(**limits), aws=_aws(environ), **values)
 
 
@@ -99,11 +99,11 @@ def variable(*parts: str) -> str:
 def _aws(environ: Mapping[str, str]) -> dict[str, str]:
     """The AWS_* variables; each credential may be given by a file, `AWS_SECRET_ACCESS_KEY_FILE`."""
     there = {name: text for name, text in environ.items() if name.startswith(AWS_PREFIX) and text != ""}
-    given = {name: Given(text, ENVIRONMENT) for name, text in there.items()}
+    given = {name: SettingText(text, ENVIRONMENT) for name, text in there.items()}
     return {name: found.text for name, found in with_files(given, AWS_SECRETS).items()}
 
 
-def _value(name: str, hint: Any, given: Given, parse: Callable[[str], Any] | None = None) -> Any:
+def _value(name: str, hint: Any, given: SettingText, parse: Callable[[str], Any] | None = None) -> Any:
     kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     parse = parse or _PARSERS.get(kind)
     try:

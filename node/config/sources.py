@@ -27,7 +27,7 @@ CONFIG_NAME = "relay.toml"
 """The file of settings if none is named, looked for in the data directory that the environment names."""
 
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""What says that nothing is at a path; any other error says that nobody knows."""
+"""Errors that show that nothing is at a path; after any other, nobody knows."""
 
 IN_FORCE = "NODE_SETTINGS"
 """The variable in which a supervisor hands down the part of relay.toml that is in force, as JSON: a process that it
@@ -42,7 +42,7 @@ _SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:
 _SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
 
 
-class Given(msgspec.Struct, frozen=True):
+class SettingText(msgspec.Struct, frozen=True):
     """The text of one setting, and where it was found."""
 
     text: str
@@ -54,7 +54,7 @@ class Given(msgspec.Struct, frozen=True):
         return "" if self.source == ENVIRONMENT else f"{self.source}: "
 
 
-def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) -> dict[str, Given]:
+def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) -> dict[str, SettingText]:
     """Every setting that is given, by its name in the environment; unknown names are not refused here.
 
     Each of `secrets` may be given by a file. Raises ConfigError.
@@ -64,13 +64,13 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
         for name, text in environ.items()
         if name.startswith(PREFIX) and name != CONFIG and text != "" and not _is_service_link(name, text)
     }
-    environment = with_files({name: Given(text, ENVIRONMENT) for name, text in there.items()}, secrets)
+    environment = with_files({name: SettingText(text, ENVIRONMENT) for name, text in there.items()}, secrets)
     if handed_down := environ.get(IN_FORCE):
-        return {**msgspec.json.decode(handed_down, type=dict[str, Given]), **environment}
+        return {**msgspec.json.decode(handed_down, type=dict[str, SettingText]), **environment}
     path = config_path(environ, data_dir)
     if path is None:
         return environment
-    written = {name: Given(text, str(path)) for name, text in _settings_of(path)}
+    written = {name: SettingText(text, str(path)) for name, text in _settings_of(path)}
     if CONFIG in written or (not environ.get(CONFIG) and "RELAY_DATA_DIR" in written):
         raise ConfigError(f"{path}: data_dir and config are for the environment, which says where this file is")
     by_file = {name + FILE_SUFFIX for name in secrets & environment.keys()}
@@ -100,7 +100,7 @@ def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
     return path if is_there else None
 
 
-def handed_down(given: Mapping[str, Given]) -> dict[str, str]:
+def handed_down(given: Mapping[str, SettingText]) -> dict[str, str]:
     """The settings that are not from the environment, as a variable for child processes, which inherit the others."""
     written = {name: found for name, found in given.items() if found.source != ENVIRONMENT}
     return {IN_FORCE: msgspec.json.encode(written).decode()}
@@ -119,7 +119,7 @@ def _value_of_file(name: str, path: str) -> str:
     return text
 
 
-def with_files(given: Mapping[str, Given], secrets: Iterable[str]) -> dict[str, Given]:
+def with_files(given: Mapping[str, SettingText], secrets: Iterable[str]) -> dict[str, SettingText]:
     """The same, with the values of files in place of the settings that name them. Raises ConfigError."""
     found = dict(given)
     for name in sorted(secrets):
@@ -127,7 +127,7 @@ def with_files(given: Mapping[str, Given], secrets: Iterable[str]) -> dict[str, 
             if name in found:
                 raise ConfigError(f"{name} and {name}{FILE_SUFFIX} are both given: remove one")
             text = _value_of_file(name + FILE_SUFFIX, by_file.text)
-            found[name] = Given(text, f"{by_file.text}, named by {name}{FILE_SUFFIX} in {by_file.source}")
+            found[name] = SettingText(text, f"{by_file.text}, named by {name}{FILE_SUFFIX} in {by_file.source}")
     return found
 
 

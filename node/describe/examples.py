@@ -34,7 +34,7 @@ def curl(route: Route, schemas: Schemas, base: str) -> list[str]:
         parts[0] += f"-X {route.method} "
     url = base + PARAMETER.sub(lambda match: "$" + match[1].upper(), route.path)
     parts[0] += f'"{url}?{route.asks}"' if route.asks else url
-    parts += [f"-H {shlex.quote(f'{needed.name}: {needed.example}')}" for needed in route.needs]
+    parts += [f"-H {shlex.quote(f'{header.name}: {header.example}')}" for header in route.required_headers]
     if "{" in route.path and any(name == "Authorization" for name, _ in route.headers):
         parts.append('-H "Authorization: Bearer $TOKEN"')
     if body is not None:

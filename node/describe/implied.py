@@ -39,7 +39,7 @@ REFUSED_BEFORE = ("client.blocked", "origin.refused", "limit.throughput", "limit
 KEEPING_NOTHING = frozenset({"", "lease", "search", "stream", "mcp"})
 """Limits of operations of which the node keeps nothing, by their class."""
 FINISHING = frozenset(kind for kind, cost in COSTS.items() if cost.alarm is Alarm.NEVER)
-"""Those of operations that finish something, which are not refused for lack of room: they have the names of kinds."""
+"""Limits of operations that finish something, which no lack of room refuses; each has the name of a kind."""
 ROOM_CODES = ("memory.low", "disk.low", "node.full")
 
 STORE_CODES = ("store.unavailable", "store.unknown", "store.busy")

@@ -41,7 +41,7 @@ from node.describe.implied import (
 )
 from node.describe.openapi_schema import COMPONENTS, openapi_30
 from node.web.json_schema import Schema, Schemas, schema_of
-from node.web.route import Also, Route
+from node.web.route import OtherAnswer, Route
 
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
@@ -147,14 +147,14 @@ class _Builder:
         ]
         found += [
             {
-                "name": needed.name,
+                "name": header.name,
                 "in": "header",
                 "required": True,
-                "description": needed.meaning,
+                "description": header.meaning,
                 "schema": {"type": "string"},
-                "example": needed.example,
+                "example": header.example,
             }
-            for needed in route.needs
+            for header in route.required_headers
         ]
         own = {parameter["name"] for parameter in found}
         shared = [*(["Idempotency-Key"] if IDEMPOTENCY in route.errors else [])]
@@ -211,7 +211,7 @@ class _Builder:
                 self._add(response.setdefault("content", {}), other)
         return response
 
-    def _add(self, content: dict[str, Any], other: Also) -> None:
+    def _add(self, content: dict[str, Any], other: OtherAnswer) -> None:
         """Add another answer to those of the same status."""
         schema = _EMPTY if other.answers is None else openapi_30(self._schemas.use(other.answers))
         first = content.get(other.media_type)

@@ -37,7 +37,7 @@ TITLES = {
 ANY = "any JSON"
 
 
-class Field(msgspec.Struct, frozen=True):
+class DocumentedField(msgspec.Struct, frozen=True):
     """One member of a body, one parameter of a query, or one header."""
 
     name: str
@@ -57,9 +57,9 @@ class DocumentedOperation(msgspec.Struct, frozen=True):
     """The parts of a command, to be joined on one line or several."""
     answer: str | None
     errors: list[tuple[int, str]]
-    fields: list[Field]
-    parameters: list[Field]
-    headers: list[Field]
+    fields: list[DocumentedField]
+    parameters: list[DocumentedField]
+    headers: list[DocumentedField]
     """Those with a meaning of their own in this operation."""
     is_idempotent: bool
     can_be_signed: bool
@@ -84,11 +84,11 @@ class DocumentedCallback(msgspec.Struct, frozen=True):
 
     types: str
     meaning: str
-    data: list[Field]
+    data: list[DocumentedField]
     """The members of its `data`."""
 
 
-class Group(msgspec.Struct, frozen=True):
+class DocumentedGroup(msgspec.Struct, frozen=True):
     """The operations of one capability."""
 
     tag: str
@@ -96,14 +96,14 @@ class Group(msgspec.Struct, frozen=True):
     operations: list[DocumentedOperation]
 
 
-def groups(routes: Sequence[Route], settings: Settings) -> list[Group]:
+def groups(routes: Sequence[Route], settings: Settings) -> list[DocumentedGroup]:
     """The operations by capability."""
     schemas = Schemas(types_of(routes))
     first: dict[tuple[str, Any], str] = {}
     for route in routes:
         first.setdefault((route.method, route.handler), route.path)
     return [
-        Group(
+        DocumentedGroup(
             tag,
             TITLES[tag],
             [
@@ -160,8 +160,8 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
         fields=_fields(route.body),
         parameters=_fields(route.query),
         headers=[
-            *(Field(needed.name, "string", True, needed.meaning) for needed in route.needs),
-            *(Field(name, "string", False, meaning) for name, meaning in route.headers),
+            *(DocumentedField(header.name, "string", True, header.meaning) for header in route.required_headers),
+            *(DocumentedField(name, "string", False, meaning) for name, meaning in route.headers),
         ],
         is_idempotent=takes_key(route),
         can_be_signed=SIGNATURE in route.errors,
@@ -169,11 +169,11 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
     )
 
 
-def _fields(kind: Any) -> list[Field]:
+def _fields(kind: Any) -> list[DocumentedField]:
     schema = schema_of(kind) if kind else {}
     required = schema.get("required", [])
     return [
-        Field(name, _kind(member), name in required, _meaning(member))
+        DocumentedField(name, _kind(member), name in required, _meaning(member))
         for name, member in schema.get("properties", {}).items()
     ]
 

@@ -74,20 +74,20 @@ async def _in_batches(
     """The vectors that `embed` makes of the texts, batch by batch, in the order of the texts."""
     vectors = [b""] * len(texts)
     for batch in batches(texts):
-        for place, vector in zip(batch, await embed([texts[place] for place in batch]), strict=True):
-            vectors[place] = vector
+        for index, vector in zip(batch, await embed([texts[index] for index in batch]), strict=True):
+            vectors[index] = vector
     return vectors
 
 
 def batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    """The places of texts to embed together: of similar length, since the original model pads each to the longest."""
+    """The indexes of texts to embed together: of similar length, since the original model pads each to the longest."""
     batch: list[int] = []
-    for place in sorted(range(len(texts)), key=lambda place: len(texts[place])):
-        longest = len(texts[place])  # so far; those before are padded to it
+    for index in sorted(range(len(texts)), key=lambda index: len(texts[index])):
+        longest = len(texts[index])  # so far; those before are padded to it
         if batch and (len(batch) == BATCH_TEXTS or longest * (len(batch) + 1) > BATCH_CHARACTERS):
             yield batch
             batch = []
-        batch.append(place)
+        batch.append(index)
     if batch:
         yield batch
 

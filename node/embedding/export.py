@@ -85,8 +85,8 @@ def export(name: str, folder: Path) -> Description:
         if is_export(folder):
             return description_of(folder)
         original = load_original(name)
-        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder.parent) as place:
-            made = Path(place) / "model"
+        with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder.parent) as parent:
+            made = Path(parent) / "model"
             made.mkdir()
             try:
                 described = _write(original, made)

@@ -8,7 +8,7 @@ from node.common.refusal import Invalid, Refused
 from node.events.frames import Form
 from node.events.model import EventPage, EventQuery, EventView
 from node.events.service import Events, Topic
-from node.events.source import Batch, CursorTooOld
+from node.events.source import CursorTooOld, EventBatch
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.model import InboxProof
@@ -18,7 +18,7 @@ from node.web.errors import RefusedWithHeaders
 from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.json import read_query
 from node.web.limits import Limiter
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.signature import Signatures
 from node.web.streams import STREAM_HEADERS, BodySender, StreamCount, Streaming, hold_place, until_gone
 
@@ -54,8 +54,8 @@ class EventsApi:
         headers=(("Last-Event-ID", "As cursor; wins over it"), TOKEN),
         answers=EventPage,
         also=(
-            Also("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
-            Also("application/x-ndjson", EventView, meaning="The same, a line of JSON each"),
+            OtherAnswer("text/event-stream", EventView, meaning="The events as they happen, until you leave"),
+            OtherAnswer("application/x-ndjson", EventView, meaning="The same, a line of JSON each"),
         ),
         errors=("cursor.too_old", "thread.unknown", "task.unknown", "session.gone", "quota.stream", *OWNER),
         limit="stream",
@@ -99,7 +99,7 @@ class EventsApi:
 
         return Streaming(run, ((b"content-type", media_type.encode()), *STREAM_HEADERS), end)
 
-    async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[Batch, bool]:
+    async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[EventBatch, bool]:
         """The first events of a stream, and whether they are not those that the client asked for."""
         last = request.header(LAST_EVENT_ID)
         cursor, is_reset = last or query.cursor, False

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from node.common.refusal import Refused
 from node.events.frames import Frame, Frames, encoded
-from node.events.source import START, Batch, CursorTooOld, EventSource, Position, count_within
+from node.events.source import START, CursorTooOld, EventBatch, EventSource, Position, count_within
 from node.store import Listener, StoreUnavailable, WakeUps
 from node.web.streams import PIECE_BYTES
 
@@ -233,11 +233,11 @@ class Broadcast:
             return shared
         found: list[Frame] = []
         start = max(number - self._first_number, 0)
-        for place, frame in enumerate(islice(self._frames, start, None), start):
+        for index, frame in enumerate(islice(self._frames, start, None), start):
             if frame.position > after and frame.view.type in types:
                 most -= len(frame.json)
                 if found and most < 0:
-                    next_number = self._first_number + place
+                    next_number = self._first_number + index
                     break
                 found.append(frame)
         if is_new and found and len(self._shared) < MAX_SHARED:
@@ -247,15 +247,15 @@ class Broadcast:
 
     def position_of(self, number: int) -> Position:
         """Before the frame of that number, or the newest position if there is none yet."""
-        place = number - self._first_number
-        if place >= len(self._frames):
+        index = number - self._first_number
+        if index >= len(self._frames):
             return self._position
-        return self._frames[place - 1].position if place > 0 else self._floor
+        return self._frames[index - 1].position if index > 0 else self._floor
 
     def bytes_from(self, number: int) -> int:
         """Size of the frames from a number on."""
-        place = number - self._first_number
-        return self._bytes - self._frames[place - 1].end if 0 < place <= len(self._frames) else self._bytes
+        index = number - self._first_number
+        return self._bytes - self._frames[index - 1].end if 0 < index <= len(self._frames) else self._bytes
 
     async def _run(self) -> None:
         """Read for the followers until the last one has left, or there is nothing to follow any more."""
@@ -297,7 +297,7 @@ class Broadcast:
             if not batch.has_more:
                 await listener.next(POLL_SECONDS)
 
-    def _keep(self, batch: Batch, frames: Sequence[Frame]) -> int:
+    def _keep(self, batch: EventBatch, frames: Sequence[Frame]) -> int:
         """Add the events of a batch to those in memory, and return their size."""
         # Before the new ones are added: a whole batch stays until those who wait for it have it, however large it is.
         self._forget()

@@ -114,14 +114,14 @@ class FeedCopier:
         merged: list[tuple[tuple[int, int], int, list[bytes]]] = []
         for each, entries in found.items():
             for entry, flat in entries:
-                if (place := entry_id(entry)) <= end:
-                    merged.append((place, each, flat))
+                if (position := entry_id(entry)) <= end:
+                    merged.append((position, each, flat))
                     copied[each] = CopiedPart(each, self._marks.get(each, ""), entry.decode())
         if not merged:
             return False
         parts: list[str | bytes | int] = [part for outbox in copied.values() for part in outbox]
-        for place, _, flat in sorted(merged):
-            parts += _reference(place[0], flat)
+        for position, _, flat in sorted(merged):
+            parts += _reference(position[0], flat)
         reply = await self._store.run(
             feed_append(
                 feed=keys.FEED,
@@ -158,8 +158,8 @@ class FeedStore:
 
     async def read(self, after: Position, count: int) -> list[FeedEntry]:
         """The next `count` entries. Raises CursorTooOld, also for a position after the last entry."""
-        place = f"{after[0]}-{after[1]}"
-        found = cast("Entries", await self._store.command("XRANGE", keys.FEED, place, "+", "COUNT", count + 1))
+        start = f"{after[0]}-{after[1]}"
+        found = cast("Entries", await self._store.command("XRANGE", keys.FEED, start, "+", "COUNT", count + 1))
         if found and _position(found[0][0]) == after:
             del found[0]  # while it is there, nothing behind it has been trimmed
         else:
@@ -183,8 +183,10 @@ class FeedStore:
             raise CursorTooOld(newest)
 
     async def _ends(self) -> tuple[Position, Position]:
-        """Before the first entry, and after the last one: never before that, even if Redis has lost the feed alone.
-        Otherwise each would be too old for the other, and whoever begins at the oldest again would do so for ever.
+        """The positions before the first entry and after the last one, the second never before the first.
+
+        If Redis has lost the feed but not FEED_MARKS, both are where the feed was last trimmed. A reader that is sent
+        to an end before the beginning would be sent back and forth for ever.
         """
         trimmed, last = await self._store.commands(
             [("HGET", keys.FEED_MARKS, "trimmed"), ("XREVRANGE", keys.FEED, "+", "-", "COUNT", 1)]

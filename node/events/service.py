@@ -13,7 +13,7 @@ from node.events.broadcast import Broadcast, Broadcasts, Follower
 from node.events.feed import FeedStore
 from node.events.frames import Frame, Frames, together
 from node.events.model import TOPICS, EventPage, EventQuery, EventView
-from node.events.source import Batch, EventSource, Position, cursor_of, position_of
+from node.events.source import EventBatch, EventSource, Position, cursor_of, position_of
 from node.events.sources import FeedSource, InboxSource, SessionSource, TaskSource, ThreadSource
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
@@ -52,17 +52,17 @@ class Topic(msgspec.Struct):
         """A position as clients get it."""
         return cursor_of(self.source.name, position)
 
-    async def begin(self, cursor: str | None, limit: int) -> Batch:
+    async def begin(self, cursor: str | None, limit: int) -> EventBatch:
         """The first events of a client that begins there. Raises CursorTooOld, Invalid, Refused."""
         return await self.read(await self.position(cursor), limit)
 
-    async def read(self, after: Position, limit: int) -> Batch:
+    async def read(self, after: Position, limit: int) -> EventBatch:
         """The next events. Raises CursorTooOld, Refused if the thing is gone."""
         batch = await self.source.read(after, limit, self.types)
         self.looked += batch.looked
         return batch
 
-    def frames(self, batch: Batch) -> Iterator[Frames]:
+    def frames(self, batch: EventBatch) -> Iterator[Frames]:
         """Events of a batch as they are sent, each encoded when its turn comes."""
         return together(Frame(self.source.name, event) for event in batch.events)
 

@@ -32,7 +32,7 @@ class SourceEvent(msgspec.Struct, frozen=True):
     data: object
 
 
-class Batch(msgspec.Struct, frozen=True):
+class EventBatch(msgspec.Struct, frozen=True):
     """Events that follow each other, without those of types that were not wanted."""
 
     events: Sequence[SourceEvent]
@@ -78,7 +78,7 @@ class EventSource(Protocol):
         """
         ...
 
-    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         """The next events of these types. Raises CursorTooOld, Refused if the thing is gone, StoreUnavailable."""
         ...
 

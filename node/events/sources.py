@@ -14,7 +14,7 @@ from node.board.model import Thread, ThreadQuery
 from node.board.service import Board
 from node.common.timestamps import timestamp
 from node.events.feed import TYPES, FeedEntry, FeedStore
-from node.events.source import START, Batch, CursorTooOld, Position, SourceEvent
+from node.events.source import START, CursorTooOld, EventBatch, Position, SourceEvent
 from node.inbox.model import InboxPageQuery, InboxProof
 from node.inbox.service import Inboxes
 from node.sessions.model import PollQuery
@@ -52,7 +52,7 @@ class FeedSource:
     async def oldest(self) -> Position:
         return await self._feed.oldest()
 
-    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         entries: list[FeedEntry] = []
         start = after
         looked, has_more, count = 0, True, limit
@@ -70,7 +70,7 @@ class FeedSource:
                     entries.append(entry)
                 else:
                     looked += 1
-        return Batch(await self._with_data(entries), start, after, has_more, looked)
+        return EventBatch(await self._with_data(entries), start, after, has_more, looked)
 
     async def _with_data(self, entries: Sequence[FeedEntry]) -> list[SourceEvent]:
         posts = {(entry.entity, entry.seq): None for entry in entries if entry.type.startswith(("thread.", "reply."))}
@@ -117,7 +117,7 @@ class ThreadSource:
         await self._board.read(self._id, ThreadQuery(since_seq=FAR_AHEAD, limit=1))
         return START
 
-    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         posts, closed = after
         room = limit if posts else limit - 1
         # Replies that were not asked for are not read: their reader is not charged for them either.
@@ -135,12 +135,12 @@ class ThreadSource:
             (posts, closed) = events[-1].position
         if room:
             posts = max(posts, read_to + 1)  # beyond replies that the operator has hidden
-        # Hidden replies have taken the places of others, which may follow them.
+        # Hidden replies count against the limit of a read, so more may follow a read that gave fewer.
         has_more = len(events) == limit or len(replies) < read_to - since
         if thread.closed_at and not closed and not has_more:
             closed = 1
             events.append(SourceEvent((posts, closed), "thread.closed", thread.closed_at, thread))
-        return Batch([event for event in events if event.type in types], after, (posts, closed), has_more)
+        return EventBatch([event for event in events if event.type in types], after, (posts, closed), has_more)
 
 
 def _seq_of(thread: Thread) -> int:
@@ -170,7 +170,7 @@ class TaskSource:
         log = await self._tasks.changes(self._id)
         return 0, log.count - len(log.last)
 
-    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         log = await self._tasks.changes(self._id)
         oldest = log.count - len(log.last)
         if not oldest <= after[1] <= log.count:  # also when a failover has lost some
@@ -182,7 +182,7 @@ class TaskSource:
         # A result may have a megabyte, so the contract is read only where an event shows it.
         task = await self._tasks.get(self._id) if told else None
         events = [SourceEvent((0, number), kind, timestamp(at), task) for number, kind, at in told]
-        return Batch(events, after, (0, after[1] + len(changes[:limit])), len(changes) > limit)
+        return EventBatch(events, after, (0, after[1] + len(changes[:limit])), len(changes) > limit)
 
 
 class SessionSource:
@@ -206,13 +206,13 @@ class SessionSource:
     async def oldest(self) -> Position:
         return (await self.newest())[0], 0
 
-    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         epoch, seq = after
         lines = await self._sessions.poll(self._id, PollQuery(since_seq=seq, limit=limit))
         if epoch != int(lines.epoch, 16) or lines.next_since_seq < seq:  # lines were lost
             raise CursorTooOld((int(lines.epoch, 16), lines.next_since_seq if epoch == int(lines.epoch, 16) else 0))
         events = [SourceEvent((epoch, line.seq), "session.line", line.created_at, line) for line in lines.lines]
-        return Batch(events, after, (epoch, lines.next_since_seq), len(lines.lines) == limit)
+        return EventBatch(events, after, (epoch, lines.next_since_seq), len(lines.lines) == limit)
 
 
 class InboxSource:
@@ -241,10 +241,10 @@ class InboxSource:
         await self.newest()
         return START
 
-    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         query = InboxPageQuery(since_seq=after[1], limit=limit)
         page, has_more = await self._inboxes.read_on(self._address, query, self._proof)
         if page.next_since_seq < after[1]:  # messages were lost
             raise CursorTooOld((0, page.next_since_seq))
         events = [SourceEvent((0, each.seq), "inbox.message", each.sent_at, each) for each in page.messages]
-        return Batch(events, after, (0, page.next_since_seq), has_more)
+        return EventBatch(events, after, (0, page.next_since_seq), has_more)

@@ -13,7 +13,7 @@ from node.common.timestamps import timestamp
 from node.events.broadcast import Follower
 from node.events.frames import Form, Frames, written
 from node.events.service import Topic
-from node.events.source import Batch, CursorTooOld, count_within
+from node.events.source import CursorTooOld, EventBatch, count_within
 from node.store.errors import StoreUnavailable
 from node.web.streams import HEARTBEAT_SECONDS, PIECE_BYTES, SEND_SECONDS, STREAM_SECONDS, BodySender, send_in_time
 
@@ -30,7 +30,7 @@ READ_BYTES = 256 * 1024
 them."""
 
 
-class Notice(msgspec.Struct):
+class StreamNotice(msgspec.Struct):
     """What a stream says of itself. `heartbeat`: it lives, and has got to `id`. `reset`: events after the cursor that
     the client named are gone, and the oldest that there are follow."""
 
@@ -44,7 +44,7 @@ class EventStream:
 
     _send: BodySender
 
-    def __init__(self, topic: Topic, form: Form, first: Batch, *, is_reset: bool = False) -> None:
+    def __init__(self, topic: Topic, form: Form, first: EventBatch, *, is_reset: bool = False) -> None:
         """`first`: the events that it begins with. `is_reset`: the client asked for older ones, which are gone."""
         self._topic = topic
         self._form: Form = form
@@ -116,7 +116,7 @@ class EventStream:
         return self._unsent is None and not self._rest
 
     async def _tell(self, kind: Literal["heartbeat", "reset"], cursor: str) -> None:
-        content = msgspec.json.encode(Notice(cursor, kind, timestamp(int(time() * 1000))))
+        content = msgspec.json.encode(StreamNotice(cursor, kind, timestamp(int(time() * 1000))))
         await self._write(written(self._form, cursor, kind, content))
 
     async def _write(self, piece: bytes) -> None:

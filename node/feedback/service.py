@@ -6,8 +6,8 @@ from node.common.refusal import Invalid
 from node.feedback.model import SHORTEST, NewFeedback, ReceivedFeedback, Report
 from node.feedback.store import FeedbackStore
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
-from node.text.judged import require_all
+from node.store.limits import RateLimit
+from node.text.faults import require_all
 from node.text.lines import require_text
 from node.text.readable import is_one_line, readable
 
@@ -19,7 +19,7 @@ class Feedback:
         self._store = store
 
     async def add(
-        self, rate: Rate, new: NewFeedback, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, new: NewFeedback, idempotency: IdempotencyKey | None
     ) -> tuple[ReceivedFeedback, bool]:
         """Keep a report; the second value says whether it is an earlier one, acknowledged again.
 

@@ -12,7 +12,7 @@ from node.store import Arg, Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import entry_id, fields_of, text
 from node.store.idempotency import IdempotencyKey, Once
-from node.store.limits import Rate, Taken
+from node.store.limits import LimitState, RateLimit
 from node.store.steps import Key, Rest, step
 
 KEPT_REPORTS = 2000
@@ -46,7 +46,7 @@ class FeedbackStore:
         self._store = store
         self._idempotency_ms = idempotency_ttl * 1000
 
-    async def add(self, rate: Rate, idempotency: IdempotencyKey | None, fields: Sequence[str]) -> tuple[str, bool]:
+    async def add(self, rate: RateLimit, idempotency: IdempotencyKey | None, fields: Sequence[str]) -> tuple[str, bool]:
         """Keep a report in the client's partition: its id, and whether it was kept before.
 
         Raises Refused `limit.exceeded`, `idempotency.conflict`, StoreUnavailable.
@@ -72,7 +72,7 @@ class FeedbackStore:
             raise Refused("idempotency.conflict")
         if kind == b"replayed":
             return rest[0].decode(), True
-        rate.settle(Taken.of(*rest))
+        rate.settle(LimitState.of(*rest))
         return feedback_id, False
 
     async def reports(self) -> AsyncIterator[Report]:

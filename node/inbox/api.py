@@ -37,7 +37,7 @@ from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, read_json, read_query, require_json
 from node.web.limits import Limiter, Permit
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.signature import Signatures
 
 TOKEN = ("Authorization", "Bearer and the inbox_token; or sign the request with the key of the address")
@@ -65,12 +65,13 @@ class InboxApi:
         answers=OpenedInbox,
         shows={"agent_id": UNSET},
         status=201,
-        also=(Also("application/json", OpenedInbox, 200, "It was there: renewed, with the fields that were named."),),
-        callbacks=(InboxMessageCallback,),
-        errors=(
-            *(*OWNER, "quota.inbox", "language.not_english", "agents.host_full"),
-            *REPEATED,
+        also=(
+            OtherAnswer(
+                "application/json", OpenedInbox, 200, "It was there: renewed, with the fields that were named."
+            ),
         ),
+        callbacks=(InboxMessageCallback,),
+        errors=(*OWNER, "quota.inbox", "language.not_english", "agents.host_full", *REPEATED),
         limit="inbox",
     )
     async def open(self, request: Request) -> Response:

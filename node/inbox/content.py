@@ -20,7 +20,7 @@ from node.inbox.model import (
     NewInboxMessage,
     Settlement,
 )
-from node.text.judged import require_all
+from node.text.faults import require_all
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 

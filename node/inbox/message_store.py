@@ -24,7 +24,7 @@ from node.store import Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk_steps
 from node.store.decoding import code_of, fields_of
 from node.store.idempotency import Once
-from node.store.limits import DAY_MS, Rate, counted
+from node.store.limits import DAY_MS, RateLimit, counted
 from node.store.long_poll import wait_for_change, wait_for_next
 from node.store.replay import FirstUse
 from node.store.steps import Step
@@ -48,7 +48,7 @@ NO_TURN = NewTurn()
 """The turn of a message that belongs to no task."""
 
 
-class Sent(msgspec.Struct, frozen=True):
+class AcceptedMessage(msgspec.Struct, frozen=True):
     """An accepted message; times in milliseconds."""
 
     id: str
@@ -91,7 +91,7 @@ class InboxMessageStore:
         self._receipts = receipts
         self._idempotency_ms = idempotency_ttl * 1000
 
-    async def send(self, sending: Sending, rate: Rate) -> Sent:
+    async def send(self, sending: Sending, rate: RateLimit) -> AcceptedMessage:
         """Put a message into an inbox.
 
         Raises Refused `inbox.unknown`, `limit.exceeded`, `idempotency.conflict`, `signature.replayed`, `inbox.policy`,
@@ -100,10 +100,10 @@ class InboxMessageStore:
         kind, outcome = counted(rate, await self._store.run(_sending(sending, rate, self._idempotency_ms)))
         match kind, outcome:
             case b"sent", [seq, expires_at]:
-                return Sent(sending.id, seq, expires_at)
+                return AcceptedMessage(sending.id, seq, expires_at)
             case b"replayed", [original, now]:
                 first, seq, expires_at, at = original.decode().split("@")
-                return Sent(first, int(seq), int(expires_at), (int(at), now))
+                return AcceptedMessage(first, int(seq), int(expires_at), (int(at), now))
             case b"full", [wait_ms]:
                 raise Refused("inbox.full", retry_after=wait_ms / 1000)
             case b"policy", _:
@@ -113,13 +113,15 @@ class InboxMessageStore:
             case _:
                 raise Refused(REFUSALS[kind])
 
-    async def call(self, sending: Sending, rate: Rate, seconds: float) -> tuple[Sent, StoredReceipt | None]:
+    async def call(
+        self, sending: Sending, rate: RateLimit, seconds: float
+    ) -> tuple[AcceptedMessage, StoredReceipt | None]:
         """Send a message and wait until it is settled. Returns it, and its receipt if anything became of it by then.
 
         Listening begins before the message can be read, so that no wake-up is missed. Raises as `send` does, but
         nothing once it is sent: the sender of a request that failed would send again.
         """
-        sent: Sent | None = None
+        sent: AcceptedMessage | None = None
         known: StoredReceipt | None = None
         pause = math.inf
 
@@ -143,7 +145,7 @@ class InboxMessageStore:
             is_new=lambda found: bool(found and found.is_over) or (sent is not None and sent.id != sending.id),
             lasts=lambda found: min(pause, found.lasts if found else math.inf),
         )
-        made = cast("Sent", sent)
+        made = cast("AcceptedMessage", sent)
         if made.replayed_at:
             receipt = await self._receipts.wait(
                 sending.address, made.id, seconds, lambda found: not found or found.is_over
@@ -214,7 +216,7 @@ class InboxMessageStore:
         `inbox.token`.
         """
         inbox, ends = keys.inbox(owner.address), keys.inbox_ends(owner.address)
-        listing = steps.inbox_through(inbox=inbox, ends=ends, proof=owner.proven_by, through=through)
+        listing = steps.inbox_list_through(inbox=inbox, ends=ends, proof=owner.proven_by, through=through)
         match cast("list[bytes]", listed := await self._store.run(listing)):
             case [b"ids", *found]:
                 settling = [_settling(owner, each.decode(), "done", ()) for each in found]
@@ -248,7 +250,7 @@ class InboxMessageStore:
                 raise _refused_message(reply)
 
 
-def _sending(sending: Sending, rate: Rate, idempotency_ms: int) -> Step:
+def _sending(sending: Sending, rate: RateLimit, idempotency_ms: int) -> Step:
     address, partition = sending.address, ids.partition_of(sending.address)
     inbox, message = keys.inbox(address), MessageKeys.of(address, sending.id)
     turn = sending.turn or NO_TURN

@@ -28,7 +28,7 @@ USUAL_LIFE_SECONDS = 604_800
 MAX_PUSH_CONFIGS = 4
 """Push notification configs of one task. The node sends each change to all of them."""
 
-Policy = Literal["open", "signed", "contacts"]
+SenderPolicy = Literal["open", "signed", "contacts"]
 InboxMessageStatus = Literal["queued", "read", "done", "refused", "input_required", "expired", "withdrawn"]
 LastSeen = Literal["hour", "day", "week", "older"]
 
@@ -78,7 +78,7 @@ class NewInbox(msgspec.Struct):
         | None
     ) = UNSET
     policy: (
-        Annotated[Policy, Meta(description="Who may write: everybody, who signs, or the keys among contacts")]
+        Annotated[SenderPolicy, Meta(description="Who may write: everybody, who signs, or the keys among contacts")]
         | UnsetType
         | None
     ) = UNSET
@@ -145,7 +145,7 @@ class Inbox(msgspec.Struct):
     address: Annotated[str, Meta(examples=[EXAMPLE_ADDRESS])]
     label: Annotated[str | None, Meta(examples=["Report desk"])]
     description: Annotated[str | None, Meta(examples=["Summarises reports of up to 40 pages."])]
-    policy: Policy
+    policy: SenderPolicy
     is_signed: bool
     """Whether the address is the thumbprint of a key, so that signatures can prove who its owner is."""
     encryption_key: Annotated[str | None, Meta(examples=[None])]
@@ -332,7 +332,7 @@ class InboxProof(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it is a request of anybody."""
+        """Whether it shows nothing, so that anybody may have sent it."""
         return self.token is None and not self.signer
 
 
@@ -379,7 +379,7 @@ class InboxTask(msgspec.Struct, frozen=True):
 
     @property
     def changed(self) -> tuple[int, str]:
-        """Its place among others: when it last changed (ms), and its id."""
+        """What tasks are sorted by: when it last changed (ms), and its id."""
         return self.last.at, self.id
 
     @property

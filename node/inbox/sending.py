@@ -21,7 +21,7 @@ class Sending(msgspec.Struct, frozen=True, kw_only=True):
     replay_id: str
     idempotency: IdempotencyKey | None
     turn: NewTurn | None
-    """Its place in a task, if it belongs to one."""
+    """What it adds to a task, if it belongs to one."""
 
     @property
     def task_id(self) -> str:

@@ -5,14 +5,14 @@ from typing import cast
 
 import msgspec
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.common.unreadable import show_each
 from node.config import Settings
 from node.inbox.content import inbox_fields, reply_fields
-from node.inbox.message_store import InboxMessageStore, Sent
+from node.inbox.message_store import AcceptedMessage, InboxMessageStore
 from node.inbox.model import (
     Answer,
     CardSkill,
@@ -26,9 +26,9 @@ from node.inbox.model import (
     NewInbox,
     NewInboxMessage,
     OpenedInbox,
-    Policy,
     Receipt,
     ReceiptQuery,
+    SenderPolicy,
     SentInboxMessage,
     SettledMessage,
     SettledThrough,
@@ -43,7 +43,7 @@ from node.inbox.tasks import InboxTasks
 from node.inbox.view import answer_of, last_seen_of, message_of, receipt_of
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Quota, Rate
+from node.store.limits import Quota, RateLimit
 
 __all__ = ["INBOX_LIFE_MS", "InboxPushes", "InboxTasks", "Inboxes"]
 
@@ -58,7 +58,7 @@ class Inboxes:
         receipts: ReceiptStore,
         settings: Settings,
         tokens: Tokens,
-        targets: TargetPolicy,
+        targets: TargetCheck,
     ) -> None:
         self._store = store
         self._messages = messages
@@ -149,7 +149,7 @@ class Inboxes:
         """Base of the A2A agent that an inbox is."""
         return f"{self._base}{address}/a2a"
 
-    async def card(self, address: str) -> tuple[InboxCard, Policy, int]:
+    async def card(self, address: str) -> tuple[InboxCard, SenderPolicy, int]:
         """The A2A agent card: what the owner gave, else made of label and description; who may write to the agent; and
         since when that is so (ms). Raises Refused `inbox.unknown`.
         """
@@ -193,7 +193,7 @@ class Inboxes:
 
     async def send(
         self,
-        rate: Rate,
+        rate: RateLimit,
         address: str,
         new: NewInboxMessage,
         proof: InboxProof,
@@ -311,7 +311,7 @@ class Inboxes:
             raise Refused("inbox.unknown")
         raise Refused("inbox.token" if proof.token is not None or proof.signer else "inbox.proof")
 
-    def _sent(self, address: str, sent: Sent, receipt: StoredReceipt | None) -> SentInboxMessage:
+    def _sent(self, address: str, sent: AcceptedMessage, receipt: StoredReceipt | None) -> SentInboxMessage:
         answer = answer_of(sent.id, receipt) if receipt else None
         plain = Answer(id=sent.id, seq=sent.seq, status="queued", expires_at=timestamp(sent.expires_at))
         return SentInboxMessage(
@@ -321,8 +321,8 @@ class Inboxes:
         )
 
 
-def _policy(fields: Mapping[str, str]) -> Policy:
-    return cast("Policy", fields.get("policy", "open"))
+def _policy(fields: Mapping[str, str]) -> SenderPolicy:
+    return cast("SenderPolicy", fields.get("policy", "open"))
 
 
 def _require_address(address: str) -> None:

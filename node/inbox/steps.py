@@ -130,7 +130,7 @@ def inbox_settle(
 
 
 @step
-def inbox_through(*, inbox: Key, ends: Key, proof: str, through: int) -> None:
+def inbox_list_through(*, inbox: Key, ends: Key, proof: str, through: int) -> None:
     """List the unsettled messages up to a number."""
 
 

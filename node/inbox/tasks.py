@@ -15,7 +15,7 @@ from node.inbox.sending import Sending
 from node.inbox.task_store import InboxTaskStore
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 
 CONTEXT_TOKEN_LENGTH = 22
 """Characters of a context id that prove that the node made it: 132 bits."""
@@ -47,7 +47,7 @@ class InboxTasks:
 
     async def send(
         self,
-        rate: Rate,
+        rate: RateLimit,
         address: str,
         new: NewInboxMessage,
         turn: NewTurn,

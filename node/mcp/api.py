@@ -11,7 +11,7 @@ from node.mcp.versions import WITH_HANDSHAKE
 from node.web.accept import LONGEST_ACCEPT, weight_of, weights
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import OriginPolicy
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.streams import EVENT_STREAM
 
 PATH = "/api/v1/mcp"
@@ -32,8 +32,8 @@ class McpApi:
         hot=True,
         body=object,
         also=(
-            Also("text/event-stream", str, meaning="The same in one event, for clients that do not accept JSON"),
-            Also("", None, 202, "Only notifications or responses were sent, which have no answer."),
+            OtherAnswer("text/event-stream", str, meaning="The same in one event, for clients that do not accept JSON"),
+            OtherAnswer("", None, 202, "Only notifications or responses were sent, which have no answer."),
         ),
         limit="mcp",
         example={"jsonrpc": "2.0", "id": 1, "method": "tools/list"},
@@ -41,7 +41,7 @@ class McpApi:
     )
     async def post(self, request: Request) -> Response:
         """Answer a JSON-RPC message or batch."""
-        headers = request.named
+        headers = request.first_headers
         cors = cors_of(self._origins, request)
         require_json(request)
         as_events = _wants_events(headers.get(b"accept", b"")[:LONGEST_ACCEPT])

@@ -34,14 +34,14 @@ from node.mcp.prompts import Prompts
 from node.mcp.resources import CONSTANT_TTL_MS, TEMPLATES, Resources
 from node.mcp.stateless import NAMES_VERSION, check, check_header, check_revision, framed
 from node.mcp.tool_calls import ToolCalls
-from node.mcp.tool_result import Failure, failure, failure_of
+from node.mcp.tool_result import ToolFailure, failure, failure_of
 from node.mcp.versions import CAPABILITIES, INSTRUCTIONS, PREFERRED, SERVED, SERVER_INFO, WITH_HANDSHAKE
 from node.store import StoreUnavailable
 from node.web.errors import response_to
 from node.web.http import Request
+from node.web.large_bodies import LARGE_BODY
 from node.web.limits import Limiter
 from node.web.throughput import Throughput
-from node.web.turn import LARGE_BODY
 
 MAX_BATCH = 50
 """Messages in one batch. `node.mcp.answer_budget` bounds their answers."""
@@ -54,7 +54,7 @@ UNCOUNTED = frozenset({"initialize", "ping", "server/discover"})
 CALL = "tools/call"
 
 
-class Result(msgspec.Struct, frozen=True, gc=False):
+class EncodedResult(msgspec.Struct, frozen=True, gc=False):
     """A result object that is encoded already."""
 
     members: bytes
@@ -80,10 +80,10 @@ class ListParams(msgspec.Struct):
 STATELESS_STATUS = {METHOD_NOT_FOUND: 404, LIMIT_EXCEEDED: 429, INTERNAL_ERROR: 500}
 """HTTP status by error code in revision 2026-07-28, 400 for all others. Earlier revisions answer errors with 200."""
 
-Method = Callable[[Raw, Request], Awaitable[Result]]
+Method = Callable[[Raw, Request], Awaitable[EncodedResult]]
 Messages = RpcRequest | list[RpcRequest | RpcError]
 """One message, or the members of a batch, each of which is answered by itself if it cannot be read."""
-Methods = dict[str, Method | Result]
+Methods = dict[str, Method | EncodedResult]
 """How each method is answered: by a function, or always with the same result."""
 
 _initialize_params = msgspec.json.Decoder(InitializeParams)
@@ -111,7 +111,7 @@ class McpServer:
         self._tools = tools
         self._prompts = prompts
         self._resources = resources
-        shared: dict[str, Method | Result] = {
+        shared: dict[str, Method | EncodedResult] = {
             CALL: self._call,
             "tools/list": _listing("tools", tools.listed()),
             "prompts/get": self._get_prompt,
@@ -120,7 +120,7 @@ class McpServer:
             "resources/list": _listing("resources", resources.listed()),
             "resources/templates/list": _listing("resourceTemplates", TEMPLATES),
         }
-        self._with_handshake: Methods = {**shared, "initialize": self._initialize, "ping": Result(b"")}
+        self._with_handshake: Methods = {**shared, "initialize": self._initialize, "ping": EncodedResult(b"")}
         self._stateless: Methods = {**shared, "server/discover": DISCOVERY}
 
     async def answer_with_handshake(self, body: bytes, request: Request, version: bytes) -> RpcReply:
@@ -166,7 +166,7 @@ class McpServer:
         except RpcError as error:
             if error.code == RESOURCE_NOT_FOUND:
                 error.code = INVALID_PARAMS
-            if isinstance(error.data, Failure) and error.data.retry_after:
+            if isinstance(error.data, ToolFailure) and error.data.retry_after:
                 request.answer_headers.append((b"retry-after", b"%d" % error.data.retry_after))
             return RpcReply(STATELESS_STATUS.get(error.code, 400), error_reply(message_id, error))
         return RpcReply(200, reply(message_id, framed(result.members, result.ttl_ms)))
@@ -196,20 +196,20 @@ class McpServer:
         self._throughput.add(request.client, cost if sent is answer else cost + len(answer))
         return sent
 
-    async def _run(self, methods: Methods, message: RpcRequest, request: Request) -> Result:
+    async def _run(self, methods: Methods, message: RpcRequest, request: Request) -> EncodedResult:
         method = methods.get(str(message.method))
         if method is None:
             raise RpcError(METHOD_NOT_FOUND, f"Method not found: {message.method}")
         if message.method not in UNCOUNTED and (failed := await self._admit(message, request)) is not None:
             return failed
         params = object_of(message.params, "params")
-        if isinstance(method, Result):
+        if isinstance(method, EncodedResult):
             if method.is_list and read_params(_list_params, params).cursor is not None:
                 raise RpcError(INVALID_PARAMS, "Invalid cursor: there is one page only")
             return method
         return await method(params, request)
 
-    async def _admit(self, message: RpcRequest, request: Request) -> Result | None:
+    async def _admit(self, message: RpcRequest, request: Request) -> EncodedResult | None:
         """Count a request against the client's `mcp` limit, and let other requests go on before a large one.
 
         Over the limit, and for a client that has moved too many bytes, a tool call gets a result that says so, since a
@@ -226,28 +226,28 @@ class McpServer:
             await self._limiter.count(request, LIMIT)
         except StoreUnavailable as error:
             # Methods that call no operation need no store, so they are answered uncounted.
-            return Result(failure(response_to(request, error))) if method == CALL else None
+            return EncodedResult(failure(response_to(request, error))) if method == CALL else None
         except Refused as refused:
             response = response_to(request, refused)
             if method == CALL:
-                return Result(failure(response))
+                return EncodedResult(failure(response))
             over_limit = failure_of(response)
             raise RpcError(LIMIT_EXCEEDED, over_limit.error, over_limit) from None
         return None
 
-    async def _initialize(self, params: Raw, request: Request) -> Result:
+    async def _initialize(self, params: Raw, request: Request) -> EncodedResult:
         """The handshake: agrees to the revision that was asked for, if the node speaks it."""
         asked = read_params(_initialize_params, params).protocol_version
         return INITIALIZED[asked if asked in WITH_HANDSHAKE else PREFERRED]
 
-    async def _call(self, params: Raw, request: Request) -> Result:
-        return Result(await self._tools.call(params, request))
+    async def _call(self, params: Raw, request: Request) -> EncodedResult:
+        return EncodedResult(await self._tools.call(params, request))
 
-    async def _get_prompt(self, params: Raw, request: Request) -> Result:
-        return Result(self._prompts.get(params))
+    async def _get_prompt(self, params: Raw, request: Request) -> EncodedResult:
+        return EncodedResult(self._prompts.get(params))
 
-    async def _read_resource(self, params: Raw, request: Request) -> Result:
-        return Result(*await self._resources.read(params, request))
+    async def _read_resource(self, params: Raw, request: Request) -> EncodedResult:
+        return EncodedResult(*await self._resources.read(params, request))
 
 
 def read_messages(body: bytes) -> Messages:
@@ -274,13 +274,13 @@ def _check_headers(messages: Messages, version: bytes) -> None:
             check_header(each, version)
 
 
-def _listing(name: str, items: object) -> Result:
+def _listing(name: str, items: object) -> EncodedResult:
     """The result of a list method, encoded once."""
-    return Result(members_of({name: items}), CONSTANT_TTL_MS, is_list=True)
+    return EncodedResult(members_of({name: items}), CONSTANT_TTL_MS, is_list=True)
 
 
 INITIALIZED = {
-    version: Result(
+    version: EncodedResult(
         members_of(
             {
                 "protocolVersion": version,
@@ -292,7 +292,7 @@ INITIALIZED = {
     )
     for version in WITH_HANDSHAKE
 }
-DISCOVERY = Result(
+DISCOVERY = EncodedResult(
     members_of({"supportedVersions": SERVED, "capabilities": CAPABILITIES, "instructions": INSTRUCTIONS}),
     CONSTANT_TTL_MS,
 )

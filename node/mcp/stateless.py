@@ -40,23 +40,23 @@ class StatelessParams(msgspec.Struct):
     uri: Raw = Raw(b"null")
 
 
-class NamingMeta(msgspec.Struct):
+class VersionMeta(msgspec.Struct):
     """The `_meta` of a request that came with the header of an earlier revision."""
 
     version: Raw | msgspec.UnsetType = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=UNSET)
 
 
-class NamingParams(msgspec.Struct):
+class VersionParams(msgspec.Struct):
     """Its params."""
 
-    meta: NamingMeta | None = msgspec.field(name="_meta", default=None)
+    meta: VersionMeta | None = msgspec.field(name="_meta", default=None)
 
 
 NAMES_VERSION = b"protocolVersion"
 """Is in every message whose `_meta` names a revision, even if its JSON has the slash before this as `\\/`."""
 
 _params = msgspec.json.Decoder(StatelessParams)
-_naming_params = msgspec.json.Decoder(NamingParams)
+_naming_params = msgspec.json.Decoder(VersionParams)
 
 
 def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:

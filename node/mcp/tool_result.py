@@ -17,7 +17,7 @@ SUCCEEDED = b',"isError":false'
 """What comes before, between and after the two forms of an answer in a result."""
 
 
-class Failure(msgspec.Struct, omit_defaults=True):
+class ToolFailure(msgspec.Struct, omit_defaults=True):
     """The text of a failed call, as JSON."""
 
     status: int
@@ -29,14 +29,14 @@ class Failure(msgspec.Struct, omit_defaults=True):
     """Seconds after which the same call can succeed."""
 
 
-class Problem(msgspec.Struct):
+class ErrorBody(msgspec.Struct):
     """The body of an error, which has one of the two members."""
 
     error: str = ""
     detail: list[dict[str, Any]] = []
 
 
-_problem = msgspec.json.Decoder(Problem)
+_error_body = msgspec.json.Decoder(ErrorBody)
 
 
 async def success(body: bytes) -> bytes:
@@ -69,10 +69,10 @@ def failure(response: Response, said: str = "") -> bytes:
     return _failed(msgspec.structs.replace(failed, error=said or failed.error))
 
 
-def failure_of(response: Response) -> Failure:
+def failure_of(response: Response) -> ToolFailure:
     """What an error response says, with HTTP headers under the names that they have in arguments and results."""
     headers = dict(response.headers)
-    return Failure(
+    return ToolFailure(
         response.status,
         sentence(response.body).replace("Idempotency-Key", "idempotency_key").replace("Retry-After", "retry_after"),
         headers.get(b"x-error-code", b"").decode(),
@@ -82,19 +82,19 @@ def failure_of(response: Response) -> Failure:
 
 def invalid(what: str) -> bytes:
     """The members of the result of a call whose arguments cannot be used."""
-    return _failed(Failure(422, f"Invalid arguments: {what}", "request.invalid"))
+    return _failed(ToolFailure(422, f"Invalid arguments: {what}", "request.invalid"))
 
 
-def _failed(what: Failure) -> bytes:
+def _failed(what: ToolFailure) -> bytes:
     return members_of({"content": [{"type": "text", "text": msgspec.json.encode(what).decode()}], "isError": True})
 
 
 def sentence(body: bytes) -> str:
     """What the body of an error says, as one line."""
     try:
-        problem = _problem.decode(body)
+        problem = _error_body.decode(body)
     except msgspec.DecodeError:
-        problem = Problem()
+        problem = ErrorBody()
     if problem.detail:
         return "Invalid arguments: " + "; ".join(_issue(issue) for issue in problem.detail)
     return problem.error or body.decode(errors="replace")
@@ -102,5 +102,5 @@ def sentence(body: bytes) -> str:
 
 def _issue(issue: dict[str, Any]) -> str:
     """`title: what is wrong`: body or query, where the operation found the field, means nothing to a model."""
-    place = ".".join(str(step) for step in issue["loc"][1:])
-    return f"{place}: {issue['msg']}" if place else issue["msg"]
+    path = ".".join(str(step) for step in issue["loc"][1:])
+    return f"{path}: {issue['msg']}" if path else issue["msg"]

@@ -41,8 +41,8 @@ def cors_of(origins: OriginPolicy, request: Request) -> tuple[Header, ...]:
 
     Every MCP server must validate the Origin, and answer 403 to one that may not call (MCP 2025-11-25, transports).
     """
-    origin = request.named.get(b"origin")
-    if code := origins.judge(request.named[b"host"], origin or None):
+    origin = request.first_headers.get(b"origin")
+    if code := origins.judge(request.first_headers[b"host"], origin or None):
         raise Refused(code)
     return ((b"access-control-allow-origin", origin), *CORS) if origin else ()
 

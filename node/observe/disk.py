@@ -28,10 +28,10 @@ class DiskSpace(msgspec.Struct, frozen=True):
 def disks(settings: Settings) -> Iterator[DiskSpace]:
     """The local disks that the node writes to."""
     redis = (settings.data_dir / "redis").absolute()
-    place = _existing(redis)
-    is_to_be_made = not settings.redis_url and place != redis and os.access(place, os.X_OK)
+    path = _existing(redis)
+    is_to_be_made = not settings.redis_url and path != redis and os.access(path, os.X_OK)
     if is_to_be_made or redis_directory(settings):
-        yield space("redis", place)
+        yield space("redis", path)
     if not settings.blob_url.startswith("s3:"):
         yield space("blobs", _existing(directory_of(settings.blob_url, settings.data_dir)))
 
@@ -52,4 +52,4 @@ def space(use: Literal["redis", "blobs"], directory: Path) -> DiskSpace:
 def _existing(directory: Path) -> Path:
     """The directory, or the nearest one above it at which this user can see anything."""
     directory = directory.absolute()
-    return next(place for place in (directory, *directory.parents) if os.access(place, os.F_OK))
+    return next(path for path in (directory, *directory.parents) if os.access(path, os.F_OK))

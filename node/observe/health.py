@@ -18,7 +18,7 @@ from node.share.capacity import Capacity
 from node.store import Store, StoreUnavailable
 from node.store.durability import Kept, read
 from node.web.http import NO_STORE, Request, Response, json_response
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 HEALTH_SECONDS = 0.1
 """How long an answer is reused, so that frequent health checks are no load on the store."""
@@ -85,7 +85,7 @@ class HealthApi:
     @Operation(
         "Whether the node serves, and what it can do",
         answers=Health,
-        also=(Also("application/json", Health, 503, "The store is out of reach."),),
+        also=(OtherAnswer("application/json", Health, 503, "The store is out of reach."),),
     )
     async def get_health(self, request: Request) -> Response:
         """200 while the store answers, else 503."""

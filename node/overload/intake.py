@@ -103,7 +103,7 @@ class AgeGroup:
         return self.entered_by_site.get(site, 0) - self.ended_by_site.get(site, 0)
 
 
-class Arrival(msgspec.Struct):
+class AdmittedRequest(msgspec.Struct):
     """A request that was let in."""
 
     watcher: Any
@@ -142,9 +142,9 @@ class Intake:
         self._common_headers = (NOSNIFF, *cors)
         self.client_of: Callable[[Scope], str] | None = None
         """Finds the client of a request (`node.web.address`). None: all have one share of the process."""
-        self._queue: deque[Arrival] = deque()
+        self._queue: deque[AdmittedRequest] = deque()
         """Requests that are let in and not begun."""
-        self._without_body: dict[Any, Arrival] = {}
+        self._without_body: dict[Any, AdmittedRequest] = {}
         """Those that are not in the queue yet because their body has not come, by the body."""
         self._turn_is_due = False
         """Whether `_begin_queued` is scheduled."""
@@ -179,7 +179,7 @@ class Intake:
         limit, group, scope = self.admission.limit, self.age_group, watcher.scope
         if scope["path"] in NEVER_QUEUED:
             group.entered += 1
-            self._loop.call_soon_threadsafe(self._begin, Arrival(watcher, group), context=self._context)
+            self._loop.call_soon_threadsafe(self._begin, AdmittedRequest(watcher, group), context=self._context)
             return
         site = ""
         if limit is not None:
@@ -191,7 +191,7 @@ class Intake:
             if site:
                 group.entered_by_site[site] = group.entered_by_site.get(site, 0) + 1
         group.entered += 1
-        request = Arrival(watcher, group, self._clock(), site)
+        request = AdmittedRequest(watcher, group, self._clock(), site)
         # A client that sends Expect would be told to send its body, although its headers may be a reason to refuse it.
         if scope.get("method") in WITH_BODY and b"expect" not in map(_name_of, scope["headers"]):
             body = scope[FIRST_MESSAGE] = watcher.proto.receive()
@@ -236,7 +236,7 @@ class Intake:
                 request.at = now  # as if it came now: the delay is its sender's
                 self._queue_now(request)
 
-    def _queue_now(self, request: Arrival) -> None:
+    def _queue_now(self, request: AdmittedRequest) -> None:
         self._queue.append(request)
         if not self._turn_is_due:
             self._turn_is_due = True
@@ -264,13 +264,13 @@ class Intake:
             self._turn_is_due = True
             self._loop.call_later(TURN_SECONDS, self._begin_queued, context=self._context)
 
-    def _begin(self, request: Arrival) -> None:
+    def _begin(self, request: AdmittedRequest) -> None:
         watcher = request.watcher
         watcher.scope[AGE_GROUP] = request.group
         # `create_task` would take longer, and so would making up a name.
         watcher.taskref(asyncio.Task(self._run(request), loop=self._loop, name="request"))
 
-    async def _run(self, request: Arrival) -> None:
+    async def _run(self, request: AdmittedRequest) -> None:
         await self._serve(request.watcher)  # never raises
         request.end()
         _cancel_body(request.watcher)
@@ -278,13 +278,13 @@ class Intake:
     def _refuse_queued(self, oldest_in_time: float, limit: int) -> None:
         """Refuse the queued requests that arrived before `oldest_in_time`, except those of sites within their share."""
         queue = self._queue
-        late: list[Arrival] = []
+        late: list[AdmittedRequest] = []
         while queue and queue[0].at < oldest_in_time:
             late.append(queue.popleft())
         # Those that came before the overload are counted now: some are of clients that have no part in it.
         uncounted = Counter(self.site_of(request.watcher.scope) for request in late if not request.site)
         share = self._share(limit, max(1, len(uncounted)))
-        kept: list[Arrival] = []
+        kept: list[AdmittedRequest] = []
         for request in late:
             site = request.site or self.site_of(request.watcher.scope)
             if self._under_way(site) + uncounted[site] <= share:

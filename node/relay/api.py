@@ -12,9 +12,9 @@ from node.store import ids
 from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import decode, decode_in_steps, media_type, read_query
+from node.web.large_bodies import LARGE_BODY
 from node.web.limits import Limiter
-from node.web.route import Also, Operation, Route, routes_of
-from node.web.turn import LARGE_BODY
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 ACKNOWLEDGED = (
     "Acknowledged. The body is empty, and nothing was kept, when the message was taken for a loop: the third equal one "
@@ -22,7 +22,7 @@ ACKNOWLEDGED = (
 )
 
 SILENCED = Response(200, b"", ((b"content-type", b"text/plain"),))
-EMPTY_ANSWER = (Also("text/plain", None),)
+EMPTY_ANSWER = (OtherAnswer("text/plain", None),)
 
 TEXT_PREFIX = b"text:"
 """Precedes a text where bodies are compared under an Idempotency-Key. No JSON begins with it, so the same bytes sent as
@@ -81,9 +81,9 @@ class RelayApi:
     async def _accept(self, request: Request, operation: str, *, is_any_text: bool = False) -> Response:
         async with self._limiter.permit(request, "relay") as permit:
             raw = await request.body()
-            via = ",".join(request.headers(b"via")) if b"via" in request.named else None
+            via = ",".join(request.headers(b"via")) if b"via" in request.first_headers else None
             # Before it is judged: a sender of callbacks would take a refusal for a failure, and send it again.
-            if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.named):
+            if self._relay.is_own_echo(via, is_callback=b"webhook-id" in request.first_headers):
                 await permit.count()
                 return SILENCED
             if is_any_text:

@@ -5,7 +5,7 @@ from typing import Any, cast
 import msgspec
 import orjson
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.canonical_json import canonical
 from node.common.refusal import Invalid, Issue, Refused
 from node.common.repeated_names import repeats_a_name
@@ -16,7 +16,7 @@ from node.relay.store import RelayStore
 from node.relay.via import has_passed
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 from node.text.english import MAX_WHOLE_CHARACTERS, is_english
 from node.text.lines import mixes_alphabets
 from node.text.payload import displayable, foreign_field, may_be_shown, payload_is_english, text_payload_is_english
@@ -41,7 +41,7 @@ TYPED_FIELDS = {"message": str, "hello": str, "language": str, "public": bool, "
 class Relay:
     """The service behind POST /api/v1/relay and /api/v1/wire/stream."""
 
-    def __init__(self, store: RelayStore, settings: Settings, targets: TargetPolicy) -> None:
+    def __init__(self, store: RelayStore, settings: Settings, targets: TargetCheck) -> None:
         self._store = store
         self._settings = settings
         self._targets = targets
@@ -90,7 +90,7 @@ class Relay:
         )
 
     async def accept(
-        self, rate: Rate, payload: Payload, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, payload: Payload, idempotency: IdempotencyKey | None
     ) -> tuple[Acknowledgement | None, bool]:
         """Keep a message and acknowledge it (SPEC 2.2); None for a duplicate loop, which is silenced.
 

@@ -9,7 +9,7 @@ from node.config import Limit
 from node.store import Store, ids, keys
 from node.store.decoding import fields_of, number
 from node.store.idempotency import IdempotencyKey, Once
-from node.store.limits import Rate, counted
+from node.store.limits import RateLimit, counted
 from node.store.steps import Key, Rest, step
 
 
@@ -52,7 +52,7 @@ class RelayStore:
 
     async def accept(
         self,
-        rate: Rate,
+        rate: RateLimit,
         payload_digest: str,
         idempotency: IdempotencyKey | None,
         ttl_ms: int,
@@ -96,9 +96,7 @@ class RelayStore:
         """A message, private or public; None for an unknown id. Raises StoreUnavailable."""
         private, public = map(
             fields_of,
-            await self._store.commands(
-                [("HGETALL", keys.relay(message_id)), ("HGETALL", keys.thread(message_id))],
-            ),
+            await self._store.commands([("HGETALL", keys.relay(message_id)), ("HGETALL", keys.thread(message_id))]),
         )
         fields = private or public
         if not private and public.get(b"source") != b"relay":  # another thread of the board, or nothing

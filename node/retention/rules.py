@@ -7,7 +7,7 @@ from node.board.moderation_store import REPORT_MS
 from node.board.retention import ThreadRetention
 from node.board.store import LISTS, BoardStore
 from node.config import Settings
-from node.retention.sweep import Retention, Rule, Trim
+from node.retention.sweep import Retention, RetentionRule, Trim
 from node.store import Store, ids, keys
 from node.store.limits import DAY_MS
 from node.tasks.model import OVER
@@ -35,12 +35,12 @@ def retention_of(settings: Settings, store: Store) -> Retention:
     rules = [
         # One for each of both times: a thread that is met too early is not met again for a day.
         *(
-            Rule("threads", listed, days, threads.handle)
+            RetentionRule("threads", listed, days, threads.handle)
             for listed in LISTS.values()
             for days in {board_days, relay_days}
         ),
-        *(Rule("compaction", keys.tasks_with(status), hot_days, tasks.compact) for status in OVER),
-        *(Rule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNCLAIMED_OR_OVER),
+        *(RetentionRule("compaction", keys.tasks_with(status), hot_days, tasks.compact) for status in OVER),
+        *(RetentionRule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNCLAIMED_OR_OVER),
     ]
     partitions = range(ids.PARTITIONS)
     streams = [

@@ -34,12 +34,12 @@ BATCH_SIZE = 100
 """Members handled together."""
 
 RESTART_SECONDS = 86_400.0
-"""After which a list that was read to its end is read from its beginning again: members may have been passed before
-they were old enough. Where the time of a rule is shorter, so is this: a worker that is minutes behind then lists what
-is due already, at a place that was passed."""
+"""Time after which a list that was read to its end is read from its beginning again: members may have been passed
+before they were old enough. Where the time of a rule is shorter, so is this: a worker that is minutes behind adds
+members that are due already to the part of a list that was read."""
 
 LEAST_RESTART_SECONDS = 60.0
-"""For which a list is not read again, however short the time of its rule is: there may be many members that stay."""
+"""Least time between two reads of a list, however short the time of its rule is: many members may stay in it."""
 
 TRIM_SECONDS = 3600.0
 """From one trim to the next."""
@@ -52,7 +52,7 @@ Handler = Callable[[Sequence[str], int], Awaitable[int]]
 """Handles members; the second argument is Redis' time (ms). Returns how many it changed. Raises StoreUnavailable."""
 
 
-class Rule(msgspec.Struct, frozen=True):
+class RetentionRule(msgspec.Struct, frozen=True):
     """What happens to the members of a list when they are old."""
 
     name: str
@@ -73,7 +73,7 @@ class Trim(msgspec.Struct, frozen=True):
 class _Walk:
     """One rule's way through its list."""
 
-    def __init__(self, store: Store, rule: Rule) -> None:
+    def __init__(self, store: Store, rule: RetentionRule) -> None:
         self.rule = rule
         self._cursor = TimeCursor(store, rule.listed)
         self._began = time.monotonic()
@@ -97,7 +97,7 @@ class _Walk:
 class Retention:
     """All rules of a node."""
 
-    def __init__(self, store: Store, rules: Sequence[Rule], trims: Sequence[Trim]) -> None:
+    def __init__(self, store: Store, rules: Sequence[RetentionRule], trims: Sequence[Trim]) -> None:
         self._store = store
         self._walks = [_Walk(store, rule) for rule in rules]
         self._trims = trims

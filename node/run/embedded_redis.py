@@ -66,7 +66,7 @@ class EmbeddedError(ConfigError):
     """The embedded server cannot run; the message says what to do."""
 
 
-class Embedded:
+class EmbeddedRedis:
     """One embedded server on `<data_dir>/redis`. Takes the lock at once, starts nothing yet.
 
     `maxmemory` is in bytes; 0 is half of the machine's memory. If the server ends with less than `disk_reserve` bytes

@@ -2,7 +2,7 @@
 
 The environment of a process does not change, so what is read anew is relay.toml. Each process does so itself: `serve`
 passes the signal on to its children, and the main process of `web` to those that answer requests. A process that is
-started again gets the settings in force, not what the file says by then (`InForce`).
+started again gets the settings in force, not what the file says by then (`ChildSettings`).
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Reloading:
         return self.settings
 
 
-class InForce:
+class ChildSettings:
     """The part of relay.toml that is in force, for the processes that a supervisor starts. Raises ConfigError."""
 
     def __init__(self) -> None:

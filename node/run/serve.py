@@ -26,10 +26,10 @@ from node.config import Settings
 from node.config.values import USAGE_ERROR
 from node.observe.metrics import snapshots
 from node.run import listener
-from node.run.embedded_redis import Embedded
+from node.run.embedded_redis import EmbeddedRedis
 from node.run.launch import prepare, web_processes
 from node.run.metrics import command
-from node.run.reload import InForce, Reloading, Terminal, block_hangup
+from node.run.reload import ChildSettings, Reloading, Terminal, block_hangup
 
 log = structlog.stdlib.get_logger("node.run.serve")
 
@@ -62,12 +62,7 @@ class Child:
     """A process that is started again whenever it ends, until it is told to stop."""
 
     def __init__(
-        self,
-        name: str,
-        spawn: Spawn,
-        *,
-        first: Spawn | None = None,
-        last_words: Callable[[], str] | None = None,
+        self, name: str, spawn: Spawn, *, first: Spawn | None = None, last_words: Callable[[], str] | None = None
     ) -> None:
         """`name`: one of KILL_AFTER. `first`: how to start it the first time, if not by `spawn`.
 
@@ -172,14 +167,16 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
     signals.listen()
     listeners = listener.listen(settings.host, settings.port, web_processes(settings))
     environment = {**os.environ, **process.import_path(), **prepare(settings)}
-    in_force = InForce()
+    child_settings = ChildSettings()
     children: list[Child] = []
     with ExitStack() as stack:
         for each in listeners:
             stack.enter_context(each)
         redis = None
         if not settings.redis_url:
-            embedded = Embedded(settings.data_dir, settings.durability, settings.redis_maxmemory, settings.disk_reserve)
+            embedded = EmbeddedRedis(
+                settings.data_dir, settings.durability, settings.redis_maxmemory, settings.disk_reserve
+            )
             redis = stack.enter_context(embedded)
         if settings.admin_port:
             environment["RELAY_METRICS_DIR"] = str(stack.enter_context(snapshots.folder_of(settings.metrics_dir)))
@@ -194,17 +191,17 @@ def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str]
             first = partial(redis.start, lambda: signals.stop)
             children.append(Child("redis", redis.spawn, first=first, last_words=redis.last_words))
         if settings.admin_port:
-            reporter = partial(_spawn, command("web", "worker"), dict(environment), in_force)
+            reporter = partial(_spawn, command("web", "worker"), dict(environment), child_settings)
             children.append(Child("metrics", reporter))
             environment["RELAY_ADMIN_PORT"] = "0"  # so that web and worker start no metrics process of their own
         descriptors = [each.fileno() for each in listeners]
         serving = {**environment, listener.HANDED_DOWN: ",".join(map(str, descriptors))}
-        children.append(Child("web", partial(_spawn, web, serving, in_force, descriptors)))
-        children.append(Child("worker", partial(_spawn, worker, environment, in_force)))
-        _tend(children, settings, in_force, signals)
+        children.append(Child("web", partial(_spawn, web, serving, child_settings, descriptors)))
+        children.append(Child("worker", partial(_spawn, worker, environment, child_settings)))
+        _tend(children, settings, child_settings, signals)
 
 
-def _tend(children: list[Child], settings: Settings, in_force: InForce, signals: Signals) -> None:
+def _tend(children: list[Child], settings: Settings, child_settings: ChildSettings, signals: Signals) -> None:
     ready = False
     current = Reloading(settings)
     while True:
@@ -214,7 +211,7 @@ def _tend(children: list[Child], settings: Settings, in_force: InForce, signals:
         if signals.reload:
             signals.reload = False
             if current.read():
-                in_force.renew()
+                child_settings.renew()
                 for child in children:
                     child.reload()
         for child in children:
@@ -241,12 +238,12 @@ def _end_drain(children: list[Child]) -> None:
 
 
 def _spawn(
-    command: Sequence[str], environment: Mapping[str, str], in_force: InForce, descriptors: Sequence[int] = ()
+    command: Sequence[str], environment: Mapping[str, str], inherited: ChildSettings, descriptors: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
     parent = os.getpid()
     return subprocess.Popen(  # noqa: S603 - the command is ours and no shell reads it
         command,
-        env={**environment, **in_force.environment},
+        env={**environment, **inherited.environment},
         stdin=subprocess.DEVNULL,
         pass_fds=descriptors,
         # Ctrl-C in a terminal is for the supervisor, which stops its children in order. They get no session of their

@@ -18,8 +18,8 @@ from node.board.provenance import Provenance
 from node.board.service import Board
 from node.board.store import BoardStore
 from node.callbacks.delivery import DeliveryRecords
-from node.callbacks.policy import TargetPolicy
 from node.callbacks.queue import CallbackQueue
+from node.callbacks.target_check import TargetCheck
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.events.broadcast import Broadcasts
@@ -47,7 +47,7 @@ from node.store.limits import LimitStore
 from node.tasks.compaction import unpack
 from node.tasks.offers.claim_next import ClaimsOfAny
 from node.tasks.offers.feed import OfferFeed
-from node.tasks.offers.matching import Matching
+from node.tasks.offers.matching import OfferMatching
 from node.tasks.offers.search import OfferSearch
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
@@ -85,7 +85,7 @@ class Services:
     def __init__(self, settings: Settings, stores: Stores) -> None:
         store = stores.main
         tokens = Tokens(settings.secret)
-        self.targets = targets = TargetPolicy(settings)
+        self.targets = targets = TargetCheck(settings)
         idempotency_ttl = settings.idempotency_ttl
         self.callbacks = CallbackQueue(store, unpack)
         self.deliveries = DeliveryRecords(store)
@@ -109,7 +109,7 @@ class Services:
         note = self.searches["tasks"].note
         self.tasks = Tasks(contracts, settings, tokens, targets, self.artifacts.statuses, offers, note)
         self.offers = OfferSearch(self.tasks, self.searches["tasks"], offers)
-        self._matching = Matching(offers)
+        self._matching = OfferMatching(offers)
         self.claims = ClaimsOfAny(store, self.tasks, self._matching, self.offers, idempotency_ttl)
         lines = SessionStore(store, idempotency_ttl, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)

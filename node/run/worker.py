@@ -19,11 +19,11 @@ from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
 from node.callbacks.concurrency import Concurrency
 from node.callbacks.fair import FairCaller
-from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
+from node.callbacks.target_check import policy_of
 from node.common.background import Background, CoroutineFunction
 from node.common.stopping import sleep_unless_stopped
 from node.config import Settings

@@ -8,7 +8,7 @@ from node.web.limits import PermitOf
 from node.web.route import WHOLE, Operation, Route, routes_of
 
 REFUSALS = ("limit.work", "limit.waiting")
-"""How a search is refused, beside its limit."""
+"""Refusals of a search, besides that of its rate limit."""
 
 
 class SearchApi:

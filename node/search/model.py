@@ -47,7 +47,7 @@ class FoundEntity(msgspec.Struct, frozen=True):
     """The number of the reply that matches best; 0 for the entity's own text."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundEntities(msgspec.Struct, frozen=True):
     """Entities in order, for their feature to make hits of."""
 
     entities: list[FoundEntity]
@@ -86,7 +86,7 @@ class Hits(SearchAnswer):
     hits: list[Hit]
 
     @classmethod
-    def of(cls, found: Found, base: str) -> "Hits":
+    def of(cls, found: FoundEntities, base: str) -> "Hits":
         """Of threads, whose pages are below `base`."""
         hits = [
             Hit(each.entity_id, each.title, each.snippet, each.score, base + each.entity_id, each.mode)

@@ -44,8 +44,8 @@ def kept(names: Iterable[str]) -> set[str]:
     newest first, as there is room for. Names alone decide, so that adding a reply does not need the others."""
     posts: defaultdict[int, list[str]] = defaultdict(list)
     for name in names:
-        posts[place_of(name)[0]].append(name)
-    found = sorted(posts.pop(0, []), key=place_of)[:MAX_PASSAGES]
+        posts[seq_and_piece(name)[0]].append(name)
+    found = sorted(posts.pop(0, []), key=seq_and_piece)[:MAX_PASSAGES]
     for seq in sorted(posts, reverse=True):
         if len(found) + len(posts[seq]) > MAX_PASSAGES:
             break
@@ -53,7 +53,7 @@ def kept(names: Iterable[str]) -> set[str]:
     return set(found)
 
 
-def place_of(name: str) -> tuple[int, int]:
+def seq_and_piece(name: str) -> tuple[int, int]:
     """The seq and the number in a passage's name."""
     seq, _, number = name.partition(".")
     return int(seq), int(number)

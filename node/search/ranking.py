@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from node.search.model import SUGGESTED_THRESHOLD, HitMode, SearchMode
-from node.search.passages import place_of
+from node.search.passages import seq_and_piece
 
 CANDIDATES = 100
 """Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
@@ -24,7 +24,7 @@ counts. Measured by bench/search_quality.py; their 60 is for merging many long l
 """
 
 BOTH_LISTS = 2
-"""For how much the list by text counts where the one by meaning cannot contain a post, which has no vectors yet."""
+"""Weight of the list by text for a post that cannot be in the list by meaning, because it has no vectors yet."""
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
     """0 for the entity's own title and body, else the number of the reply."""
 
 
-class ByText(NamedTuple):
+class TextMatches(NamedTuple):
     """The entities that contain some of the words."""
 
     entities: Mapping[str, int]
@@ -68,7 +68,7 @@ class ByText(NamedTuple):
     """Whether no other entity contains any of the words."""
 
 
-class Unknown(NamedTuple):
+class MissingFacts(NamedTuple):
     """What must be known of entities to say which are the best."""
 
     nearness: Sequence[str]
@@ -105,7 +105,7 @@ def meaning_of(cosine: float) -> float:
     return 0.0 if meaning < 0.0 else 1.0 if meaning > 1.0 else meaning  # a third of the time of min and max
 
 
-def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
+def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> TextMatches:
     """The list by text, from the best entities by their own text and the best replies."""
     entities: dict[str, int] = {}
     best: dict[str, int] = {}
@@ -114,7 +114,7 @@ def by_text(own: Sequence[Candidate], replies: Sequence[Candidate]) -> ByText:
             entities.setdefault(post.entity_id, post.seq)
             if post.seq:
                 best.setdefault(post.entity_id, post.seq)
-    return ByText(entities, best, len(entities) < CANDIDATES and len(replies) < REPLY_CANDIDATES)
+    return TextMatches(entities, best, len(entities) < CANDIDATES and len(replies) < REPLY_CANDIDATES)
 
 
 class Ranking:
@@ -129,7 +129,7 @@ class Ranking:
     """
 
     def __init__(
-        self, nearest: Sequence[NearEntity], text: ByText, shares: Mapping[str, float], least: float = 0.0
+        self, nearest: Sequence[NearEntity], text: TextMatches, shares: Mapping[str, float], least: float = 0.0
     ) -> None:
         self._near = {each.entity_id: each for each in nearest}
         self._text = text
@@ -159,7 +159,7 @@ class Ranking:
         self._shares.update(shares)
         self._scores |= {entity: max(share, self._scores[entity]) for entity, share in shares.items()}
 
-    def unknown(self, request: SearchRequest) -> Unknown:
+    def unknown(self, request: SearchRequest) -> MissingFacts:
         """What must be known of those that may be among the best if the posts that they were found by in text have no
         vectors. An entity's own text has some if any of its posts has, and so has what is nearest."""
         likeliest = self._likeliest(request)
@@ -167,18 +167,18 @@ class Ranking:
         nearness = [each for each in self._order if each not in self._near and self._weights[each] >= least]
         replies = {each: seq for each, seq in self._text.entities.items() if seq and self._weights[each] >= least}
         for entity in replies.keys() & self._near.keys():
-            if place_of(self._near[entity].passage)[0] == replies[entity]:
+            if seq_and_piece(self._near[entity].passage)[0] == replies[entity]:
                 del replies[entity]
-        return Unknown(nearness, replies)
+        return MissingFacts(nearness, replies)
 
     def _likeliest(self, request: SearchRequest) -> Sequence[str]:
         """The entities in order, until as many as are wanted reach the threshold by what is known of them."""
         missing = request.limit
-        for place, entity in enumerate(self._order, 1):
+        for rank, entity in enumerate(self._order, 1):
             if self._scores[entity] >= request.threshold:
                 missing -= 1
                 if not missing:
-                    return self._order[:place]
+                    return self._order[:rank]
         return self._order
 
     def ranked(

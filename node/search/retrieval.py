@@ -8,22 +8,22 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple, cast
 
 from node.search.corpus import OWN, Corpus, PostRef
-from node.search.effort import Effort
 from node.search.engines.redisearch import QueryEngine
 from node.search.indexing.documents import NOTED_CHARACTERS, marks_of_own, marks_of_replies
 from node.search.ranking import (
     CANDIDATES,
     REPLY_CANDIDATES,
-    ByText,
+    MissingFacts,
     NearEntity,
     Nearness,
     RankedEntities,
     Ranking,
     SearchRequest,
-    Unknown,
+    TextMatches,
     by_text,
 )
 from node.search.rpc.client import QueryVector, WorkerClient
+from node.search.work import SearchWork
 from node.store import CommandFailed, Store, StoreUnavailable, ids
 from node.store.bulk import bulk
 from node.store.search_keys import SearchKeys
@@ -69,30 +69,30 @@ class EngineRetriever:
         self._documents = documents
         self._workers = workers
 
-    async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
+    async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
         """The matches. Raises StoreUnavailable, CommandFailed if the engine is not what it was."""
         query = QueryTerms(request.text)
         (text, known), (vector, nearest) = await asyncio.gather(
-            self._by_text(query), self._by_meaning(request.text, effort)
+            self._by_text(query), self._by_meaning(request.text, work)
         )
-        shares = TermCoverage(self._documents, self._keys, query, known, effort)
-        async with effort.reading():
+        shares = TermCoverage(self._documents, self._keys, query, known, work)
+        async with work.reading():
             ranking = Ranking(nearest, text, await shares.read(list(text.entities)), query.least)
             ranking.contain(await shares.read(ranking.unshared(request)))
             others, without_vectors = await self._unknown(vector, ranking.unknown(request))
         return ranking.ranked(request, others, without_vectors, "both" if vector else "text")
 
-    async def _by_text(self, query: QueryTerms) -> tuple[ByText, KnownMarks]:
+    async def _by_text(self, query: QueryTerms) -> tuple[TextMatches, KnownMarks]:
         if not query.terms:
             return by_text([], []), KnownMarks({}, True, ())
         own, replies, marks = await self._engine.by_text(query.terms)
         text = by_text(own, replies)
         return text, KnownMarks(marks, len(own) < CANDIDATES, text.replies if len(replies) < REPLY_CANDIDATES else None)
 
-    async def _by_meaning(self, query: str, effort: Effort) -> tuple[QueryVector | None, list[NearEntity]]:
+    async def _by_meaning(self, query: str, work: SearchWork) -> tuple[QueryVector | None, list[NearEntity]]:
         for _ in range(2):
             try:
-                vector = await self._workers.vector_of(query, ids.site_name(effort.client))
+                vector = await self._workers.vector_of(query, ids.site_name(work.client))
             except StoreUnavailable:  # where workers are asked; the search Redis may well be there
                 break
             if vector is None:
@@ -103,7 +103,7 @@ class EngineRetriever:
                 self._workers.forget()  # another index version has taken its place
         return None, []
 
-    async def _unknown(self, vector: QueryVector | None, unknown: Unknown) -> tuple[Nearness, Collection[str]]:
+    async def _unknown(self, vector: QueryVector | None, unknown: MissingFacts) -> tuple[Nearness, Collection[str]]:
         """How near entities are, and which of them have no vectors of what they were found by."""
         if vector is None or not (unknown.nearness or unknown.replies):
             return {}, ()
@@ -121,29 +121,29 @@ class WorkerMemoryRetriever:
         self._documents = documents
         self._workers = workers
 
-    async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
+    async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
         """The matches. Raises StoreUnavailable."""
-        found = await self._workers.find(request, ids.site_name(effort.client))
+        found = await self._workers.find(request, ids.site_name(work.client))
         if found is not None:
             return found
-        async with effort.reading():
-            return await self._scan(request, effort)
+        async with work.reading():
+            return await self._scan(request, work)
 
-    async def _scan(self, request: SearchRequest, effort: Effort) -> RankedEntities:
+    async def _scan(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
         """By text, in the order of shares, then of activity."""
         query = QueryTerms(request.text)
         if not query.terms:
             return RankedEntities([], "text")
         entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
-        indexed = TermCoverage(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), effort)
+        indexed = TermCoverage(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), work)
         shares = await indexed.read(entities)
-        await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, effort)
+        await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, work)
         found = [entity for entity in entities if shares.get(entity)]
         found.sort(key=lambda entity: shares[entity], reverse=True)
-        return Ranking([], ByText(dict.fromkeys(found, OWN), {}, True), shares).ranked(request, {}, (), "text")
+        return Ranking([], TextMatches(dict.fromkeys(found, OWN), {}, True), shares).ranked(request, {}, (), "text")
 
     async def _read_unindexed(
-        self, query: QueryTerms, entities: Sequence[str], shares: dict[str, float], effort: Effort
+        self, query: QueryTerms, entities: Sequence[str], shares: dict[str, float], work: SearchWork
     ) -> None:
         """Add the shares of entities that have no document."""
         left = UNINDEXED_CHARACTERS
@@ -157,20 +157,20 @@ class WorkerMemoryRetriever:
                     text = f"{post.title}\n{post.body[:NOTED_CHARACTERS]}"
                     shares[ref.entity_id] = query.share(marks_of(terms_of(text)))
                     left -= len(text)
-                    await effort.spend(len(text))
+                    await work.spend(len(text))
 
 
 class TermCoverage:
     """Reads which share of a query's terms entities contain, until MAX_MARKS were looked at."""
 
     def __init__(
-        self, documents: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, effort: Effort
+        self, documents: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, work: SearchWork
     ) -> None:
         self._documents = documents
         self._keys = keys
         self._query = query
         self._known = known
-        self._effort = effort
+        self._work = work
         self._left = MAX_MARKS
         self.unmarked: list[str] = []
         """Entities of those read whose own text has no marks, because it is not indexed or has no terms."""
@@ -190,8 +190,8 @@ class TermCoverage:
                     self.unmarked.append(entity)
                 looked = (len(of_own) + len(of_replies)) // MARK
                 self._left -= looked
-                if self._effort.count(looked // MARKS_A_CHARACTER):
-                    await self._effort.give_way()
+                if self._work.count(looked // MARKS_A_CHARACTER):
+                    await self._work.give_way()
         return shares
 
     async def _marks(self, entities: Sequence[str]) -> tuple[Mapping[str, bytes], Mapping[str, bytes]]:

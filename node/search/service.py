@@ -15,13 +15,13 @@ from msgspec import UNSET, UnsetType
 
 from node.common.refusal import Refused
 from node.search.corpus import OWN, Post, PostRef
-from node.search.effort import SEARCHES_READING, Effort
-from node.search.model import SUGGESTED_THRESHOLD, Found, FoundEntity, LowerThreshold, SearchQuery
-from node.search.passages import each_piece, place_of
+from node.search.model import SUGGESTED_THRESHOLD, FoundEntities, FoundEntity, LowerThreshold, SearchQuery
+from node.search.passages import each_piece, seq_and_piece
 from node.search.ranking import RankedEntities, RankedEntity, SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS
 from node.search.snippets import Excerpt, WantedTerms
 from node.search.store import SearchState, SearchStore
+from node.search.work import SEARCHES_READING, SearchWork
 from node.share.fair_semaphore import FairSemaphore, QueueFull
 from node.share.site import SITE_SHARE, site_of
 from node.text.lines import require_text
@@ -78,7 +78,7 @@ class Match(NamedTuple):
         own = PostRef(ranked.entity_id, OWN)
         near, piece, reply = None, 0, None
         if ranked.passage and ranked.mode != "text":
-            seq, piece = place_of(ranked.passage)
+            seq, piece = seq_and_piece(ranked.passage)
             near = own if seq == OWN else PostRef(ranked.entity_id, seq)
         if ranked.reply and ranked.mode != "meaning":
             reply = PostRef(ranked.entity_id, ranked.reply)
@@ -116,30 +116,30 @@ class Search:
         self._corpus = store.corpus
         self._turns = turns
 
-    async def search(self, query: SearchQuery, client: str, charge: Charge) -> Found:
+    async def search(self, query: SearchQuery, client: str, charge: Charge) -> FoundEntities:
         """Open entities that reach the threshold, best first.
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        async with self._effort(query, client, charge) as effort:
-            return await self._found(await self._matching(query, effort), query, effort)
+        async with self._work(query, client, charge) as work:
+            return await self._found(await self._matching(query, work), query, work)
 
     async def search_with(
         self, query: SearchQuery, client: str, charge: Charge, read: Callable[[Sequence[str]], Awaitable[T]]
-    ) -> tuple[Found, T]:
+    ) -> tuple[FoundEntities, T]:
         """Like `search`, and what `read` has read at the same time of the entities that may be among the hits."""
-        async with self._effort(query, client, charge) as effort:
-            ranked = await self._matching(query, effort)
+        async with self._work(query, client, charge) as work:
+            ranked = await self._matching(query, work)
             entity_ids = [match.entity_id for match in ranked.matches]
-            return await asyncio.gather(self._found(ranked, query, effort), read(entity_ids))
+            return await asyncio.gather(self._found(ranked, query, work), read(entity_ids))
 
     async def ranked(self, query: SearchQuery, client: str, charge: Charge) -> list[str]:
         """Ids of the entities that reach the threshold, best first, without their texts; some may not be open any more.
 
         Raises Invalid, Refused `limit.waiting`, StoreUnavailable.
         """
-        async with self._effort(query, client, charge) as effort:
-            ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold), effort)
+        async with self._work(query, client, charge) as work:
+            ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold), work)
             return [match.entity_id for match in ranked.matches]
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
@@ -158,26 +158,28 @@ class Search:
         await self._store.versions.reindex()
 
     @asynccontextmanager
-    async def _effort(self, query: SearchQuery, client: str, charge: Charge) -> AsyncGenerator[Effort]:
-        """The effort of a search in its client's turn, charged at the end. Raises Invalid, Refused `limit.waiting`."""
+    async def _work(self, query: SearchQuery, client: str, charge: Charge) -> AsyncGenerator[SearchWork]:
+        """The work of a search in its client's turn, charged at the end. Raises Invalid, Refused `limit.waiting`."""
         require_text("query", readable(query.query))
-        effort = Effort(client, self._turns.readers)
+        work = SearchWork(client, self._turns.readers)
         try:
             async with self._turns.of(client):
-                yield effort
+                yield work
         finally:
-            charge(effort.looked)
+            charge(work.characters)
 
-    async def _matching(self, query: SearchQuery, effort: Effort) -> RankedEntities:
+    async def _matching(self, query: SearchQuery, work: SearchWork) -> RankedEntities:
         request = SearchRequest(query.query, query.limit + SPARE_MATCHES, query.threshold)
-        return await self._store.find(request, effort)
+        return await self._store.find(request, work)
 
-    async def _found(self, ranked: RankedEntities, query: SearchQuery, effort: Effort) -> Found:
-        async with effort.reading():
-            hits, is_incomplete = await self._hits(ranked, query, effort)
-        return Found(hits, ranked.mode, lower_threshold(ranked.below, query.limit), is_incomplete or UNSET)
+    async def _found(self, ranked: RankedEntities, query: SearchQuery, work: SearchWork) -> FoundEntities:
+        async with work.reading():
+            hits, is_incomplete = await self._hits(ranked, query, work)
+        return FoundEntities(hits, ranked.mode, lower_threshold(ranked.below, query.limit), is_incomplete or UNSET)
 
-    async def _hits(self, ranked: RankedEntities, query: SearchQuery, effort: Effort) -> tuple[list[FoundEntity], bool]:
+    async def _hits(
+        self, ranked: RankedEntities, query: SearchQuery, work: SearchWork
+    ) -> tuple[list[FoundEntity], bool]:
         """What is shown of the matches, and whether some of them could not be read."""
         wanted = WantedTerms(QueryTerms(query.query).shown)
         hits: list[FoundEntity] = []
@@ -192,10 +194,10 @@ class Search:
             opened = [match for match in some if match.own in posts]
             for number, match in enumerate(opened):
                 share = left // min(query.limit - len(hits), len(opened) - number + len(matches))
-                before = effort.looked
+                before = work.characters
                 most = max(LEAST_CHARACTERS, min(CHARACTERS_A_HIT, share))
-                hits.append(await _hit(match, posts, wanted, most, effort))
-                left -= effort.looked - before
+                hits.append(await _hit(match, posts, wanted, most, work))
+                left -= work.characters - before
         return hits, is_incomplete
 
 
@@ -208,19 +210,19 @@ def lower_threshold(scores: Sequence[float], limit: int) -> LowerThreshold | Uns
 
 
 async def _hit(
-    match: Match, posts: Mapping[PostRef, Post], wanted: WantedTerms, most: int, effort: Effort
+    match: Match, posts: Mapping[PostRef, Post], wanted: WantedTerms, most: int, work: SearchWork
 ) -> FoundEntity:
     excerpt = Excerpt(wanted)
     passage = None
     if match.near:
         post = posts.get(match.near)
-        before = effort.looked
-        passage = await _piece(post.body[:most] if post else "", match.piece, effort)
-        most -= effort.looked - before
+        before = work.characters
+        passage = await _piece(post.body[:most] if post else "", match.piece, work)
+        most -= work.characters - before
     for text in _texts(match, posts, passage):
         for cost in excerpt.look(text, most):
             most -= cost
-            await effort.spend(cost)
+            await work.spend(cost)
         if excerpt.complete or most <= 0:
             break
     return FoundEntity(
@@ -233,10 +235,10 @@ async def _hit(
     )
 
 
-async def _piece(text: str, number: int, effort: Effort) -> str | None:
+async def _piece(text: str, number: int, work: SearchWork) -> str | None:
     """One piece of a text, None if there are not so many."""
     for found in each_piece(text):
-        await effort.spend(len(found))
+        await work.spend(len(found))
         if not number:
             return found
         number -= 1

@@ -24,8 +24,8 @@ WORD_COST = 5
 LOOK_UP_COST = 20
 """Characters that a word counts as in addition if it begins like a wanted one and so has to be stemmed."""
 
-PLACE_COST = 2
-"""Characters that a word of an ASCII text counts as in addition if it begins like a wanted one, looked up or not."""
+POSITION_COST = 2
+"""What a word that begins like a wanted one costs in addition, in characters, looked up or not."""
 
 HEAD_LETTERS = 3
 """First letters that a word shares with its term, since stemming changes only its end. With a term no longer than this
@@ -33,7 +33,7 @@ it shares the first letter."""
 
 _TOKEN = re.compile(r"\S+")
 _WORD = re.compile(r"[^\W_]+")
-_ASCII_WORDS = bytes(ord(chr(place).lower()) if place < 128 and chr(place).isalnum() else 0x20 for place in range(256))
+_ASCII_WORDS = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 0x20 for code in range(256))
 """Translates capitals to small letters, and everything that is not part of a word to spaces."""
 _ENDS = ".!?:;"
 CUT = "…"
@@ -48,15 +48,15 @@ class WantedTerms:
         """How their words begin."""
         self._spaced = [f" {head}" for head in self.heads]
 
-    def places(self, words: str, start: int, stop: int) -> list[int]:
+    def positions(self, words: str, start: int, stop: int) -> list[int]:
         """Where in `start`..`stop` a word begins like a wanted one. `words` has a space in front of each."""
         found: set[int] = set()
         for head in self._spaced:
             end = stop + len(head) - 1
-            place = words.find(head, start, end)
-            while place >= 0:
-                found.add(place)
-                place = words.find(head, place + 1, end)
+            position = words.find(head, start, end)
+            while position >= 0:
+                found.add(position)
+                position = words.find(head, position + 1, end)
         return sorted(found)
 
 
@@ -96,16 +96,16 @@ class Excerpt:
 
     def _look_at_ascii(self, words: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int]:
         """`_look_at` for most texts. `words` are those of the line, in small letters, with a space in front of each."""
-        places = self._wanted.places(words, start, stop)
+        positions = self._wanted.positions(words, start, stop)
         most = -(-room // LOOK_UP_COST)
-        for place in places[:most]:
-            end = words.index(" ", place + 1)
-            term = stem(words[place + 1 : end])
+        for position in positions[:most]:
+            end = words.index(" ", position + 1)
+            term = stem(words[position + 1 : end])
             if term in self._wanted.terms:
-                window.add(place, end - 1, term)
-            if len(places) >= most:
+                window.add(position, end - 1, term)
+            if len(positions) >= most:
                 stop = end - 1
-        return stop - start + PLACE_COST * len(places) + LOOK_UP_COST * min(most, len(places)), stop
+        return stop - start + POSITION_COST * len(positions) + LOOK_UP_COST * min(most, len(positions)), stop
 
     def _look_at(self, line: str, start: int, stop: int, room: int, window: "_Window") -> tuple[int, int]:
         """Find the wanted words of one piece. Returns what it cost, and where it ended: before `stop` if too many words

@@ -4,15 +4,15 @@ import msgspec
 import structlog
 
 from node.search.corpus import Corpus
-from node.search.effort import Effort
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion, IndexVersions
-from node.search.indexing.changes import Changes
+from node.search.indexing.changes import DocumentChanges
 from node.search.indexing.documents import Documents
 from node.search.indexing.queue import IndexQueue
 from node.search.ranking import RankedEntities, SearchRequest
 from node.search.retrieval import EngineRetriever, WorkerMemoryRetriever
 from node.search.rpc.client import WorkerClient
+from node.search.work import SearchWork
 from node.store import CommandFailed, Store, WakeUps
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ class SearchStore:
         self.keys = keys = corpus.keys
         self.searched = documents
         self.choice = EngineChoice(documents, corpus)
-        self.changes = Changes(store, keys, self.choice)
+        self.changes = DocumentChanges(store, keys, self.choice)
         self.documents = Documents(documents, keys, self.choice, self.changes)
         self.versions = IndexVersions(store, keys)
         self.queue = IndexQueue(store, keys)
@@ -59,13 +59,13 @@ class SearchStore:
         """How often the connections to both have been made anew: data may have been lost meanwhile."""
         return self.main.stats.reconnects, self.searched.stats.reconnects
 
-    async def find(self, request: SearchRequest, effort: Effort) -> RankedEntities:
+    async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
         """The entities that match. Raises QueueFull, CommandFailed."""
         try:
-            return await (await self._retriever()).find(request, effort)
+            return await (await self._retriever()).find(request, work)
         except CommandFailed:  # the server may have come back as another, with or without a query engine
             self.choice.forget()
-            return await (await self._retriever()).find(request, effort)
+            return await (await self._retriever()).find(request, work)
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
         """Have a new entity found by text at once."""

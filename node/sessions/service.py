@@ -2,25 +2,17 @@
 
 import secrets
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
 from node.config import Settings
-from node.sessions.model import (
-    CreatedSession,
-    DestroyedSession,
-    Lines,
-    NewLine,
-    NewSession,
-    PollQuery,
-    SentLine,
-)
+from node.sessions.model import CreatedSession, DestroyedSession, Lines, NewLine, NewSession, PollQuery, SentLine
 from node.sessions.store import SessionStore
 from node.share.origin import Attributed, ClientOrigin
 from node.store import ids
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Quota, Rate
+from node.store.limits import Quota, RateLimit
 from node.text.lines import require_line, require_name, require_text
 from node.text.readable import readable
 
@@ -28,7 +20,7 @@ from node.text.readable import readable
 class Sessions:
     """The service behind /api/v1/sessions."""
 
-    def __init__(self, store: SessionStore, settings: Settings, tokens: Tokens, targets: TargetPolicy) -> None:
+    def __init__(self, store: SessionStore, settings: Settings, tokens: Tokens, targets: TargetCheck) -> None:
         self._store = store
         self._tokens = tokens
         self._targets = targets
@@ -63,7 +55,7 @@ class Sessions:
         return session, opened.replayed_at is not None
 
     async def send(
-        self, rate: Rate, session_id: str, line: NewLine, idempotency: IdempotencyKey | None
+        self, rate: RateLimit, session_id: str, line: NewLine, idempotency: IdempotencyKey | None
     ) -> tuple[SentLine, bool]:
         """Append a line; the second value says whether it is an earlier one, acknowledged again.
 

@@ -14,7 +14,7 @@ from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import fields_of, flat_of, text
 from node.store.idempotency import IdempotencyKey, Once
-from node.store.limits import Quota, Rate, counted
+from node.store.limits import Quota, RateLimit, counted
 from node.store.long_poll import wait_for_next
 from node.store.steps import Key, Rest, step
 
@@ -118,7 +118,7 @@ class SessionStore:
                 raise Refused("idempotency.conflict")
 
     async def send(
-        self, rate: Rate, session_id: str, idempotency: IdempotencyKey | None, size: int, fields: Sequence[str]
+        self, rate: RateLimit, session_id: str, idempotency: IdempotencyKey | None, size: int, fields: Sequence[str]
     ) -> tuple[int, int, bool]:
         """Append a line of `size` bytes: its sequence number, when it was received (ms), and whether that was before.
 

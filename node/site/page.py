@@ -14,7 +14,7 @@ from node.web.accept import preferred
 from node.web.document import revalidated
 from node.web.errors import response_to
 from node.web.http import Handler, Header, Request, Response
-from node.web.route import Also, Route
+from node.web.route import OtherAnswer, Route
 
 HTML = "text/html; charset=utf-8"
 OWN_ORIGIN = (
@@ -93,7 +93,7 @@ class Pages:
         query: type[msgspec.Struct] | None = None,
         media_type: str = "text/html",
         *,
-        also: tuple[Also, ...] = (),
+        also: tuple[OtherAnswer, ...] = (),
         hidden: bool = False,
     ) -> Route:
         """The route of a page, whose failures are pages, or of something else that is rendered for people."""

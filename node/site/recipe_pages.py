@@ -15,7 +15,7 @@ from node.site.page import HTML, Pages
 from node.web.accept import preferred
 from node.web.document import HOUR, Document
 from node.web.http import Request, Response
-from node.web.route import Also, Route
+from node.web.route import OtherAnswer, Route
 
 MARKDOWN = "text/markdown; charset=utf-8"
 BY_ACCEPT = (b"vary", b"Accept")
@@ -52,7 +52,7 @@ class RecipePages:
                 "/recipes/{name}",
                 self.recipe,
                 "A recipe; as Markdown for Accept: text/markdown",
-                also=(Also("text/markdown", str),),
+                also=(OtherAnswer("text/markdown", str),),
             ),
         )
 

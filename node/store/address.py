@@ -62,8 +62,8 @@ def locate(url: str) -> Location:
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in SCHEMES:
         raise ValueError(f"a Redis URL starts with one of {', '.join(f'{known}://' for known in SCHEMES)}")
-    place, _, query = rest.partition("?")
-    authority, slash, path = place.partition("/")
+    location, _, query = rest.partition("?")
+    authority, slash, path = location.partition("/")
     credentials, _, hosts = authority.rpartition("@")
     options = {name: values[-1] for name, values in parse_qs(query).items()}
     unknown = options.keys() - OPTIONS.get(scheme, ())

@@ -12,7 +12,7 @@ from node.store.store import Store
 
 
 class TimeCursor:
-    """The place of one reader in one sorted set."""
+    """The position of one reader in one sorted set."""
 
     def __init__(self, store: Store, key: str) -> None:
         self._store = store

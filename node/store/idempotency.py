@@ -47,7 +47,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 
 class Once(msgspec.Struct, frozen=True, gc=False):
-    """What a step takes that creates something, once for each Idempotency-Key."""
+    """Arguments of a step that creates something once for each Idempotency-Key."""
 
     idem: Key
     digest: str
@@ -56,7 +56,7 @@ class Once(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, given: IdempotencyKey | None, partition: int, other: Key, ttl_ms: int) -> "Once":
-        """For that key; `other`, any key of the slot, stands for the record that there is not without one."""
+        """For that key. Without one there is no record; `other`, any key in the slot, stands in for its key."""
         if given is None:
             return cls(other, "", ttl_ms)
         return cls(keys.idempotency(partition, given.scope), given.digest, ttl_ms)

@@ -65,7 +65,7 @@ def bytes_take(*, mine: Key, site: Key, size: int, owed: int, most: int, site_mo
     """Bytes, counted for a client and for its site."""
 
 
-class Taken(msgspec.Struct, frozen=True):
+class LimitState(msgspec.Struct, frozen=True):
     """How a client stands in a limit after a request. After `reset` seconds a place is free again."""
 
     allowed: bool
@@ -75,12 +75,12 @@ class Taken(msgspec.Struct, frozen=True):
     """When the place was taken (ms), by which the request can be refunded."""
 
     @classmethod
-    def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "Taken":
+    def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "LimitState":
         """From the integers in a script's reply."""
         return cls(allowed, remaining, reset_ms / 1000, at)
 
 
-class Rate(Protocol):
+class RateLimit(Protocol):
     """The limit in which a script counts a request. Whoever calls the script tells `settle` how that ended."""
 
     @property
@@ -89,12 +89,12 @@ class Rate(Protocol):
     @property
     def limit(self) -> Limit: ...
 
-    def settle(self, taken: Taken) -> None:
+    def settle(self, taken: LimitState) -> None:
         """Raises Refused `limit.exceeded`."""
         ...
 
 
-def counted(rate: Rate, reply: Any) -> tuple[bytes, list[Any]]:
+def counted(rate: RateLimit, reply: Any) -> tuple[bytes, list[Any]]:
     """Settle how a script has counted a request: the word of its reply, and what follows the counts.
 
     A reply of a word alone says that the entity is not there; such a request is not counted. Raises Refused
@@ -102,7 +102,7 @@ def counted(rate: Rate, reply: Any) -> tuple[bytes, list[Any]]:
     """
     word, *counts = reply
     if counts:
-        rate.settle(Taken.of(*counts[:3]))
+        rate.settle(LimitState.of(*counts[:3]))
     return word, counts[3:]
 
 
@@ -137,7 +137,7 @@ class LimitStore:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def take(self, kind: str, client: str, limit: Limit) -> Taken:
+    async def take(self, kind: str, client: str, limit: Limit) -> LimitState:
         """Take a place in a limit. Raises StoreUnavailable."""
         partition = ids.home_of(client)
         rate = keys.rate(partition, kind, client)
@@ -147,9 +147,9 @@ class LimitStore:
             limit=limit,
             site_count=limit.count * SITE_SHARE,
         )
-        return Taken.of(*cast("list[int]", await self._store.run(taking)))
+        return LimitState.of(*cast("list[int]", await self._store.run(taking)))
 
-    async def take_of(self, kind: str, entity_id: str, client: str, limit: Limit) -> Taken | None:
+    async def take_of(self, kind: str, entity_id: str, client: str, limit: Limit) -> LimitState | None:
         """Take a place in a limit that the entity has for itself; None if there is no such entity.
 
         Raises StoreUnavailable.
@@ -160,9 +160,9 @@ class LimitStore:
             limit=limit,
         )
         taken = cast("list[int]", await self._store.run(taking))
-        return Taken.of(*taken) if taken else None
+        return LimitState.of(*taken) if taken else None
 
-    async def refund(self, kind: str, client: str, taken: Taken) -> None:
+    async def refund(self, kind: str, client: str, taken: LimitState) -> None:
         """Stop counting a request that `take` has counted. Raises StoreUnavailable."""
         await self._store.run(limit_refund(rate=keys.rate(ids.home_of(client), kind, client), at=taken.at))
 
@@ -175,7 +175,7 @@ class LimitStore:
 
     async def take_quota(
         self, kind: str, client: str, limit: Limit, most: int, life_ms: int, *, for_node: bool, label: str = ""
-    ) -> tuple[Quota, Taken]:
+    ) -> tuple[Quota, LimitState]:
         """Take a place in a limit, and one among `most` things, which ends after `life_ms`.
 
         `for_node`: keep the total of all clients, too. `label`: what the operator is told of the thing. Raises Refused
@@ -198,7 +198,7 @@ class LimitStore:
         outcome, *rest = cast("list[Any]", await self._store.run(taking))
         if outcome == b"quota":
             raise Refused(f"quota.{kind}", retry_after=rest[0] / 1000, most=most)
-        return quota, Taken.of(*rest)
+        return quota, LimitState.of(*rest)
 
     async def things(self, kind: str) -> list[str]:
         """The names of all things of a kind whose total is counted, for the operator. Raises StoreUnavailable."""

@@ -30,35 +30,35 @@ async def project(
     names: Iterable[str],
     key: Callable[[str], Key],
     fields: Sequence[str],
-    place: Callable[[Listing], Awaitable[None]],
+    put: Callable[[Listing], Awaitable[None]],
     *,
     deciding: int,
 ) -> None:
-    """Put entities into the lists that the `fields` of each ask for, and no others, which `place` does.
+    """Put entities into the lists that the `fields` of each ask for, and no others, which `put` does.
 
-    The first `deciding` fields are what decides (`keep_placed`). Raises StoreUnavailable.
+    The first `deciding` fields are what decides (`put_until_current`). Raises StoreUnavailable.
     """
 
     async def read(names: Sequence[str]) -> Listing:
         rows = await bulk(store, [("HMGET", key(each), *fields) for each in names])
         return dict(zip(names, cast("list[list[bytes | None]]", rows), strict=True))
 
-    await keep_placed(await read(list(names)), place, read, lambda row: row[:deciding])
+    await put_until_current(await read(list(names)), put, read, lambda row: row[:deciding])
 
 
-async def keep_placed(
+async def put_until_current(
     rows: Mapping[str, T],
-    place: Callable[[Mapping[str, T]], Awaitable[None]],
+    put: Callable[[Mapping[str, T]], Awaitable[None]],
     read: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]],
     deciding: Callable[[T], object],
 ) -> None:
-    """Put entities into lists as they were read, which `place` does; those that have changed meanwhile, once more.
+    """Put entities into lists as they were read, which `put` does; those that have changed meanwhile, once more.
 
     Several processes do so at the same time. Each looks afterwards whether what is `deciding` is still as it has read
     it, so that none of them leaves in the lists what another has put right meanwhile.
     """
     while rows:
-        await place(rows)
+        await put(rows)
         by_now = await read(list(rows))
         rows = {name: row for name, row in by_now.items() if deciding(row) != deciding(rows[name])}
 

@@ -27,7 +27,7 @@ async def bind(store: Store, replay_id: str, scope: str) -> bool:
 
 
 class FirstUse(msgspec.Struct, frozen=True, gc=False):
-    """What a step takes that a request may be signed for."""
+    """Arguments of a step whose request may be signed."""
 
     replay: Key
     replay_ttl: int
@@ -35,5 +35,5 @@ class FirstUse(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, replay_id: str, partition: int, other: Key) -> "FirstUse":
-        """For that signature; `other`, any key of the slot, stands for the record that there is not without one."""
+        """For that signature. Without one there is no record; `other`, any key in the slot, stands in for its key."""
         return cls(keys.replay(partition, replay_id), REPLAY_MS) if replay_id else cls(other, 0)

@@ -123,7 +123,7 @@ class Store(ABC):
             self._send(connection, None, (), wanted, slot, ahead)
 
     def before_sending(self, act: Callable[[], None]) -> None:
-        """Call `act`, once, before anything else is sent that is wanted from now on; what it sends is to be `ahead`."""
+        """Call `act` once, before the next call is sent that anybody makes from now on. It has to send `ahead`."""
         if not self._gathered:
             self._loop.call_soon(self._flush)
         self._gathered.append(act)
@@ -152,7 +152,7 @@ class Store(ABC):
                     break
 
     def server_id(self, key: Arg) -> int:
-        """32 bits that are others once another process of Redis serves a key: after a failover, in which the last
+        """32 bits that change when another process of Redis serves a key: after a failover, in which the last
         writes may be lost, and after a restart.
 
         0 for a socket of this machine: its server has no replica that could take over. Raises StoreUnavailable.

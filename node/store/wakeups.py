@@ -248,7 +248,7 @@ class WakeUps:
         channel = self._channels.get(name)
         if channel is None:
             channel = self._channels[name] = Channel(name)
-            self._place(channel)
+            self._subscribe(channel)
         if self._upkeep_task is None:
             self._upkeep_task = asyncio.get_running_loop().create_task(self._upkeep())
         listener = Listener(channel, prefix)
@@ -264,7 +264,7 @@ class WakeUps:
     def reroute(self) -> None:
         """Move each subscription to where its channel is published now: the map of slots has changed."""
         for channel in self._channels.values():
-            self._place(channel)
+            self._subscribe(channel)
 
     async def close(self) -> None:
         """Drop all connections. Listeners hear nothing more."""
@@ -281,7 +281,7 @@ class WakeUps:
         except TimeoutError:
             channel.may_have_missed = True
 
-    def _place(self, channel: Channel) -> None:
+    def _subscribe(self, channel: Channel) -> None:
         server = self._route(channel.name)
         if server is None:
             return
@@ -304,7 +304,7 @@ class WakeUps:
                 if channel.idle_rounds > IDLE_ROUNDS:
                     self._forget(channel)
                 elif channel.feed is None:
-                    self._place(channel)
+                    self._subscribe(channel)
             for server, feed in list(self._feeds.items()):
                 if feed.channels:
                     feed.check()

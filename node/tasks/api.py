@@ -40,8 +40,9 @@ from node.web.signature import Signatures
 
 T = TypeVar("T")
 
-Once = Callable[[str, T, Signed | None, IdempotencyKey | None], Awaitable[tuple[Task, bool]]]
-"""Takes the contract's id, a body, the signature and the key; whether it was done before is the second value."""
+RepeatableStep = Callable[[str, T, Signed | None, IdempotencyKey | None], Awaitable[tuple[Task, bool]]]
+"""Takes the contract's id, a body, the signature and the Idempotency-Key. Returns the contract, and whether the same
+request had done it before."""
 
 CONFLICT = "idempotency.conflict"
 SHORT = "idempotency.short"
@@ -297,7 +298,7 @@ class TasksApi:
             await permit.count()
             return json_response(await act(request.params["id"], holding))
 
-    async def _once(self, request: Request, what: str, act: Once[T], said: T) -> Response:
+    async def _once(self, request: Request, what: str, act: RepeatableStep[T], said: T) -> Response:
         """Run a step that is taken once for each Idempotency-Key; `act` says whether it was before."""
         signed = await self._signatures.of(request, ())
         task_id, body = request.params["id"], await request.body()

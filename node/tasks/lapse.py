@@ -35,8 +35,8 @@ JUDGED = (
     b"max_attempts",
     b"failures",
 )
-"""Fields that decide which status a contract has at a time; a reader that wants only that need not read the rest. The
-last attempt is all that is known of them then."""
+"""Fields that decide which status a contract has at a time; a reader that wants only that need not read the rest. It
+then knows no attempt but the last."""
 
 LONGEST_PAUSE_MS = DAY_MS
 """Longest pause before another attempt, however often it has doubled: a day."""

@@ -20,7 +20,7 @@ from node.tasks.view import StoredTask, task_of
 
 
 def _uncounted(size: int) -> None:
-    """For what is read for nobody, or for many."""
+    """The `add_cost` of a read that is charged to nobody, because many share it or nobody asked for it."""
 
 
 class TaskListing:
@@ -69,7 +69,7 @@ class TaskListing:
         if len(standing) < len(found):
             # The others have changed since: the list is behind, and whoever notices puts it right.
             with suppress(StoreUnavailable):
-                await self._store.place({task_id: row for task_id, row in found.items() if task_id not in standing})
+                await self._store.project({task_id: row for task_id, row in found.items() if task_id not in standing})
         tasks = list(show_each(standing.items(), show).values())
         total -= len(found) - len(tasks)
         since = since_of(end, lacking) if end else msgspec.UNSET

@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Invalid, Issue, Refused
 from node.common.timestamps import LAST_MS
 from node.tasks.model import NewTask
 from node.tasks.result_schema import require_schema
-from node.text.judged import require_all
+from node.text.faults import require_all
 from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
@@ -23,7 +23,7 @@ WITHOUT_BYTES = ("rejected", "expired")
 class OfferCheck:
     """Judges offers."""
 
-    def __init__(self, targets: TargetPolicy, artifact_statuses: ArtifactStatuses) -> None:
+    def __init__(self, targets: TargetCheck, artifact_statuses: ArtifactStatuses) -> None:
         self._targets = targets
         self._artifact_statuses = artifact_statuses
 
@@ -58,15 +58,15 @@ class OfferCheck:
     async def _check_inputs(self, artifact_ids: Sequence[str]) -> None:
         statuses = await self._artifact_statuses(artifact_ids)
         issues = [
-            Issue(("body", "input_artifact_ids", place), "no artifact has this id", "value_error", input=artifact_id)
-            for place, artifact_id in enumerate(artifact_ids)
+            Issue(("body", "input_artifact_ids", index), "no artifact has this id", "value_error", input=artifact_id)
+            for index, artifact_id in enumerate(artifact_ids)
             if artifact_id not in statuses
         ]
         if issues:
             raise Invalid(issues)
-        for place, artifact_id in enumerate(artifact_ids):
+        for index, artifact_id in enumerate(artifact_ids):
             if (status := statuses[artifact_id]) in WITHOUT_BYTES:
-                raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", place), status=status)
+                raise Refused("artifact.unusable", loc=("body", "input_artifact_ids", index), status=status)
 
 
 def _options(new: NewTask) -> dict[str, str | bytes]:

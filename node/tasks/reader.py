@@ -14,7 +14,7 @@ from node.store.unreadable import read_each, read_reachable
 from node.tasks import steps
 from node.tasks.lapse import JUDGED
 from node.tasks.packed import PackedContracts
-from node.tasks.view import BASE, LISTED, PLACED, StoredTask
+from node.tasks.view import BASE, LISTED, LISTED_BY, StoredTask
 
 
 class ListedTasks(NamedTuple):
@@ -48,9 +48,9 @@ class TaskReader:
         """All fields of contracts, without those that cannot be read at all."""
         return await read_each(task_ids, self.read_all)
 
-    async def placed(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
+    async def read_for_lists(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
         """What says in which lists contracts belong, without those that cannot be read at all."""
-        return await read_each(task_ids, lambda some: self.read_all(some, PLACED))
+        return await read_each(task_ids, lambda some: self.read_all(some, LISTED_BY))
 
     async def listed_reachable(self, task_ids: Sequence[str]) -> tuple[dict[str, StoredTask], list[str]]:
         """`listed`, of those contracts that are in reach now, and which are not.

@@ -27,10 +27,10 @@ class TaskRetention:
         """Remove those of the contracts whose time is over, which of an offer begins when it was last put on offer; how
         many those were. Raises StoreUnavailable.
         """
-        rows = await self._store.placed(tasks)
+        rows = await self._store.read_for_lists(tasks)
         gone = [task for task, row in rows.items() if not row.is_contract]
         before = now - self._kept_ms
         old = {task: row.stage for task, row in rows.items() if row.is_contract and row.changed_at <= before}
         forgotten = await self._store.forget(old)
-        await self._store.place(dict.fromkeys((*gone, *forgotten), StoredTask(0, {})))
+        await self._store.project(dict.fromkeys((*gone, *forgotten), StoredTask(0, {})))
         return len(forgotten)

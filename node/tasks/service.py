@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import msgspec
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
@@ -67,7 +67,7 @@ class Tasks:
         store: TaskStore,
         settings: Settings,
         tokens: Tokens,
-        targets: TargetPolicy,
+        targets: TargetCheck,
         artifact_statuses: ArtifactStatuses,
         offers: OfferFeed,
         note: Note | None = None,
@@ -221,7 +221,7 @@ class Tasks:
     async def complete(self, task_id: str, completion: Completion, add_cost: AddCost) -> tuple[CompletedTask, bool]:
         """Complete a contract with its result, which is kept byte for byte, or submit it for review.
 
-        The same JSON again gets the same answer; the second value says whether that is so, but not within the same
+        The same JSON again gets the same answer. The second value says whether it was completed in an earlier
         millisecond. `add_cost` is told the size of the stored result if that is compared.
 
         Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`.
@@ -253,7 +253,7 @@ class Tasks:
     async def fail(self, task_id: str, failed: FailedAttempt) -> tuple[Task, bool]:
         """End an attempt without a result: the contract is offered again, or has failed.
 
-        The second value says whether that was done before, but not within the same millisecond.
+        The second value says whether that was done in an earlier millisecond.
 
         Raises Refused `task.unknown`, `task.token`, `task.state`.
         """
@@ -363,7 +363,7 @@ class Tasks:
 
         What is no contract is taken off all lists; one that cannot be read stays where it is.
         """
-        await self._store.place(await self._store.placed(task_ids))
+        await self._store.project(await self._store.read_for_lists(task_ids))
 
     async def sweep(self) -> int:
         """Write down what time has changed; returns how many contracts were looked at. The worker does so all the time.
@@ -391,7 +391,7 @@ class Tasks:
     async def _list(self, task_id: str, row: StoredTask) -> None:
         """Put a contract into the list of its status; if Redis cannot be reached, the worker will."""
         with suppress(StoreUnavailable):
-            await self._store.place_soon(task_id, row)
+            await self._store.project_soon(task_id, row)
 
     def _task(self, task_id: str, row: StoredTask) -> Task:
         return task_of(task_id, self._base + task_id, row)

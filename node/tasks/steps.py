@@ -38,7 +38,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 NO_CLAIM = Claim("", "")
-"""What a step is given that no claim was shown for."""
+"""Stands for the claim in a step for which none was shown."""
 
 
 @step

@@ -21,7 +21,7 @@ from node.store.bulk import bulk, bulk_steps
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
-from node.store.lists import keep_placed
+from node.store.lists import put_until_current
 from node.store.replay import FirstUse
 from node.store.steps import Step
 from node.store.unreadable import read_each
@@ -54,10 +54,10 @@ LATE_SECONDS = 0.05
 Usually it is listed within a few milliseconds."""
 
 AGAIN_MS = 60_000
-"""After how long a contract is looked at again on which the step failed that writes down what time has changed."""
+"""Time until a contract is looked at again after `task_lapse` has failed on it."""
 
 NOT_LAPSED = "contract not changed when its time came, its record is damaged"
-"""What is logged then, with the exception."""
+"""What is logged when it has failed, with the exception."""
 
 COMPACTED_AT_ONCE = 8
 """Contracts that are read together to be compacted: each may have a result of a megabyte."""
@@ -231,7 +231,7 @@ class TaskStore(TaskReader):
     async def _compact(self, task_ids: Sequence[str]) -> int:
         hashes = await bulk(self._store, (("HGETALL", keys.task(each)) for each in task_ids))
         read = [(task_id, fields_of(fields)) for task_id, fields in zip(task_ids, hashes, strict=True)]
-        # One that ends meanwhile may have as many fields then, by which the step tells whether it is as it was read.
+        # The step sees by the number of fields that nothing has changed. One that ends meanwhile may have as many.
         rows = {task_id: fields for task_id, fields in read if StoredTask(0, fields).is_over}
         # Beside the event loop: to deflate a result of a megabyte takes up to a tenth of a second.
         packed = await to_thread(lambda: [pack(fields) for fields in rows.values()])
@@ -255,27 +255,27 @@ class TaskStore(TaskReader):
 
     # The lists.
 
-    async def place(self, rows: Mapping[str, StoredTask]) -> None:
+    async def project(self, rows: Mapping[str, StoredTask]) -> None:
         """List contracts under their status and nowhere else, announce those on offer, and unlist what is no contract.
 
         It is idempotent. A process that was held up since it read the contracts reads them again: others may have
         changed and listed them meanwhile.
         """
         if any(monotonic() - row.asked_at > LATE_SECONDS for row in rows.values()):
-            rows = await self.placed(list(rows))
-        await keep_placed(rows, self._place, self.placed, lambda row: row.fields.get(b"status"))
+            rows = await self.read_for_lists(list(rows))
+        await put_until_current(rows, self._put, self.read_for_lists, lambda row: row.fields.get(b"status"))
 
-    async def _place(self, rows: Mapping[str, StoredTask]) -> None:
+    async def _put(self, rows: Mapping[str, StoredTask]) -> None:
         commands, told = _changes_of_lists(rows)
         await gather(self._store.commands(commands), bulk_steps(self._store, told))
 
-    async def place_soon(self, task_id: str, row: StoredTask) -> None:
-        """`place` for one contract right after its step, with those of other requests; it is not waited for.
+    async def project_soon(self, task_id: str, row: StoredTask) -> None:
+        """`project` for one contract right after its step, with those of other requests; nobody waits for it.
 
-        A process that was held up since the step runs `place` itself. What Redis cannot be told, the worker will tell.
+        A process that was held up since the step runs `project` itself. If Redis cannot be told, the worker does it.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
-            await self.place({task_id: row})
+            await self.project({task_id: row})
         else:
             self._changed.add((task_id, row))
 
@@ -331,7 +331,7 @@ def _changes_of_lists(
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
     told: list[Step] = []
-    for task_id, (row, listed, created_at, announcement) in show_each(rows.items(), _place_of).items():
+    for task_id, (row, listed, created_at, announcement) in show_each(rows.items(), _listing_of).items():
         if listed:
             here[listed] += (created_at, task_id)
         never_in = OVER if after_step and row.is_contract else ()
@@ -345,8 +345,8 @@ def _changes_of_lists(
     return commands, told
 
 
-def _place_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | None, int, Step | None]:
-    """A contract, its list and place there, and what announces it; no list and 0 for what is no contract."""
+def _listing_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | None, int, Step | None]:
+    """A contract, its list, its score there, and what announces it; no list and 0 for what is no contract."""
     if not row.is_contract:
         return row, None, 0, None
     return row, row.status, row.created_at, announcement_of(task_id, row)

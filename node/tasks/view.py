@@ -30,7 +30,7 @@ _OFFER = (
 _MORE_OF_OFFER = (b"skills", b"deadline", b"max_attempts", b"retry_ms", b"review_ms")
 
 OFFERED = (*_OFFER, *_MORE_OF_OFFER, b"result_schema")
-"""Fields of an offer that are shown; nothing changes them afterwards, but `more` may join them."""
+"""Fields of an offer that are shown. They never change, except that `more` may be added."""
 
 BASE = (
     *_OFFER,
@@ -60,7 +60,7 @@ LISTED = (
 """Fields that lists show of contracts that were offered with more than SPEC asks for, or that failed: all but
 result_payload, result_schema and attempts, which may be large."""
 
-PLACED = (
+LISTED_BY = (
     *JUDGED,
     b"publisher_id",
     b"skills",
@@ -82,7 +82,7 @@ class StoredTask(msgspec.Struct, frozen=True):
     now: int
     fields: Fields
     asked_at: float = math.inf
-    """Before it was read (monotonic seconds); infinite where that does not matter."""
+    """Monotonic seconds just before it was read; infinite where that does not matter."""
 
     @classmethod
     def of(cls, now: int, fields: Fields, asked_at: float) -> "StoredTask":
@@ -209,7 +209,7 @@ class ChangeLog(msgspec.Struct, frozen=True):
 
 
 def elapsed(claimed: int, ended: int) -> int:
-    """Milliseconds from a claim to its result; none if the clock was set back so far meanwhile."""
+    """Milliseconds from a claim to its result; 0 if the clock was set back meanwhile."""
     return max(0, ended - claimed)
 
 

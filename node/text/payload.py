@@ -95,19 +95,19 @@ def payload_is_english(value: object) -> bool:
 def foreign_field(payload: Mapping[str, object]) -> str:
     """The prose field for which a payload was refused; if it was none of them alone, a phrase for the other fields."""
     texts = {name: text for name in PROSE if isinstance(text := payload.get(name), str)}
-    place = _first_foreign(list(texts.values()), verdict)
-    return "what its other fields say, taken together," if place is None else list(texts)[place]
+    index = _first_foreign(list(texts.values()), verdict)
+    return "what its other fields say, taken together," if index is None else list(texts)[index]
 
 
 def _first_foreign(fields: Sequence[str], judge: Callable[[str, int], bool]) -> int | None:
-    """The place of the first prose field that is not English, judged by as many samples as its place gives it."""
+    """The index of the first prose field that is not English, judged by as many samples as its index gives it."""
     samples = SAMPLES
-    for place, field in enumerate(fields):  # not next(): its generator costs as much as judging a short field
-        if place == FIELDS_IN_FULL:
-            long = sum(len(other) > WINDOW_CHARACTERS for other in fields[place:])
+    for index, field in enumerate(fields):  # not next(): its generator costs as much as judging a short field
+        if index == FIELDS_IN_FULL:
+            long = sum(len(other) > WINDOW_CHARACTERS for other in fields[index:])
             samples = max(MIN_SAMPLES, SAMPLES // max(1, long))
         if not judge(field, samples):
-            return place
+            return index
     return None
 
 
@@ -148,26 +148,26 @@ class _Strings:
     def gather(self, document: object) -> None:
         if isinstance(document, dict):
             self._values_left -= 1
-            self._place_members(cast("dict[str, object]", document), True)
+            self._sort_members(cast("dict[str, object]", document), True)
         else:
-            self._place("", document, True)
+            self._sort("", document, True)
         queue = self._queue
         while queue and self._values_left > 0:
             key, value, is_document = queue.popleft()
             if isinstance(value, dict):
-                self._place_members(cast("dict[str, object]", value), is_document)
+                self._sort_members(cast("dict[str, object]", value), is_document)
             else:
                 elements = cast("list[object]", value)
                 for element in elements[:: _stride(elements)]:
-                    self._place(key, element, False)
+                    self._sort(key, element, False)
 
-    def _place(self, key: str, value: object, is_field: bool) -> None:
+    def _sort(self, key: str, value: object, is_field: bool) -> None:
         """Sort a string into its list. A value that contains others is queued behind all values of its own level."""
         self._values_left -= 1
         if isinstance(value, str):
             if self._values_left < 0:
                 return
-            if ("{" in value or "[" in value) and self._place_parsed(key, value):
+            if ("{" in value or "[" in value) and self._sort_parsed(key, value):
                 return
             if is_field and len(self.fields) < len(PROSE):
                 self.fields.append(value)
@@ -180,18 +180,18 @@ class _Strings:
         elif isinstance(value, dict | list):
             self._queue.append((key, cast("object", value), is_field))
 
-    def _place_parsed(self, key: str, text: str) -> bool:
-        """Place the value of a string that is JSON; False if it is not."""
+    def _sort_parsed(self, key: str, text: str) -> bool:
+        """Sort the value of a string that is JSON; False if it is not."""
         if len(text) > self._json_left or not _JSON_START.match(text):
             return False
         self._json_left -= len(text)
         inner = _parsed(text)
         if inner is None:
             return False
-        self._place(key, inner, True)
+        self._sort(key, inner, True)
         return True
 
-    def _place_members(self, members: dict[str, object], is_document: bool) -> None:
+    def _sort_members(self, members: dict[str, object], is_document: bool) -> None:
         prose: list[str] = []
         if is_document:
             names = members if len(members) < len(PROSE) else PROSE
@@ -199,12 +199,12 @@ class _Strings:
             if len(prose) > FIELDS_IN_FULL:
                 prose.sort(key=PROSE.index)
             for name in prose:
-                self._place(name, members[name], True)
+                self._sort(name, members[name], True)
         for name in islice(members, 0, None, _stride(members)):
             if " " in name:
                 self.others.append(name)
             if name not in prose:
-                self._place(name, members[name], False)
+                self._sort(name, members[name], False)
 
 
 def _may_be_json(text: str) -> bool:

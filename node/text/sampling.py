@@ -44,8 +44,8 @@ def samples_of(text: str, excerpt: str, count: int) -> Iterator[str]:
     Every character can be sampled, since the first and the last sample may extend beyond the ends of the text.
     """
     reach = len(text) + SAMPLE_CHARACTERS
-    for place, drawn in enumerate(_numbers(excerpt, count)):
-        start = ((place << 16) + drawn) * reach // (count << 16) - SAMPLE_CHARACTERS
+    for index, drawn in enumerate(_numbers(excerpt, count)):
+        start = ((index << 16) + drawn) * reach // (count << 16) - SAMPLE_CHARACTERS
         yield text[max(0, start) : start + SAMPLE_CHARACTERS]
 
 

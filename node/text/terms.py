@@ -45,11 +45,11 @@ _V = re.compile(r"(?<![^\W_])[vV](?=[0-9]+\.[0-9])")
 """The letter before a version number that means nothing."""
 _SNAKE = re.compile(rf"{_WORD}(?:_+{_WORD})+")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]")
-_ASCII_WORDS = bytes(place if chr(place).isascii() and chr(place).isalnum() else 0x20 for place in range(256))
+_ASCII_WORDS = bytes(code if chr(code).isascii() and chr(code).isalnum() else 0x20 for code in range(256))
 """Turns whatever is not part of a word into spaces."""
 _ASCII_KINDS = bytes(
-    ord("a") if chr(place).isascii() and chr(place).isalnum() else ord("-") if chr(place) in "_.:/#@+-" else 0x20
-    for place in range(256)
+    ord("a") if chr(code).isascii() and chr(code).isalnum() else ord("-") if chr(code) in "_.:/#@+-" else 0x20
+    for code in range(256)
 )
 """Turns what is part of a word into `a`, what joins words into an identifier into `-`, and all else into spaces."""
 _MAY_JOIN = b"-a"
@@ -187,12 +187,12 @@ class QueryTerms:
         if size <= FEW_MARKS:
             return self._marks.intersection(sorted_marks)
         found: set[int] = set()
-        place = 0
+        index = 0
         for mark in self._ordered:
-            place = bisect_left(sorted_marks, mark, place)
-            if place == size:
+            index = bisect_left(sorted_marks, mark, index)
+            if index == size:
                 break
-            if sorted_marks[place] == mark:
+            if sorted_marks[index] == mark:
                 found.add(mark)
         return found
 

@@ -49,8 +49,8 @@ def windows(text: str) -> list[str]:
         text = _LONG_URL.sub("://", text)
     count = -(-len(text) // WINDOW_CHARACTERS)
     cuts = [0]
-    for place in range(1, count):
-        target = place * len(text) // count
+    for index in range(1, count):
+        target = index * len(text) // count
         space = text.rfind(" ", cuts[-1] + 1, target)
         cuts.append(target if space < 0 else space)
     return [text[start:end] for start, end in zip(cuts, [*cuts[1:], len(text)], strict=True)]

@@ -127,11 +127,11 @@ def weigh(window: str) -> Evidence:
         if evidence == _all_english(evidence.words):
             _learn([token for token, part in zip(tokens, parts, strict=True) if part is None][:MAX_LEARNT])
         return evidence
-    place = -1
+    index = -1
     for _ in range(unknown):
-        place = parts.index(None, place + 1)
-        parts[place] = _english_words(tokens[place])
-        if parts[place] is None:
+        index = parts.index(None, index + 1)
+        parts[index] = _english_words(tokens[index])
+        if parts[index] is None:
             return _read(window)
     words: list[str] = [*chain.from_iterable(parts)]
     return _all_english(words) if words else _read(window)
@@ -149,18 +149,18 @@ def _read(window: str) -> Evidence:
     # Most tokens are known words. The loop replaces each of the others by the words it contains.
     words = tokens.copy()
     points: list[Any] = [*map(known.get, tokens)]  # None for the others
-    place = gone = 0  # gone: how many more tokens than words there are up to `place`
+    index = gone = 0  # gone: how many more tokens than words there are up to `index`
     for _ in range(points.count(None)):
-        place = points.index(None, place)
-        token = tokens[place + gone]
+        index = points.index(None, index)
+        token = tokens[index + gone]
         word = token[:-1] if token[-1] in _STOPS else token
         if word.isalpha():  # the first or last word of a clause, or an unknown one
             lower = word.lower()
             if len(word) > 1 and (point := known.get(word) or known.get(lower) or _unknown(word, lower, known)):
-                words[place], points[place] = word if point == FOREIGN else lower, point
-                place += 1
+                words[index], points[index] = word if point == FOREIGN else lower, point
+                index += 1
             else:
-                del words[place], points[place]
+                del words[index], points[index]
                 gone += 1
             continue
         parts: list[str] = []
@@ -169,9 +169,9 @@ def _read(window: str) -> Evidence:
             links += len(token) > 1
         elif not word.isdecimal():
             parts, values = _counted_words(token, known)
-        words[place : place + 1] = parts
-        points[place : place + 1] = values
-        place += len(parts)
+        words[index : index + 1] = parts
+        points[index : index + 1] = values
+        index += len(parts)
         gone += 1 - len(parts)
     if words and points.count(ENGLISH) == len(words):
         return _all_english(words)
@@ -324,15 +324,15 @@ def _without_acronyms(words: list[str], points: list[float], window: str) -> tup
     not all letters are capitals; or if they are few and short, and all other words are English. Otherwise they are
     words like the others."""
     acronyms = [
-        place
-        for place, word in enumerate(words)
-        if points[place] == FOREIGN and len(word) <= MAX_ACRONYM_LETTERS and word.isupper() and word.isascii()
+        index
+        for index, word in enumerate(words)
+        if points[index] == FOREIGN and len(word) <= MAX_ACRONYM_LETTERS and word.isupper() and word.isascii()
     ]
     if not acronyms:
         return words, points
     english = points.count(ENGLISH)
     are_few = len(acronyms) <= MAX_SHORT_ACRONYMS
-    are_short = are_few and all(len(words[place]) <= MAX_SHORT_ACRONYM_LETTERS for place in acronyms)
+    are_short = are_few and all(len(words[index]) <= MAX_SHORT_ACRONYM_LETTERS for index in acronyms)
     are_named = not window.isupper() and ACRONYMS_RATIO * english >= len(acronyms)
     if not are_named and not (are_short and english + len(acronyms) == len(words)):
         return words, points
@@ -345,25 +345,25 @@ def _without_particles(words: list[str], points: list[float], window: str) -> tu
     english = points.count(ENGLISH)
     if english < PARTICLES_RATIO or not (inside := _PARTICLE.findall(window)) or window.isupper() or window.istitle():
         return words, points
-    particles = {place for place, word in enumerate(words) if points[place] == FOREIGN and word in inside}
+    particles = {index for index, word in enumerate(words) if points[index] == FOREIGN and word in inside}
     return _without(particles, words, points) if english >= PARTICLES_RATIO * len(particles) else (words, points)
 
 
 def _without_tags(words: list[str], points: list[float], window: str) -> tuple[list[str], list[float]]:
     """The words and points without the names of HTML elements that the window has as tags."""
     tags = {word for word in _TAGS.intersection(words) if f"<{word}" in window or f"</{word}>" in window}
-    return _without({place for place, word in enumerate(words) if word in tags}, words, points)
+    return _without({index for index, word in enumerate(words) if word in tags}, words, points)
 
 
 def _without_repetitions(words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
     """The words and points without further occurrences of an unknown word."""
     occurrences: Counter[str] = Counter()
     dropped: set[int] = set()
-    for place, word in enumerate(words):
-        if points[place] == UNKNOWN:
+    for index, word in enumerate(words):
+        if points[index] == UNKNOWN:
             occurrences[word] += 1
             if occurrences[word] > MAX_OCCURRENCES:
-                dropped.add(place)
+                dropped.add(index)
     return _without(dropped, words, points)
 
 
@@ -372,17 +372,17 @@ def _without_phrases(words: list[str], points: list[float]) -> tuple[list[str], 
     if _PHRASES.isdisjoint(pairwise(words)):
         return words, points
     dropped: set[int] = set()
-    for place, pair in enumerate(pairwise(words)):
+    for index, pair in enumerate(pairwise(words)):
         if pair in _PHRASES:
-            dropped |= {place, place + 1}
+            dropped |= {index, index + 1}
     return _without(dropped, words, points)
 
 
 def _without(dropped: set[int], words: list[str], points: list[float]) -> tuple[list[str], list[float]]:
     if not dropped:
         return words, points
-    kept = [place for place in range(len(words)) if place not in dropped]
-    return [words[place] for place in kept], [points[place] for place in kept]
+    kept = [index for index in range(len(words)) if index not in dropped]
+    return [words[index] for index in kept], [points[index] for index in kept]
 
 
 def _weigh_identifiers(tokens: list[str], known: dict[str, int]) -> Evidence:

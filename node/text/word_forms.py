@@ -32,13 +32,13 @@ def is_formed(word: str, known: dict[str, int]) -> bool:
     """Whether a word in lower case is formed of two English words, or of one and a prefix or suffix."""
     if not MIN_LETTERS + MIN_AFFIX_LETTERS <= len(word) <= MAX_LETTERS or word[-1] in _FOREIGN_ENDS:
         return False
-    for place in range(MIN_AFFIX_LETTERS, len(word) - MIN_AFFIX_LETTERS + 1):
-        end = word[place:]
+    for index in range(MIN_AFFIX_LETTERS, len(word) - MIN_AFFIX_LETTERS + 1):
+        end = word[index:]
         if known.get(end) == ENGLISH and len(end) >= MIN_LETTERS:
-            start = word[:place]
-            if start in _PREFIXES or (place >= MIN_LETTERS and known.get(start) == ENGLISH):
+            start = word[:index]
+            if start in _PREFIXES or (index >= MIN_LETTERS and known.get(start) == ENGLISH):
                 return True
-        if end in _SUFFIXES and place >= MIN_LETTERS and _is_stem(word[:place], known):
+        if end in _SUFFIXES and index >= MIN_LETTERS and _is_stem(word[:index], known):
             return True
     return False
 

@@ -151,13 +151,13 @@ def _in_x_forwarded_for(lines: str) -> Iterator[str]:
 
 def _in_forwarded(lines: str) -> Iterator[str]:
     """The hops, the last one first; ends with an empty one where the header cannot be parsed."""
-    backwards, place = lines[::-1], 0
-    while place < len(backwards):
-        element = _LAST_ELEMENT.match(backwards, place)
+    backwards, start = lines[::-1], 0
+    while start < len(backwards):
+        element = _LAST_ELEMENT.match(backwards, start)
         pairs = _PAIRS.findall(element["pairs"][::-1]) if element else []
         named = [bare or quoted for name, bare, quoted in pairs if name.lower() == "for"]
         if element is None or len(named) != 1:
             yield ""
             return
         yield named[0]
-        place = element.end()
+        start = element.end()

@@ -18,8 +18,8 @@ as much.
 """
 
 MIN_ENDED = 8
-"""How many overdue waits end in one check; one in ENDED_SHARE if that is more. The answers to thousands of clients that
-stall together must not delay those to other clients."""
+"""Overdue waits that end in one check, or one in ENDED_SHARE of all if that is more. The answers to thousands of
+clients that stall together must not delay those to other clients."""
 ENDED_SHARE = 200
 NEXT_CHECK_SECONDS = 0.005
 """Time until the next check if further waits are overdue."""

@@ -188,14 +188,14 @@ class Dispatcher:
 
 def _malformed(request: Request, raw: bytes) -> Refused | None:
     """The refusal of a request without a usable Host, or with an endless path; None for all others."""
-    if (not _is_host(request.named.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
+    if (not _is_host(request.first_headers.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
         return Refused("host.invalid")
     return Refused("path.long") if len(raw) > LONGEST_PATH else None
 
 
 def _may_lack_host(request: Request) -> bool:
     """Whether this is a health check over HTTP/1.0, as many load balancers send it: without Host (RFC 9112 §3.2)."""
-    return request.path in HEALTH and request.scope.get("http_version") == "1" and not request.named.get(b"host")
+    return request.path in HEALTH and request.scope.get("http_version") == "1" and not request.header(b"host")
 
 
 @lru_cache(maxsize=64)

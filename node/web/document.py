@@ -39,7 +39,7 @@ class Document:
             self._headers = (*self._headers, (b"vary", b"Accept-Encoding"))
 
     def answer(self, request: Request) -> Response:
-        """200 with the document, or 304 if the client has it. Raises as `is_had` does."""
+        """200 with the document, or 304 if the client has it. Raises as `client_has` does."""
         if self._compressed is not None and takes_gzip(request.header(b"accept-encoding") or ""):
             # A strong validator names the bytes that are sent, so the compressed ones have their own (§8.8.3.3).
             headers: tuple[Header, ...] = (*self._headers, (b"content-encoding", b"gzip"))
@@ -64,7 +64,7 @@ class DocumentSet:
 def revalidated(
     request: Request, body: bytes, media_type: str, caching: bytes, headers: tuple[Header, ...]
 ) -> Response:
-    """200 with the body, or 304 if the client has it. Raises as `is_had` does."""
+    """200 with the body, or 304 if the client has it. Raises as `client_has` does."""
     headers = ((b"content-type", media_type.encode()), (b"cache-control", caching), *headers)
     request.cost += MADE_WEIGHT * len(body)  # a body that a 304 or 412 leaves out was made all the same
     response = conditional(request, body, headers, etag_of(body))
@@ -80,16 +80,16 @@ def etag_of(body: bytes) -> str:
 def conditional(
     request: Request, body: bytes, headers: tuple[Header, ...], tag: str, modified: int | None = None
 ) -> Response:
-    """200 with the body, or 304 if the client has it; `modified` and what is raised as in `is_had`."""
+    """200 with the body, or 304 if the client has it; `modified` and what is raised as in `client_has`."""
     headers = (*headers, (b"etag", tag.encode()))
     if modified is not None:
         headers = (*headers, (b"last-modified", formatdate(modified, usegmt=True).encode()))
-    if is_had(request.scope["headers"], tag, modified):
+    if client_has(request.scope["headers"], tag, modified):
         return Response(304, b"", headers)
     return Response(200, body, headers)
 
 
-def is_had(headers: Sequence[Header], tag: str, modified: float | None = None) -> bool:
+def client_has(headers: Sequence[Header], tag: str, modified: float | None = None) -> bool:
     """Whether the client has what the strong tag names, so that the answer is 304.
 
     For a GET that would be 200 without conditions, after all other checks (RFC 9110 §13.2). Conditions on dates count

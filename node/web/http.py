@@ -17,7 +17,8 @@ from node.common.cancellation import ended_before
 from node.common.pauses import PAUSE
 from node.common.refusal import Invalid, Issue, Refused
 from node.web.deadline import Deadlines
-from node.web.turn import LARGE_BODY, RequestTurn
+from node.web.large_bodies import LARGE_BODY
+from node.web.turn import RequestTurn
 from node.web.waiting_places import WaitingPlaces
 
 T = TypeVar("T")
@@ -46,7 +47,7 @@ PIECE_COST = 320
 14 s."""
 
 MAX_PARAMETERS = 64
-"""Parameters of a query string. Thousands of short ones would take ten times as long as one that is as long as all."""
+"""Parameters of a query string. Thousands of short ones would take ten times as long as one of the same size."""
 
 PLAIN = frozenset({b"", b"identity"})
 """Content codings that leave a body as it is. No other is decoded, since a small body could become a large one."""
@@ -100,11 +101,11 @@ class Request:
         "client",
         "cost",
         "deadlines",
+        "first_headers",
         "has_waited",
         "id",
         "is_head",
         "method",
-        "named",
         "params",
         "path",
         "receive",
@@ -143,7 +144,7 @@ class Request:
         """Whether somebody has begun to read the body, which is possible only once."""
         self._has_ended = False
         """Whether the end of the body has come, or the client has gone away."""
-        self.named: dict[bytes, bytes] = dict(reversed(scope["headers"]))
+        self.first_headers: dict[bytes, bytes] = dict(reversed(scope["headers"]))
         """The value of the first header of each name, in lower case."""
 
     def add_cost(self, size: int) -> None:
@@ -152,13 +153,13 @@ class Request:
 
     def header(self, name: bytes) -> str | None:
         """The first header of that name (lower case), or None."""
-        value = self.named.get(name)
+        value = self.first_headers.get(name)
         return None if value is None else value.decode("latin-1")
 
     def repeats(self, name: bytes) -> bool:
         """Whether there is more than one header of that name (lower case)."""
         headers = self.scope["headers"]
-        return len(self.named) != len(headers) and [key for key, _ in headers].count(name) > 1
+        return len(self.first_headers) != len(headers) and [key for key, _ in headers].count(name) > 1
 
     def headers(self, name: bytes) -> list[str]:
         """Every header of that name (lower case), in order."""
@@ -180,7 +181,7 @@ class Request:
         `store.busy` if too many clients send large ones.
         """
         if self._body is None:
-            if self.named.get(b"content-encoding", b"").lower() not in PLAIN:
+            if self.first_headers.get(b"content-encoding", b"").lower() not in PLAIN:
                 raise Refused("body.encoded")
             self._body = await self._read()
             if self.size >= LARGE_BODY:
@@ -191,7 +192,7 @@ class Request:
     def is_unread(self) -> bool:
         """Whether the headers announce a body whose end has not come."""
         return not self._has_ended and (
-            self.named.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.named
+            self.first_headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.first_headers
         )
 
     async def discard_body(self) -> bool:
@@ -200,7 +201,7 @@ class Request:
         Returns False if the connection has to be closed instead: the body is too large, was read in part, does not
         come, or is sent only on demand (`Expect`).
         """
-        if self._is_read or b"expect" in self.named:
+        if self._is_read or b"expect" in self.first_headers:
             return False
         try:
             await self._read()
@@ -251,7 +252,7 @@ class Request:
 
     async def _read(self) -> bytes:
         self._is_read = True
-        length = self.named.get(b"content-length", b"")
+        length = self.first_headers.get(b"content-length", b"")
         announced = int(length) if length.isdigit() else self._unknown_length()
         if MAX_BODY_BYTES < announced < math.inf:
             raise Refused("body.too_large")

@@ -17,7 +17,7 @@ import msgspec.inspect
 from msgspec.structs import FieldInfo, fields
 
 from node.common.refusal import Invalid, Issue
-from node.text.judged import JUDGED, faults_of
+from node.text.faults import JUDGED, faults_of
 from node.web.http import Header
 from node.web.json_schema import MAX_SAFE_INTEGER
 
@@ -30,7 +30,7 @@ MOST_LOOKED_AT = 100
 IGNORED = b"x-ignored-fields"
 
 LEAST_WORD = 4
-"""Letters of a word that says what a field is: not `ids`."""
+"""Letters of the shortest word of a name that is compared; shorter ones, such as `ids`, say too little."""
 
 NAMED_FIELDS = 10
 NAMED_CHARACTERS = 40
@@ -40,7 +40,7 @@ of them are looked at by `require_content`."""
 OTHER_NAMES = frozenset(
     {"answer", "body", "content", "data", "message", "output", "reason", "response", "text", "value"}
 )
-"""What other operations, and other services, call what `CONTENT` names."""
+"""Names that other operations, and other services, have for what `CONTENT` names."""
 
 PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
 """Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""
@@ -79,12 +79,12 @@ def members_of(text: str) -> Members | None:
 
 
 def require_content(text: str, kind: type[msgspec.Struct], members: Members | None) -> None:
-    """Refuse a body that has none of the `CONTENT` of its type, but a member that means nothing here and whose name has
-    a word of theirs, or is one of `OTHER_NAMES`: it is that by another name (`result` for `result_payload`), and as the
-    step cannot be repeated, it would be lost for good. So would most of a body that is too long to be looked at
-    (`members` is None). A type that has no room for such content names it and says where it belongs (`ELSEWHERE`).
+    """Refuse a body that has its content under a wrong name, such as `result` for `result_payload`. Raises Invalid.
 
-    Raises Invalid.
+    The step cannot be repeated, so what it does not read would be lost for good. A body is refused if it has no member
+    that is in the `CONTENT` of its type, and an unknown one whose name is in `OTHER_NAMES` or has a word of those in
+    `CONTENT`. One that is too long to be looked at (`members` is None) counts as if it had such a member. A type that
+    takes no content says in `ELSEWHERE` what it would be called and where it belongs.
     """
     elsewhere = cast("Sequence[str]", getattr(kind, "ELSEWHERE", ()))
     content = elsewhere[:1] or cast("Sequence[str]", getattr(kind, "CONTENT", ()))
@@ -222,7 +222,7 @@ def _types(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
 
 @cache
 def _judged(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """The fields whose texts a service judges, and how (`node.text.judged`)."""
+    """The fields whose texts a service judges, and how (`node.text.faults`)."""
     return {name: judged for name, of in _types(kind).items() if (judged := _judgement(of))}
 
 
@@ -262,18 +262,18 @@ def _issues(
     return found
 
 
-def _allowed(kind: msgspec.inspect.Type, place: tuple[str | int, ...]) -> tuple[object, ...]:
-    """The values of the enumeration at a place inside a type, by its members and indexes; empty if there is none."""
+def _allowed(kind: msgspec.inspect.Type, path: tuple[str | int, ...]) -> tuple[object, ...]:
+    """The values of the enumeration at a path inside a type, by its members and indexes; empty if there is none."""
     match kind:
         case msgspec.inspect.Metadata():
-            return _allowed(kind.type, place)
+            return _allowed(kind.type, path)
         case msgspec.inspect.UnionType():
-            return next(filter(None, (_allowed(each, place) for each in kind.types)), ())
-        case msgspec.inspect.StructType() if place:
-            return next((_allowed(each.type, place[1:]) for each in kind.fields if each.encode_name == place[0]), ())
-        case msgspec.inspect.ListType() if place:
-            return _allowed(kind.item_type, place[1:])
-        case msgspec.inspect.LiteralType() if not place:
+            return next(filter(None, (_allowed(each, path) for each in kind.types)), ())
+        case msgspec.inspect.StructType() if path:
+            return next((_allowed(each.type, path[1:]) for each in kind.fields if each.encode_name == path[0]), ())
+        case msgspec.inspect.ListType() if path:
+            return _allowed(kind.item_type, path[1:])
+        case msgspec.inspect.LiteralType() if not path:
             return kind.values
         case _:
             return ()

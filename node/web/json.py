@@ -28,7 +28,7 @@ from node.web.issues import (
     require_content,
 )
 from node.web.json_cost import check_cost
-from node.web.turn import LARGE_BODY
+from node.web.large_bodies import LARGE_BODY
 
 T = TypeVar("T")
 

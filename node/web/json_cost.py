@@ -30,7 +30,7 @@ _BRACKETS = bytes.maketrans(b"[{]}", _OPENING * 2 + b"\0\0")
 """Opening brackets become 1, closing ones 0."""
 _ALL_ELSE = bytes(set(range(256)) - set(b'[{]}"'))
 _NUMBERS = bytes.maketrans(b"123456789E", b"000000000e")
-"""Each exponent, so translated, begins after 0 with e."""
+"""All digits become 0 and E becomes e, so that an exponent begins with `0e`."""
 
 
 def check_cost(body: bytes, kind: Any) -> None:

@@ -21,7 +21,7 @@ from node.share.cost import Kind
 from node.store import ids
 from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import DAY_MS, LimitStore, Quota, Taken
+from node.store.limits import DAY_MS, LimitState, LimitStore, Quota
 from node.web.http import Header, Request
 from node.web.idempotency import mark_replayed
 from node.web.refused_until import RefusedUntil
@@ -34,12 +34,12 @@ node knows how many there are."""
 
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
-KEEPING_NOTHING = (Refused, Invalid, StoreUnavailable)
-"""How a request ends of which the node keeps nothing. After OutcomeUnknown, which is a StoreUnavailable, nobody knows
-whether it does: then place and bytes stay taken."""
+WITHOUT_EFFECT = (Refused, Invalid, StoreUnavailable)
+"""Failures after which the node keeps nothing of a request. After OutcomeUnknown, which is a StoreUnavailable, nobody
+knows whether it does: then place and bytes stay taken."""
 
 OF_ANOTHER_LIMIT = ("limit.exceeded", "limit.work")
-"""Refusals that a request which is counted in one limit gets by another: then it counts in neither."""
+"""Refusals by another limit than the one that would count the request: then it counts in neither."""
 
 
 class Quotas(msgspec.Struct, frozen=True):
@@ -102,7 +102,7 @@ class Limiter:
         """
         return Permit(self, request, kind, scope, settled=not refusals, work=work)
 
-    async def count(self, request: Request, kind: str, scope: str = "") -> Taken | None:
+    async def count(self, request: Request, kind: str, scope: str = "") -> LimitState | None:
         """Count the request; None where nothing is counted. Raises Refused `limit.exceeded`, StoreUnavailable."""
         limit = self._limits[kind]
         if not limit.count or (scope and not ids.is_id(scope)):
@@ -116,7 +116,7 @@ class Limiter:
             self.settle(request, kind, taken, scope)
         return taken
 
-    async def refund(self, request: Request, kind: str, taken: Taken) -> None:
+    async def refund(self, request: Request, kind: str, taken: LimitState) -> None:
         """Stop counting a request. Raises StoreUnavailable: then it counts."""
         await self._store.refund(kind, request.client, taken)
         own = b'"%b";' % kind.encode()
@@ -125,12 +125,12 @@ class Limiter:
 
     @asynccontextmanager
     async def charged(self, request: Request, kind: Kind, size: int) -> AsyncGenerator[Callable[[], None]]:
-        """Charge the client as `charge` does, unless the block refuses the request or calls what it is given."""
+        """Charge the client as `charge` does, until the block fails or calls the function that it is given."""
         used = await self.charge(request, kind, size)
         give_back = partial(self.usage.give_back, request.client, used)
         try:
             yield give_back
-        except KEEPING_NOTHING as error:
+        except WITHOUT_EFFECT as error:
             if not isinstance(error, OutcomeUnknown):
                 give_back()
             raise
@@ -179,7 +179,7 @@ class Limiter:
             request.answer_headers += self._headers(kind, 0, wait)
             raise self._exceeded(kind, wait)
 
-    def settle(self, request: Request, kind: str, taken: Taken, scope: str = "") -> None:
+    def settle(self, request: Request, kind: str, taken: LimitState, scope: str = "") -> None:
         """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit."""
         if not self._limits[kind].count:
             return
@@ -216,9 +216,9 @@ class Permit:
             await permit.charge("thread", size)
             ...create the thread...
 
-    A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its Rate. If the block
-    raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or the
-    English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`, `store.busy`) is not counted, and
+    A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its RateLimit. If the
+    block raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or
+    the English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`, `store.busy`) is not counted, and
     neither is one in the limit of an entity that does not exist. A request that repeats an earlier one needs no room.
     In the end no bytes are charged for what is refused or repeated.
     """
@@ -252,7 +252,7 @@ class Permit:
         """Whether the request has been counted, or must not be."""
         self._quota: Quota | None = None
         self._repeats: IdempotencyKey | None = None
-        self._taken: Taken | None = None
+        self._taken: LimitState | None = None
         self._charged = 0
         """Bytes that the request was charged."""
         self._work = work
@@ -265,7 +265,7 @@ class Permit:
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, OutcomeUnknown):
             return
-        if isinstance(error, KEEPING_NOTHING):
+        if isinstance(error, WITHOUT_EFFECT):
             self._give_back()
         if isinstance(error, Refused) and error.code in OF_ANOTHER_LIMIT:
             await self.refund()
@@ -288,7 +288,7 @@ class Permit:
             with suppress(StoreUnavailable):
                 await self._limiter.refund(self._request, self._kind, taken)
 
-    def settle(self, taken: Taken) -> None:
+    def settle(self, taken: LimitState) -> None:
         """Apply how a script counted the request. Raises Refused `limit.exceeded`."""
         self._is_settled = True
         self._limiter.settle(self._request, self._kind, taken, self._scope)

@@ -57,7 +57,7 @@ class OriginPolicy:
         A page that has rebound its own name to the node sends no Origin when it reads. But it cannot keep its browser
         from sending Accept-Language, which programs that call an API do not.
         """
-        named = request.named
+        named = request.first_headers
         host, origin = named.get(b"host"), named.get(b"origin")
         if host is None or not (origin or self._checks_every_host or b"accept-language" in named):
             return ""
@@ -65,7 +65,7 @@ class OriginPolicy:
 
     def headers(self, request: Request) -> tuple[Header, ...]:
         """The CORS headers of an answer of a node that is not open."""
-        origin = request.named.get(b"origin")
+        origin = request.first_headers.get(b"origin")
         if not origin or self.refusal(request):
             return (VARY,)
         return (b"access-control-allow-origin", origin), EXPOSED, VARY

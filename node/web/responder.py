@@ -25,7 +25,7 @@ UNCOUNTED = frozenset({401, 403, 404, 405, 414, 429})
 with a large body has been counted by its bytes, and one with an unread body loses its connection: neither waits."""
 
 BODILESS = (204, 304)
-"""Statuses whose answers have no length, or that of another one (RFC 9110 §8.6)."""
+"""Statuses whose answers have no body, and no Content-Length or that of another answer (RFC 9110 §8.6)."""
 
 
 class Responder:
@@ -126,7 +126,7 @@ class Responder:
                 self._throughput.add(request.client, max(received, least))
 
     async def _leave(self, request: Request) -> None:
-        """Count what a request brought and cost, whose client did not wait for the answer: it is not free for that."""
+        """Count what a request brought and cost, although its client did not wait for the answer."""
         self._count_bytes(request, 0)
 
     def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:

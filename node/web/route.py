@@ -23,7 +23,7 @@ WHOLE: dict[str, object] = {"incomplete": msgspec.UNSET, "lower_threshold": msgs
 H = TypeVar("H")
 
 
-class Also(msgspec.Struct, frozen=True):
+class OtherAnswer(msgspec.Struct, frozen=True):
     """An answer that an operation can give instead of its main one."""
 
     media_type: str
@@ -35,7 +35,7 @@ class Also(msgspec.Struct, frozen=True):
     """What that status means, if it differs."""
 
 
-class Needed(msgspec.Struct, frozen=True):
+class RequiredHeader(msgspec.Struct, frozen=True):
     """A request header that an operation requires."""
 
     name: str
@@ -59,7 +59,7 @@ class Described(msgspec.Struct, frozen=True):
     """The query string of the example request."""
     headers: tuple[tuple[str, str], ...] = ()
     """Optional request headers and what they mean."""
-    needs: tuple[Needed, ...] = ()
+    required_headers: tuple[RequiredHeader, ...] = ()
     """Required request headers."""
     answers: Any = None
     """The type of the answer's body; None if it is not JSON."""
@@ -71,7 +71,7 @@ class Described(msgspec.Struct, frozen=True):
     media_type: str = "application/json"
     has_etag: bool = False
     """Whether the answer has an ETag, and heeds If-None-Match and If-Match (`node.web.document`)."""
-    also: tuple[Also, ...] = ()
+    also: tuple[OtherAnswer, ...] = ()
     """Other answers: in another media type, or in another state."""
     callbacks: tuple[type[msgspec.Struct], ...] = ()
     """The bodies of what may later be sent to the request's callback_url."""
@@ -117,9 +117,9 @@ class Route(Described, frozen=True, kw_only=True):
     """Counts its answers."""
 
 
-def routes_of(tag: str, *places: tuple[str, str, Handler]) -> tuple[Route, ...]:
+def routes_of(tag: str, *endpoints: tuple[str, str, Handler]) -> tuple[Route, ...]:
     """The routes of a group, from their methods, paths and handlers, which are decorated with Operation."""
     return tuple(
         Route(method=method, path=path, handler=handler, tag=tag, **asdict(getattr(handler, _DESCRIPTION)))
-        for method, path, handler in places
+        for method, path, handler in endpoints
     )

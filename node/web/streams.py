@@ -117,8 +117,8 @@ class Streaming(Response):
 async def hold_place(permit: Permit, kind: str, taken: float) -> Quota:
     """A place among the streams of a client, to be released when its stream has ended. Raises as `Permit.hold` does.
 
-    `kind`: what the operator is told of it, with the client. `taken`: that part of the streams that this process may
-    hold is taken (`StreamCount.taken`).
+    `kind`: what the operator is told of it, with the client. `taken`: the part of the streams that this
+    process may hold which others have (`StreamCount.taken`).
     """
     return Quota("stream", permit.client, await permit.hold(PLACE_MS, f"{kind} {permit.client} ", taken=taken))
 

@@ -15,6 +15,8 @@ from typing import Any
 from node.common.refusal import Refused
 from node.share.fair_semaphore import FairSemaphore
 from node.share.site import SITE_SHARE, site_of
+from node.web.large_bodies import LargeBodySteps
+from node.web.refusal_pacing import RefusalPacing
 from node.web.throughput import Throughput
 
 AGE_GROUP = "relay.age_group"
@@ -35,35 +37,8 @@ do not bound them: a client may be gone before its request is begun, and its con
 MOST_WAITING_IN_ALL = 8192
 """Requests of all clients that wait for their turn in one process."""
 
-REFUSALS_AT_ONCE = 50
-"""Refusals of one client that are answered at once while others use the process, and SITE_SHARE times as many of a
-site, where no limit counts them. They cost little, but 250 connections that ask for what does not exist, or that ignore
-Retry-After, would otherwise get thousands a second."""
-
-REFUSALS_A_SECOND = 50
-"""How many more are answered in a second. The others wait, outside their client's turn."""
-
-MAX_REFUSAL_DELAY_SECONDS = 1.0
-"""Longest wait of a refusal."""
-
-MAX_DELAYED_REFUSALS = 1024
-"""Refusals that wait in one process; further ones do not."""
-
-MAX_REFUSED_PLACES = 10_000
-"""Clients and sites whose refusals are counted. When there are more, all are forgotten."""
-
 SHARED_SECONDS = 1.0
 """For this many seconds after a request of another client, no client has the process to itself."""
-
-LARGE_BODY = 128 * 1024
-"""Bytes of a body whose work is done in steps: 1 MiB of JSON takes 20 ms, of which its parser alone takes 10."""
-
-LARGE_BYTES_A_SECOND = 50 * 1024 * 1024
-"""Bytes of large bodies that one step each may be taken for in a second, while several clients use the process. A step
-takes half of that time or less, so that the other half is left for the requests of others."""
-
-MAX_STEP_WAIT_SECONDS = 2.0
-"""Longest wait for a step. It bounds the large bodies of all clients that a process holds meanwhile to 100 MiB."""
 
 
 class ClientTurns:
@@ -82,12 +57,8 @@ class ClientTurns:
         """The client whose request came last."""
         self._other_at = float("-inf")
         """When a request last came from another client than the one before it (monotonic seconds)."""
-        self._refusals_at: dict[str, float] = {}
-        """When the latest refusal of each client or site was due, or will be (monotonic seconds)."""
-        self._delayed = 0
-        """Refusals that wait."""
-        self._next_step_at = 0.0
-        """When the next step for a large body may begin (monotonic seconds)."""
+        self.body_steps = LargeBodySteps(self.is_shared)
+        self.refusals = RefusalPacing(self.is_shared)
 
     def is_alone(self, client: str) -> bool:
         """Whether the client, whose request has just come, has the process to itself."""
@@ -98,53 +69,26 @@ class ClientTurns:
             self._latest = client
         return now - self._other_at >= SHARED_SECONDS
 
-    async def before_step(self, size: int) -> None:
-        """Wait until the process may take another step for a large body, of `size` bytes.
+    def is_shared(self) -> bool:
+        """Whether several clients have used the process within SHARED_SECONDS."""
+        return monotonic() - self._other_at < SHARED_SECONDS
 
-        Raises Refused `store.busy` if that were too long, because many clients send large bodies.
-        """
-        now = monotonic()
-        begin = now
-        if now - self._other_at < SHARED_SECONDS:
-            begin = max(now, self._next_step_at)
-            if begin - now > MAX_STEP_WAIT_SECONDS:
-                raise Refused("store.busy", retry_after=begin - now)
-            self._next_step_at = begin + size / LARGE_BYTES_A_SECOND
-        await asyncio.sleep(begin - now)
-
-    async def before_refusal(self, place: str, share: int) -> None:
-        """Wait with a refusal for a client that gets many, or for a site, whose `share` is that of so many clients."""
-        now = monotonic()
-        if now - self._other_at >= SHARED_SECONDS or self._delayed >= MAX_DELAYED_REFUSALS:
-            return
-        if len(self._refusals_at) >= MAX_REFUSED_PLACES and place not in self._refusals_at:
-            self._refusals_at.clear()
-        at_once = now - REFUSALS_AT_ONCE / REFUSALS_A_SECOND
-        due = max(self._refusals_at.get(place, 0.0), at_once) + 1 / (REFUSALS_A_SECOND * share)
-        self._refusals_at[place] = due = min(due, now + MAX_REFUSAL_DELAY_SECONDS)
-        if due > now:
-            self._delayed += 1
-            try:
-                await asyncio.sleep(due - now)
-            finally:
-                self._delayed -= 1
-
-    def check_room(self, place: str, most: int) -> None:
+    def check_room(self, name: str, most: int) -> None:
         """Raise Refused `limit.waiting` if `most` requests of that client or site wait already, or too many in all."""
-        if self._waiting.get(place, 0) >= most or self._waiting_in_all >= MOST_WAITING_IN_ALL:
+        if self._waiting.get(name, 0) >= most or self._waiting_in_all >= MOST_WAITING_IN_ALL:
             raise Refused("limit.waiting", retry_after=1.0, most=most)
 
     @contextmanager
-    def waiting(self, place: str) -> Generator[None]:
+    def waiting(self, name: str) -> Generator[None]:
         """Count a request of that client or site among those that wait, while the block runs."""
-        self._waiting[place] = self._waiting.get(place, 0) + 1
+        self._waiting[name] = self._waiting.get(name, 0) + 1
         self._waiting_in_all += 1
         try:
             yield
         finally:
             self._waiting_in_all -= 1
-            if left := self._waiting.pop(place) - 1:
-                self._waiting[place] = left
+            if left := self._waiting.pop(name) - 1:
+                self._waiting[name] = left
 
 
 class RequestTurn:
@@ -219,16 +163,16 @@ class RequestTurn:
         Raises Refused `store.busy` if many clients send large bodies.
         """
         with self._inactive():
-            await self._turns.before_step(size)
+            await self._turns.body_steps.wait(size)
 
     async def before_refusal(self) -> None:
         """End the turn, since the request is refused, and wait if its client gets many refusals."""
         self.end()
         with self._inactive():
             if self._site:
-                await self._turns.before_refusal(self._site, SITE_SHARE)
+                await self._turns.refusals.wait(self._site, SITE_SHARE)
             else:
-                await self._turns.before_refusal(self._client, 1)
+                await self._turns.refusals.wait(self._client, 1)
 
     @contextmanager
     def _inactive(self) -> Generator[None]:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 SILENT_SECONDS = 2.0
-"""For which a client must take nothing. Over a slow or lossy link, something is acknowledged several times in that."""
+"""Time in which a client must take something: even over a slow or lossy link, several pieces are acknowledged in it."""
 
 OWN = Path("/proc/self/fd")
 
@@ -31,7 +31,7 @@ class UnreadAnswers:
     def __init__(self, port: int) -> None:
         self._port = port
         self._taken: dict[int, int] = {}
-        """Of each, when last looked at, how much its client had taken, by its file descriptor."""
+        """Bytes that the client of each had taken at the last look, by file descriptor."""
 
     async def run(self) -> None:
         """Look every SILENT_SECONDS until cancelled."""

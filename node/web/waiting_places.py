@@ -19,7 +19,7 @@ MAX_WAITING_PER_SITE = 4096
 
 MAX_WAITING_IN_ALL = 16_384
 """Places of all clients together, 256 MiB of bodies. Once half of them are taken, a client and a site may have fewer
-and fewer (`share_of`): forty addresses held 1.3 GB. As many requests as a process takes (`launch`) are a quarter."""
+and fewer (`share_of`): forty addresses held 1.3 GB. All requests that a process takes (`launch`) need a quarter."""
 
 LEAST_PLACES = 65
 """Places that a client may have in any case: a body of the largest size, and a wait."""

@@ -13,8 +13,8 @@ from urllib.parse import quote, urlencode
 import httpx2
 import pytest
 
-from node.admin.page.acts import ACTS
-from node.admin.page.forms import Forms
+from node.admin.page.actions import ACTIONS
+from node.admin.page.csrf import CsrfTokens
 from node.admin.page.views import VIEWS
 from node.admin.port import LazyPages
 from node.config import Settings
@@ -157,10 +157,10 @@ def test_reports_are_settled_and_clients_blocked_and_purged(operator: Operator) 
     assert operator.status(thread) == 404
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", ACTIONS)
 def test_a_get_never_acts(operator: Operator, act: str) -> None:
     thread = operator.thread()
-    target = "127.0.0.1" if ACTS[act].command.startswith("clients") else thread
+    target = "127.0.0.1" if ACTIONS[act].command.startswith("clients") else thread
     operator.ask("GET", f"/admin/act/{act}?{urlencode({'id': target, 'token': 'x', 'seconds': '60'})}")
     assert operator.status(thread) == 200
     assert operator.api.post(f"/api/v1/board/{thread}/replies", json={"body": "I am still here."}).status_code == 201
@@ -172,7 +172,7 @@ def test_what_cannot_be_done_has_no_button(operator: Operator) -> None:
 
 
 def test_a_form_that_no_browser_has_sent_is_not_ours() -> None:
-    forms = Forms()
+    forms = CsrfTokens()
     token = forms.token("hide", "1")
     assert forms.is_confirmed("hide", "1", token, {"origin": "https://Node:9100", "host": "node:9100"})
     for headers in ({}, {"host": "node:9100"}, {"origin": "null", "host": ""}):
@@ -253,7 +253,7 @@ def test_a_form_that_is_too_long_is_not_read(operator: Operator) -> None:
 
 
 def test_the_public_port_has_none_of_it(operator: Operator) -> None:
-    for path in ("/admin", *(f"/admin{view}" for view in VIEWS), *(f"/admin/act/{act}?id=x" for act in ACTS)):
+    for path in ("/admin", *(f"/admin{view}" for view in VIEWS), *(f"/admin/act/{act}?id=x" for act in ACTIONS)):
         assert operator.api.get(path).status_code == 404, path
         assert operator.api.post(path, data={"id": "x"}).status_code in {404, 405}, path
     paths: dict[str, Any] = json.loads(operator.node.get("/openapi.json"))["paths"]

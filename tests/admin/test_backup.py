@@ -16,7 +16,7 @@ from typing import Any, Self
 import httpx2
 import pytest
 
-from node.admin.backup import Backup, BackupError, Copied, back_up
+from node.admin.backup import Backup, BackupError, BackupFile, back_up
 from node.admin.restore import restore
 from node.config import Settings
 from node.store import StoreUnavailable, connect
@@ -269,7 +269,7 @@ def whole(tmp_path: Path) -> Path:
     folder = tmp_path / "backup"
     folder.mkdir()
     (folder / "redis-0.rdb").write_bytes(b"REDIS")
-    file = Copied("redis-0.rdb", 5, hashlib.sha256(b"REDIS").hexdigest())
+    file = BackupFile("redis-0.rdb", 5, hashlib.sha256(b"REDIS").hexdigest())
     backup = Backup(
         version="1", node_id="n", created_at="now", redis=[file], keys=[], blobs=0, blob_bytes=0, blob_url=""
     )
@@ -298,7 +298,7 @@ def test_a_key_and_the_list_of_artifacts_are_compared_with_what_was_written(
 ) -> None:
     name = {"keys": "secret", "blob_list": "blobs.jsonl"}[field]
     (whole / name).write_bytes(b"damaged")
-    written = _plain(Copied(name, 7, hashlib.sha256(b"written").hexdigest()))
+    written = _plain(BackupFile(name, 7, hashlib.sha256(b"written").hexdigest()))
     manifest = json.loads((whole / "backup.json").read_text())
     (whole / "backup.json").write_text(json.dumps(manifest | {field: [written] if field == "keys" else written}))
     with pytest.raises(BackupError, match=f"{name} is missing or damaged"):

@@ -9,7 +9,7 @@ import pytest
 from node.admin.backup import BackupError
 from node.admin.transfer import fill
 from node.config import Settings
-from node.run.embedded_redis import Embedded, running
+from node.run.embedded_redis import EmbeddedRedis, running
 from node.store import connect, keys
 from tests.admin.test_backup import BYTES, Agent, command
 from tests.artifacts.swift import BUCKET, Swift
@@ -132,7 +132,7 @@ def test_a_backup_is_kept_in_a_bucket_and_restored_from_it(
 async def test_a_restore_that_was_interrupted_is_not_gone_on_with_by_another_backup(tmp_path: Path) -> None:
     """What only the first backup had used to stay in the Redis, in no list and for ever."""
     for name in ("old", "new"):
-        with Embedded(tmp_path / name, "everysec") as embedded:
+        with EmbeddedRedis(tmp_path / name, "everysec") as embedded:
             embedded.start()
             async with await connect(embedded.url, timeout=PATIENCE, max_in_flight=8, required=True) as store:
                 await store.command("SET", f"thread:{{00}}:{name}", 1)

@@ -15,7 +15,7 @@ from tests.support.node_under_test import running, settings_for, until
 from tests.support.servers import Cluster
 
 
-async def test_the_operator_works_on_a_cluster(
+async def test_every_command_of_the_operator_works_on_a_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Cluster(tmp_path / "cluster", primaries=3) as cluster:
@@ -47,7 +47,7 @@ async def test_the_operator_works_on_a_cluster(
             await until(is_blocked)
 
 
-async def test_what_is_left_of_a_cluster_can_be_looked_after(
+async def test_while_a_primary_is_lost_a_client_can_be_blocked_and_status_names_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Cluster(tmp_path / "cluster", 3, "--cluster-require-full-coverage", "no", node_timeout=1.0) as cluster:
@@ -57,10 +57,10 @@ async def test_what_is_left_of_a_cluster_can_be_looked_after(
         lost = next(server for server in cluster.servers[:3] if server not in needed)
         cluster.lose(lost)
 
-        async def is_blocked() -> bool:  # once the members agree that the others go on
+        async def can_block() -> bool:  # once the members agree that the others go on
             return await asyncio.to_thread(main, ["admin", "clients", "block", "203.0.113.7"]) == 0
 
-        await until(is_blocked)
+        await until(can_block)
         capsys.readouterr()
         assert await asyncio.to_thread(main, ["admin", "status"]) == os.EX_TEMPFAIL
         assert f"Redis at 127.0.0.1:{lost.port} is out of reach: " in capsys.readouterr().err

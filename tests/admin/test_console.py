@@ -5,7 +5,7 @@ from typing import cast
 import msgspec
 import pytest
 
-from node.admin.console import remains, status
+from node.admin.console import client_content, status
 from node.admin.console.context import MAX_COLUMN, STORE_TIMEOUT, CommandContext, opened, table
 from node.common.refusal import Refused
 from node.observe.memory import RedisMemory
@@ -50,10 +50,10 @@ async def test_what_a_purge_is_refused_is_not_called_gone(node: NodeUnderTest, m
     async def refuse(_context: CommandContext, name: str) -> None:
         raise Refused(name)
 
-    monkeypatch.setattr(remains, "REMOVALS", dict.fromkeys(remains.KINDS, refuse))
+    monkeypatch.setattr(client_content, "REMOVALS", dict.fromkeys(client_content.KINDS, refuse))
     async with opened(node.settings, "olivia") as context:
-        for code, outcome in (("task.unknown", remains.GONE), ("task.state", "task.state")):
-            assert await remains.remove(context, Attributed("contract", code, None, None, None)) == outcome
+        for code, outcome in (("task.unknown", client_content.GONE), ("task.state", "task.state")):
+            assert await client_content.remove(context, Attributed("contract", code, None, None, None)) == outcome
 
 
 async def test_a_rare_kind_of_keys_is_not_left_out() -> None:

@@ -34,7 +34,9 @@ async def posted(node: NodeUnderTest, path: str, body: Any) -> Any:
     return response.json()
 
 
-async def test_what_an_operator_does_about_it_works(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:
+async def test_what_frees_memory_or_only_reads_works_and_is_audited(
+    node: NodeUnderTest, own_redis: RedisServer, admin: Admin
+) -> None:
     thread = (await posted(node, "/api/v1/board", THREAD))["id"]
     await posted(node, f"/api/v1/board/{thread}/replies", {"body": "I can do that for you"})
     await posted(node, f"/api/v1/board/{thread}/report", {"reason": "It is spam."})
@@ -62,7 +64,7 @@ async def test_what_an_operator_does_about_it_works(node: NodeUnderTest, own_red
     assert noted == [" ".join(words[:2]) for words in reversed(commands)]
 
 
-async def test_what_an_artifact_took_is_given_back(node: NodeUnderTest, own_redis: RedisServer) -> None:
+async def test_an_artifact_that_ends_gives_its_bytes_back(node: NodeUnderTest, own_redis: RedisServer) -> None:
     artifact = (await registered(node))["id"]
     partition = ids.partition_of_id(artifact)
     await node.store.command("ZADD", keys.artifacts(partition), 1, artifact)
@@ -72,7 +74,7 @@ async def test_what_an_artifact_took_is_given_back(node: NodeUnderTest, own_redi
     assert await node.store.command("TTL", keys.artifact(artifact)) != -1
 
 
-async def test_what_needs_memory_says_so(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:
+async def test_a_command_that_needs_memory_says_so(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:
     thread = (await posted(node, "/api/v1/board", THREAD))["id"]
     own_redis.do("CONFIG", "SET", "maxmemory", "1")
     ran = await admin("threads", "close", thread)
@@ -80,7 +82,7 @@ async def test_what_needs_memory_says_so(node: NodeUnderTest, own_redis: RedisSe
     assert (await admin("audit", "--json")).data[0]["outcome"] == "failed"
 
 
-async def test_what_was_done_and_could_not_be_noted_says_both(
+async def test_a_command_without_an_audit_entry_says_what_it_did_or_why_it_failed(
     node: NodeUnderTest, own_redis: RedisServer, admin: Admin
 ) -> None:
     thread = (await posted(node, "/api/v1/board", THREAD))["id"]
@@ -90,13 +92,11 @@ async def test_what_was_done_and_could_not_be_noted_says_both(
     assert "closed" in ran.out
     assert "not in the audit" in ran.out
     ran = await admin("threads", "show", UNKNOWN_ID)
-    assert (ran.status, ran.err) == (1, "relay-node: No thread has this id.\n"), (
-        "why it failed, not why that is not noted"
-    )
+    assert (ran.status, ran.err) == (1, "relay-node: No thread has this id.\n")
 
 
 @pytest.mark.parametrize("alarm", ["0", "80"])
-def test_check_says_so_whether_or_not_there_is_an_alarm(
+def test_check_reports_full_memory_with_an_alarm_or_without(
     own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], alarm: str
 ) -> None:
     """Without one it called 101 % fine."""

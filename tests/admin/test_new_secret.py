@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from node.config import ConfigError
-from node.run.embedded_redis import Embedded
+from node.run.embedded_redis import EmbeddedRedis
 from node.store import connect
 from node.store.identity import identify
 from tests.admin.test_backup import command
@@ -23,7 +23,7 @@ async def begin(url: str, secret: str) -> None:
 async def test_with_the_embedded_redis(tmp_path: Path) -> None:
     kept = tmp_path / "secret"
     assert "holds no node" in command(tmp_path, "new-secret").stderr
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         await begin(server.url, SECRET)
         kept.write_text(SECRET)
@@ -33,7 +33,7 @@ async def test_with_the_embedded_redis(tmp_path: Path) -> None:
             await begin(server.url, OTHER_SECRET)
     done = command(tmp_path, "new-secret")
     assert (done.returncode, done.stderr, kept.exists()) == (0, "", False)
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         await begin(server.url, OTHER_SECRET)
 

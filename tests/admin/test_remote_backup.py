@@ -12,13 +12,13 @@ from node.admin import remote_backup
 from node.admin.backup import MANIFEST, Backup, BackupError, check, copied
 from node.admin.remote_backup import fetched, remove_all_but_remote, send
 from node.config import Settings
-from node.run.objects import BlobUnavailable, Objects
+from node.run.bucket_files import BlobUnavailable, BucketFiles
 
 OLD, NEW = "2026-11-25T030000Z", "2026-11-26T030000Z"
 
 
 class Bucket:
-    """Objects by name, and what was done to them."""
+    """BucketFiles by name, and what was done to them."""
 
     def __init__(self, *names: str) -> None:
         self.kept = dict.fromkeys(names, b"")
@@ -66,10 +66,10 @@ def written(folder: Path, **files: bytes) -> bytes:
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
     bucket = Bucket()
 
-    def objects_at(*_: object) -> Bucket:
+    def bucket_files_at(*_: object) -> Bucket:
         return bucket
 
-    monkeypatch.setattr(remote_backup, "objects_at", objects_at)
+    monkeypatch.setattr(remote_backup, "bucket_files_at", bucket_files_at)
     return bucket
 
 
@@ -78,7 +78,7 @@ async def test_a_backup_comes_back_as_it_went(bucket: Bucket, tmp_path: Path, mo
     monkeypatch.setattr(remote_backup, "PART_BYTES", 500)
     files = {"blobs/ab/one": b"", "redis-0.rdb": bytes(range(250)) * 23, "secret": b"four"}
     files["backup.json"] = written(tmp_path, **files)
-    await send(cast("Objects", bucket), tmp_path)
+    await send(cast("BucketFiles", bucket), tmp_path)
     assert bucket.changed[-1] == "backup.json", "without it the backup is not whole"
     async with fetched(Settings(), "s3://bucket/one") as folder:
         found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
@@ -94,7 +94,7 @@ async def test_a_backup_may_take_the_place_of_a_larger_one(
     for size in (1200, 1000, 700):
         (folder := tmp_path / str(size)).mkdir()
         written(folder, **{"redis-0.rdb": bytes(size)})
-        await send(cast("Objects", bucket), folder)
+        await send(cast("BucketFiles", bucket), folder)
         assert "redis-0.rdb.part-0002" in bucket.kept
         async with fetched(Settings(), "s3://bucket/latest") as found:
             check(found)
@@ -118,7 +118,7 @@ async def test_no_object_leads_out_of_the_directory(bucket: Bucket, tmp_path: Pa
 async def test_of_a_backup_that_is_removed_the_manifest_goes_first() -> None:
     """A removal that is interrupted leaves no whole backup."""
     bucket = Bucket(f"{OLD}/a.rdb", f"{OLD}/backup.json", f"{NEW}/backup.json", "by hand/backup.json")
-    assert await remove_all_but_remote(cast("Objects", bucket), 1, NEW) == ([OLD], [])
+    assert await remove_all_but_remote(cast("BucketFiles", bucket), 1, NEW) == ([OLD], [])
     assert bucket.changed[0] == f"{OLD}/backup.json"
     assert list(bucket.kept) == [f"{NEW}/backup.json", "by hand/backup.json"]
 
@@ -127,7 +127,7 @@ async def test_a_backup_that_fails_leaves_nothing_behind(bucket: Bucket, tmp_pat
     bucket.takes_no = f"{NEW}/{MANIFEST}"
     written(tmp_path, **{"redis-0.rdb": b"data", "secret": b"four"})
     with pytest.raises(BlobUnavailable):
-        await send(cast("Objects", bucket), tmp_path, f"{NEW}/")
+        await send(cast("BucketFiles", bucket), tmp_path, f"{NEW}/")
     assert bucket.changed == [f"{NEW}/redis-0.rdb", f"{NEW}/secret"] * 2, "put, and deleted again"
     assert bucket.kept == {}
 
@@ -135,10 +135,10 @@ async def test_a_backup_that_fails_leaves_nothing_behind(bucket: Bucket, tmp_pat
 async def test_a_backup_that_fails_leaves_the_one_that_was_there(bucket: Bucket, tmp_path: Path) -> None:
     """Both have the bytes of the same artifacts. Those of the earlier one were deleted, too."""
     written(tmp_path, **{"blobs/ab/one": b"bytes", "redis-0.rdb": b"data"})
-    await send(cast("Objects", bucket), tmp_path)
+    await send(cast("BucketFiles", bucket), tmp_path)
     before, bucket.takes_no = dict(bucket.kept), "redis-0.rdb"
     with pytest.raises(BlobUnavailable):
-        await send(cast("Objects", bucket), tmp_path)
+        await send(cast("BucketFiles", bucket), tmp_path)
     assert bucket.kept == before
 
 
@@ -148,7 +148,7 @@ async def test_a_backup_whose_last_answer_was_lost_stays_whole(bucket: Bucket, t
     files = {"redis-0.rdb": b"data"}
     files[MANIFEST] = written(tmp_path, **files)
     with pytest.raises(BlobUnavailable):
-        await send(cast("Objects", bucket), tmp_path)
+        await send(cast("BucketFiles", bucket), tmp_path)
     assert bucket.kept == files
 
 
@@ -156,7 +156,7 @@ async def test_what_a_killed_backup_has_left_is_removed_a_day_later() -> None:
     """Not before: in a bucket, one that is being sent looks the same."""
     sending, by_hand = "2026-11-25T040000Z/secret", "by hand/secret"
     bucket = Bucket(f"{OLD}/secret", sending, by_hand, f"{NEW}/backup.json", "no backup")
-    assert await remove_all_but_remote(cast("Objects", bucket), 5, NEW) == ([], [])
+    assert await remove_all_but_remote(cast("BucketFiles", bucket), 5, NEW) == ([], [])
     later = "2026-11-26T030001Z"
-    assert await remove_all_but_remote(cast("Objects", bucket), 5, later) == ([OLD], [])
+    assert await remove_all_but_remote(cast("BucketFiles", bucket), 5, later) == ([OLD], [])
     assert list(bucket.kept) == [sending, by_hand, f"{NEW}/backup.json", "no backup"]

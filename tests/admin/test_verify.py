@@ -109,18 +109,18 @@ OBEYED = [*map(chr, (*range(0x20), *range(0x7F, 0xA0))), *"\u061c\u200e\u200f\u2
 """What a terminal could obey: control characters of both sets, direction marks, separators of lines."""
 
 
-@pytest.mark.parametrize("kind", ["unsigned", "false", "signed"])
+@pytest.mark.parametrize("outcome", ["unsigned", "false", "signed"])
 async def test_nothing_that_another_node_says_moves_a_terminal(
-    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+    node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str], outcome: str
 ) -> None:
     said = "before" + "".join(OBEYED) + "\x1b]0;title\x07after"
     record: dict[str, Any] = {"id": said, "title": said, "body": said, "author": said}
-    if kind == "false":
+    if outcome == "false":
         record |= {"signature": {said: said, "key": said, "input": said, "base": said}, "is_signed": True}
-    if kind == "signed":
+    if outcome == "signed":
         record = (await send(node, signed(BOARD, QUESTION))).json() | {"id": said}
     status, (verdict,) = await verified(record, tmp_path, capsys)
-    assert (verdict["id"], verdict["outcome"]) == (said, kind)
+    assert (verdict["id"], verdict["outcome"]) == (said, outcome)
     file = str(tmp_path / "record.json")
     for form in ([file, "--json"], [file]):
         assert await asyncio.to_thread(main, ["verify", *form]) == status
@@ -198,7 +198,7 @@ async def test_a_post_whose_signature_is_not_public_cannot_be_checked(
     assert "header" in verdict["reason"]
 
 
-async def test_without_its_body_a_proof_is_still_that_of_its_place_and_key(
+async def test_without_its_body_a_proof_is_still_that_of_its_path_and_key(
     node: NodeUnderTest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     thread = await thread_with_replies(node)
@@ -212,13 +212,17 @@ async def test_without_its_body_a_proof_is_still_that_of_its_place_and_key(
         {"signature": thread["signature"] | {"key": PublicKey(bytes(OTHER_KEY.verify_key)).x}},
     ):
         assert verdict_of("thread", thread | changed).outcome == "false", changed
-    bare = sign(("@method", "@authority", "@path", "signature-key"), request=Signed(body=b"")).judged()
-    assert isinstance(bare, Verified)
-    without_body = msgspec.to_builtins(proof_of(bare, b"", ()))
-    assert verdict_of("thread", thread | {"signature": without_body}).outcome == "false"
     thread["replies"][0]["thread_id"] = "another"
     status, verdicts = await verified(thread["replies"][0], tmp_path, capsys)
     assert (status, [each["outcome"] for each in verdicts]) == (1, ["false"])
+
+
+async def test_a_signature_that_covers_no_body_proves_no_post(node: NodeUnderTest) -> None:
+    thread = await thread_with_replies(node)
+    bare = sign(("@method", "@authority", "@path", "signature-key"), request=Signed(body=b"")).judged()
+    assert isinstance(bare, Verified)
+    proof = msgspec.to_builtins(proof_of(bare, b"", ()))
+    assert verdict_of("thread", thread | {"signature": proof}).outcome == "false"
 
 
 @pytest.mark.parametrize(
@@ -318,7 +322,7 @@ async def test_all_pages_of_a_thread_are_read(node: NodeUnderTest) -> None:
     assert [reply["seq"] for reply in record["replies"]] == list(range(1, 26))
 
 
-async def test_a_node_that_repeats_its_replies_does_not_hold_us_up(node: NodeUnderTest) -> None:
+async def test_a_node_that_repeats_its_replies_does_not_hold_us_up() -> None:
     reply = {"id": "r", "seq": 1, "thread_id": "t", "body": "b", "signature": None}
     page = json.dumps({"id": "t", "title": "t", "replies": [reply] * 20}).encode()
     pages = {
@@ -372,7 +376,7 @@ def test_what_cannot_be_read_is_one_sentence(source: str, capsys: pytest.Capture
     assert line.startswith(f"relay-node: {source}: ")
 
 
-def test_it_needs_no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_verify_needs_no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RELAY_PORT", "eighty")
     file = tmp_path / "thread.json"
     file.write_text('{"id": "t", "title": "t", "is_signed": false, "signature": null}')

@@ -7,7 +7,7 @@ from node.agents.model import AgentSkill
 from node.embedding.model import Model
 from node.search.corpus import OWN, PostRef
 from node.search.engines.memory import MemoryIndex
-from node.search.passages import of_own, of_reply, place_of
+from node.search.passages import of_own, of_reply, seq_and_piece
 from node.search.ranking import RankedEntity
 from tests.agents.relevance import LISTINGS
 from tests.search.labelled import Library
@@ -28,7 +28,7 @@ def directory_of(model: Model) -> Library:
 
 def skill_of(match: RankedEntity) -> int:
     """The number of the skill that a hit names; 0 is what the agent says of itself."""
-    return place_of(match.passage)[0] if match.mode != "text" else match.reply
+    return seq_and_piece(match.passage)[0] if match.mode != "text" else match.reply
 
 
 def mean_reciprocal_rank(found: Sequence[tuple[Sequence[RankedEntity], Query]]) -> float:

@@ -136,7 +136,7 @@ async def test_what_a_worker_that_was_held_up_has_not_heard_is_asked_again(
     async def has_status(wanted: bytes) -> bool:
         return await node.store.command("HGET", key, "status") == wanted
 
-    async def has_liveness() -> bool:
+    async def is_unreachable() -> bool:
         return await node.store.command("HGET", key, "liveness") == b"unreachable"
 
     async def check() -> None:
@@ -153,10 +153,10 @@ async def test_what_a_worker_that_was_held_up_has_not_heard_is_asked_again(
         await check()
         assert await has_status(b"listed")
         await check()
-        assert not await has_liveness()
+        assert not await is_unreachable()
         was_held_up = False
         await check()
-        await until(has_liveness)
+        await until(is_unreachable)
 
 
 NO_AGENT: Sequence[Json] = (
@@ -254,7 +254,7 @@ async def test_a_client_posts_ten_agents_an_hour(empty_redis: Any, made_up: Made
         assert refused(over) == (429, "limit.exceeded")
 
 
-async def test_what_no_worker_has_checked_stays_so_and_holds_its_place(
+async def test_an_entry_waits_for_a_worker_to_check_it_in_the_partition_of_its_host(
     node: NodeUnderTest, made_up: MadeUpAgents
 ) -> None:
     agent = await submitted(node, made_up.url("good"))

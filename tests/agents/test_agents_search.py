@@ -21,49 +21,61 @@ async def answer(node: NodeUnderTest, **query: Any) -> dict[str, Any]:
     return json_of(await client.post(f"{AGENTS}/search", json=query))
 
 
-async def test_agents_are_found_by_the_skill_that_fits_best(
+async def found(node: NodeUnderTest, **query: Any) -> list[dict[str, Any]]:
+    """The agents that translate contracts, as a search finds them."""
+    return (await answer(node, **{"query": "translate a Portuguese contract", "threshold": 0.5} | query))["hits"]
+
+
+async def test_agents_are_found_by_the_skill_that_fits_best(node: NodeUnderTest) -> None:
+    inbox = await opened(node)
+
+    async def found_by_skill() -> bool:
+        return [hit["skill"] for hit in await found(node)] == ["Translate contracts"]
+
+    async with node.worker():
+        agent = await listed(node, inbox, card_of("Report desk", SUMMARISE, TRANSLATE))
+        await until(found_by_skill)
+        [hit] = await found(node)
+        assert (hit["agent_id"], hit["name"]) == (agent["id"], "Report desk")
+        assert (hit["url"], hit["liveness"]) == (inbox["a2a_url"], "open")
+        await node.client.delete(f"{AGENTS}/{agent['id']}", headers={"authorization": f"Bearer {inbox['inbox_token']}"})
+        assert not await found(node)
+
+
+async def test_an_agent_whose_owner_is_away_is_not_found_as_live_and_after_long_not_at_all(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.agents.checks.POLL_SECONDS", 0.1)  # the test moves times in Redis
     inbox = await opened(node)
-    hits: list[dict[str, Any]] = []
 
-    async def found(**query: Any) -> bool:
-        hits[:] = (await answer(node, query="translate a Portuguese contract", **{"threshold": 0.5} | query))["hits"]
-        return bool(hits)
-
-    async def not_found() -> bool:
-        return not await found()
-
-    async def looked_at(seen: int) -> None:
-        """The owner of its inbox was last there at that time, and a worker has noticed."""
+    async def last_seen(seen: int) -> None:
+        """The owner of the inbox was last there at that time, and a worker is to notice."""
         await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", seen)
         await node.store.command("ZADD", keys.agents_due(ids.partition_of_id(agent["id"])), 0, agent["id"])
 
-    async def found_by_skill() -> bool:
-        return await found() and hits[0]["skill"] == "Translate contracts"
+    async def is_found() -> bool:
+        return bool(await found(node))
+
+    async def is_not_found() -> bool:
+        return not await is_found()
 
     async def is_unreachable() -> bool:
         return await node.store.command("HGET", keys.agent(agent["id"]), "liveness") == b"unreachable"
 
     async with node.worker():
-        agent = await listed(node, inbox, card_of("Report desk", SUMMARISE, TRANSLATE))
-        await until(found_by_skill)
-        assert (hits[0]["agent_id"], hits[0]["name"]) == (agent["id"], "Report desk")
-        assert (hits[0]["url"], hits[0]["liveness"]) == (inbox["a2a_url"], "open")
-        assert await found(live=True)
+        agent = await listed(node, inbox, card_of("Report desk", TRANSLATE))
+        await until(is_found)
+        assert await found(node, live=True)
         await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
-        assert not await found(live=True)
-        assert await found()
-        await looked_at(1)
+        assert not await found(node, live=True)
+        assert await is_found()
+        await last_seen(1)
         await until(is_unreachable)
         await node.store.command("HSET", keys.agent(agent["id"]), "since", 1)
-        await looked_at(1)
-        await until(not_found)
-        await looked_at(2**45)
-        await until(found)
-        await node.client.delete(f"{AGENTS}/{agent['id']}", headers={"authorization": f"Bearer {inbox['inbox_token']}"})
-        assert not await found()
+        await last_seen(1)
+        await until(is_not_found)
+        await last_seen(2**45)
+        await until(is_found)
 
 
 async def test_a_lower_threshold_is_offered_for_live_agents_alone(node: NodeUnderTest) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from node.artifacts.blobs.bucket_files import BucketFiles
 from node.artifacts.blobs.interface import BlobUnavailable
-from node.artifacts.blobs.objects import Objects
 from node.artifacts.blobs.s3 import S3Store
 from tests.artifacts.blobs import DATA, ID, grant_for
 from tests.artifacts.swift import Swift
@@ -54,9 +54,9 @@ async def test_a_tls_error_after_the_handshake_is_a_store_that_is_out_of_reach(m
 
     with broken_service() as address:
         aws = Swift(address)._asdict()
-        store, objects = S3Store.from_aws("s3://b", aws), Objects.from_aws("s3://b", aws)
-        for call in (store.size(ID), store.write(grant_for(), DATA), store.delete(ID), objects.names()):
+        store, files = S3Store.from_aws("s3://b", aws), BucketFiles.from_aws("s3://b", aws)
+        for call in (store.size(ID), store.write(grant_for(), DATA), store.delete(ID), files.names()):
             with pytest.raises(BlobUnavailable, match="SSLError"):
                 await call
         await store.close()
-        await objects.close()
+        await files.close()

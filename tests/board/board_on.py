@@ -5,7 +5,7 @@ from node.board.moderation_store import ModerationStore
 from node.board.provenance import Provenance
 from node.board.service import Board
 from node.board.store import BoardStore
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.config import Settings
 from node.store import Store
 
@@ -14,4 +14,4 @@ def board_on(store: Store, settings: Settings, threads: BoardStore | None = None
     """`threads` replaces the usual store of threads."""
     threads = threads or BoardStore(store, settings.idempotency_ttl)
     moderation = Moderation(threads, ModerationStore(store), Provenance(store, settings.provenance_days))
-    return Board(threads, moderation, settings, TargetPolicy(settings))
+    return Board(threads, moderation, settings, TargetCheck(settings))

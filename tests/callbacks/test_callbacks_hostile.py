@@ -11,11 +11,11 @@ import pytest_asyncio
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import AttemptTimeouts, Caller
 from node.callbacks.concurrency import Concurrency
-from node.callbacks.policy import policy_of
 from node.callbacks.queue import CallbackQueue, DeadLetter
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Callbacks, Deliverer
+from node.callbacks.target_check import policy_of
 from node.config import Schedule, Settings
 from node.sign.node_key import NodeKey, webhook_key
 from node.store import connect, ids, keys

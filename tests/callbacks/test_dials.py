@@ -11,14 +11,14 @@ from node.callbacks.breaker import FAILURES, FIRST_OPEN_MS, Breaker, Circuit, ci
 from node.callbacks.guard import Guard
 from node.callbacks.lookup import NotLookedUp
 from node.callbacks.owners import Requester
-from node.callbacks.target import Policy
+from node.callbacks.target import TargetPolicy
 from node.config import Limit
 from node.config.values import Address
 from node.store import StoreUnavailable
 from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, receiver, says
 from tests.support.node_under_test import NodeUnderTest
 
-POLICY = Policy.of("https://node.example")
+POLICY = TargetPolicy.of("https://node.example")
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
 
 
@@ -100,7 +100,7 @@ async def test_a_name_is_out_of_reach_if_nobody_answers_at_one_address_and_the_o
 async def test_a_connection_that_is_made_ends_the_failures_in_a_row(node: NodeUnderTest) -> None:
     breaker = Breaker(node.store, Limit(0, 1))
     async with receiver(says(b"")) as server:
-        guard = Guard(Policy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=Dialler())
+        guard = Guard(TargetPolicy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=Dialler())
         for _ in range(2):
             for _ in range(FAILURES - 1):
                 await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), server.port))
@@ -128,7 +128,7 @@ async def test_a_connection_does_not_stay_open_if_its_success_cannot_be_noted(
     monkeypatch.setattr(breaker, "succeeded", out_of_reach)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        guard = Guard(Policy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=dialler)
+        guard = Guard(TargetPolicy(allow_private=True), FakeResolver(), SOMEBODY, breaker=breaker, dialler=dialler)
         await breaker.failed(circuit_of_address(ip_address("127.0.0.1"), port))
         with pytest.raises(StoreUnavailable):
             await guard.connect_tcp("127.0.0.1", port)

@@ -11,12 +11,12 @@ from node.callbacks.call import CallAnswer, Caller, CallResult
 from node.callbacks.concurrency import PLACES, Concurrency
 from node.callbacks.fair import FairCaller
 from node.callbacks.resolve import SystemResolver
-from node.callbacks.target import Policy, Target, parse
+from node.callbacks.target import Target, TargetPolicy, parse
 from node.config import Limit
 from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.node_under_test import NodeUnderTest
 
-POLICY = Policy(allow_private=True)
+POLICY = TargetPolicy(allow_private=True)
 
 BEFORE = 2
 """Failures in a row that were there already: too few to open the breaker."""
@@ -69,8 +69,8 @@ async def counted(node: NodeUnderTest) -> dict[str, object]:
     ("limit", "client_limit", "host", "client", "taken"),
     [
         pytest.param(60, 1, "127.0.0.1", "ann", 0, id="the client had its share"),
-        pytest.param(1, 60, "127.0.0.1", "bob", 0, id="the host had"),
-        pytest.param(1, 60, "127.0.0.2", "bob", 0, id="the network had"),
+        pytest.param(1, 60, "127.0.0.1", "bob", 0, id="the host had its share"),
+        pytest.param(1, 60, "127.0.0.2", "bob", 0, id="the network had its share"),
         pytest.param(60, 60, "127.0.0.1", "bob", PLACES, id="no place was free"),
     ],
 )

@@ -5,11 +5,11 @@ import pytest
 
 from node.callbacks.call import AttemptTimeouts
 from node.callbacks.guard import MAX_DIALS, MAX_READ, Guard
-from node.callbacks.target import Policy, TargetRefused
+from node.callbacks.target import TargetPolicy, TargetRefused
 from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, never, receiver, repeats, says
 
-POLICY = Policy.of("https://node.example")
-PRIVATE = Policy(allow_private=True)
+POLICY = TargetPolicy.of("https://node.example")
+PRIVATE = TargetPolicy(allow_private=True)
 V4, V6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
 
 

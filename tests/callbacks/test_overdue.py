@@ -13,8 +13,8 @@ from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import Deliverer
-from node.callbacks.sources import Prepared
-from node.callbacks.target import Policy
+from node.callbacks.sources import PreparedCallback
+from node.callbacks.target import TargetPolicy
 from node.config import Limit, Schedule
 from node.sign.node_key import NodeKey
 from node.tasks.compaction import unpack
@@ -36,13 +36,15 @@ class Slow:
         monkeypatch.setattr(queue, "HIDDEN_MS", 50)
         self.prepared = 0
 
-    async def prepare(self, callback: Callback, host: str) -> Prepared:
+    async def prepare(self, callback: Callback, host: str) -> PreparedCallback:
         self.prepared += 1
         if self.prepared == 1:
             self._monkeypatch.setattr(queue, "HIDDEN_MS", self._hidden_ms)
             seconds = callback.ours_until - asyncio.get_running_loop().time()
             await asyncio.sleep(max(0.0, seconds) + 0.001)  # later than that by a timer's resolution
-        return Prepared("somebody", Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host))
+        return PreparedCallback(
+            "somebody", Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host)
+        )
 
     async def forget(self, callback: Callback) -> None:
         raise AssertionError(callback)
@@ -56,7 +58,7 @@ async def test_what_was_taken_too_long_ago_is_left_to_others(
 ) -> None:
     """It was sent after a newer one of its name, which another worker had sent meanwhile."""
     callbacks, source, stop = CallbackQueue(node.store, unpack), Slow(monkeypatch), asyncio.Event()
-    sender = Sender(KEY, Caller(Policy(allow_private=True), SystemResolver()), "https://node.example")
+    sender = Sender(KEY, Caller(TargetPolicy(allow_private=True), SystemResolver()), "https://node.example")
     deliverer = Deliverer(
         callbacks, sender, Breaker(node.store, Limit(0, 1)), Schedule((60,)), Concurrency(), {KIND: source}
     )

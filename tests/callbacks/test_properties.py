@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from node.callbacks.attempt import MAX_RETRY_AFTER, retry_after
 from node.callbacks.public_addresses import is_public
-from node.callbacks.target import WEB_PORTS, Policy, TargetRefused, parse
+from node.callbacks.target import WEB_PORTS, TargetPolicy, TargetRefused, parse
 
-POLICY = Policy.of("https://node.example")
+POLICY = TargetPolicy.of("https://node.example")
 SCRAPS = (
     *("http", "https", "://", ":", "/", "//", "\\", "@", "#", "?", "%", "%2e", "%00", "[", "]", "::", ".", "..", "-"),
     *("127.0.0.1", "8.8.8.8", "0x7f", "0177", "1", "::1", "2606:4700::1", "agent.example", "localhost", "nip.io"),

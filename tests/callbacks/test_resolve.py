@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.policy import TargetPolicy
 from node.callbacks.resolve import NotResolved, SystemResolver, check_name, resolve
-from node.callbacks.target import Policy, TargetRefused, parse
+from node.callbacks.target import TargetPolicy, TargetRefused, parse
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Invalid
 from node.config import Settings
 from tests.callbacks.dns_server import DnsServer
 from tests.callbacks.network import FakeResolver, never
 
-POLICY = Policy.of("https://node.example")
+POLICY = TargetPolicy.of("https://node.example")
 AGENT = parse("https://agent.example/", POLICY)
 
 
@@ -38,8 +38,10 @@ async def test_who_gives_a_url_whose_name_is_not_public_is_told_the_field(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async with DnsServer({"agent.example": ["60 A 10.0.0.1"], "other.example": ["60 A 93.184.216.34"]}) as server:
-        monkeypatch.setattr("node.callbacks.policy.SystemResolver", lambda: SystemResolver(server.lookup(tmp_path)))
-        policy = TargetPolicy(Settings(base_url="https://node.example"))
+        monkeypatch.setattr(
+            "node.callbacks.target_check.SystemResolver", lambda: SystemResolver(server.lookup(tmp_path))
+        )
+        policy = TargetCheck(Settings(base_url="https://node.example"))
         with pytest.raises(Invalid) as refusal:
             await policy.accept("https://agent.example/hook", "203.0.113.7")
         (issue,) = refusal.value.issues

@@ -27,7 +27,7 @@ from node.callbacks.guard import MAX_READ, PIECE_BYTES
 from node.callbacks.lookup import NotLookedUp
 from node.callbacks.resolve import Resolver
 from node.callbacks.sender import Sender
-from node.callbacks.target import Policy, parse
+from node.callbacks.target import TargetPolicy, parse
 from node.config.values import Address
 from node.sign.node_key import NodeKey
 from tests.callbacks.network import (
@@ -45,8 +45,8 @@ from tests.callbacks.network import (
 from tests.support.servers import PATIENCE
 
 KEY = NodeKey.generate()
-PRIVATE = Policy.of("http://127.0.0.1:1", allow_private=True)
-POLICY = Policy.of("https://node.example")
+PRIVATE = TargetPolicy.of("http://127.0.0.1:1", allow_private=True)
+POLICY = TargetPolicy.of("https://node.example")
 ENVELOPE = Envelope.of(
     "evt_1", "board.reply", 1767225605_000, {"thread_id": "t", "seq": 1, "url": "u"}, host="127.0.0.1"
 )
@@ -58,7 +58,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def sender(
-    policy: Policy,
+    policy: TargetPolicy,
     dialler: Dialler,
     resolver: Resolver | None = None,
     *,

@@ -4,10 +4,10 @@ from ipaddress import ip_network
 
 import pytest
 
-from node.callbacks.target import Policy, Target, TargetRefused, parse
+from node.callbacks.target import Target, TargetPolicy, TargetRefused, parse
 
-POLICY = Policy.of("https://node.example")
-ANYTHING = Policy.of("http://127.0.0.1:8000", allow_private=True)
+POLICY = TargetPolicy.of("https://node.example")
+ANYTHING = TargetPolicy.of("http://127.0.0.1:8000", allow_private=True)
 
 ACCEPTED = {
     "https://agent.example/hook": Target("https", "agent.example", 443, "/hook"),
@@ -133,7 +133,7 @@ def test_the_address_of_a_target_is_known_without_the_dns_only_if_it_is_one():
 
 
 def test_an_operator_can_refuse_public_networks_too():
-    policy = Policy.of("https://node.example", refused=[ip_network("8.8.0.0/16"), ip_network("2a00:64::/96")])
+    policy = TargetPolicy.of("https://node.example", refused=[ip_network("8.8.0.0/16"), ip_network("2a00:64::/96")])
     for url in ("https://8.8.8.8/", "https://[2a00:64::7f00:1]/"):
         assert parse(url, POLICY)
         with pytest.raises(TargetRefused):
@@ -148,7 +148,7 @@ def test_for_tests_private_targets_can_be_allowed(url: str):
 
 
 def test_what_an_operator_refuses_is_not_called_even_then():
-    policy = Policy.of("https://node.example", refused=[ip_network("10.0.0.0/8")], allow_private=True)
+    policy = TargetPolicy.of("https://node.example", refused=[ip_network("10.0.0.0/8")], allow_private=True)
     assert parse("http://127.0.0.1:39999/", policy)
     for url in ("http://10.1.2.3:39999/", "http://[::ffff:10.1.2.3]:39999/"):
         with pytest.raises(TargetRefused):
@@ -166,16 +166,16 @@ def test_the_own_authority_and_bad_syntax_are_refused_even_then(url: str):
 def test_the_own_authority_is_known_in_every_form_of_the_public_url():
     for public_url in ("https://Node.Example", "https://node.example:443", "http://node.example:8000/relay"):
         with pytest.raises(TargetRefused) as refusal:
-            parse("https://node.example/", Policy.of(public_url))
+            parse("https://node.example/", TargetPolicy.of(public_url))
         assert refusal.value.reason == "own"
-    own = Policy.of("http://[2606:4700::1]:8080")
+    own = TargetPolicy.of("http://[2606:4700::1]:8080")
     with pytest.raises(TargetRefused):
         parse("http://[2606:4700:0::1]:8080/", own)
 
 
 @pytest.mark.parametrize("is_private", [False, True])
 def test_whoever_names_this_node_is_told_how_to_go_on(is_private: bool):
-    policy = Policy.of("http://198.41.0.4:9000", allow_private=is_private)
+    policy = TargetPolicy.of("http://198.41.0.4:9000", allow_private=is_private)
     ways = ", or a port other than 80, 443, 8080, 8443, 9000" if is_private else ""
     with pytest.raises(TargetRefused) as refusal:
         parse("http://198.41.0.4:8080/hook", policy)

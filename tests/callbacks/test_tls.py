@@ -9,12 +9,12 @@ import pytest
 
 from node.callbacks.call import CallAnswer, Caller
 from node.callbacks.guard import MAX_READ
-from node.callbacks.target import Policy, parse
+from node.callbacks.target import TargetPolicy, parse
 from node.callbacks.tls import client_contexts
 from tests.callbacks.network import SOMEBODY, Dialler, FakeResolver, certificate
 from tests.support.servers import PATIENCE
 
-PRIVATE = Policy.of("http://127.0.0.1:1", allow_private=True)
+PRIVATE = TargetPolicy.of("http://127.0.0.1:1", allow_private=True)
 
 
 def groups_offered(context: ssl.SSLContext) -> list[int]:

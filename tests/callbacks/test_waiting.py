@@ -13,8 +13,8 @@ from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.sender import Sender
 from node.callbacks.service import MAX_WAIT_MS, Deliverer
-from node.callbacks.sources import Prepared
-from node.callbacks.target import Policy
+from node.callbacks.sources import PreparedCallback
+from node.callbacks.target import TargetPolicy
 from node.config import Limit, Schedule
 from node.sign.node_key import NodeKey
 from node.store import keys
@@ -37,8 +37,10 @@ class Everything:
 
     pause_ms = 0
 
-    async def prepare(self, callback: Callback, host: str) -> Prepared:
-        return Prepared("somebody", Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host))
+    async def prepare(self, callback: Callback, host: str) -> PreparedCallback:
+        return PreparedCallback(
+            "somebody", Envelope.of(callback.id, callback.type, callback.at, callback.data, host=host)
+        )
 
     async def forget(self, callback: Callback) -> None:
         raise AssertionError(callback)
@@ -49,7 +51,7 @@ async def outcomes(node: NodeUnderTest, seconds: int = 60, **kept: int) -> dict[
     fields.
     """
     queue = CallbackQueue(node.store, unpack)
-    sender = Sender(KEY, Caller(Policy(allow_private=True), SystemResolver()), "https://node.example")
+    sender = Sender(KEY, Caller(TargetPolicy(allow_private=True), SystemResolver()), "https://node.example")
     breaker = Breaker(node.store, Limit(1, seconds), Limit(0, 1))
     deliverer = Deliverer(queue, sender, breaker, Schedule((60,)), Concurrency(), {KIND: Everything()})
 

@@ -9,7 +9,7 @@ import pytest
 
 from node.events.feed import FeedCopier, FeedStore
 from node.events.source import START
-from node.retention.sweep import Retention, Rule, Trim
+from node.retention.sweep import Retention, RetentionRule, Trim
 from node.sign.node_key import NodeKey
 from node.store import StoreUnavailable, keys
 from node.store.ids import new_id, partition_of_id
@@ -66,7 +66,9 @@ async def test_retention_goes_on_with_the_lists_that_can_be_read(lenient_cluster
     for listed in lists:
         await store.command("ZADD", listed, 1, listed)
     await asyncio.to_thread(lenient_cluster.lose, victim)
-    retention = Retention(store, [Rule("old", listed, 1, handle) for listed in lists], [Trim("old-stream:{00}", 1)])
+    retention = Retention(
+        store, [RetentionRule("old", listed, 1, handle) for listed in lists], [Trim("old-stream:{00}", 1)]
+    )
 
     async def looked() -> bool:
         with suppress(StoreUnavailable):  # of the time, until the loss is noticed

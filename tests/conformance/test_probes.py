@@ -26,7 +26,7 @@ from node.callbacks.call import Caller
 from node.callbacks.concurrency import Concurrency
 from node.callbacks.fair import FairCaller
 from node.callbacks.resolve import SystemResolver
-from node.callbacks.target import Policy
+from node.callbacks.target import TargetPolicy
 from node.config import Limit
 from tests.support.fake_store import FakeStore
 from tests.support.servers import free_port
@@ -63,7 +63,9 @@ async def serving(app: Any, port: int) -> AsyncGenerator[str]:
 @pytest_asyncio.fixture
 async def calls() -> AsyncIterator[FairCaller]:
     store = FakeStore()
-    yield FairCaller(Caller(Policy(allow_private=True), SystemResolver()), Breaker(store, Limit(0, 60)), Concurrency())
+    yield FairCaller(
+        Caller(TargetPolicy(allow_private=True), SystemResolver()), Breaker(store, Limit(0, 60)), Concurrency()
+    )
     await store.close()
 
 

@@ -1,6 +1,7 @@
 """How the parts of a node come and go: in any order, in good time, and so that a load balancer can follow."""
 
 import http.client
+import json
 import os
 import shutil
 import signal
@@ -11,22 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.processes import (
-    HELLO,
-    WEB,
-    WORKER,
-    call,
-    ends,
-    relay,
-    start,
-    status,
-    until_ready,
-    web_node,
-)
+from tests.deploy.processes import HELLO, WEB, WORKER, call, ends, relay, start, status, until_ready, web_node
 from tests.support.nodes import NodeProcess, gone
 from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
-UNLESS_TOLD_TO = """
+WITHOUT_FORK = """
 import multiprocessing
 from node.__main__ import main
 multiprocessing.set_start_method("forkserver")
@@ -70,7 +60,7 @@ def test_a_web_process_that_starts_during_a_drain_drains_too(tmp_path: Path, emp
 
     It did so again with Python 3.14, which does not fork unless it is told to.
     """
-    command = (sys.executable, "-c", UNLESS_TOLD_TO, "web")
+    command = (sys.executable, "-c", WITHOUT_FORK, "web")
     with web_node(tmp_path, empty_redis.url, command, RELAY_DRAIN_SECONDS="300") as node:
         node.signal(signal.SIGTERM)
         until(lambda: status(node.port, "/ready") == 503, "it drains")
@@ -107,8 +97,7 @@ def test_a_request_that_is_held_for_news_is_answered_when_the_drain_is_over(
     tmp_path: Path, empty_redis: RedisServer
 ) -> None:
     with web_node(tmp_path, empty_redis.url, RELAY_DRAIN_SECONDS="1") as node:
-        created = call(node.port, "POST", "/api/v1/sessions", {"ttl_seconds": 600})
-        session = created[2].split(b'"session_id":"')[1].split(b'"')[0].decode()
+        session = json.loads(call(node.port, "POST", "/api/v1/sessions", {"ttl_seconds": 600})[2])["session_id"]
         held: list[int] = []
         path = f"/api/v1/sessions/{session}/messages?since_seq=0&wait=30"
         waiting = threading.Thread(target=lambda: held.append(call(node.port, "GET", path)[0]))

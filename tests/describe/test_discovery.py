@@ -199,7 +199,7 @@ async def test_the_requests_of_llms_full_work_as_they_stand(node: NodeUnderTest)
     for route in feature_routes():
         example = body_of(route, Schemas(types_of([route])))
         if route.method == "POST" and example is not None and "{" not in route.path:
-            headers = {needed.name: needed.example for needed in route.needs}
+            headers = {header.name: header.example for header in route.required_headers}
             answer = await node.client.post(route.path, json=example, headers=headers)
             assert answer.status_code == route.status, answer.text
             assert answer.headers["content-type"] == "application/json"

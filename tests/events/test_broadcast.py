@@ -8,7 +8,7 @@ import pytest
 from node.events import broadcast
 from node.events.broadcast import READ_AT_ONCE, Broadcast, Broadcasts, Follower
 from node.events.frames import Frames
-from node.events.source import START, Batch, Position, SourceEvent
+from node.events.source import START, EventBatch, Position, SourceEvent
 from node.store import Store, StoreUnavailable
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import PATIENCE, eventually
@@ -34,14 +34,14 @@ class Numbers:
         self._last += count
         await self._store.command("SPUBLISH", self.channel, "", key=self.channel)
 
-    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         numbers = range(after[0] + 1, min(self._last, after[0] + limit) + 1)
         events = [SourceEvent((number, 0), "odd" if number % 2 else "even", "", number) for number in numbers]
         position = events[-1].position if events else after
         has_more = position[0] < self._last
         if self.during:
             await self.during.pop(0)()
-        return Batch([event for event in events if event.type in types], after, position, has_more)
+        return EventBatch([event for event in events if event.type in types], after, position, has_more)
 
     async def newest(self) -> Position:
         return self._last, 0

@@ -9,7 +9,7 @@ from node.common.refusal import Refused
 from node.events import broadcast
 from node.events.broadcast import KEPT_BYTES, READ_AT_ONCE, Broadcast
 from node.events.frames import ENCODED_BYTES, encoded
-from node.events.source import START, Batch, Position, SourceEvent
+from node.events.source import START, EventBatch, Position, SourceEvent
 from node.web.streams import PIECE_BYTES
 from tests.events.test_broadcast import LONG, Reader, joined
 from tests.support.node_under_test import NodeUnderTest
@@ -29,12 +29,12 @@ class Large:
         self.asked: list[int] = []
         """How many events each read asked for."""
 
-    async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         self.asked.append(limit)
         numbers = range(after[0] + 1, min(self.count, after[0] + limit) + 1)
         events = [SourceEvent((number, 0), "large", "", self._content) for number in numbers]
         position = events[-1].position if events else after
-        return Batch(events, after, position, position[0] < self.count)
+        return EventBatch(events, after, position, position[0] < self.count)
 
     async def newest(self) -> Position:
         return self.count, 0
@@ -73,7 +73,7 @@ async def test_who_takes_large_events_gets_all_of_them_before_their_end(
     gone = asyncio.Event()
 
     class Ending(Large):
-        async def read(self, after: Position, limit: int, types: Collection[str]) -> Batch:
+        async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
             if after == (self.count, 0):
                 gone.set()
                 raise Refused("session.gone")

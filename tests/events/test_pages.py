@@ -27,8 +27,8 @@ async def copy(node: NodeUnderTest) -> None:
     await FeedCopier(node.store, 1000).handle([max(found, key=lambda event: entry_id(event.id))])
 
 
-async def refused(node: NodeUnderTest, topic: str, cursor: str) -> str:
-    """Where it goes on for who was away for too long."""
+async def oldest_cursor(node: NodeUnderTest, topic: str, cursor: str) -> str:
+    """Where a reader goes on whose cursor is refused, because events after it are gone."""
     answer = await node.client.get("/api/v1/events", params={"topic": topic, "cursor": cursor})
     assert (answer.status_code, answer.headers["x-error-code"]) == (410, "cursor.too_old")
     return answer.headers["oldest-cursor"]
@@ -88,7 +88,11 @@ async def test_a_page_of_a_contract_says_that_more_changes_follow(node: NodeUnde
     rest = await page(node, topic, cursor=first["cursor"], limit=1)
     assert [got["events"][0]["type"] for got in (first, rest)] == ["task.offered", "task.claimed"]
     assert (first["has_more"], rest["has_more"]) == (True, False)
-    assert await refused(node, topic, cursor_of(topic, (0, 3))) == cursor_of(topic, (0, 0))
+
+
+async def test_who_has_seen_more_changes_than_a_contract_has_begins_at_the_oldest(node: NodeUnderTest) -> None:
+    topic = f"task:{(await post(node, '/api/v1/tasks', OFFER))['id']}"
+    assert await oldest_cursor(node, topic, cursor_of(topic, (0, 2))) == cursor_of(topic, (0, 0))
 
 
 async def test_who_has_seen_lines_that_a_failover_lost_goes_on_from_those_that_are_there(node: NodeUnderTest) -> None:
@@ -98,7 +102,7 @@ async def test_who_has_seen_lines_that_a_failover_lost_goes_on_from_those_that_a
         await post(node, path, {"body": f"line {number}"})
     seen = await page(node, topic)
     await node.store.command("DEL", keys.lines(session))
-    there = await refused(node, topic, seen["cursor"])
+    there = await oldest_cursor(node, topic, seen["cursor"])
     await post(node, path, {"body": "line again"})
     assert [event["data"]["seq"] for event in (await page(node, topic, cursor=there))["events"]] == [1]
 

@@ -14,7 +14,7 @@ from node.events import stream
 from node.events.feed import FeedEntry, FeedStore
 from node.events.model import EventQuery
 from node.events.service import Events
-from node.events.source import START, Batch, CursorTooOld, Position, SourceEvent, cursor_of
+from node.events.source import START, CursorTooOld, EventBatch, Position, SourceEvent, cursor_of
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.model import InboxProof
 from node.run.services import Services, Stores
@@ -212,7 +212,7 @@ async def test_a_stream_that_catches_up_reads_a_few_large_events_at_a_time(
     following = events.topic(EventQuery(f"session:{session}"), InboxProof())
     read = following.source.read
 
-    async def noted(after: Position, limit: int, types: Collection[str]) -> Batch:
+    async def noted(after: Position, limit: int, types: Collection[str]) -> EventBatch:
         asked.append(limit)
         return await read(after, limit, types)
 
@@ -273,7 +273,7 @@ async def test_a_stream_that_follows_keeps_nothing_of_the_events_that_it_began_w
     content = Content("x" * PIECE_BYTES)
     kept = weakref.ref(content)
     event = SourceEvent(now.position, "thread.closed", "2026-11-21T08:00:00.123Z", content)
-    begun = EventStream(following, "ndjson", Batch([event], now.position, now.position, has_more=False))
+    begun = EventStream(following, "ndjson", EventBatch([event], now.position, now.position, has_more=False))
     del content, event
     running = asyncio.create_task(begun.run(cast("BodySender", client)))
 

@@ -10,7 +10,7 @@ from node.admin.backup import BackupError, back_up
 from node.admin.restore import restore
 from node.cli import main
 from node.config import ConfigError, Settings
-from node.run.embedded_redis import Embedded, EmbeddedError
+from node.run.embedded_redis import EmbeddedError, EmbeddedRedis
 from node.run.keychain import environment
 from node.store import connect
 from tests.faults.losing_disk import LosingDisk, needs_fuse
@@ -46,7 +46,7 @@ def test_a_node_whose_disk_was_full_goes_on_by_itself_with_all_that_it_acknowled
 def test_a_redis_that_does_not_start_for_lack_of_disk_may_be_tried_again(disk: LosingDisk) -> None:
     """Status 2 is for a setting that is wrong: systemd does not start what ended with it."""
     disk.fill()
-    with Embedded(disk.mount, disk_reserve=2**20) as server:
+    with EmbeddedRedis(disk.mount, disk_reserve=2**20) as server:
         with pytest.raises(EmbeddedError) as raised:
             server.start()
         assert raised.value.status == os.EX_TEMPFAIL
@@ -55,15 +55,15 @@ def test_a_redis_that_does_not_start_for_lack_of_disk_may_be_tried_again(disk: L
 
 
 def test_a_disk_without_room_for_the_name_of_its_holder_is_locked_all_the_same(disk: LosingDisk) -> None:
-    with Embedded(disk.mount) as server:
+    with EmbeddedRedis(disk.mount) as server:
         server.start()
         redis.Redis(unix_socket_path=str(server.socket), socket_timeout=PATIENCE).set("kept", "yes")
     disk.fill()
-    with Embedded(disk.mount) as server:
+    with EmbeddedRedis(disk.mount) as server:
         server.start()
         assert redis.Redis(unix_socket_path=str(server.socket), socket_timeout=PATIENCE).get("kept") == b"yes"
         with pytest.raises(EmbeddedError, match="is in use"):
-            Embedded(disk.mount)
+            EmbeddedRedis(disk.mount)
 
 
 def test_a_key_that_cannot_be_kept_for_lack_of_disk_may_be_kept_later(disk: LosingDisk) -> None:
@@ -77,7 +77,7 @@ def test_a_key_that_cannot_be_kept_for_lack_of_disk_may_be_kept_later(disk: Losi
 
 
 async def test_a_restore_without_room_names_the_full_disk_and_can_be_repeated(disk: LosingDisk, tmp_path: Path) -> None:
-    with Embedded(tmp_path / "old") as server:
+    with EmbeddedRedis(tmp_path / "old") as server:
         server.start()
         old = Settings(redis_url=server.url, data_dir=tmp_path / "old")
         environment(old)
@@ -89,7 +89,7 @@ async def test_a_restore_without_room_names_the_full_disk_and_can_be_repeated(di
         restore(settings, tmp_path / "backup")
     disk.make_room()
     restore(settings, tmp_path / "backup")
-    with Embedded(settings.data_dir) as server:
+    with EmbeddedRedis(settings.data_dir) as server:
         server.start()
 
 
@@ -98,7 +98,7 @@ def test_an_export_without_room_leaves_no_half_of_it(
 ) -> None:
     monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))
     file = disk.mount / "export.jsonl"
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         disk.fill()
         assert main(["admin", "export", str(file)]) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from node.run.embedded_redis import Embedded
+from node.run.embedded_redis import EmbeddedRedis
 from tests.faults.losing_disk import LosingDisk, needs_fuse
 from tests.faults.report import ROWS, Row
 from tests.faults.writers import Writers, kept, unlimited
@@ -68,7 +68,7 @@ async def test_a_power_loss_costs_what_the_setting_says_and_no_more(tmp_path: Pa
 async def power_lost(folder: Path, durability: str) -> tuple[Row, float]:
     """What one power loss cost, and how many seconds before it the last write that was fsynced began."""
     with LosingDisk(folder) as disk:
-        with Embedded(disk.mount / "data", durability) as redis:
+        with EmbeddedRedis(disk.mount / "data", durability) as redis:
             process = redis.start()
             async with running(unlimited(redis.url)) as node, Writers(node) as writers:
                 await writers.further(WRITES)
@@ -83,7 +83,7 @@ async def power_lost(folder: Path, durability: str) -> tuple[Row, float]:
                 dropped = disk.lose_power()
                 await writers.failing(1)
         assert dropped > 0, "else this shows nothing"
-        with Embedded(disk.backing / "data", durability) as redis:
+        with EmbeddedRedis(disk.backing / "data", durability) as redis:
             redis.start()
             async with running(unlimited(redis.url)) as node:
                 found = await kept(node, writers)

@@ -82,19 +82,11 @@ GO_ON: dict[str, tuple[bytes, list[int], list[str]]] = {
     "a bad escape in a query": (request("GET", b"/api/v1/board?limit=%zz"), [422], ["request.invalid"]),
     "thousands of parameters": (request("GET", b"/api/v1/board?" + b"a=1&" * 2000), [422], ["request.invalid"]),
     "a raw header byte": (post(MESSAGE, b"Via: \xff\xfe"), [200], []),
-    "a raw content type": (
-        request("POST", RELAY, b"Content-Type: \xff", body=MESSAGE),
-        [415],
-        ["body.media_type"],
-    ),
+    "a raw content type": (request("POST", RELAY, b"Content-Type: \xff", body=MESSAGE), [415], ["body.media_type"]),
     "a body on GET": (request("GET", b"/api/v1/board", body=b"hello"), [200], []),
     "an unread body, no such path": (post(MESSAGE, target=b"/nowhere"), [404], ["path.unknown"]),
     "an unread body, no such method": (post(MESSAGE, target=b"/health"), [405], ["method.unknown"]),
-    "an unread chunked body": (
-        request("POST", b"/nowhere", CHUNKED, body=chunked(b"hello")),
-        [404],
-        ["path.unknown"],
-    ),
+    "an unread chunked body": (request("POST", b"/nowhere", CHUNKED, body=chunked(b"hello")), [404], ["path.unknown"]),
     "several at once": (request() * 5, [200] * 5, []),
     "an upgrade to HTTP/2": (request("GET", b"/health", b"Connection: Upgrade", b"Upgrade: h2c"), [200], []),
     "an upgrade to a WebSocket": (
@@ -121,16 +113,8 @@ END: dict[str, tuple[bytes, list[int], list[str]]] = {
     "a length beyond 64 bits": (post(MESSAGE, b"Content-Length: 99999999999999999999999"), [400], []),
     "two lengths": (post(MESSAGE, b"Content-Length: 3", b"Content-Length: 4"), [400], []),
     "an announced 2 MiB": (post(MESSAGE, b"Content-Length: 2097152"), [413], ["body.too_large"]),
-    "2 MiB that ask first": (
-        post(b"", b"Content-Length: 2097152", b"Expect: 100-continue"),
-        [413],
-        ["body.too_large"],
-    ),
-    "an announced body nobody wants": (
-        request("POST", b"/nowhere", b"Content-Length: 5000"),
-        [404],
-        ["path.unknown"],
-    ),
+    "2 MiB that ask first": (post(b"", b"Content-Length: 2097152", b"Expect: 100-continue"), [413], ["body.too_large"]),
+    "an announced body nobody wants": (request("POST", b"/nowhere", b"Content-Length: 5000"), [404], ["path.unknown"]),
     "a chunk size that is no number": (
         request("POST", RELAY, JSON, CHUNKED, body=b"zz\r\nfoo\r\n0\r\n\r\n"),
         [400],

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, rule
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.tokens import Tokens
 from node.config import Limit, Settings
 from node.inbox import message_store
@@ -80,7 +80,7 @@ class InboxMachine(StoreMachine):
         inboxes = InboxStore(self.store, self._limits, REMEMBERED)
         receipts = ReceiptStore(self.store)
         held = InboxMessageStore(self.store, inboxes, receipts, REMEMBERED)
-        self._inboxes = Inboxes(inboxes, held, receipts, given, Tokens(SECRET), TargetPolicy(given))
+        self._inboxes = Inboxes(inboxes, held, receipts, given, Tokens(SECRET), TargetCheck(given))
         self._opening = 0
         self._ends = 0
         """When the inbox ends if its owner stays away."""

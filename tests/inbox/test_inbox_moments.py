@@ -3,7 +3,7 @@
 import pytest
 import pytest_asyncio
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Refused
 from node.common.tokens import Tokens
 from node.config import Settings
@@ -46,7 +46,7 @@ async def inboxes(store: FakeStore) -> Inboxes:
     given, tokens = Settings(secret=SECRET, base_url="http://node.example"), Tokens(SECRET)
     stored, receipts = InboxStore(store, LimitStore(store), 60), ReceiptStore(store)
     messages = InboxMessageStore(store, stored, receipts, 60)
-    inboxes = Inboxes(stored, messages, receipts, given, tokens, TargetPolicy(given))
+    inboxes = Inboxes(stored, messages, receipts, given, tokens, TargetCheck(given))
     await inboxes.open("203.0.113.9", "", NewInbox(), OWNER, None)
     return inboxes
 

@@ -91,11 +91,12 @@ def test_an_exception_that_ends_a_process_is_a_line_like_any_other() -> None:
     assert "secret text" not in json.dumps(line)
 
 
-def test_a_command_that_fails_prints_what_python_prints_and_keeps_its_role() -> None:
-    [line] = logged(
-        "import sys\nconfigure('info')\nlog.info('x', is_usual=sys.excepthook is sys.__excepthook__)",
-    )
+def test_a_command_that_fails_prints_what_python_prints() -> None:
+    [line] = logged("import sys\nlog.info('x', is_usual=sys.excepthook is sys.__excepthook__)")
     assert (line["is_usual"], line["role"]) == (True, "command")
+
+
+def test_a_process_keeps_its_role_when_only_its_log_level_changes() -> None:
     [line] = logged("configure('info', 'worker')\nconfigure('info')\nlog.info('x')")
     assert line["role"] == "worker"
 

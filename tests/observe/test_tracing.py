@@ -19,7 +19,7 @@ from node.callbacks.call import Caller
 from node.callbacks.envelope import Envelope
 from node.callbacks.owners import Requester
 from node.callbacks.resolve import Resolver
-from node.callbacks.target import Policy, parse
+from node.callbacks.target import TargetPolicy, parse
 from node.config import ConfigError, Settings, load
 from node.observe import tracing
 from node.observe.spans import Tracing
@@ -140,10 +140,10 @@ async def test_a_failure_is_in_a_span_without_what_its_exception_quotes(monkeypa
     async def fail(*_: object) -> Never:
         raise ValueError(f"not a number: {WORDS!r}")
 
-    caller = Caller(Policy(), cast("Resolver", fail))
+    caller = Caller(TargetPolicy(), cast("Resolver", fail))
     monkeypatch.setattr(caller, "call", fail)
     sender = traces.sender(NodeKey.generate(), caller, "http://node.example")
-    target = parse("https://hooks.example/hook", Policy())
+    target = parse("https://hooks.example/hook", TargetPolicy())
     scope = http_scope("GET", "/api/v1/events", HOST)
     for failing in (traces.app(fail)(scope, fail, fail), sender.send(target, Envelope("msg_1", b"{}"), Requester())):
         with pytest.raises(ValueError, match="not a number"):

@@ -19,7 +19,7 @@ from node.overload.intake import (
     OBSERVE_SECONDS,
     Intake,
 )
-from node.web.errors import CLOSE
+from node.web.errors import CLOSE, HELP
 from node.web.http import FIRST_MESSAGE, JSON_TYPE, Header, Response
 from tests.overload.door import Door, Watcher
 from tests.support.lone_request import lone_request
@@ -49,7 +49,7 @@ async def test_beyond_the_limit_it_is_refused_before_anything_is_begun(door: Doo
     assert headers == {
         b"content-type": b"application/json",
         b"x-error-code": b"node.overloaded",
-        b"link": b'</llms-full.txt#errors>; rel="help"',
+        b"link": HELP.header[1],
         b"retry-after": b"1",
         b"x-content-type-options": b"nosniff",
         b"access-control-allow-origin": b"*",

@@ -54,8 +54,8 @@ def needed_to_run() -> list[Requirement]:
     return [Requirement(one) for some in lists for one in some]
 
 
-def behind(wanted: list[Requirement]) -> Iterator[importlib.metadata.Distribution]:
-    """The installed packages that those requirements lead to."""
+def installed_for(wanted: list[Requirement]) -> Iterator[importlib.metadata.Distribution]:
+    """The installed packages that satisfy those requirements, and what these require."""
     seen: set[str] = set()
     while wanted:
         asked = wanted.pop()
@@ -90,12 +90,12 @@ def test_what_is_declared_is_pinned_to_a_version_in_its_range(wanted: Requiremen
 
 
 def test_whatever_those_bring_along_is_pinned_too() -> None:
-    names = {canonicalize_name(one.metadata["Name"]) for one in behind(declared())}
+    names = {canonicalize_name(one.metadata["Name"]) for one in installed_for(declared())}
     assert names - PINS.keys() - set(BRING_ALONG) == set()
 
 
 def test_what_is_installed_is_what_is_pinned() -> None:
-    found = {canonicalize_name(one.metadata["Name"]): Version(one.version) for one in behind(declared())}
+    found = {canonicalize_name(one.metadata["Name"]): Version(one.version) for one in installed_for(declared())}
     drifted = {name for name, version in found.items() if name in PINS and Version(version.public) != PINS[name]}
     assert drifted == set()
 
@@ -126,10 +126,7 @@ def test_the_hashes_are_of_the_pinned_versions(file: Path) -> None:
 def test_torch_is_a_build_without_cuda_wherever_there_is_one_with_it() -> None:
     torch = PINS[canonicalize_name("torch")]
     builds = {(version, marker) for _, version, marker, _ in _PIN.findall(HASHED[1].read_text())}
-    assert builds == {
-        (f"{torch}+cpu", "sys_platform != 'darwin'"),
-        (str(torch), "sys_platform == 'darwin'"),
-    }
+    assert builds == {(f"{torch}+cpu", "sys_platform != 'darwin'"), (str(torch), "sys_platform == 'darwin'")}
     assert not [name for name, _, _, _ in _PIN.findall(HASHED[0].read_text()) if re.match(r"nvidia|triton", name)]
 
 
@@ -138,13 +135,13 @@ def test_all_that_the_node_installs_has_a_hash() -> None:
     hashed = {name for file in HASHED for name, _, _, _ in _PIN.findall(file.read_text())}
     extras = PROJECT["project"]["optional-dependencies"]
     image = [*PROJECT["project"]["dependencies"], *extras["embedded"], *extras["worker"]]
-    installed = {canonicalize_name(one.metadata["Name"]) for one in behind([Requirement(one) for one in image])}
+    installed = {canonicalize_name(one.metadata["Name"]) for one in installed_for([Requirement(one) for one in image])}
     assert installed - hashed - set(BRING_ALONG) == set()
 
 
 def test_what_the_node_runs_with_is_under_a_permissive_licence() -> None:
     odd: list[str] = []
-    for one in behind(needed_to_run()):
+    for one in installed_for(needed_to_run()):
         told: dict[str, Any] = one.metadata.json
         classifiers = [line for line in told.get("classifier", []) if line.startswith("License")]
         licence = " ".join([told.get("license_expression", ""), told.get("license", "")[:200], *classifiers])

@@ -169,16 +169,16 @@ async def test_a_contract_that_is_claimed_meanwhile_stays(
     """Judged by its offer, it was old. A release that was acknowledged was lost with the contract."""
     task = await offered(node, max_attempts=2)
     await end_long_ago(node, task)
-    placed = TaskStore.placed
+    read_for_lists = TaskStore.read_for_lists
 
     async def changed_after(self: TaskStore, task_ids: Sequence[str]) -> dict[str, StoredTask]:
         monkeypatch.undo()
-        read = await placed(self, task_ids)
+        read = await read_for_lists(self, task_ids)
         claim = (await act(node, task, "claim", assignee_id="late-agent")).json()
         assert (await act(node, task, what, claim_token=claim["claim_token"], **more)).status_code == 200
         return read
 
-    monkeypatch.setattr(TaskStore, "placed", changed_after)
+    monkeypatch.setattr(TaskStore, "read_for_lists", changed_after)
     assert await look(node, task_retention_days=30) == 0
     expected = "completed" if what == "complete" else "offered"
     assert (await node.client.get(f"{TASKS}/{task['id']}")).json()["status"] == expected

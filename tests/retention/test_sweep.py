@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 from structlog.testing import capture_logs
 
-from node.retention.sweep import Retention, Rule, Trim
+from node.retention.sweep import Retention, RetentionRule, Trim
 from node.store import Arg, RedisReply, StoreUnavailable, keys
 from node.store.clock import now_ms
 from node.store.cursor import TimeCursor
@@ -42,7 +42,7 @@ async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypat
             raise StoreUnavailable("out of reach")
         return len(members)
 
-    retention = Retention(node.store, [Rule("test", keys.OPEN_THREADS, 1, handle)], [])
+    retention = Retention(node.store, [RetentionRule("test", keys.OPEN_THREADS, 1, handle)], [])
     assert await retention.look(20) == 2
     assert await retention.look(20) == 5
     assert handled == [*names[:4], *names]
@@ -61,7 +61,7 @@ async def test_what_is_listed_late_is_met_soon(node: NodeUnderTest, monkeypatch:
         handled.extend(members)
         return 0
 
-    retention = Retention(node.store, [Rule("test", keys.OPEN_THREADS, 0, handle)], [])
+    retention = Retention(node.store, [RetentionRule("test", keys.OPEN_THREADS, 0, handle)], [])
     await retention.look(20)
     assert handled == [f"t{number}" for number in range(5)]  # it does not begin again before its end
     await node.store.command("ZADD", keys.OPEN_THREADS, 9, "late")
@@ -83,7 +83,7 @@ async def test_one_that_cannot_be_handled_keeps_no_other(node: NodeUnderTest) ->
         handled.extend(members)
         return len(members)
 
-    retention = Retention(node.store, [Rule("test", keys.OPEN_THREADS, 1, handle)], [])
+    retention = Retention(node.store, [RetentionRule("test", keys.OPEN_THREADS, 1, handle)], [])
     with capture_logs() as logs:
         assert await retention.look(20) == 4
     assert handled == ["t0", "t1", "t3", "t4"]
@@ -113,7 +113,7 @@ async def test_what_takes_all_of_one_look_leaves_the_next_one_to_others(
         handled.extend(members)
         return 0
 
-    rules = [Rule("slow", keys.OPEN_THREADS, 1, slow), Rule("quick", keys.CLOSED_THREADS, 1, quick)]
+    rules = [RetentionRule("slow", keys.OPEN_THREADS, 1, slow), RetentionRule("quick", keys.CLOSED_THREADS, 1, quick)]
     retention = Retention(node.store, rules, [])
     await retention.look(1.0)
     assert handled == []

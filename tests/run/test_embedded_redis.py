@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 import redis
 
-from node.run.embedded_redis import Embedded, EmbeddedError, find_search, find_server, running, socket_path
+from node.run.embedded_redis import EmbeddedError, EmbeddedRedis, find_search, find_server, running, socket_path
 from node.store import connect
 from tests.support.servers import PATIENCE, until
 
@@ -23,18 +23,18 @@ DIMENSIONS = 4
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Embedded]:
-    with Embedded(tmp_path / "data") as server:
+def server(tmp_path: Path) -> Iterator[EmbeddedRedis]:
+    with EmbeddedRedis(tmp_path / "data") as server:
         server.start()
         yield server
 
 
-def client(server: Embedded) -> Any:
+def client(server: EmbeddedRedis) -> Any:
     options = {"decode_responses": True, "protocol": 2, "socket_timeout": PATIENCE}
     return redis.Redis.from_url(server.url, **options)  # pyright: ignore[reportUnknownMemberType]
 
 
-def searches(server: Embedded) -> bool:
+def searches(server: EmbeddedRedis) -> bool:
     """Whether it has loaded the query engine."""
     return "search" in {each["name"] for each in client(server).module_list()}
 
@@ -54,7 +54,7 @@ def found(store: Any, *query: str | bytes) -> list[str]:
     return store.execute_command("FT.SEARCH", "threads", *query, "NOCONTENT", "DIALECT", "2")[1:]
 
 
-def test_every_acknowledged_write_and_the_indexes_survive_a_kill(server: Embedded) -> None:
+def test_every_acknowledged_write_and_the_indexes_survive_a_kill(server: EmbeddedRedis) -> None:
     assert searches(server)
     store = client(server)
     index_some_threads(store)
@@ -71,7 +71,7 @@ def test_every_acknowledged_write_and_the_indexes_survive_a_kill(server: Embedde
 
 def test_a_stopped_server_has_everything_when_it_starts_again(tmp_path: Path) -> None:
     for times_started in range(1, 4):
-        with Embedded(tmp_path / "data", "everysec") as server:
+        with EmbeddedRedis(tmp_path / "data", "everysec") as server:
             server.start()
             assert client(server).incr("starts") == times_started
         assert not server.socket.exists()
@@ -79,7 +79,7 @@ def test_a_stopped_server_has_everything_when_it_starts_again(tmp_path: Path) ->
 
 @pytest.mark.parametrize("durability", ["always", "everysec"])
 def test_an_acknowledgement_means_what_the_setting_says(tmp_path: Path, durability: str) -> None:
-    with Embedded(tmp_path / "data", durability) as server:
+    with EmbeddedRedis(tmp_path / "data", durability) as server:
         server.start()
         store = client(server)
         for name, value in {
@@ -96,15 +96,15 @@ def test_an_acknowledgement_means_what_the_setting_says(tmp_path: Path, durabili
 
 def test_a_replica_cannot_be_promised(tmp_path: Path) -> None:
     with pytest.raises(EmbeddedError, match="set RELAY_REDIS_URL"):
-        Embedded(tmp_path / "data", "replicated")
+        EmbeddedRedis(tmp_path / "data", "replicated")
 
 
-def test_only_this_user_can_reach_the_data_and_the_socket(server: Embedded) -> None:
+def test_only_this_user_can_reach_the_data_and_the_socket(server: EmbeddedRedis) -> None:
     assert stat.S_IMODE(server.directory.stat().st_mode) == 0o700
     assert stat.S_IMODE(server.socket.stat().st_mode) == 0o700
 
 
-def test_a_stream_with_one_short_line_takes_less_than_a_kilobyte(server: Embedded) -> None:
+def test_a_stream_with_one_short_line_takes_less_than_a_kilobyte(server: EmbeddedRedis) -> None:
     store = client(server)
     store.xadd("lines:{2a}:019335f0-0000-7000-8000-00000000002a", {"author": "agent-seven", "body": "x" * 100})
     assert store.memory_usage("lines:{2a}:019335f0-0000-7000-8000-00000000002a") < 1000
@@ -119,7 +119,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 async def test_the_wire_reaches_a_server_whose_path_has_odd_letters(tmp_path: Path) -> None:
-    with Embedded(tmp_path / "a b%20c" / "dé") as server:
+    with EmbeddedRedis(tmp_path / "a b%20c" / "dé") as server:
         server.start()
         async with await connect(server.url, timeout=1.0, max_in_flight=16, required=True) as store:
             assert await store.everywhere("PING") == [b"PONG"]
@@ -129,7 +129,7 @@ async def test_the_wire_reaches_a_server_whose_path_has_odd_letters(tmp_path: Pa
 def test_a_path_too_long_for_a_socket_gets_a_private_one_elsewhere(tmp_path: Path, temporary: Path) -> None:
     data_dir = tmp_path / ("d" * 120)
     assert running(data_dir) is None
-    with Embedded(data_dir) as server:
+    with EmbeddedRedis(data_dir) as server:
         server.start()
         assert client(server).ping()
         assert running(data_dir) == server.url
@@ -149,23 +149,23 @@ def test_a_directory_that_others_may_enter_is_not_taken_for_the_socket(tmp_path:
     private.mkdir()
     private.chmod(0o777)
     with pytest.raises(EmbeddedError, match="is not a private directory"):
-        Embedded(data_dir)
+        EmbeddedRedis(data_dir)
     private.rmdir()
     private.symlink_to(tmp_path)
     with pytest.raises(EmbeddedError, match="is not a private directory"):
-        Embedded(data_dir)
+        EmbeddedRedis(data_dir)
 
 
-def test_a_directory_has_one_server_at_a_time(server: Embedded) -> None:
+def test_a_directory_has_one_server_at_a_time(server: EmbeddedRedis) -> None:
     with pytest.raises(EmbeddedError, match=f"in use by the node of process {os.getpid()}"):
-        Embedded(server.directory.parent)
+        EmbeddedRedis(server.directory.parent)
     server.close()
-    with Embedded(server.directory.parent) as next_server:
+    with EmbeddedRedis(server.directory.parent) as next_server:
         next_server.start()
 
 
 def test_a_server_that_was_killed_while_it_rewrote_its_log_leaves_no_second_copy_of_its_data(tmp_path: Path) -> None:
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         process = server.start()
         client(server).mset({f"key {number}": "x" for number in range(1000)})
         client(server).config_set("rdb-key-save-delay", 1_000_000)  # us
@@ -180,7 +180,7 @@ def test_a_server_that_was_killed_while_it_rewrote_its_log_leaves_no_second_copy
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with Embedded(tmp_path / "data") as server:
+    with EmbeddedRedis(tmp_path / "data") as server:
         server.start()
         client(server).set("key", "value")
         server.stop()
@@ -193,7 +193,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
 def test_a_data_directory_that_cannot_be_made_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(EmbeddedError, match="make RELAY_DATA_DIR writable"):
-        Embedded(tmp_path / "file" / "data")
+        EmbeddedRedis(tmp_path / "file" / "data")
 
 
 def cut_short(file: Path) -> None:
@@ -212,7 +212,7 @@ def empty(file: Path) -> None:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a server that has rewritten its log once, with keys in both files."""
     directory = tmp_path_factory.mktemp("whole")
-    with Embedded(directory) as server:
+    with EmbeddedRedis(directory) as server:
         server.start()
         store = client(server)
         store.mset({f"early {number}": f"{number}" * 100 for number in range(50)})
@@ -244,34 +244,34 @@ def test_a_log_that_is_damaged_is_called_so(
     shutil.copytree(whole / "redis", tmp_path / "redis")
     (file,) = (tmp_path / "redis" / "appendonlydir").glob(name)
     damage(file)
-    with Embedded(tmp_path) as server, pytest.raises(EmbeddedError, match=r"its log is damaged .*operations\.md"):
+    with EmbeddedRedis(tmp_path) as server, pytest.raises(EmbeddedError, match=r"its log is damaged .*operations\.md"):
         server.start()
 
 
 def test_a_log_whose_end_is_half_written_is_read_up_to_there(tmp_path: Path) -> None:
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         client(server).set("first", "kept")
         client(server).set("second", "cut off")
     (log,) = (server.directory / "appendonlydir").glob("*.incr.aof")
     cut_short(log)
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         assert (client(server).get("first"), client(server).get("second")) == ("kept", None)
 
 
 def test_a_server_that_was_killed_before_its_first_manifest_starts(tmp_path: Path) -> None:
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
     (manifest,) = (server.directory / "appendonlydir").glob("*.manifest")
     manifest.unlink()
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         assert client(server).dbsize() == 0
 
 
 def test_the_last_words_of_a_killed_server_name_the_signal_and_the_disk(tmp_path: Path) -> None:
-    with Embedded(tmp_path, disk_reserve=2**62) as server:
+    with EmbeddedRedis(tmp_path, disk_reserve=2**62) as server:
         process = server.start()
         process.kill()
         process.wait()
@@ -287,7 +287,7 @@ def test_a_server_that_is_killed_at_its_start_may_be_tried_again(
     short_lived.write_text("#!/bin/sh\nkill -9 $$\n")
     short_lived.chmod(0o700)
     monkeypatch.setattr("node.run.embedded_redis.find_server", lambda: short_lived)
-    with Embedded(tmp_path) as server, pytest.raises(EmbeddedError, match="killed by signal 9") as raised:
+    with EmbeddedRedis(tmp_path) as server, pytest.raises(EmbeddedError, match="killed by signal 9") as raised:
         server.start()
     assert raised.value.status == os.EX_TEMPFAIL
 
@@ -297,7 +297,7 @@ def test_what_is_not_a_directory_holds_no_node() -> None:
 
 
 def test_starting_can_be_given_up(tmp_path: Path) -> None:
-    with Embedded(tmp_path / "data") as server:
+    with EmbeddedRedis(tmp_path / "data") as server:
         process = server.start(cancelled=lambda: True)
         assert process.poll() is None
     assert process.poll() is not None
@@ -315,7 +315,7 @@ def test_without_the_bundled_server_the_one_on_path_is_used(tmp_path: Path, monk
     (tmp_path / "bin" / "redis-server").symlink_to(bundled)
     assert find_server() == bundled.resolve()
     assert find_search() is None
-    with Embedded(tmp_path / "data") as server:
+    with EmbeddedRedis(tmp_path / "data") as server:
         server.start()
         assert not searches(server)
 
@@ -334,7 +334,7 @@ def test_a_query_engine_that_does_not_load_is_left_out(tmp_path: Path, monkeypat
     broken = tmp_path / "redisearch.so"
     broken.write_bytes(b"\x7fELF not really")
     monkeypatch.setattr("node.run.embedded_redis.find_search", lambda: broken)
-    with Embedded(tmp_path / "data") as server:
+    with EmbeddedRedis(tmp_path / "data") as server:
         server.start()
         assert not searches(server)
 
@@ -348,17 +348,17 @@ def _hide_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
 def test_root_may_call_the_server_of_the_nodes_user(tmp_path: Path) -> None:
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         os.chown(server.directory, 65534, 65534)
         assert running(tmp_path) == server.url
 
 
 def test_another_user_is_told_who_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         monkeypatch.setattr(os, "geteuid", lambda: 12345)
         with pytest.raises(EmbeddedError, match=r"is another user's: run this as the node's user, `sudo -u \w+ …`"):
             running(tmp_path)
         with pytest.raises(EmbeddedError, match="is another user's"):
-            Embedded(tmp_path)
+            EmbeddedRedis(tmp_path)

@@ -18,7 +18,7 @@ from granian.asgi import LifespanProtocol
 from node.common import control_group
 from node.config import Settings
 from node.run import launch
-from node.run.embedded_redis import Embedded
+from node.run.embedded_redis import EmbeddedRedis
 from tests.support.nodes import PATIENCE
 from tests.support.own_process import SIGNALS, kept_as_it_was
 
@@ -56,7 +56,7 @@ def test_one_for_each_core_that_may_be_used(
 def test_an_embedded_redis_may_use_half_of_the_memory_of_its_unit(unit: Path, tmp_path: Path) -> None:
     (unit / "memory.max").write_text("max\n")
     (unit.parent / "memory.max").write_text("1000000000\n")
-    with Embedded(tmp_path / "data") as server:
+    with EmbeddedRedis(tmp_path / "data") as server:
         server.start()
         store: Any = redis.Redis.from_url(server.url, decode_responses=True)  # pyright: ignore[reportUnknownMemberType]
         assert store.config_get("maxmemory") == {"maxmemory": "500000000"}

@@ -17,7 +17,7 @@ import structlog
 
 from node.config import Networks, Proxies, Settings, load
 from node.observe.log import configure
-from node.run.reload import InForce, Reloading
+from node.run.reload import ChildSettings, Reloading
 from tests.support.nodes import NodeProcess
 from tests.support.servers import RedisServer, free_port, until
 
@@ -209,11 +209,11 @@ def test_a_file_that_is_broken_between_two_looks_ends_no_supervisor(
 ) -> None:
     written.write_text("[limit]\nrelay = '5/60'\n")
     monkeypatch.setenv("RELAY_CONFIG", str(written))
-    in_force = InForce()
-    before = in_force.environment
+    child_settings = ChildSettings()
+    before = child_settings.environment
     written.write_text("[limit]\nrelay = ")
-    in_force.renew()
-    assert in_force.environment == before
+    child_settings.renew()
+    assert child_settings.environment == before
 
 
 def test_the_log_level_changes_for_loggers_that_were_used_before(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ import redis
 from structlog.testing import capture_logs
 
 from node.run import embedded_redis
-from node.run.embedded_redis import Embedded, find_server, running, socket_path
+from node.run.embedded_redis import EmbeddedRedis, find_server, running, socket_path
 from tests.support.nodes import ROOT, gone
 from tests.support.servers import PATIENCE, until
 
@@ -23,8 +23,8 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starter = (
-        "import sys, pathlib, time; from node.run.embedded_redis import Embedded;"
-        "server = Embedded(pathlib.Path(sys.argv[1])); print(server.start().pid, flush=True); time.sleep(60)"
+        "import sys, pathlib, time; from node.run.embedded_redis import EmbeddedRedis;"
+        "server = EmbeddedRedis(pathlib.Path(sys.argv[1])); print(server.start().pid, flush=True); time.sleep(60)"
     )
     supervisor = subprocess.Popen(
         [sys.executable, "-c", starter, str(tmp_path / "data")], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -42,7 +42,7 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
         os.kill(orphan, signal.SIGCONT)
 
     monkeypatch.setattr(embedded_redis, "time", SimpleNamespace(monotonic=time.monotonic, sleep=wait))
-    with Embedded(tmp_path / "data") as server:
+    with EmbeddedRedis(tmp_path / "data") as server:
         assert gone(orphan)
         server.start()
         assert redis.Redis(unix_socket_path=str(path), socket_timeout=PATIENCE).get("kept") == b"yes"
@@ -51,7 +51,7 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
 def test_a_node_whose_redis_does_not_answer_runs_all_the_same(tmp_path: Path) -> None:
     """It waited for its disk, loaded its data or was about to be started again, and the operator was told that no node
     runs."""
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         assert running(tmp_path) == server.url
         process = server.start()
         process.send_signal(signal.SIGSTOP)
@@ -63,7 +63,7 @@ def test_a_node_whose_redis_does_not_answer_runs_all_the_same(tmp_path: Path) ->
 
 
 def test_a_node_says_that_its_redis_is_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Embedded(tmp_path) as server:
+    with EmbeddedRedis(tmp_path) as server:
         server.start()
         client: Any = redis.Redis(unix_socket_path=str(server.socket), socket_timeout=PATIENCE)
         client.mset({f"key {number}": "x" * 4096 for number in range(20)})
@@ -74,7 +74,7 @@ def test_a_node_says_that_its_redis_is_loading(tmp_path: Path, monkeypatch: pyte
     slow.write_text(f'#!/bin/sh\nexec {find_server()} "$@" {options}\n')
     slow.chmod(0o700)
     monkeypatch.setattr(embedded_redis, "find_server", lambda: slow)
-    with Embedded(tmp_path) as server, capture_logs() as lines:
+    with EmbeddedRedis(tmp_path) as server, capture_logs() as lines:
         process = server.start()
         assert lines == [{"event": "redis is loading its data", "log_level": "info", "child_pid": process.pid}]
         assert client.get("key 19") == b"x" * 4096

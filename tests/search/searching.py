@@ -13,7 +13,7 @@ from node.search.index_versions import IndexVersions
 from node.search.indexing.queue import IndexQueue
 from node.search.model import Hit, Hits, SearchQuery
 from node.search.rpc.client import Service
-from node.search.rpc.server import search_alive
+from node.search.rpc.server import search_beat
 from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.search.worker import SearchWorker
@@ -126,7 +126,7 @@ class SearchableBoard:
         """A worker that says it is there, and hears requests without answering them."""
         channel = BOARD_KEYS.requests(service, name)
         with await self.store.wakeups.listen(channel) as listener:
-            alive = search_alive(workers=BOARD_KEYS.workers(service), channel=channel, holds=60_000)
+            alive = search_beat(workers=BOARD_KEYS.workers(service), channel=channel, holds=60_000)
             await self.store.run(alive)
             yield listener
 

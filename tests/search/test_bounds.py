@@ -40,7 +40,7 @@ async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each new word costs an index many times what it weighs."""
-    monkeypatch.setattr("node.text.judged.is_english", passes)
+    monkeypatch.setattr("node.text.faults.is_english", passes)
     thread, _ = await board.board.post(NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), None, None, "")
     await board.reply(thread.id, f"lion {noise(LONGEST - 20)} tiger")
     async with board.worker(embedding_model="none"):
@@ -134,7 +134,7 @@ async def test_only_so_many_searches_of_a_client_may_wait(
 async def test_a_board_that_nobody_indexes_is_looked_through_as_far_as_the_bound(
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.text.judged.is_english", passes)
+    monkeypatch.setattr("node.text.faults.is_english", passes)
     monkeypatch.setattr(retrieval, "UNINDEXED_CHARACTERS", 3 * retrieval.NOTED_CHARACTERS)
     async with searchable(empty_redis.url) as board:
         threads = [await board.post(f"Thread {n}", f"zebra{n} {noise(LONGEST - 10)}", noted=False) for n in range(10)]

@@ -15,7 +15,7 @@ from tests.support.servers import RedisServer
 QUERIES = [query.text for query in (*PARAPHRASES, *EXACT, *NOTHING)]
 
 
-class Filled:
+class LabelledBoard:
     """A board with the labelled threads."""
 
     def __init__(self, board: SearchableBoard, names: dict[str, str]) -> None:
@@ -23,7 +23,7 @@ class Filled:
         self.names = names
 
     @classmethod
-    async def of(cls, board: SearchableBoard) -> "Filled":
+    async def of(cls, board: SearchableBoard) -> "LabelledBoard":
         return cls(board, {await board.post(*thread): key for key, thread in THREADS.items()})
 
     async def found(self, query: str, threshold: float) -> list[Hit]:
@@ -35,18 +35,18 @@ class Filled:
 @pytest_asyncio.fixture
 async def both(
     engine_redis: RedisServer, shared_redis: RedisServer, loaded_model: Model, patience: None
-) -> AsyncIterator[tuple[Filled, Filled]]:
+) -> AsyncIterator[tuple[LabelledBoard, LabelledBoard]]:
     for server in (engine_redis, shared_redis):
         server.do("FLUSHALL")
     async with searchable(engine_redis.url) as engine, searchable(shared_redis.url) as memory:
-        filled = (await Filled.of(engine), await Filled.of(memory))
+        boards = (await LabelledBoard.of(engine), await LabelledBoard.of(memory))
         async with engine.worker(), memory.worker():
             await engine.settled()
             await memory.settled()
-            yield filled
+            yield boards
 
 
-async def test_the_engines_agree_on_hits_scores_and_order(both: tuple[Filled, Filled]) -> None:
+async def test_the_engines_agree_on_hits_scores_and_order(both: tuple[LabelledBoard, LabelledBoard]) -> None:
     """To the last digits: a vector depends a little on those that were embedded with it."""
     engine, memory = both
     for query in QUERIES:

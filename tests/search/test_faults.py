@@ -16,7 +16,7 @@ from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing.indexer import Indexer
-from node.search.indexing.queue import IndexQueue, Leased
+from node.search.indexing.queue import IndexQueue, LeasedPosts
 from node.search.worker import SearchWorker
 from node.store import StoreUnavailable
 from node.store.decoding import flat_of
@@ -269,7 +269,7 @@ async def test_what_redis_has_leased_when_a_worker_is_told_to_stop_is_given_back
     is_leased, is_looked_after = asyncio.Event(), asyncio.Event()
     lease, return_unfinished = IndexQueue.lease, getattr(Indexer, "_return_unfinished")  # noqa: B009 - private
 
-    async def lease_late(queue: IndexQueue, most: int) -> Leased | None:
+    async def lease_late(queue: IndexQueue, most: int) -> LeasedPosts | None:
         leased = await lease(queue, most)
         if leased:
             leased_from.append(queue)

@@ -9,7 +9,7 @@ from node.board.model import NewThread
 from node.search import retrieval, snippets
 from node.search import service as search
 from node.search.corpus import Corpus
-from node.search.effort import SLICE_CHARACTERS
+from node.search.work import SLICE_CHARACTERS
 from node.store import StoreUnavailable
 from tests.search.conftest import WITH_ENGINE
 from tests.search.searching import ANYTHING, SearchableBoard, searchable
@@ -33,7 +33,7 @@ async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[SearchableBoa
     server.do("FLUSHALL")
     async with searchable(server.url) as board:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("node.text.judged.is_english", passes)
+            patch.setattr("node.text.faults.is_english", passes)
             for number in range(THREADS):
                 post = NewThread(f"Thread {number}", f"zebra {noise(LONGEST - 10)}")
                 thread, _ = await board.board.post(post, None, None, "")

@@ -200,7 +200,7 @@ async def test_changes_that_are_trimmed_away_while_they_are_read_are_noticed(
     async with searchable(empty_redis.url) as board:
         refs = [PostRef(f"thread{number}", OWN) for number in range(6)]
         choice = board.searched.choice
-        stream = changes.Changes(board.store, BOARD_KEYS, choice)
+        stream = changes.DocumentChanges(board.store, BOARD_KEYS, choice)
         await stream.publish(refs[:3])
         _, before = await stream.after(changes.BEGINNING)
 
@@ -210,5 +210,5 @@ async def test_changes_that_are_trimmed_away_while_they_are_read_are_noticed(
 
         interrupted = cast("Store", Interrupted(board.store, go_on, first))
         seen, wanted = (changes.BEGINNING, refs) if is_new else (before[0].entry, refs[1:])
-        is_complete, found = await changes.Changes(interrupted, BOARD_KEYS, choice).after(seen)
+        is_complete, found = await changes.DocumentChanges(interrupted, BOARD_KEYS, choice).after(seen)
         assert not is_complete or (found and [change.ref for change in found] == wanted[: len(found)])

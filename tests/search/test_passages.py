@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.search import passages
-from node.search.passages import MAX_PASSAGES, Passage, kept, of_own, of_reply, pieces, place_of
+from node.search.passages import MAX_PASSAGES, Passage, kept, of_own, of_reply, pieces, seq_and_piece
 from node.search.snippets import SNIPPET_CHARACTERS, Excerpt, WantedTerms
 from node.text.terms import QueryTerms, stem
 from tests.support.words import words_of
@@ -73,7 +73,7 @@ def test_nothing_is_lost_in_cutting(text: str) -> None:
 @given(ANY_TEXT)
 def test_a_passage_is_found_again_by_its_name(body: str) -> None:
     for name, text in [*of_own("A title", body)[1:], *of_reply(7, body)]:
-        seq, number = place_of(name)
+        seq, number = seq_and_piece(name)
         assert seq in (0, 7)
         assert pieces(body)[number] == text
 

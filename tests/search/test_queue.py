@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from node.search.indexing.queue import IndexQueue, Leased
+from node.search.indexing.queue import IndexQueue, LeasedPosts
 from node.store import Store, connect
 from node.store.search_keys import BOARD_KEYS
 from tests.support.node_under_test import until
@@ -18,7 +18,7 @@ async def store(empty_redis: RedisServer) -> AsyncIterator[Store]:
         yield store
 
 
-async def lease(queue: IndexQueue, most: int) -> Leased:
+async def lease(queue: IndexQueue, most: int) -> LeasedPosts:
     """What is due, of which there is something."""
     leased = await queue.lease(most)
     assert leased

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from node.search.ranking import (
     CANDIDATES,
     REPLY_CANDIDATES,
-    ByText,
     Candidate,
+    MissingFacts,
     NearEntity,
     Nearness,
     RankedEntity,
     Ranking,
     SearchRequest,
-    Unknown,
+    TextMatches,
     by_text,
     meaning_of,
 )
@@ -39,9 +39,9 @@ def rank(
     return ranking.best(SearchRequest("", limit, threshold), others or {}, without_vectors)
 
 
-def own_texts(*threads: str, whole: bool = True) -> ByText:
+def own_texts(*threads: str, whole: bool = True) -> TextMatches:
     """Threads that were found by their own text."""
-    return ByText(dict.fromkeys(threads, 0), {}, whole)
+    return TextMatches(dict.fromkeys(threads, 0), {}, whole)
 
 
 @pytest.mark.parametrize(("cosine", "meaning"), [(1, 1), (0, 0.5), (-1, 0), (0.4, 0.7), (1.0000001, 1)])
@@ -95,12 +95,7 @@ def test_a_thread_that_has_no_vectors_yet_is_judged_by_its_text_alone() -> None:
 
 @pytest.mark.parametrize(
     ("own", "replies", "whole"),
-    [
-        (CANDIDATES - 1, 0, True),
-        (CANDIDATES, 0, False),
-        (0, REPLY_CANDIDATES - 1, True),
-        (0, REPLY_CANDIDATES, False),
-    ],
+    [(CANDIDATES - 1, 0, True), (CANDIDATES, 0, False), (0, REPLY_CANDIDATES - 1, True), (0, REPLY_CANDIDATES, False)],
 )
 def test_a_full_list_does_not_say_that_no_other_thread_contains_anything(own: int, replies: int, whole: bool) -> None:
     found = by_text(
@@ -138,17 +133,17 @@ def test_a_thread_found_by_text_alone_is_scored_by_its_meaning_too_once_that_is_
 
 def test_it_is_not_asked_whether_a_reply_has_vectors_whose_passage_is_the_nearest() -> None:
     nearest = [NearEntity(0.8, "same", "7.0"), NearEntity(0.8, "another", "6.0")]
-    ranking = Ranking(nearest, ByText({"same": 7, "another": 7}, {}, True), {"same": 1.0, "another": 1.0})
-    assert ranking.unknown(SearchRequest("", 5, 0.5)) == Unknown([], {"another": 7})
+    ranking = Ranking(nearest, TextMatches({"same": 7, "another": 7}, {}, True), {"same": 1.0, "another": 1.0})
+    assert ranking.unknown(SearchRequest("", 5, 0.5)) == MissingFacts([], {"another": 7})
 
 
 @pytest.mark.parametrize("near", [[], [NearEntity(0.5, "replied", "0.0")]], ids=["far", "near"])
 def test_a_reply_that_has_no_vectors_yet_is_judged_by_its_text_alone(near: list[NearEntity]) -> None:
     """Its thread may be found by meaning, but not by what the reply means."""
     nearest = [NearEntity(0.85, "both", "0.0"), *near]
-    text = ByText({"replied": 7, "both": 0}, {"replied": 7}, True)
+    text = TextMatches({"replied": 7, "both": 0}, {"replied": 7}, True)
     ranking, request = Ranking(nearest, text, {"replied": 1.0, "both": 0.75}), SearchRequest("", 5, 0.5)
-    assert ranking.unknown(request) == Unknown([] if near else ["replied"], {"replied": 7})
+    assert ranking.unknown(request) == MissingFacts([] if near else ["replied"], {"replied": 7})
     assert [match.entity_id for match in ranking.best(request, {}, ["replied"])] == ["replied", "both"]
     assert [match.entity_id for match in ranking.best(request, {}, [])] == ["both", "replied"]
 
@@ -156,8 +151,8 @@ def test_a_reply_that_has_no_vectors_yet_is_judged_by_its_text_alone(near: list[
 def test_it_is_asked_what_would_be_among_the_best_if_it_had_no_vectors() -> None:
     nearest = [NearEntity(0.85, "both", "0.0"), NearEntity(0.8, "vague", "0.0")]
     ranking = Ranking(nearest, own_texts("new", "both", "far"), {"new": 1.0, "both": 0.75, "far": 0.5})
-    assert ranking.unknown(SearchRequest("", 1, 0.7)) == Unknown(["new"], {})
-    assert ranking.unknown(SearchRequest("", 4, 0.7)) == Unknown(["new", "far"], {})
+    assert ranking.unknown(SearchRequest("", 1, 0.7)) == MissingFacts(["new"], {})
+    assert ranking.unknown(SearchRequest("", 4, 0.7)) == MissingFacts(["new", "far"], {})
 
 
 def test_a_thread_without_vectors_that_contains_little_stays_behind_a_paraphrase() -> None:
@@ -178,15 +173,7 @@ def test_hits_are_distinct_reach_the_threshold_and_are_as_many_as_asked_for(
         assert match.score == pytest.approx(best[match.entity_id], abs=1e-6)
 
 
-@given(
-    LISTS,
-    LISTS,
-    st.dictionaries(THREADS, SCORES),
-    st.sets(THREADS),
-    st.sets(THREADS),
-    SCORES,
-    st.integers(1, 8),
-)
+@given(LISTS, LISTS, st.dictionaries(THREADS, SCORES), st.sets(THREADS), st.sets(THREADS), SCORES, st.integers(1, 8))
 def test_of_others_it_is_asked_only_what_may_change_the_best(
     by_meaning: list[tuple[str, float]],
     by_text: list[tuple[str, float]],
@@ -199,7 +186,7 @@ def test_of_others_it_is_asked_only_what_may_change_the_best(
     """How near `others` are, and that the posts by which the `bare` ones were found have no vectors."""
     nearest = {thread: NearEntity(meaning, thread, "0.0") for thread, meaning in by_meaning}
     posts = {thread: int(thread in replied) for thread, _ in by_text}
-    ranking = Ranking(list(nearest.values()), ByText(posts, {}, True), dict(by_text))
+    ranking = Ranking(list(nearest.values()), TextMatches(posts, {}, True), dict(by_text))
     request = SearchRequest("", limit, threshold)
     far = {each: NearEntity(others[each], each, "1.0") for each in posts if each in others and each not in nearest}
     without_vectors = [each for each in posts if each in bare and (each in replied or each not in nearest)]

@@ -14,7 +14,7 @@ from node.embedding.model import Model
 from node.search.index_versions import IndexVersion, IndexVersions, is_made_by
 from node.search.ranking import SearchRequest
 from node.search.rpc.client import MAX_WAITING_REQUESTS, QueryVector, WorkerClient, WorkerReply, decode_request, encode
-from node.search.rpc.server import REQUESTS_AT_ONCE, WaitingRequests, search_alive
+from node.search.rpc.server import REQUESTS_AT_ONCE, WaitingRequests, search_beat
 from node.search.service import SearchTurns
 from node.share.site import SITE_SHARE
 from node.store.search_keys import BOARD_KEYS
@@ -31,7 +31,7 @@ async def test_where_no_worker_is_nobody_waits_for_one(board: SearchableBoard) -
 
 async def test_a_worker_that_has_died_is_not_asked_although_its_sign_of_life_holds(board: SearchableBoard) -> None:
     gone = BOARD_KEYS.requests("vectors", "gone")
-    await board.store.run(search_alive(workers=BOARD_KEYS.workers("vectors"), channel=gone, holds=60_000))
+    await board.store.run(search_beat(workers=BOARD_KEYS.workers("vectors"), channel=gone, holds=60_000))
     workers = WorkerClient(board.store, BOARD_KEYS)
     assert await asyncio.wait_for(workers.vector_of("a question"), PATIENCE / 2) is None, "nobody was waited for"
     async with board.silent_worker() as listener:

@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.tokens import Tokens
 from node.config import Limit, Settings
 from node.sessions.model import NewLine, NewSession, PollQuery
@@ -63,7 +63,7 @@ class SessionMachine(StoreMachine):
         self._all: list[Model] = []
         given = Settings(secret=SECRET, base_url="http://node.example")
         lines = SessionStore(self.store, REMEMBERED, MAX_LINES, MAX_BYTES)
-        self._sessions = Sessions(lines, given, Tokens(SECRET), TargetPolicy(given))
+        self._sessions = Sessions(lines, given, Tokens(SECRET), TargetCheck(given))
 
     @initialize(target=models, ttl=st.sampled_from([60, 600]))
     def begin(self, ttl: int) -> Model:

@@ -10,7 +10,7 @@ from node.common.refusal import Refused
 from node.config import Limit
 from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
-from node.store.limits import BytesRefused, ByteUse, LimitStore, Taken
+from node.store.limits import BytesRefused, ByteUse, LimitState, LimitStore
 from tests.store.conftest import Opener
 from tests.support.fake_store import Clock, FakeStore
 from tests.support.servers import RedisServer
@@ -40,17 +40,17 @@ Logs = defaultdict[str, list[int]]
 """When requests were accepted (ms), the oldest first, by client or site."""
 
 
-def expected(logs: Logs, client: str, now: int) -> Taken:
+def expected(logs: Logs, client: str, now: int) -> LimitState:
     """How a request in a limit that is kept for sites, too, is answered; noted if it is accepted."""
     limits = {client: COUNT, site_of(client): COUNT * SITE_SHARE if site_of(client) != client else COUNT}
     for name, most in limits.items():
         logs[name] = [at for at in logs[name] if now - at < WINDOW]
         if len(logs[name]) >= most:
-            return Taken(False, 0, (logs[name][0] + WINDOW - now) / 1000, now)
+            return LimitState(False, 0, (logs[name][0] + WINDOW - now) / 1000, now)
     for name in limits:
         logs[name].append(now)
     left = min(most - len(logs[name]) for name, most in limits.items())
-    return Taken(True, left, (logs[client][0] + WINDOW - now) / 1000, now)
+    return LimitState(True, left, (logs[client][0] + WINDOW - now) / 1000, now)
 
 
 @given(

@@ -2,7 +2,7 @@
 
 from node.common.refusal import Refused
 from node.config import Limit
-from node.store.limits import Taken
+from node.store.limits import LimitState
 
 
 class Limited:
@@ -12,7 +12,7 @@ class Limited:
         self.client = client
         self.limit = limit
 
-    def settle(self, taken: Taken) -> None:
+    def settle(self, taken: LimitState) -> None:
         """Raises Refused `limit.exceeded`."""
         if not taken.allowed and self.limit.count:
             raise Refused("limit.exceeded", retry_after=taken.reset)

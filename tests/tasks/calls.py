@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from nacl.signing import SigningKey
 
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.run.corpora import corpora_of
@@ -100,7 +100,7 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) ->
         through or TaskStore(store, settings.idempotency_ttl),
         settings,
         Tokens(SECRET),
-        TargetPolicy(settings),
+        TargetCheck(settings),
         statuses,
         OfferFeed(store),
     )

@@ -12,8 +12,8 @@ from node.store import Store, StoreUnavailable, keys
 from node.store.decoding import code_of
 from node.store.steps import Step
 from node.tasks import steps
-from node.tasks.offers.feed import PAGE, Offer, OfferFeed, Wanted
-from node.tasks.offers.matching import Matching
+from node.tasks.offers.feed import PAGE, Offer, OfferFeed, WantedOffers
+from node.tasks.offers.matching import OfferMatching
 from tests.support.fake_store import FakeStore
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.other_turns import OtherTurns
@@ -64,29 +64,29 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 0.0)  # whoever comes has the list read anew
     monkeypatch.setattr("node.tasks.offers.matching.COMPARED_AT_ONCE", AT_ONCE)
     feed, compared, others, have_looked = MadeUpList(node.store), Counter[int](), OtherTurns(), 0
-    fits = Wanted.fits
+    fits = WantedOffers.fits
 
-    def counted(wanted: Wanted, offer: Offer) -> bool:
+    def counted(wanted: WantedOffers, offer: Offer) -> bool:
         compared[others.count] += 1
         return fits(wanted, offer)
 
     async def wait() -> None:
         nonlocal have_looked
-        async with matching.waiter(Wanted(frozenset({"writing"}))) as (waiter, _):
+        async with matching.waiter(WantedOffers(frozenset({"writing"}))) as (waiter, _):
             have_looked += 1
             assert await waiter.next(60) is None
 
-    monkeypatch.setattr(Wanted, "fits", counted)
-    matching = Matching(feed)
+    monkeypatch.setattr(WantedOffers, "fits", counted)
+    matching = OfferMatching(feed)
     tasks = [asyncio.create_task(wait()) for _ in range(WORKERS)]
     await eventually(lambda: have_looked == WORKERS)  # at the empty list
     feed.offers = [Offer(f"offer {number}", "desk", frozenset({"law"})) for number in range(OFFERS)]
-    async with others, matching.waiter(Wanted(frozenset({"speaking"}))):
+    async with others, matching.waiter(WantedOffers(frozenset({"speaking"}))):
         # With those who wait; and who comes looks through all of it.
         await eventually(lambda: compared.total() == OFFERS * (WORKERS + 1) + OFFERS)
         assert max(compared.values()) <= OFFERS + AT_ONCE + WORKERS
         before = compared.total()
-        async with matching.waiter(Wanted(frozenset({"drawing"}))):
+        async with matching.waiter(WantedOffers(frozenset({"drawing"}))):
             assert compared.total() - before == OFFERS
     for task in tasks:
         task.cancel()
@@ -105,11 +105,11 @@ async def test_a_view_that_fails_once_nobody_waits_for_it_any_more_is_no_error_i
             raise StoreUnavailable("out of reach")
 
     async def wait() -> None:
-        async with matching.waiter(Wanted()):
+        async with matching.waiter(WantedOffers()):
             pass
 
     asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(str(context["message"])))
-    matching = Matching(FailingList(node.store))
+    matching = OfferMatching(FailingList(node.store))
     waiting = asyncio.create_task(wait())
     await begun.wait()
     waiting.cancel()
@@ -122,7 +122,7 @@ async def test_a_view_that_fails_once_nobody_waits_for_it_any_more_is_no_error_i
     assert said == []
 
 
-ANYTHING = Wanted(frozenset())
+ANYTHING = WantedOffers(frozenset())
 
 
 class Broken(OfferFeed):
@@ -139,7 +139,7 @@ class Broken(OfferFeed):
 
 async def test_who_waits_while_redis_is_out_of_reach_is_given_what_came_meanwhile(node: NodeUnderTest) -> None:
     feed = Broken(node.store)
-    matching = Matching(feed)
+    matching = OfferMatching(feed)
     async with matching.waiter(ANYTHING) as (waiter, _):
         feed.failures = 1
         await node.store.run(told_of("t1", 1, 100))
@@ -166,7 +166,7 @@ class Held(MadeUpList):
 async def test_who_goes_away_takes_the_list_from_nobody_who_waits_for_it(node: NodeUnderTest) -> None:
     feed = Held(node.store)
     feed.offers = [Offer("t1", "desk", frozenset())]
-    matching = Matching(feed)
+    matching = OfferMatching(feed)
 
     async def first_offer() -> Offer | None:
         async with matching.waiter(ANYTHING) as (waiter, _):
@@ -189,7 +189,7 @@ async def test_what_was_handed_out_is_for_a_while_not_taken_from_the_list_again(
     monkeypatch.setattr("node.tasks.offers.matching.HANDED_SECONDS", seconds)
     feed = MadeUpList(node.store)
     feed.offers = [Offer("t1", "desk", frozenset())]
-    matching = Matching(feed)
+    matching = OfferMatching(feed)
     async with matching.waiter(ANYTHING) as (first, _):
         assert await first.next(PATIENCE) == feed.offers[0]
         matching.more_for(first)  # another process was faster
@@ -202,7 +202,7 @@ async def test_what_was_handed_out_is_for_a_while_not_taken_from_the_list_again(
 async def test_an_offer_that_a_worker_has_not_taken_yet_is_not_lost_to_the_next_one(node: NodeUnderTest) -> None:
     feed = MadeUpList(node.store)
     feed.offers = [Offer(f"t{number}", "desk", frozenset()) for number in range(2)]
-    matching = Matching(feed)
+    matching = OfferMatching(feed)
     async with matching.waiter(ANYTHING) as (waiter, _):
         given: set[str] = set()
         for _ in feed.offers:
@@ -220,7 +220,7 @@ async def test_workers_that_come_one_after_the_other_share_a_view_of_the_list(
 ) -> None:
     monkeypatch.setattr("node.tasks.offers.matching.FRESH_SECONDS", 1000.0)
     feed = MadeUpList(node.store)
-    matching = Matching(feed)
+    matching = OfferMatching(feed)
     for _ in range(3):
         async with matching.waiter(ANYTHING):
             assert feed.views == 1

@@ -10,7 +10,7 @@ import pytest
 from node.store import keys
 from node.store.ids import new_id
 from node.tasks.offers.feed import Offer
-from node.tasks.offers.search import Looks, OfferSearch
+from node.tasks.offers.search import OfferSearch, SearchThrottle
 from tests.support.answers import json_of, refused
 from tests.support.models import embedded_texts
 from tests.support.node_under_test import NodeUnderTest, until
@@ -58,10 +58,10 @@ async def test_all_who_wait_on_one_account_search_as_often_as_one_client_may(
 
 
 def test_who_waits_alone_searches_every_other_second_and_at_the_end() -> None:
-    looks = Looks()
-    assert looks.next("one", 100.0, 130.0) == 102.0
-    assert looks.next("other", 100.0, 100.5) == 100.5
-    times = [looks.next("one", 100.0, 110.0) for _ in range(50)]
+    throttle = SearchThrottle()
+    assert throttle.next("one", 100.0, 130.0) == 102.0
+    assert throttle.next("other", 100.0, 100.5) == 100.5
+    times = [throttle.next("one", 100.0, 110.0) for _ in range(50)]
     assert times[:8] == [103.0, 104.0, 105.0, 106.0, 107.0, 108.0, 109.0, 110.0]
     assert all(each > 110.0 for each in times[8:])
 

@@ -69,10 +69,10 @@ class HeldUp(TaskStore):
         super().__init__(store, 3600)
         self.stands_still, self.goes_on = asyncio.Event(), asyncio.Event()
 
-    async def place(self, rows: Mapping[str, StoredTask]) -> None:
+    async def project(self, rows: Mapping[str, StoredTask]) -> None:
         self.stands_still.set()
         await self.goes_on.wait()
-        await super().place(rows)
+        await super().project(rows)
 
 
 async def test_who_was_held_up_lists_a_contract_as_it_is_by_then(

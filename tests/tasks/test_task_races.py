@@ -129,9 +129,9 @@ class Race:
             await store.command("EVAL", LET_END, 2, *names, contract.id, field, number, key=names[0])
 
         async def forget() -> None:
-            row = (await TaskStore(store, 60).placed([contract.id]))[contract.id]
+            row = (await TaskStore(store, 60).read_for_lists([contract.id]))[contract.id]
             if row.is_contract and await TaskStore(store, 60).forget({contract.id: row.stage}):
-                await TaskStore(store, 60).place({contract.id: StoredTask(0, {})})
+                await TaskStore(store, 60).project({contract.id: StoredTask(0, {})})
 
         async def exchange() -> None:
             if contract.exported:

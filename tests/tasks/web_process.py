@@ -5,7 +5,7 @@ from typing import NamedTuple
 from node.store import OutcomeUnknown, Store
 from node.tasks.offers.claim_next import ClaimsOfAny
 from node.tasks.offers.feed import OfferFeed
-from node.tasks.offers.matching import Matching
+from node.tasks.offers.matching import OfferMatching
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
 from node.tasks.view import StoredTask
@@ -17,12 +17,12 @@ class WebProcess(NamedTuple):
 
     tasks: Tasks
     claims: ClaimsOfAny
-    matching: Matching
+    matching: OfferMatching
 
 
 def process_on(store: Store, through: TaskStore | None = None, feed: OfferFeed | None = None) -> WebProcess:
     """`through` and `feed` replace the usual store of contracts and the usual reader of offers."""
-    tasks, matching = tasks_on(store, through=through), Matching(feed or OfferFeed(store))
+    tasks, matching = tasks_on(store, through=through), OfferMatching(feed or OfferFeed(store))
     return WebProcess(tasks, ClaimsOfAny(store, tasks, matching, search_on(store, tasks), 3600), matching)
 
 

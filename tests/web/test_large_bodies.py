@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 
-from node.web import turn
-from node.web.turn import LARGE_BODY, ClientTurns
+from node.web import large_bodies, turn
+from node.web.large_bodies import LARGE_BODY, LargeBodySteps
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import eventually
 
@@ -33,13 +33,13 @@ pytestmark = pytest.mark.settings(embedding_model="none")
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The bodies for which steps were asked for, by their bytes."""
     asked: list[int] = []
-    before_step = ClientTurns.before_step
+    wait = LargeBodySteps.wait
 
-    async def noted(self: ClientTurns, size: int) -> None:
+    async def noted(self: LargeBodySteps, size: int) -> None:
         asked.append(size)
-        await before_step(self, size)
+        await wait(self, size)
 
-    monkeypatch.setattr(ClientTurns, "before_step", noted)
+    monkeypatch.setattr(LargeBodySteps, "wait", noted)
     return asked
 
 
@@ -73,8 +73,8 @@ async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_proc
         assert min(steps) >= LARGE_BODY
         steps.clear()
         monkeypatch.setattr(turn, "SHARED_SECONDS", math.inf)
-        monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)  # the step after the next one is due in a day
-        monkeypatch.setattr(turn, "MAX_STEP_WAIT_SECONDS", math.inf)
+        monkeypatch.setattr(large_bodies, "LARGE_BYTES_A_SECOND", 1)  # the step after the next one is due in a day
+        monkeypatch.setattr(large_bodies, "MAX_STEP_WAIT_SECONDS", math.inf)
         slow = asyncio.create_task(sender.post(path, content=content, headers=headers))
 
         await eventually(lambda: len(steps) == 2)
@@ -88,7 +88,7 @@ async def test_the_steps_of_a_large_body_are_far_apart_while_others_use_the_proc
 async def test_large_bodies_that_would_wait_for_long_are_refused_and_small_ones_are_not(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)
+    monkeypatch.setattr(large_bodies, "LARGE_BYTES_A_SECOND", 1)
     large = {"message": TEXT, "public": False, **NUMBERS}
     async with shared(node) as (sender, other):
         refused = [await client.post("/api/v1/relay", json=large) for client in (sender, other)]
@@ -104,7 +104,7 @@ async def test_large_bodies_that_would_wait_for_long_are_refused_and_small_ones_
 async def test_a_tool_call_that_would_wait_for_long_gets_a_result_that_says_so(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)
+    monkeypatch.setattr(large_bodies, "LARGE_BYTES_A_SECOND", 1)
     async with shared(node) as (sender, _):
         response = await sender.post("/api/v1/mcp", json=TOOL_CALL)
     assert response.status_code == 200
@@ -130,7 +130,7 @@ async def test_the_large_params_of_any_call_of_an_inbox_are_read_in_steps(
 async def test_a_client_that_has_the_process_to_itself_waits_for_no_step(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn, "LARGE_BYTES_A_SECOND", 1)
+    monkeypatch.setattr(large_bodies, "LARGE_BYTES_A_SECOND", 1)
     async with node.client_at(SENDER) as sender:
         for number in range(2):
             message = {"message": f"{TEXT} It is number {number}.", "public": False, **NUMBERS}

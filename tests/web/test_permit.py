@@ -12,7 +12,7 @@ from node.config import Limit, Limits
 from node.share.capacity import Capacity
 from node.store import OutcomeUnknown, Store, StoreUnavailable, connect, ids, keys
 from node.store.idempotency import IdempotencyKey, bound_key
-from node.store.limits import LimitStore, Taken
+from node.store.limits import LimitState, LimitStore
 from node.web.http import Request
 from node.web.limits import Limiter, Permit, Quotas
 from tests.support.lone_request import lone_request
@@ -127,7 +127,7 @@ async def test_a_request_refused_after_it_was_counted_counts_once(desk: Desk) ->
 async def test_a_request_that_a_script_counted_is_not_counted_again(desk: Desk) -> None:
     with pytest.raises(Refused, match=r"thread\.closed"):
         async with desk.permit() as permit:
-            permit.settle(Taken(True, 2, 59.1))
+            permit.settle(LimitState(True, 2, 59.1))
             raise Refused("thread.closed")
     assert await desk.counted() == 0
     assert desk.headers[b"ratelimit"] == b'"board";r=2;t=60'
@@ -193,7 +193,7 @@ async def test_a_request_that_is_refunded_leaves_its_place(desk: Desk) -> None:
 async def test_an_answer_to_a_request_that_is_refunded_still_says_what_is_left_of_another_limit(desk: Desk) -> None:
     async with desk.permit() as permit:
         await permit.count()
-        desk.limiter.permit(desk.request, "line", SESSION).settle(Taken(True, 1, 59.1))
+        desk.limiter.permit(desk.request, "line", SESSION).settle(LimitState(True, 1, 59.1))
         await permit.refund()
     told = [value for name, value in desk.request.answer_headers if name == b"ratelimit"]
     assert [value.partition(b";t=")[0] for value in told] == [b'"line";r=1', b'"board";r=%d' % COUNT]
@@ -218,7 +218,7 @@ async def test_a_request_that_is_over_another_limit_counts_in_neither(desk: Desk
         with pytest.raises(Refused, match=r"limit\.exceeded"):
             async with desk.permit() as permit:
                 await permit.count()
-                line.settle(Taken(False, 0, 59.1))
+                line.settle(LimitState(False, 0, 59.1))
     assert await desk.counted() == 0
     assert desk.headers[b"ratelimit"].startswith(b'"board";r=%d;' % COUNT)
 
@@ -343,6 +343,6 @@ async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> N
             async with limiter.permit(sent, "board") as permit:
                 assert await permit.hold() == ""
                 await permit.count()
-                permit.settle(Taken(False, 0, 60.0))
+                permit.settle(LimitState(False, 0, 60.0))
             assert sent.answer_headers == []
         assert await store.command("DBSIZE", key="any") == 0

@@ -9,7 +9,7 @@ import pytest
 
 from node.common.refusal import Refused
 from node.share.site import SITE_SHARE
-from node.web import throughput, turn
+from node.web import refusal_pacing, throughput, turn
 from node.web.http import Receive, Request, Response, Scope, Send
 from node.web.throughput import FREE_BYTES, REQUEST_COST, Throughput
 from node.web.turn import REQUESTS_AT_ONCE, ClientTurns
@@ -39,9 +39,9 @@ async def limited(_request: Request) -> Response:
 @pytest.fixture
 def few_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two refusals of a client are answered at once; the third would wait for ten minutes."""
-    monkeypatch.setattr(turn, "REFUSALS_AT_ONCE", 2)
-    monkeypatch.setattr(turn, "REFUSALS_A_SECOND", 1 / 600)
-    monkeypatch.setattr(turn, "MAX_REFUSAL_DELAY_SECONDS", 3600.0)
+    monkeypatch.setattr(refusal_pacing, "REFUSALS_AT_ONCE", 2)
+    monkeypatch.setattr(refusal_pacing, "REFUSALS_A_SECOND", 1 / 600)
+    monkeypatch.setattr(refusal_pacing, "MAX_REFUSAL_DELAY_SECONDS", 3600.0)
 
 
 REFUSED = [("GET", "/nothing", 404), ("GET", "//", 404), ("PUT", "/work", 405), ("POST", "/limited", 429)]
@@ -81,7 +81,7 @@ async def test_no_refusal_waits_with_a_large_or_unread_body(path: str, size: int
 
 @pytest.mark.usefixtures("few_refusals")
 async def test_no_more_refusals_wait_than_a_process_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn, "MAX_DELAYED_REFUSALS", 1)
+    monkeypatch.setattr(refusal_pacing, "MAX_DELAYED_REFUSALS", 1)
     app = await front_of(HOME)
     async with shared_with_others(app) as eager:
         for _ in range(2):

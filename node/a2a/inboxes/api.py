@@ -14,7 +14,7 @@ from node.a2a.refusal import no_extended_card
 from node.a2a.request import A2A_MEDIA, check_media_type, check_version, history_length_of
 from node.web.http import NO_STORE, Request, Response
 from node.web.json import convert_query
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 BASE = "/api/v1/inboxes/{address}/a2a"
 
@@ -35,7 +35,7 @@ class InboxAgentApi:
         body=InboxMessageBody,
         answers=SendMessageResponse,
         shows=SENT_TO_INBOX,
-        also=(Also(A2A_MEDIA, SendMessageResponse),),
+        also=(OtherAnswer(A2A_MEDIA, SendMessageResponse),),
         errors=REFUSED,
         limit="inbox_send",
         example=EXAMPLE,

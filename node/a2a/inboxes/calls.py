@@ -11,7 +11,7 @@ from node.a2a.inboxes.stream import Form, TaskStream
 from node.a2a.inboxes.view import latest
 from node.a2a.model import ReceivedMessage, SendMessageResponse
 from node.a2a.request import message_of
-from node.callbacks.policy import TargetPolicy
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Refused
 from node.inbox.model import InboxProof, InboxTask
 from node.store import ids
@@ -38,7 +38,7 @@ class InboxCalls:
         self,
         agents: InboxAgents,
         pushes: PushConfigService,
-        targets: TargetPolicy,
+        targets: TargetCheck,
         limiter: Limiter,
         signatures: Signatures,
     ) -> None:
@@ -133,12 +133,7 @@ class InboxCalls:
         return self._streams.opening(MAX_TASK_STREAMS)
 
     def _streaming(
-        self,
-        request: Request,
-        stream: TaskStream,
-        counted: ExitStack,
-        place: Quota,
-        history_length: int | None = None,
+        self, request: Request, stream: TaskStream, counted: ExitStack, place: Quota, history_length: int | None = None
     ) -> Streaming:
         """`counted` and `place` are given back when the stream has ended."""
 

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from node.a2a.model import Wire
-from node.callbacks.policy import TargetPolicy
 from node.callbacks.target import MAX_URL
+from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Invalid
 from node.inbox.model import END, PushTarget
 from node.web.json import decode
@@ -75,7 +75,7 @@ def shown(task_id: str, target: PushTarget) -> PushConfig:
     return PushConfig(target.id, task_id, target.url, authentication)
 
 
-async def target_of(sent: SentPushConfig, targets: TargetPolicy, client: str) -> PushTarget:
+async def target_of(sent: SentPushConfig, targets: TargetCheck, client: str) -> PushTarget:
     """What is kept of a config, once its URL is accepted; its id is empty if it has none. Raises Invalid."""
     try:
         kept = await targets.accept(sent.url, client)
@@ -92,7 +92,7 @@ async def target_of(sent: SentPushConfig, targets: TargetPolicy, client: str) ->
     )
 
 
-async def target_in_message(config: msgspec.Raw, targets: TargetPolicy, client: str) -> PushTarget:
+async def target_in_message(config: msgspec.Raw, targets: TargetCheck, client: str) -> PushTarget:
     """`target_of` the config in a request to send a message. Raises Invalid."""
     try:
         return await target_of(decode(bytes(config), SentPushConfig), targets, client)

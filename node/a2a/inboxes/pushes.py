@@ -11,12 +11,12 @@ from typing import cast
 import msgspec
 
 from node.a2a.inboxes.push_config import PushConfig, PushConfigs, shown
-from node.a2a.inboxes.service import of_task
+from node.a2a.inboxes.service import refused_as_a2a
 from node.a2a.inboxes.view import StreamResponse, TaskView
 from node.a2a.refusal import A2AError
 from node.callbacks.envelope import Envelope
 from node.callbacks.queue import Callback, CallbackMessage, id_of_message
-from node.callbacks.sources import Prepared
+from node.callbacks.sources import PreparedCallback
 from node.inbox.model import MAX_PUSH_CONFIGS, InboxMessageStatus, InboxTask, PushTarget
 from node.inbox.service import InboxPushes
 from node.store.outbox import Event
@@ -34,7 +34,7 @@ class PushConfigService:
     async def create(self, address: str, task_id: str, target: PushTarget) -> PushConfig:
         """Tell a receiver how a task stands, and what changes. Raises A2AError, Refused `store.busy`."""
         named = target if target.id else msgspec.structs.replace(target, id=task_id)
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             has_room = await self._pushes.add(address, task_id, named)
         if not has_room:
             raise _too_many(task_id)
@@ -60,11 +60,11 @@ class PushConfigService:
 
     async def delete(self, address: str, task_id: str, config_id: str) -> None:
         """Tell a receiver no more; it is no error if it was not told before. Raises A2AError."""
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             await self._pushes.remove(address, task_id, config_id)
 
     async def _all(self, address: str, task_id: str) -> dict[str, PushTarget]:
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             return await self._pushes.all(address, task_id)
 
 
@@ -103,7 +103,7 @@ class PushSource:
             if only in (None, target.id)
         ]
 
-    async def prepare(self, callback: Callback, host: str) -> Prepared | None:
+    async def prepare(self, callback: Callback, host: str) -> PreparedCallback | None:
         """See CallbackSource."""
         found = await self._found(callback)
         if found is None:
@@ -121,7 +121,7 @@ class PushSource:
             more = {**data, "part": part + 1}
             following = CallbackMessage(callback.name, message_id, callback.url, PUSH, callback.at, more)
         body = msgspec.json.encode(_for(host, events[part]))
-        return Prepared(target.publisher, Envelope(callback.id, body, _shown_by(target)), following)
+        return PreparedCallback(target.publisher, Envelope(callback.id, body, _shown_by(target)), following)
 
     async def forget(self, callback: Callback) -> None:
         """See CallbackSource."""

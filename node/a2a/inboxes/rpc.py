@@ -24,7 +24,7 @@ from node.a2a.request import Name, check_media_type, check_version
 from node.common.refusal import Invalid
 from node.web.http import JSON_TYPE, NO_STORE, Request, Response
 from node.web.json import decode, decode_in_steps
-from node.web.route import Also, Operation, Route, routes_of
+from node.web.route import Operation, OtherAnswer, Route, routes_of
 
 CODES = {
     "TASK_NOT_FOUND": -32001,
@@ -52,7 +52,8 @@ CALL_ID = "rpc.id"
 """The path parameter that holds a call's id as JSON, so that the answer to a failure can repeat it."""
 
 LONGEST_READ = 40
-"""Bytes of the longest value that is one. Whatever is longer is refused; 200,000 numbers instead of one took 30 ms."""
+"""Bytes of the longest of these values that is converted. A longer one is left to the decoder, which refuses it: a list
+of 200,000 numbers took 30 ms to convert."""
 
 READ: dict[str, Callable[[object], object]] = {"pageSize": integer, "historyLength": integer, "status": state}
 """How params are read that ProtoJSON allows in several forms."""
@@ -137,7 +138,7 @@ class InboxRpcApi:
         body=RpcBody,
         answers=RpcAnswer,
         shows=CALLED,
-        also=(Also("text/event-stream", RpcAnswer),),
+        also=(OtherAnswer("text/event-stream", RpcAnswer),),
         errors=REFUSED,
         limit="inbox_send",
         example={

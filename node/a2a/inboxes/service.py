@@ -9,7 +9,7 @@ import msgspec
 from node.a2a.inboxes.view import ENDS, PAUSES, STATES, TaskView
 from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, TaskList
 from node.a2a.proto_json import ALL_STATES
-from node.a2a.query_checks import check_list, leaves_in, wrong_token
+from node.a2a.query_checks import check_list, includes, wrong_token
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Refused
 from node.common.unreadable import show_each
@@ -19,7 +19,7 @@ from node.inbox.service import InboxTasks
 from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 
 MAX_SAID_BYTES = 24 * 1024
 """Largest JSON of a message, with its metadata, in which the text counts as it is, though escapes may double it. It is
@@ -61,7 +61,12 @@ class InboxAgents:
         return self._tasks.may_wait
 
     async def send(
-        self, rate: Rate, address: str, received: ReceivedMessage, proof: InboxProof, idempotency: IdempotencyKey | None
+        self,
+        rate: RateLimit,
+        address: str,
+        received: ReceivedMessage,
+        proof: InboxProof,
+        idempotency: IdempotencyKey | None,
     ) -> tuple[InboxTask, bool]:
         """Send a message to an inbox: its task, and whether it was sent before.
 
@@ -86,7 +91,7 @@ class InboxAgents:
         new = NewInboxMessage(body=received.text, thread=context, in_reply_to=earlier.last.id if earlier else None)
         turn = NewTurn(
             task=earlier.id if earlier else "",
-            before=earlier.last.id if earlier and not closed else "",  # to none, so that only a repeated one is taken
+            before=earlier.last.id if earlier and not closed else "",  # empty: refused, unless it is repeated
             context=context,
             context_name=self._tasks.context_name(address, context, rate.client),
             said=said,
@@ -104,7 +109,7 @@ class InboxAgents:
         """A task once it is over or needs its sender, or after `seconds`, with so much of its history; as it is if it
         cannot be read any more, since a client that got an error would send its message again. Raises A2AError.
         """
-        with of_task(task.id), suppress(StoreUnavailable):
+        with refused_as_a2a(task.id), suppress(StoreUnavailable):
             await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
             return await self._tasks.get(address, task.id, history_length)
         return task
@@ -114,17 +119,17 @@ class InboxAgents:
 
         Raises A2AError, StoreUnavailable.
         """
-        with of_task(task.id):
+        with refused_as_a2a(task.id):
             return await self._tasks.wait(address, task, seconds, lambda found: found.stands != task.stands)
 
     async def get(self, address: str, task_id: str, history_length: int | None = None) -> InboxTask:
         """A task, with as much of it read as that length of its history needs. Raises A2AError, StoreUnavailable."""
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             return await self._tasks.get(address, task_id, history_length)
 
     async def followed(self, address: str, task_id: str) -> InboxTask:
         """A task that is not over. Raises A2AError, StoreUnavailable."""
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             head = await self._tasks.head(address, task_id)
         if head.last.status in ENDS:
             why = f"Task {task_id} is over, so there is nothing to subscribe to; read it with GetTask"
@@ -133,7 +138,7 @@ class InboxAgents:
 
     async def cancel(self, address: str, task_id: str) -> A2ATask:
         """Take back the last message of a task; repeated, it changes nothing. Raises A2AError, StoreUnavailable."""
-        with of_task(task_id):
+        with refused_as_a2a(task_id):
             task = await self._tasks.head(address, task_id)
             return self.view.task(await self._tasks.cancel(address, task))
 
@@ -146,11 +151,11 @@ class InboxAgents:
         to the front, and none of the others is shown twice or left out. Raises Invalid, Refused `inbox.unknown`,
         StoreUnavailable.
         """
-        oldest, before, size = check_list(query), _place_of(query.page_token), query.page_size
+        oldest, before, size = check_list(query), _change_named(query.page_token), query.page_size
         if query.status and query.status not in ALL_STATES:
             raise Invalid.field("query", "status", msg="Must be the name of a task state, such as TASK_STATE_WORKING")
         found = await self._tasks.of_context(address, query.context_id, client)
-        wanted = [task for task in found if task.last.at >= oldest and leaves_in(query, STATES[task.last.status])]
+        wanted = [task for task in found if task.last.at >= oldest and includes(query, STATES[task.last.status])]
         left = [task for task in wanted if before is None or task.changed < before]
         shown, room = left[:size], PAGE_BYTES
         tasks: list[A2ATask] = []
@@ -158,20 +163,20 @@ class InboxAgents:
         def show(_: str, task: InboxTask) -> A2ATask:
             return self.view.task(task, query.history_length, with_artifacts=query.include_artifacts)
 
-        for place, each in enumerate(shown):
+        for index, each in enumerate(shown):
             with suppress(A2AError):  # it has expired meanwhile
                 read = await self.get(address, each.id, query.history_length)
                 for task in show_each([(each.id, read)], show).values():
                     tasks.append(task)
                     room -= len(msgspec.json.encode(task))
             if room <= 0:
-                shown = shown[: place + 1]
+                shown = shown[: index + 1]
                 break
         token = "{}.{}".format(*shown[-1].changed) if len(left) > len(shown) else ""
         return TaskList(tasks, token, size, len(wanted)), len(found) * LOOK_BYTES
 
 
-def _place_of(token: str) -> tuple[int, str] | None:
+def _change_named(token: str) -> tuple[int, str] | None:
     """Where a page begins: after the task of that time of change (ms) and id. Raises Invalid."""
     at, _, task_id = token.partition(".")
     if token and not (ids.is_id(task_id) and AT.fullmatch(at)):
@@ -196,8 +201,8 @@ def _why_not(task: InboxTask, context_id: str | None) -> A2AError | None:
 
 
 @contextmanager
-def of_task(task_id: str) -> Generator[None]:
-    """Raise what an inbox refuses about a task as A2A has it, and anything else as it is."""
+def refused_as_a2a(task_id: str) -> Generator[None]:
+    """Raise refusals of an inbox about a task as A2A names them, and anything else as it is."""
     try:
         yield
     except Refused as refused:

@@ -55,12 +55,12 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
     began = await now_ms(context.store)
     try:
         if is_remote(place):
-            async with bucket_at(context.settings, place) as objects:
+            async with bucket_at(context.settings, place) as bucket:
                 with tempfile.TemporaryDirectory(prefix="relay-backup-") as folder:
                     backup = await make(Path(folder))
-                    await send(objects, Path(folder), f"{name}/" if name else "")
+                    await send(bucket, Path(folder), f"{name}/" if name else "")
                 if given.keep:
-                    gone, left = await remove_all_but_remote(objects, given.keep, name)
+                    gone, left = await remove_all_but_remote(bucket, given.keep, name)
         else:
             if given.into:
                 remove_remains(Path(place))

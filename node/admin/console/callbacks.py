@@ -15,19 +15,12 @@ from node.store import Store, ids, keys
 from node.store.bulk import bulk
 from node.store.decoding import fields_of, scores_of
 
-COLUMNS = {
-    "ID": "id",
-    "TYPE": "type",
-    "DUE": "due_at",
-    "ATTEMPTS": "attempts",
-    "URL": "url",
-    "LAST FAILURE": "reason",
-}
+COLUMNS = {"ID": "id", "TYPE": "type", "DUE": "due_at", "ATTEMPTS": "attempts", "URL": "url", "LAST FAILURE": "reason"}
 
 L = TypeVar("L", DeadLetter, GivenUp)
 
 ALL_OF_THEM = -1
-"""The last place of a list."""
+"""Index of the last member of a list."""
 
 
 class Unreadable(msgspec.Struct, frozen=True):
@@ -122,11 +115,11 @@ async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandRe
     if not given.dry_run:
         for partition, name in under_way.values():
             await queue.discard(partition, name)
-    return await _each(await queue.given_up(range(ids.PARTITIONS)), given, "dropped", queue.bury, under_way)
+    return await _each(await queue.given_up(range(ids.PARTITIONS)), given, "dropped", queue.drop, under_way)
 
 
 async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:
-    """When callbacks under way are due (ms), their partitions and names; of each partition those up to that place."""
+    """When callbacks under way are due (ms), their partitions and names; of each partition those up to index `last`."""
     queues = [("ZRANGE", keys.callbacks_due(each), 0, last, "WITHSCORES") for each in range(ids.PARTITIONS)]
     due: list[tuple[int, int, str]] = []
     for partition, reply in enumerate(await bulk(store, queues)):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import msgspec
 
 from node.admin.commands import Commands
+from node.admin.console.client_content import GONE, KINDS, OUTCOMES, content_of, remove, removed_before
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table
-from node.admin.console.remains import GONE, KINDS, OUTCOMES, came_from, remove, removed
 from node.admin.terminal import utf8
 from node.board.model import CONTRACT
 from node.common.timestamps import timestamp
@@ -132,12 +132,7 @@ async def _top(context: CommandContext, given: argparse.Namespace) -> CommandRes
     activity = ActivityStore(context.store, context.settings.provenance_days)
     by_source = {
         name: Counter(posted.client for posted in recent if posted.source == source)
-        for name, source in (
-            ("threads", "board"),
-            ("relayed", "relay"),
-            ("replies", "reply"),
-            ("contracts", CONTRACT),
-        )
+        for name, source in (("threads", "board"), ("relayed", "relay"), ("replies", "reply"), ("contracts", CONTRACT))
     }
     sums = {
         "posts": by_source["threads"] + by_source["relayed"] + by_source["replies"],
@@ -154,8 +149,8 @@ async def _top(context: CommandContext, given: argparse.Namespace) -> CommandRes
 
 async def _posts(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     origin = ClientOrigin(given.targets[0])
-    found = (await came_from(context, origin, given.kind))[: given.limit]
-    gone = await removed(context, found)
+    found = (await content_of(context, origin, given.kind))[: given.limit]
+    gone = await removed_before(context, found)
     rows = [
         (each.kind, each.id, each.at and timestamp(each.at), each.client, each.signer, each.id in gone)
         for each in found
@@ -171,8 +166,8 @@ async def _posts(context: CommandContext, given: argparse.Namespace) -> CommandR
 
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     origin = ClientOrigin(given.targets[0])
-    found = await came_from(context, origin, given.kind)
-    gone = await removed(context, found) if given.dry_run else set[str]()
+    found = await content_of(context, origin, given.kind)
+    gone = await removed_before(context, found) if given.dry_run else set[str]()
 
     async def outcome(each: Attributed) -> str:
         if given.dry_run:

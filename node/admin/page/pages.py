@@ -18,8 +18,8 @@ from node.admin.commands import Commands
 from node.admin.console import clients, reports, status, threads
 from node.admin.console.clients import TOP
 from node.admin.console.context import AdminCommand, CommandContext, CommandResult, opened
-from node.admin.page.acts import ACTS, TIMES, Act, arguments
-from node.admin.page.forms import Forms
+from node.admin.page.actions import ACTIONS, TIMES, PageAction, arguments
+from node.admin.page.csrf import CsrfTokens
 from node.admin.page.views import PAGE_SIZE, VIEWS
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
@@ -54,15 +54,15 @@ MAX_FIELDS = 8
 FILES = (ASSETS, Assets(OWN / "static"))
 
 
-class NotAsked(Exception):
+class BadRequest(Exception):
     """A request that none of the pages makes; the message says what is wrong with it."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises NotAsked for arguments at which argparse would end the process."""
+    """Raises BadRequest for arguments at which argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise NotAsked(message)
+        raise BadRequest(message)
 
 
 class OperatorPages:
@@ -70,7 +70,7 @@ class OperatorPages:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._forms = Forms()
+        self._csrf = CsrfTokens()
         self._parser = _Parser(add_help=False)
         commands = Commands(self._parser)
         for group in (status, threads, reports, clients):
@@ -93,14 +93,14 @@ class OperatorPages:
             return await self._page(request, target.path.removeprefix("/admin").rstrip("/"), _fields(target.query))
         except Refused as refused:
             return self._failure(HTTPStatus.NOT_FOUND, sentence(refused))
-        except NotAsked as error:
+        except BadRequest as error:
             return self._failure(HTTPStatus.BAD_REQUEST, str(error))
         except (StoreUnavailable, CommandFailed, ConfigError) as error:
             return self._failure(HTTPStatus.SERVICE_UNAVAILABLE, f"Redis cannot be asked: {error}")
 
     async def _page(self, request: AdminRequest, path: str, fields: Mapping[str, str]) -> AdminResponse:
         step, _, name = path.removeprefix("/").partition("/")
-        if step == "act" and name in ACTS:
+        if step == "act" and name in ACTIONS:
             if request.method == "POST":
                 return await self._act(request, name)
             return await self._confirm(request, name, fields.get("id", ""))
@@ -118,17 +118,17 @@ class OperatorPages:
         return self._html(HTTPStatus.OK, view.template, path, fields=fields, top=TOP, page_size=PAGE_SIZE, **found)
 
     async def _confirm(self, request: AdminRequest, name: str, target: str) -> AdminResponse:
-        act = ACTS[name]
+        act = ACTIONS[name]
         if not target:
-            raise NotAsked("Say what it is to be done to.")
+            raise BadRequest("Say what it is to be done to.")
         would = await self._run(request, arguments(act, target, {}), is_dry=True)
-        token = self._forms.token(name, target)
+        token = self._csrf.token(name, target)
         return self._outcome(act, name, target, would, token if would.ok else "")
 
     async def _act(self, request: AdminRequest, name: str) -> AdminResponse:
         form = _fields(request.body.decode("utf-8", "replace"))
-        act, target = ACTS[name], form.get("id", "")
-        if not self._forms.is_confirmed(name, target, form.get("token", ""), request.headers):
+        act, target = ACTIONS[name], form.get("id", "")
+        if not self._csrf.is_confirmed(name, target, form.get("token", ""), request.headers):
             why = "Nothing was done: the form is not one that this page gave you. Go back, load the page again."
             return self._failure(HTTPStatus.FORBIDDEN, why)
         return self._outcome(act, name, target, await self._run(request, arguments(act, target, form)), "")
@@ -138,7 +138,7 @@ class OperatorPages:
         try:
             given = self._parser.parse_args(line)
         except SystemExit as error:  # argparse also ends the process without an error, after --help for instance
-            raise NotAsked("That is no command.") from error
+            raise BadRequest("That is no command.") from error
         if is_dry:
             given.dry_run = True
         command: AdminCommand = given.command
@@ -151,7 +151,7 @@ class OperatorPages:
                 self._context = await self._open.enter_async_context(opened(self._settings, ""))
             return self._context
 
-    def _outcome(self, act: Act, name: str, target: str, result: CommandResult, token: str) -> AdminResponse:
+    def _outcome(self, act: PageAction, name: str, target: str, result: CommandResult, token: str) -> AdminResponse:
         """What would be done, with a button if there is a token, or what was done."""
         status = HTTPStatus.OK if result.ok else HTTPStatus.NOT_FOUND
         values = {"act": act, "name": name, "target": target, "result": result, "token": token, "times": TIMES}
@@ -174,7 +174,7 @@ def _fields(text: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
     except ValueError:
-        raise NotAsked("No page asks for so much.") from None
+        raise BadRequest("No page asks for so much.") from None
 
 
 def _query(**fields: object) -> str:

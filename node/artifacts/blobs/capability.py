@@ -41,7 +41,7 @@ class DownloadGrant(msgspec.Struct, frozen=True, array_like=True, tag="download"
 Capability = UploadGrant | DownloadGrant
 
 
-class Signer:
+class GrantSigner:
     """Makes and checks capabilities. `secret` is RELAY_SECRET; `clock` answers Unix seconds."""
 
     def __init__(self, secret: str, clock: Callable[[], float] = time.time) -> None:

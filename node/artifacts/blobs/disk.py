@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
 
-from node.artifacts.blobs.capability import Signer
+from node.artifacts.blobs.capability import GrantSigner
 from node.artifacts.blobs.interface import CHUNK_BYTES, PROBE, BlobMissing, BlobUnavailable, Grant, blob_id
 from node.artifacts.blobs.upload import PartialUpload, gone_mark, lock_file, partial_file
 from node.common.refusal import Refused
@@ -45,7 +45,7 @@ class DiskStore:
 
     def __init__(self, directory: Path, base_url: str, secret: str, reserve: int) -> None:
         self.directory = directory
-        self.signer = Signer(secret)
+        self.signer = GrantSigner(secret)
         self._base = base_url.rstrip("/") + PREFIX
         self._reserve = reserve
 

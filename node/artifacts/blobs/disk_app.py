@@ -24,7 +24,7 @@ from node.common.refusal import Refused
 from node.share.fair_semaphore import FairSemaphore
 from node.share.site import site_of
 from node.web.deadline import Deadlines
-from node.web.document import is_had
+from node.web.document import client_has
 from node.web.errors import CLOSE, refusal
 from node.web.http import PLAIN, Disconnected, Header, Receive, Scope, Send, until_disconnected
 from node.web.waiting_places import WaitingPlaces
@@ -158,7 +158,7 @@ class DiskApp:
         except FileNotFoundError:
             raise Refused("blob.missing") from None
         with file:
-            if is_had(scope["headers"], tag):
+            if client_has(scope["headers"], tag):
                 return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
             size = os.fstat(file.fileno()).st_size
             is_head = scope["method"] == "HEAD"  # for which ranges are not defined (RFC 9110 §14.2)

@@ -55,9 +55,9 @@ class Postings(Generic[N]):
         self._total += len(terms)
         for term, count in counted.items():
             numbers, counts = self._postings.setdefault(term, (array("I"), array("I")))
-            place = bisect_left(numbers, number)
-            numbers.insert(place, number)
-            counts.insert(place, count)
+            index = bisect_left(numbers, number)
+            numbers.insert(index, number)
+            counts.insert(index, count)
 
     def remove(self, name: N) -> None:
         """Forget a document; nothing happens if there is none of that name."""
@@ -68,8 +68,8 @@ class Postings(Generic[N]):
         self._free.append(number)
         for term in terms:
             numbers, counts = self._postings[term]
-            place = bisect_left(numbers, number)
-            del numbers[place], counts[place]
+            index = bisect_left(numbers, number)
+            del numbers[index], counts[index]
             if not numbers:
                 del self._postings[term]
 
@@ -84,7 +84,7 @@ class Postings(Generic[N]):
                 rarity = math.log(1 + (len(self) - len(numbers) + 0.5) / (len(numbers) + 0.5))
                 norm = K1 * (1 - B + B * self._lengths[numbers] / average)
                 scores[numbers] += rarity * counts * (K1 + 1) / (counts + norm)
-        return [(self._names[place], float(scores[place])) for place in _largest(scores, most)]
+        return [(self._names[index], float(scores[index])) for index in _largest(scores, most)]
 
     def _number_for(self, name: N) -> int:
         if self._free:
@@ -99,7 +99,7 @@ class Postings(Generic[N]):
 
 
 def _largest(scores: NDArray[np.float32], most: int) -> list[int]:
-    """Places of the largest scores above 0, largest first."""
-    places = np.argpartition(scores, len(scores) - most)[-most:] if len(scores) > most else np.arange(len(scores))
-    ordered = places[np.argsort(-scores[places], kind="stable")]
-    return [int(place) for place in ordered if scores[place] > 0]
+    """Indexes of the largest scores above 0, largest first."""
+    indexes = np.argpartition(scores, len(scores) - most)[-most:] if len(scores) > most else np.arange(len(scores))
+    ordered = indexes[np.argsort(-scores[indexes], kind="stable")]
+    return [int(index) for index in ordered if scores[index] > 0]

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from node.search.corpus import OWN, Corpus
 from node.search.index_versions import IndexVersion
-from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, NearEntity, Nearness, Unknown, meaning_of
+from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, MissingFacts, NearEntity, Nearness, meaning_of
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
@@ -109,7 +109,7 @@ class QueryEngine:
         found = await self._documents.command(*self._nearest(version, "*", vector, CANDIDATES))
         return sorted(_nearness(_rows(found, 2)).values(), reverse=True)
 
-    async def unknown(self, version: str, vector: bytes, unknown: Unknown) -> tuple[Nearness, list[str]]:
+    async def unknown(self, version: str, vector: bytes, unknown: MissingFacts) -> tuple[Nearness, list[str]]:
         """How near entities are, and which of them have no vectors of what they were found by. Raises CommandFailed
         without the index.
 

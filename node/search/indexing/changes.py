@@ -22,7 +22,7 @@ BEGINNING = b"0-0"
 Entries = list[tuple[bytes, list[bytes]]]
 
 
-class Change(NamedTuple):
+class DocumentChange(NamedTuple):
     """A post whose documents changed."""
 
     entry: bytes
@@ -30,7 +30,7 @@ class Change(NamedTuple):
     ref: PostRef
 
 
-class Changes:
+class DocumentChanges:
     """Writes and reads the stream. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, keys: SearchKeys, choice: EngineChoice) -> None:
@@ -46,7 +46,7 @@ class Changes:
         added = [(*entry, "id", ref.entity_id, "seq", ref.seq) for ref in refs]
         await bulk(self._store, [*added, ("SPUBLISH", self._keys.changes, "")])
 
-    async def after(self, entry: bytes) -> tuple[bool, list[Change]]:
+    async def after(self, entry: bytes) -> tuple[bool, list[DocumentChange]]:
         """Whether nothing after an entry has been trimmed, and the next changes after it, oldest first."""
         found = cast(
             "Entries",
@@ -56,10 +56,10 @@ class Changes:
             is_complete = cast("int", await self._store.command("XLEN", self._keys.changes)) < KEPT_CHANGES
         else:  # while the entry itself is there, nothing behind it has been trimmed
             is_complete = bool(found) and found[0][0] == entry
-        changes: list[Change] = []
+        changes: list[DocumentChange] = []
         for name, flat in found:
             fields = fields_of(flat)
-            changes.append(Change(name, PostRef(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
+            changes.append(DocumentChange(name, PostRef(fields[b"id"].decode(), int(fields.get(b"seq", EVERY)))))
         return is_complete, [change for change in changes if change.entry != entry][:CHANGES_AT_ONCE]
 
     async def last(self) -> bytes:

@@ -14,8 +14,8 @@ from typing import cast
 from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Post, PostRef
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion
-from node.search.indexing.changes import Changes
-from node.search.passages import MAX_PASSAGES, kept, place_of
+from node.search.indexing.changes import DocumentChanges
+from node.search.passages import MAX_PASSAGES, kept, seq_and_piece
 from node.store import Arg, Store
 from node.store.bulk import bulk, bulk_steps
 from node.store.search_keys import SearchKeys
@@ -101,7 +101,7 @@ def vector_move(*, source: Key, target: Key, life: int) -> None:
 class Documents:
     """Reads and writes the documents in the Redis that is searched. Every method raises StoreUnavailable."""
 
-    def __init__(self, store: Store, keys: SearchKeys, choice: EngineChoice, changes: Changes) -> None:
+    def __init__(self, store: Store, keys: SearchKeys, choice: EngineChoice, changes: DocumentChanges) -> None:
         self._store = store
         self._keys = keys
         self._choice = choice
@@ -267,7 +267,7 @@ class Documents:
         for each, doc, numbers, names in zip(
             entity_ids, docs, cast("list[list[bytes]]", replies), passages, strict=True
         ):
-            bare = set(map(int, numbers)) - {place_of(name)[0] for name in names}
+            bare = set(map(int, numbers)) - {seq_and_piece(name)[0] for name in names}
             if not (doc and names) or (bare and not names >= kept(names | await self._named(each, bare))):
                 found.append(each)
         return found

@@ -15,8 +15,8 @@ import structlog
 from node.embedding.embedder import Embedder
 from node.search.corpus import EVERY, OWN, Post, PostRef
 from node.search.index_versions import IndexVersion, is_made_by
-from node.search.indexing.queue import Leased
-from node.search.passages import PASSAGE_CHARACTERS, Passage, kept, place_of
+from node.search.indexing.queue import LeasedPosts
+from node.search.passages import PASSAGE_CHARACTERS, Passage, kept, seq_and_piece
 from node.search.store import SearchStore
 from node.search.vectors import converted
 from node.search.worker_loop import unless, until_woken
@@ -52,7 +52,7 @@ class EntityWork:
     @property
     def read(self) -> set[int]:
         """Numbers of the posts that these passages are of."""
-        return {place_of(name)[0] for name in self.texts}
+        return {seq_and_piece(name)[0] for name in self.texts}
 
     @property
     def later(self) -> set[int]:
@@ -79,7 +79,7 @@ class Indexer:
         self._documents = store.documents
         self._corpus = store.corpus
         self._embedder = embedder
-        self._leased: Leased | None = None
+        self._leased: LeasedPosts | None = None
         self._leasing: asyncio.Task[None] | None = None
         self._singly = 0
         """How many of the next posts or entities are taken by themselves."""
@@ -195,7 +195,7 @@ class Indexer:
         wanted = {each: await self._wanted(each, work, had[each]) for each, work in works.items()}
         gone = {each: had[each] - wanted[each] for each in works}
         for each, work in works.items():
-            work.changed |= {place_of(name)[0] for name in gone[each]}
+            work.changed |= {seq_and_piece(name)[0] for name in gone[each]}
         await self._documents.remove_vectors(version.name, gone)
         texts = {
             (each, name): text
@@ -229,7 +229,7 @@ class Indexer:
             await self._documents.remove_vectors(version, surplus)
             for each, names in surplus.items():
                 seen[each] |= names
-                works[each].changed |= {place_of(name)[0] for name in names}
+                works[each].changed |= {seq_and_piece(name)[0] for name in names}
         for each, work in works.items():
             if lacking := seen[each] - now[each]:
                 work.anew |= not lacking.isdisjoint(await self._fitting(each, work, seen[each] | now[each]))

@@ -16,7 +16,7 @@ from node.search.engines.memory import MemoryIndex, PostDocument
 from node.search.index_versions import IndexVersion
 from node.search.indexing.changes import BEGINNING
 from node.search.indexing.documents import doc_of, marks_of_replies
-from node.search.passages import place_of
+from node.search.passages import seq_and_piece
 from node.search.ranking import RankedEntities, SearchRequest
 from node.search.store import SearchStore
 from node.search.vectors import converted
@@ -147,7 +147,7 @@ async def read_documents(
         every = (OWN, *map(int, replies))
         named |= {PostRef(entity_id, seq): [] for seq in (every if EVERY in seqs else seqs)}
         for passage in names:
-            named.get(PostRef(entity_id, place_of(passage)[0]), []).append(passage)
+            named.get(PostRef(entity_id, seq_and_piece(passage)[0]), []).append(passage)
     texts = await bulk(store.searched, [("HMGET", doc_of(store.keys, ref), "terms", "marks") for ref in named])
     vectors = await store.documents.vectors(
         name, [(ref.entity_id, passage) for ref, names in named.items() for passage in names]

@@ -37,7 +37,7 @@ def search_done(*, queue: Key, ends: int, names: Rest) -> None:
     """Take out what is done."""
 
 
-class Leased(msgspec.Struct, frozen=True):
+class LeasedPosts(msgspec.Struct, frozen=True):
     """What this worker has leased until `ends` (ms)."""
 
     queue: Key
@@ -70,23 +70,23 @@ class IndexQueue:
             await self._store.command("ZADD", self._keys.backlog, *scored)
             await self._store.command("SPUBLISH", self._keys.pending, "")
 
-    async def lease(self, most: int) -> Leased | None:
+    async def lease(self, most: int) -> LeasedPosts | None:
         """What is due, pending before backlog; None if nothing is."""
         for queue in (self._keys.pending, self._keys.backlog):
             reply = await self._store.run(search_lease(queue=queue, most=most, lease_ms=LEASE_MS))
             _, ends, *names = cast("list[bytes]", reply)
             if names:
-                return Leased(queue, int(ends), [name.decode() for name in names])
+                return LeasedPosts(queue, int(ends), [name.decode() for name in names])
         return None
 
-    async def done(self, leased: Leased, names: Collection[str]) -> None:
+    async def done(self, leased: LeasedPosts, names: Collection[str]) -> None:
         """Take out what is indexed. Whoever waits for the backlog to be empty is woken."""
         if names:
             await self._store.run(search_done(queue=leased.queue, ends=leased.ends, names=list(names)))
         if leased.queue == self._keys.backlog and not await self._store.command("EXISTS", leased.queue):
             await self._store.command("SPUBLISH", self._keys.current, "")
 
-    async def give_back(self, leased: Leased, names: Collection[str]) -> None:
+    async def give_back(self, leased: LeasedPosts, names: Collection[str]) -> None:
         """Make due at once what was not begun."""
         if names:
             await self._store.command("ZADD", leased.queue, "XX", *(part for name in names for part in (FRONT, name)))

@@ -51,7 +51,7 @@ class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
     """A name for the site of the client that searches (`ids.site_name`): a worker takes the sites in turn."""
 
 
-class Requested(NamedTuple):
+class VersionedRequest(NamedTuple):
     """A request as `lua/search_request.lua` sends it."""
 
     version: str
@@ -80,10 +80,10 @@ decode_reply = msgspec.msgpack.Decoder(WorkerReply).decode
 _decode_request = msgspec.msgpack.Decoder(WorkerRequest).decode
 
 
-def decode_request(message: bytes) -> Requested:
+def decode_request(message: bytes) -> VersionedRequest:
     """A message on the channel of a worker."""
     version, length, rest = message.split(b" ", 2)
-    return Requested(version.decode(), rest[: int(length)], _decode_request(memoryview(rest)[int(length) :]))
+    return VersionedRequest(version.decode(), rest[: int(length)], _decode_request(memoryview(rest)[int(length) :]))
 
 
 class WorkerClient:

@@ -21,8 +21,8 @@ from node.search.indexing.memory_replica import MemoryReplica
 from node.search.rpc.client import (
     MAX_WAITING_REQUESTS,
     QueryVector,
-    Requested,
     Service,
+    VersionedRequest,
     WorkerReply,
     WorkerRequest,
     decode_request,
@@ -55,7 +55,7 @@ CACHED_SECONDS = 600
 
 
 @step
-def search_alive(*, workers: Key, channel: str, holds: int) -> None:
+def search_beat(*, workers: Key, channel: str, holds: int) -> None:
     """A worker's heartbeat."""
 
 
@@ -64,7 +64,7 @@ class WaitingRequests:
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
-        self._requests: dict[str, deque[tuple[float, Requested]]] = {}
+        self._requests: dict[str, deque[tuple[float, VersionedRequest]]] = {}
         """By site, oldest first, with the time of the event loop at which the caller gives up."""
         self._had: dict[str, int] = {}
         """Characters embedded for each site; the one that has had least is next."""
@@ -84,10 +84,10 @@ class WaitingRequests:
                 self._had[site] = max(self._level, self._had.get(site, 0))
             self._requests[site].append((now + requested.request.wait, requested))
 
-    def take(self, now: float) -> tuple[list[Requested], list[Requested]]:
+    def take(self, now: float) -> tuple[list[VersionedRequest], list[VersionedRequest]]:
         """Requests to answer together, and older ones that are too many to be answered in time."""
         late = [self._pop(max(self._requests, key=self._length))[1] for _ in range(len(self) - MAX_WAITING_REQUESTS)]
-        taken: list[Requested] = []
+        taken: list[VersionedRequest] = []
         characters = 0
         while self._requests and len(taken) < REQUESTS_AT_ONCE:
             site = min(self._requests, key=self._had.__getitem__)
@@ -108,7 +108,7 @@ class WaitingRequests:
     def _length(self, site: str) -> int:
         return len(self._requests[site])
 
-    def _pop(self, site: str) -> tuple[float, Requested]:
+    def _pop(self, site: str) -> tuple[float, VersionedRequest]:
         """Remove the oldest request of a site."""
         oldest = self._requests[site].popleft()
         if not self._requests[site]:
@@ -116,11 +116,11 @@ class WaitingRequests:
         return oldest
 
 
-class Answered(NamedTuple):
+class AnswerBatch(NamedTuple):
     """Requests with what is known for their answers."""
 
-    requests: Sequence[Requested]
-    late: Sequence[Requested]
+    requests: Sequence[VersionedRequest]
+    late: Sequence[VersionedRequest]
     version: IndexVersion | None
     vectors: Mapping[str, bytes]
     """By text, as that version keeps them."""
@@ -191,7 +191,7 @@ class WorkerServer:
         loop = asyncio.get_running_loop()
         waiting.hear(loop.time())
         requests, late = waiting.take(loop.time())
-        answered = Answered(requests, late, *await self._vectors(requests))
+        answered = AnswerBatch(requests, late, *await self._vectors(requests))
         if replying:
             await replying
         return loop.create_task(self._reply(service, answered)) if requests or late else None
@@ -199,7 +199,7 @@ class WorkerServer:
     async def _beat(self, service: Service, channel: str) -> None:
         self._version = await self._versions.current()
         if self._offers(service):
-            await self._store.run(search_alive(workers=self._keys.workers(service), channel=channel, holds=ALIVE_MS))
+            await self._store.run(search_beat(workers=self._keys.workers(service), channel=channel, holds=ALIVE_MS))
         uncached, self._uncached = self._uncached, {}
         await bulk(
             self._store,
@@ -210,7 +210,7 @@ class WorkerServer:
         """Whether this worker has what the service needs for the index version in use."""
         return self._memory.ready if service == "hits" else is_made_by(self._embedder.model, self._version)
 
-    async def _vectors(self, requests: Sequence[Requested]) -> tuple[IndexVersion | None, dict[str, bytes]]:
+    async def _vectors(self, requests: Sequence[VersionedRequest]) -> tuple[IndexVersion | None, dict[str, bytes]]:
         """The version in use if the model here makes its vectors, and those of the requests' texts."""
         if any(each.version != (self._version.name if self._version else "") for each in requests):
             self._version = await self._versions.current()
@@ -232,7 +232,7 @@ class WorkerServer:
             self._uncached[text] = prefix + vectors[text]
         return version, vectors
 
-    async def _reply(self, service: Service, answered: Answered) -> None:
+    async def _reply(self, service: Service, answered: AnswerBatch) -> None:
         """Publish answers; those to the late requests are empty."""
         requests, late, version, vectors = answered
         replies = [(each.request, WorkerReply()) for each in late]

@@ -13,7 +13,7 @@ from node.web.http import Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json
 from node.web.limits import Limiter, PermitOf
-from node.web.route import WHOLE, Also, Operation, Route, routes_of
+from node.web.route import WHOLE, Operation, OtherAnswer, Route, routes_of
 
 
 class OffersApi:
@@ -49,7 +49,7 @@ class OffersApi:
         headers=(("Idempotency-Key", REPEATED_CLAIM),),
         answers=ClaimedTask,
         shows=examples.CLAIMED,
-        also=(Also("", None, 204, "No contract that fits was offered in time."),),
+        also=(OtherAnswer("", None, 204, "No contract that fits was offered in time."),),
         errors=("task.state", SHORT, "limit.work", "limit.waiting"),
         limit="claim",
     )

@@ -14,8 +14,8 @@ from node.store.errors import OutcomeUnknown, OutOfMemory, StoreBusy, StoreUnava
 from node.store.idempotency import IdempotencyKey
 from node.tasks import steps
 from node.tasks.model import ClaimedTask, NextClaim
-from node.tasks.offers.feed import Offer, Wanted
-from node.tasks.offers.matching import Matching
+from node.tasks.offers.feed import Offer, WantedOffers
+from node.tasks.offers.matching import OfferMatching
 from node.tasks.offers.search import NearestOffers, OfferSearch
 from node.tasks.service import Tasks
 from node.text.lines import require_name, require_text
@@ -31,7 +31,7 @@ class ClaimsOfAny:
     """The service behind POST /api/v1/tasks/claim-next."""
 
     def __init__(
-        self, store: Store, tasks: Tasks, matching: Matching, search: OfferSearch, idempotency_ttl: int
+        self, store: Store, tasks: Tasks, matching: OfferMatching, search: OfferSearch, idempotency_ttl: int
     ) -> None:
         self._store = store
         self._tasks = tasks
@@ -87,7 +87,7 @@ class ClaimsOfAny:
             look = partial(self._search.nearest, new, new.query, client, charge)
             yield NearestOffers(self._search, client, look).next
             return
-        wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
+        wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
         async with self._matching.waiter(wanted) as (waiter, may_wait):
 
             async def next_offer(seconds: float) -> Offer | None:

@@ -42,7 +42,7 @@ class Offer(msgspec.Struct, frozen=True):
     skills: frozenset[str] = frozenset()
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class WantedOffers(msgspec.Struct, frozen=True):
     """What a worker can do, and for whom it works."""
 
     skills: frozenset[str] = frozenset()

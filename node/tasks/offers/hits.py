@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta
 
-from node.search.model import Found, HitMode, SearchAnswer
+from node.search.model import FoundEntities, HitMode, SearchAnswer
 from node.tasks.model import Task
 
 
@@ -34,7 +34,7 @@ class TaskHits(SearchAnswer):
     hits: list[TaskHit]
 
     @classmethod
-    def of(cls, found: Found, tasks: Mapping[str, Task]) -> "TaskHits":
+    def of(cls, found: FoundEntities, tasks: Mapping[str, Task]) -> "TaskHits":
         """Of what was found, and the contracts as they are now; those that somebody has claimed are left out."""
         hits = [
             TaskHit(

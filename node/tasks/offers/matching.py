@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from node.common.pauses import paused
 from node.common.shared_reads import SharedReads
 from node.store import StoreUnavailable, keys
-from node.tasks.offers.feed import PAGE, START, Offer, OfferFeed, Wanted
+from node.tasks.offers.feed import PAGE, START, Offer, OfferFeed, WantedOffers
 
 MOST_PAGES = 16
 MOST_KNOWN = MOST_PAGES * PAGE
@@ -44,10 +44,10 @@ RETRY_SECONDS = 0.5
 """Pause before the feed is read again after Redis was out of reach."""
 
 
-class Waiter:
+class OfferWaiter:
     """A worker that waits for a contract."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: WantedOffers) -> None:
         self.wanted = wanted
         self.offer: Offer | None = None
         """An offer that was handed to this worker, and that it has not taken yet."""
@@ -78,12 +78,12 @@ class Waiter:
         return self.taken
 
 
-class Matching:
+class OfferMatching:
     """The offers that a process knows of, and the workers that wait in it."""
 
     def __init__(self, feed: OfferFeed) -> None:
         self._feed = feed
-        self._waiters: dict[Waiter, None] = {}
+        self._waiters: dict[OfferWaiter, None] = {}
         """In the order in which they came."""
         self._known: dict[str, tuple[Offer, float]] = {}
         """Offers that nobody has been handed, and when they came (loop time)."""
@@ -107,9 +107,9 @@ class Matching:
         return len(self._waiters)
 
     @asynccontextmanager
-    async def waiter(self, wanted: Wanted) -> AsyncGenerator[tuple[Waiter, bool]]:
+    async def waiter(self, wanted: WantedOffers) -> AsyncGenerator[tuple[OfferWaiter, bool]]:
         """A worker that is handed offers while the block runs, and whether it may wait. Raises StoreUnavailable."""
-        waiter = Waiter(wanted)
+        waiter = OfferWaiter(wanted)
         with self._feed.wakeups.waiters.place(waiter) as may_wait:
             self._waiters[waiter] = None
             try:
@@ -124,12 +124,12 @@ class Matching:
                     if offer:
                         self._offered(offer)
 
-    def more_for(self, waiter: Waiter) -> None:
+    def more_for(self, waiter: OfferWaiter) -> None:
         """Hand a worker that has lost an offer the next one that is known."""
         waiter.taken = None
         self._serve(waiter)
 
-    async def catch_up(self, waiter: Waiter) -> None:
+    async def catch_up(self, waiter: OfferWaiter) -> None:
         """Serve a worker that is not going to wait with what was put on offer before this call, too.
 
         Raises StoreUnavailable.
@@ -150,7 +150,7 @@ class Matching:
                 task.cancel()
                 await asyncio.wait((task,))
 
-    def _serve(self, waiter: Waiter) -> None:
+    def _serve(self, waiter: OfferWaiter) -> None:
         if waiter.offer:
             return
         offer = next((offer for offer, _ in self._known.values() if waiter.wanted.fits(offer)), None)
@@ -189,7 +189,7 @@ class Matching:
                 self._hand(offer, waiter)
                 return
 
-    def _hand(self, offer: Offer, waiter: Waiter) -> None:
+    def _hand(self, offer: Offer, waiter: OfferWaiter) -> None:
         self._known.pop(offer.id, None)
         self._handed[offer.id] = asyncio.get_running_loop().time()
         waiter.give(offer)

@@ -8,26 +8,26 @@ from msgspec import UNSET
 from node.search.model import SearchQuery
 from node.search.service import Charge, Search
 from node.tasks.model import NextClaim, Task
-from node.tasks.offers.feed import Offer, OfferFeed, Wanted
+from node.tasks.offers.feed import Offer, OfferFeed, WantedOffers
 from node.tasks.offers.hits import TaskHits
-from node.tasks.offers.matching import Waiter
+from node.tasks.offers.matching import OfferWaiter
 from node.tasks.service import Tasks
 
 MOST_HITS = 50
 """How many hits are looked through for one that fits: as many as a search may return."""
 
-LOOK_SECONDS = 2.0
+INTERVAL_SECONDS = 2.0
 """Time between two searches of one waiting worker: by then a new offer can be found by meaning."""
 
-CLIENT_LOOK_SECONDS = 1.0
+CLIENT_INTERVAL_SECONDS = 1.0
 """Time between two searches of all workers that wait on one client's account: as often as it may search by default.
-However many they are, one of them finds a new offer within LOOK_SECONDS if they ask for the same."""
+However many they are, one of them finds a new offer within INTERVAL_SECONDS if they ask for the same."""
 
 REMEMBERED_CLIENTS = 10_000
 """How many clients' last searches are remembered until those that no longer matter are dropped."""
 
 
-class Looks:
+class SearchThrottle:
     """When those who wait in a process may search again: each request counts once, but new offers come all the time."""
 
     def __init__(self) -> None:
@@ -36,10 +36,10 @@ class Looks:
 
     def next(self, client: str, now: float, deadline: float) -> float:
         """When a worker that waits until `deadline` may search; later than that if others of its client come first."""
-        at = max(min(now + LOOK_SECONDS, deadline), self._last.get(client, 0.0) + CLIENT_LOOK_SECONDS)
+        at = max(min(now + INTERVAL_SECONDS, deadline), self._last.get(client, 0.0) + CLIENT_INTERVAL_SECONDS)
         if at <= deadline:
             if len(self._last) >= REMEMBERED_CLIENTS:
-                self._last = {known: last for known, last in self._last.items() if last + CLIENT_LOOK_SECONDS > now}
+                self._last = {known: last for known, last in self._last.items() if last + CLIENT_INTERVAL_SECONDS > now}
             self._last[client] = at
         return at
 
@@ -51,7 +51,7 @@ class OfferSearch:
         self._tasks = tasks
         self._search = search
         self.feed = feed
-        self.looks = Looks()
+        self.throttle = SearchThrottle()
 
     async def find(self, query: SearchQuery, client: str, charge: Charge) -> TaskHits:
         """Offered contracts by meaning or text, best first. Raises Invalid, Refused `limit.waiting`,
@@ -61,7 +61,7 @@ class OfferSearch:
 
     async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
         """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does."""
-        wanted = Wanted(frozenset(new.skills), frozenset(new.publisher_ids))
+        wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
         ranked = await self._search.ranked(SearchQuery(query, MOST_HITS, new.threshold), client, charge)
         found = await self._tasks.on_offer(ranked)
         offers = [_offer(found[task_id]) for task_id in ranked if task_id in found]
@@ -90,13 +90,13 @@ class NearestOffers:
             self._end = await self._search.feed.end()
             self._known = await self._look()
         while not self._known:
-            with self._search.feed.wakeups.waiters.place(waiter := Waiter(Wanted())) as may_wait:
+            with self._search.feed.wakeups.waiters.place(waiter := OfferWaiter(WantedOffers())) as may_wait:
                 now = loop.time()
                 if not may_wait or now >= deadline:
                     return None
-                look_at = self._search.looks.next(self._client, now, deadline)
-                await waiter.next(min(look_at, deadline) - now)
-                if waiter.is_released or look_at > deadline:
+                search_at = self._search.throttle.next(self._client, now, deadline)
+                await waiter.next(min(search_at, deadline) - now)
+                if waiter.is_released or search_at > deadline:
                     return None
             end = await self._search.feed.end()
             has_come, self._end = end != self._end, end

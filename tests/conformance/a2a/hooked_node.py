@@ -17,7 +17,7 @@ from node.run.web import WebNode
 from node.store import Store, keys
 from node.store.decoding import fields_of
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import Rate
+from node.store.limits import RateLimit
 from node.web.address import ClientAddress
 from node.web.application import WebApplication
 
@@ -57,7 +57,7 @@ class HookedMessages(Messages):
         self._redis = store
 
     async def send(
-        self, received: ReceivedMessage, rate: Rate, idempotency: IdempotencyKey | None
+        self, received: ReceivedMessage, rate: RateLimit, idempotency: IdempotencyKey | None
     ) -> tuple[SendMessageResponse, bool]:
         """Log a message, or add it to the turns of a waiting task; answer as its sender asks."""
         replayed, task_id = False, received.message.task_id

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from node.search import effort
-from node.search.effort import LIGHT_CHARACTERS, REST_SECONDS, SLICE_CHARACTERS, Effort
+from node.search import work
+from node.search.work import LIGHT_CHARACTERS, REST_SECONDS, SLICE_CHARACTERS, SearchWork
 from node.share.fair_semaphore import FairSemaphore
 from tests.support.servers import PATIENCE
 
@@ -18,21 +18,21 @@ def rests(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr(effort, "sleep", sleep)
+    monkeypatch.setattr(work, "sleep", sleep)
     return slept
 
 
 async def test_what_was_looked_at_is_counted(rests: list[float]) -> None:
-    search = Effort("client", FairSemaphore(1))
+    search = SearchWork("client", FairSemaphore(1))
     async with search.reading():
         for _ in range(3):
             await search.spend(SLICE_CHARACTERS - 1)
-    assert search.looked == 3 * (SLICE_CHARACTERS - 1)
+    assert search.characters == 3 * (SLICE_CHARACTERS - 1)
     assert rests == [0]
 
 
 async def test_a_search_that_looks_at_much_rests_after_every_slice_of_it(rests: list[float]) -> None:
-    search = Effort("client", FairSemaphore(1))
+    search = SearchWork("client", FairSemaphore(1))
     async with search.reading():
         for _ in range(20):
             await search.spend(SLICE_CHARACTERS)
@@ -44,7 +44,7 @@ async def test_searches_have_their_slices_in_turn() -> None:
     readers, order = FairSemaphore(1), list[str]()
 
     async def search(client: str, slices: int) -> None:
-        own = Effort(client, readers)
+        own = SearchWork(client, readers)
         async with own.reading():
             for _ in range(slices):
                 order.append(client)
@@ -58,7 +58,7 @@ async def test_a_search_that_is_given_up_leaves_its_place() -> None:
     readers = FairSemaphore(1)
 
     async def search(client: str) -> None:
-        own = Effort(client, readers)
+        own = SearchWork(client, readers)
         async with own.reading():
             while True:
                 await own.spend(SLICE_CHARACTERS)

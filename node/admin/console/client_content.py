@@ -25,7 +25,7 @@ UNKNOWN = {
 """Error codes for what was removed before, or has ended."""
 
 
-async def came_from(context: CommandContext, origin: ClientOrigin, kinds: Collection[str] | None) -> list[Attributed]:
+async def content_of(context: CommandContext, origin: ClientOrigin, kinds: Collection[str] | None) -> list[Attributed]:
     """What is known to have come from `origin`, of some kinds or of all, newest first. Raises StoreUnavailable."""
     services = context.services
     posted = await services.provenance.find(lambda each: origin.covers(each.client, each.signer))
@@ -39,8 +39,8 @@ async def came_from(context: CommandContext, origin: ClientOrigin, kinds: Collec
     return sorted(wanted, key=lambda each: each.at or 0, reverse=True)
 
 
-async def removed(context: CommandContext, found: Sequence[Attributed]) -> set[str]:
-    """The ids of those that are gone, and of which only the note says that they were there. Raises StoreUnavailable."""
+async def removed_before(context: CommandContext, found: Sequence[Attributed]) -> set[str]:
+    """The ids of those that were removed before, and of which only a note is left. Raises StoreUnavailable."""
     noted = [each.id for each in found if each.kind in NOTED]
     looks = [_look(NOTED[each.kind], each.id) for each in found if each.kind in NOTED]
     replies = await bulk(context.store, looks)
@@ -76,8 +76,8 @@ NOTED: Mapping[str, Sequence[Callable[[str], str]]] = {
     CONTRACT: (keys.task, keys.packed),
     AGENT: (keys.agent,),
 }
-"""The keys of the entity itself, which has one of them: for kinds that are found by a note of who sent them, which may
-outlive them."""
+"""Keys of an entity, one of which exists as long as it does. For kinds that are found by a note of who sent them: the
+note may outlive them."""
 
 REMOVALS: Mapping[str, Callable[[CommandContext, str], Awaitable[object]]] = {
     **dict.fromkeys(("board", "relay", "reply"), _post),

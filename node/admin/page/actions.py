@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 
-class Act(NamedTuple):
+class PageAction(NamedTuple):
     """A command that changes something, as a page offers it."""
 
     command: str
@@ -16,25 +16,25 @@ class Act(NamedTuple):
     """Whether its form has a time and a reason."""
 
 
-ACTS: Mapping[str, Act] = {
-    "hide": Act("threads hide", "Hide", "Nobody but you sees it any more. It is kept; unhide shows it again."),
-    "unhide": Act("threads unhide", "Unhide", "Everybody can see it again."),
-    "close": Act("threads close", "Close", "Everybody can read it; no reply is taken. Reopen undoes that."),
-    "reopen": Act("threads reopen", "Reopen", "Replies are taken again. A hidden thread stays hidden."),
-    "hide-reported": Act(
+ACTIONS: Mapping[str, PageAction] = {
+    "hide": PageAction("threads hide", "Hide", "Nobody but you sees it any more. It is kept; unhide shows it again."),
+    "unhide": PageAction("threads unhide", "Unhide", "Everybody can see it again."),
+    "close": PageAction("threads close", "Close", "Everybody can read it; no reply is taken. Reopen undoes that."),
+    "reopen": PageAction("threads reopen", "Reopen", "Replies are taken again. A hidden thread stays hidden."),
+    "hide-reported": PageAction(
         "reports hide", "Hide", "Nobody but you sees it any more, and its reports are settled. Unhide shows it again."
     ),
-    "dismiss": Act(
+    "dismiss": PageAction(
         "reports dismiss", "Dismiss", "Everybody sees it, and it leaves the queue. The same reports hide it no more."
     ),
-    "block": Act(
+    "block": PageAction(
         "clients block",
         "Block",
         "All requests of that address or prefix but /health and /ready are refused, or the signed ones of that key.",
         is_block=True,
     ),
-    "unblock": Act("clients unblock", "Unblock", "It is served again."),
-    "purge": Act(
+    "unblock": PageAction("clients unblock", "Unblock", "It is served again."),
+    "purge": PageAction(
         "clients purge",
         "Remove for good",
         "All of what is below, and what comes until you confirm, is removed: threads with their replies and inboxes "
@@ -53,7 +53,7 @@ TIMES: Mapping[str, str] = {
 """How long a block may last, by seconds as text; empty is for ever."""
 
 
-def arguments(act: Act, target: str, fields: Mapping[str, str]) -> list[str]:
+def arguments(act: PageAction, target: str, fields: Mapping[str, str]) -> list[str]:
     """The command line of the act. What a form sent becomes a value in it, never an option."""
     options: list[str] = []
     if act.is_block:

@@ -23,7 +23,7 @@ REST_SECONDS = 0.001
 get the interpreter from a busy event loop only every five milliseconds (`sys.getswitchinterval`)."""
 
 
-class Effort:
+class SearchWork:
     """What one search of a client has cost, and its place among the searches of all clients."""
 
     def __init__(self, client: str, readers: FairSemaphore) -> None:
@@ -31,7 +31,7 @@ class Effort:
         self._readers = readers
         self._has_place = False
         self._unbroken = 0
-        self.looked = 0
+        self.characters = 0
         """Characters looked at so far."""
 
     @asynccontextmanager
@@ -50,7 +50,7 @@ class Effort:
 
     def count(self, characters: int) -> bool:
         """Count characters that were just looked at. Returns whether they make a slice, after which to `give_way`."""
-        self.looked += characters
+        self.characters += characters
         self._unbroken += characters
         return self._unbroken >= SLICE_CHARACTERS
 
@@ -58,7 +58,7 @@ class Effort:
         """Let others go on. Raises QueueFull."""
         self._unbroken = 0
         # A search keeps its place while it rests: however many clients search for much, they do not use up a core.
-        await sleep(REST_SECONDS if self.looked > LIGHT_CHARACTERS else 0)
+        await sleep(REST_SECONDS if self.characters > LIGHT_CHARACTERS else 0)
         self._leave()
         await self._enter()
 

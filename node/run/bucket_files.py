@@ -1,12 +1,12 @@
 """Files of a node in an S3 bucket. Apart from `blobs`, so that a process that has none does not load what S3 needs."""
 
+from node.artifacts.blobs.bucket_files import BucketFiles
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
-from node.artifacts.blobs.objects import Objects
 from node.config import Settings
 
-__all__ = ["BlobMissing", "BlobUnavailable", "Objects", "objects_at"]
+__all__ = ["BlobMissing", "BlobUnavailable", "BucketFiles", "bucket_files_at"]
 
 
-def objects_at(settings: Settings, url: str) -> Objects:
+def bucket_files_at(settings: Settings, url: str) -> BucketFiles:
     """The files below a place in an S3 bucket, with the credentials of the settings. Raises ValueError."""
-    return Objects.from_aws(url, settings.aws)
+    return BucketFiles.from_aws(url, settings.aws)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 SECRET_BYTES = 32
 
 
-class Forms:
+class CsrfTokens:
     """Gives each form a token that only this process can make, and that is good for one act on one target."""
 
     def __init__(self) -> None:

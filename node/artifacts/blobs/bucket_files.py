@@ -19,14 +19,14 @@ _NAME = re.compile(r"<Key>([^<]*)</Key>")
 _NEXT = re.compile(r"<NextContinuationToken>([^<]*)</NextContinuationToken>")
 
 
-class Objects:
-    """All names below one prefix of a bucket. Every method may raise BlobUnavailable."""
+class BucketFiles:
+    """The files below one prefix of a bucket, by name. Every method may raise BlobUnavailable."""
 
     def __init__(self, bucket: Bucket, credentials: Credentials) -> None:
         self._client = BucketClient(bucket, credentials, connections=1, silence=SILENCE_SECONDS)
 
     @classmethod
-    def from_aws(cls, url: str, aws: Mapping[str, str]) -> "Objects":
+    def from_aws(cls, url: str, aws: Mapping[str, str]) -> "BucketFiles":
         """Those that `s3://<bucket>/<prefix>` and the AWS_* variables name. Raises ValueError."""
         return cls(*bucket_from_aws(url, aws))
 

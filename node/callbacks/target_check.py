@@ -6,7 +6,7 @@ judges again at every attempt (`guard.py`).
 
 from node.callbacks.owners import publisher_of, site_part
 from node.callbacks.resolve import SystemResolver, check_name
-from node.callbacks.target import Policy, Target, TargetRefused, parse
+from node.callbacks.target import Target, TargetPolicy, TargetRefused, parse
 from node.common.refusal import Invalid
 from node.config import Settings
 
@@ -14,7 +14,7 @@ CALLBACK_URL = "callback_url"
 """The field that usually holds the URL."""
 
 
-class TargetPolicy:
+class TargetCheck:
     """Refuses URLs that would never be called."""
 
     def __init__(self, settings: Settings) -> None:
@@ -50,10 +50,10 @@ class TargetPolicy:
         return {"callback_url": url, "callback_by": publisher_of(client)}
 
 
-def policy_of(settings: Settings) -> Policy:
+def policy_of(settings: Settings) -> TargetPolicy:
     """What this node may call."""
     refused = settings.callback_refused_networks.networks
-    return Policy.of(settings.public_url, refused=refused, allow_private=settings.callback_allow_private)
+    return TargetPolicy.of(settings.public_url, refused=refused, allow_private=settings.callback_allow_private)
 
 
 def _invalid(refused: TargetRefused, field: str = CALLBACK_URL) -> Invalid:

@@ -1,0 +1,50 @@
+"""Refusals of a client that gets many are answered late while several clients use the process (DESIGN 13.3)."""
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+
+REFUSALS_AT_ONCE = 50
+"""Refusals of one client that are answered at once while others use the process, and SITE_SHARE times as many of a
+site, where no limit counts them. They cost little, but 250 connections that ask for what does not exist, or that ignore
+Retry-After, would otherwise get thousands a second."""
+
+REFUSALS_A_SECOND = 50
+"""How many more are answered in a second. The others wait, outside their client's turn."""
+
+MAX_REFUSAL_DELAY_SECONDS = 1.0
+"""Longest wait of a refusal."""
+
+MAX_DELAYED_REFUSALS = 1024
+"""Refusals that wait in one process; further ones do not."""
+
+MAX_REMEMBERED = 10_000
+"""Clients and sites whose refusals are counted. When there are more, all are forgotten."""
+
+
+class RefusalPacing:
+    """The refusals of one process."""
+
+    def __init__(self, is_shared: Callable[[], bool]) -> None:
+        """`is_shared`: whether several clients use the process now."""
+        self._is_shared = is_shared
+        self._due_at: dict[str, float] = {}
+        """When the latest refusal of each client or site was due, or will be (monotonic seconds)."""
+        self._waiting = 0
+
+    async def wait(self, name: str, share: int) -> None:
+        """Wait with a refusal for a client that gets many, or for a site, whose `share` is that of so many clients."""
+        if not self._is_shared() or self._waiting >= MAX_DELAYED_REFUSALS:
+            return
+        now = monotonic()
+        if len(self._due_at) >= MAX_REMEMBERED and name not in self._due_at:
+            self._due_at.clear()
+        at_once = now - REFUSALS_AT_ONCE / REFUSALS_A_SECOND
+        due = max(self._due_at.get(name, 0.0), at_once) + 1 / (REFUSALS_A_SECOND * share)
+        self._due_at[name] = due = min(due, now + MAX_REFUSAL_DELAY_SECONDS)
+        if due > now:
+            self._waiting += 1
+            try:
+                await asyncio.sleep(due - now)
+            finally:
+                self._waiting -= 1
