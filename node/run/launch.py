@@ -36,9 +36,9 @@ from node.run.reload import Reloading, Terminal, block_hangup
 from node.store.address import locate
 
 HEADER_TIMEOUT_MS = 7000
-"""Milliseconds after which a silent or idle connection is closed. Longer than clients keep one that is idle (httpx: 5 s):
-otherwise a request every five seconds was sent just as the connection was closed, and one in five got no answer. Only
-the mode `http1` does that: in Granian's `auto`, a socket that has sent nothing stays open for ever.
+"""Milliseconds after which a silent or idle connection is closed. Longer than httpx uses one that is idle (5 s): when
+both were equal, a client with a request every five seconds sent one in five just as its connection was closed. Only the
+mode `http1` does that: in Granian's `auto`, a socket that has sent nothing stays open for ever.
 """
 
 MAX_HEADER_BYTES = 32768
