@@ -4,9 +4,9 @@
 -- KEYS[1] doc      search:reply:{p}:<thread>:<seq>
 -- KEYS[2] docs     search:replies:{p}:<thread>
 -- KEYS[3] marks    search:marks:{p}:<thread>
--- KEYS[4] renewed  search:renewed:{p}:<thread>, the marks of a thread that is being indexed anew; absent if it is not
+-- KEYS[4] next_marks  search:next-marks:{p}:<thread>, those of a thread that is being reindexed, else absent
 -- ARGV[1] seq      number of the reply
--- ARGV[2] forced   1 = it is indexed anew, even if it is there already
+-- ARGV[2] forced   1 = it is indexed even if it is there already
 -- ARGV[3] most     bytes of marks that count, those of the newest replies; up to twice as many are stored
 -- ARGV[4] terms
 -- ARGV[5] added    marks of the reply
@@ -23,8 +23,8 @@ if redis.call('EXISTS', doc) == 1 and forced ~= '1' then return {'same', redis.c
 redis.call('SADD', docs, seq)
 redis.call('HSET', doc, 'terms', terms, 'passages', passages)
 if added ~= '' then
-  local is_renewed = redis.call('EXISTS', renewed) == 1
-  if is_renewed then add_to(renewed) end
-  if forced ~= '1' or not is_renewed then add_to(marks) end
+  local is_reindexed = redis.call('EXISTS', next_marks) == 1
+  if is_reindexed then add_to(next_marks) end
+  if forced ~= '1' or not is_reindexed then add_to(marks) end
 end
 return {'put', redis.call('SCARD', docs)}

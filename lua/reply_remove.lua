@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes the document of a reply together with its number. Its marks stay until the thread is indexed anew. Allowed
+-- Removes the document of a reply together with its number. Its marks stay until the thread is reindexed. Allowed
 -- without memory, which it frees.
 -- KEYS[1] doc   search:reply:{p}:<thread>:<seq>
 -- KEYS[2] docs  search:replies:{p}:<thread>

@@ -11,7 +11,10 @@ def corpora_of(store: Store) -> list[Corpus]:
     """Every corpus of a node; web processes search them, workers index them."""
     return [
         Corpus(
-            "board", ThreadReader(store), ("thread.", "reply."), anew=("thread.opened", "reply.hidden", "reply.shown")
+            "board",
+            ThreadReader(store),
+            ("thread.", "reply."),
+            reindexed_by=("thread.opened", "reply.hidden", "reply.shown"),
         ),
         Corpus("tasks", OfferReader(store), INDEXED_AFTER, returning=("claimed", "in_progress", "submitted")),
         Corpus("agents", AgentReader(store), ("agent.",), concerned=EVERY),

@@ -114,8 +114,8 @@ class Corpus(NamedTuple):
     """Prefixes, such as `thread.`, of the kinds of events after which an entity is indexed, or removed."""
     concerned: int = OWN
     """What an event without a number (`seq`) is about: the entity's own text, or EVERY post of it."""
-    anew: tuple[str, ...] = ()
-    """Kinds of events after which EVERY post is indexed anew, whatever number they have."""
+    reindexed_by: tuple[str, ...] = ()
+    """Kinds of events after which EVERY post is reindexed, whatever number they have."""
     returning: tuple[str, ...] = ()
     """Statuses from which an entity may return to open with the same text: its vectors are kept for that."""
 
@@ -128,12 +128,15 @@ class Corpus(NamedTuple):
         """What is to be indexed after these events, and the site that each came from; without one, the entity stands
         for its site."""
         return {
-            PostRef(event.entity, EVERY if event.kind in self.anew else int(event.fields.get("seq", self.concerned))): (
-                event.fields.get("site") or ids.site_name(event.fields.get("client") or event.entity)
-            )
+            self._ref(event): event.fields.get("site") or ids.site_name(event.fields.get("client") or event.entity)
             for event in events
             if event.kind.startswith(self.events)
         }
+
+    def _ref(self, event: Event) -> PostRef:
+        """What is to be indexed after an event."""
+        number = EVERY if event.kind in self.reindexed_by else int(event.fields.get("seq", self.concerned))
+        return PostRef(event.entity, number)
 
     async def read_posts(self, refs: Sequence[PostRef]) -> tuple[dict[PostRef, Post], dict[str, str]]:
         """The posts of open entities among these, and the statuses of those entities that are not open.

@@ -130,7 +130,7 @@ class IndexVersions:
         await self._store.command("SREM", self._keys.versions, name)
 
     async def reindex(self) -> None:
-        """Have the workers index every open entity anew in another version. Returns at once."""
+        """Have the workers reindex every open entity in another version. Returns at once."""
         await self._store.command("INCR", self._keys.epoch)
         await self._store.command("SPUBLISH", self._keys.current, "reindex")
 

@@ -151,7 +151,7 @@ class Search:
         return await self._store.state()
 
     async def reindex(self) -> None:
-        """Have the workers index every open entity anew, beside the index in use; it takes over when it is complete.
+        """Have the workers reindex every open entity, beside the index in use; it takes over when it is complete.
 
         Returns at once; `state` says how much is to be done. Raises StoreUnavailable.
         """

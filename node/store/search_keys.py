@@ -25,7 +25,7 @@ class SearchKeys:
         self.turns = Key(f"{own}turns:{{search}}")
         """Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
         self.backlog = Key(f"{own}backlog:{{search}}")
-        """Like `pending`, for entities that are indexed anew. Their turn comes after all that are pending."""
+        """Like `pending`, for entities that are reindexed. Their turn comes after all that are pending."""
         self.current = Key(f"{own}live:{{search}}")
         """The version of the vector index that queries use. Its channel wakes those who keep the index whole."""
         self.built = Key(f"{own}target:{{search}}")
@@ -33,7 +33,7 @@ class SearchKeys:
         self.versions = Key(f"{own}generations:{{search}}")
         """Names of all versions of which vectors may be left."""
         self.epoch = Key(f"{own}epoch:{{search}}")
-        """How often an operator asked for everything to be indexed anew."""
+        """How often an operator asked for everything to be reindexed."""
         self.changes = Key(f"{own}changes:{{search}}")
         """Posts whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
 
@@ -54,10 +54,10 @@ class SearchKeys:
         `reply_doc`s."""
         return Key(f"{self._own}marks:{_tag(entity_id)}:{entity_id}")
 
-    def renewed_marks(self, entity_id: str) -> Key:
-        """The `reply_marks` of an entity that is being indexed anew, until they are complete and take their place. TTL:
+    def next_marks(self, entity_id: str) -> Key:
+        """The `reply_marks` of an entity that is being reindexed, until they are complete and take their place. TTL:
         a day."""
-        return Key(f"{self._own}renewed:{_tag(entity_id)}:{entity_id}")
+        return Key(f"{self._own}next-marks:{_tag(entity_id)}:{entity_id}")
 
     def vector(self, version: str, entity_id: str, passage: str) -> Key:
         """The vector of one passage of an entity, in one version of the index. A projection, like `doc`."""

@@ -1,12 +1,12 @@
 """The steps of the search whose effects no answer shows at once (lua/reply_put.lua, lua/vector_move.lua)."""
 
-from node.search.indexing.documents import anew_end, anew_start, reply_put, vector_move
+from node.search.indexing.documents import reindex_end, reindex_start, reply_put, vector_move
 from node.store import keys
 from node.store.steps import Step
 from tests.support.fake_store import Clock, FakeStore
 
 VECTOR, ASIDE = keys.Key("vector:{00}"), keys.Key("aside:{00}")
-MARKS, RENEWED = keys.Key("marks:{00}"), keys.Key("renewed:{00}")
+MARKS, NEXT_MARKS = keys.Key("marks:{00}"), keys.Key("next-marks:{00}")
 DOCS = keys.Key("docs:{00}")
 DAY = 86_400
 
@@ -17,7 +17,7 @@ def put(seq: int, added: bytes, forced: int = 0) -> Step:
         doc=keys.Key(f"doc:{{00}}:{seq}"),
         docs=DOCS,
         marks=MARKS,
-        renewed=RENEWED,
+        next_marks=NEXT_MARKS,
         seq=seq,
         forced=forced,
         most=4,
@@ -39,24 +39,24 @@ async def test_marks_that_are_kept_are_those_of_the_newest_replies() -> None:
 async def test_new_marks_take_the_place_of_the_old_ones_when_they_are_complete() -> None:
     store = FakeStore()
     await store.run(put(1, b"aaaa"))
-    renew = anew_end(marks=MARKS, renewed=RENEWED)
-    assert await store.run(renew) == [b"absent"]
-    await store.run(anew_start(renewed=RENEWED, docs=DOCS, life=DAY * 1000))
+    replace = reindex_end(marks=MARKS, next_marks=NEXT_MARKS)
+    assert await store.run(replace) == [b"absent"]
+    await store.run(reindex_start(next_marks=NEXT_MARKS, docs=DOCS, life=DAY * 1000))
     for step in (put(1, b"AAAA", forced=1), put(2, b"bb"), put(3, b"cc", forced=1)):
         await store.run(step)
     assert await store.command("GET", MARKS) == b"aaaabb", "with a reply that came meanwhile"
-    assert await store.run(renew) == [b"renewed"]
+    assert await store.run(replace) == [b"replaced"]
     assert (await store.command("GET", MARKS), await store.command("PTTL", MARKS)) == (b"AAAAbbcc", -1)
     await store.run(put(1, b"DDDD", forced=1))
-    assert await store.command("GET", MARKS) == b"DDDD", "nothing is renewed now"
+    assert await store.command("GET", MARKS) == b"DDDD", "nothing is reindexed now"
 
 
 async def test_without_replies_no_marks_are_left() -> None:
     store = FakeStore()
     await store.run(put(1, b"aaaa"))
-    await store.run(anew_start(renewed=RENEWED, docs=DOCS, life=DAY * 1000))
-    assert await store.run(anew_end(marks=MARKS, renewed=RENEWED)) == [b"renewed"]
-    assert await store.command("EXISTS", MARKS, RENEWED) == 0
+    await store.run(reindex_start(next_marks=NEXT_MARKS, docs=DOCS, life=DAY * 1000))
+    assert await store.run(reindex_end(marks=MARKS, next_marks=NEXT_MARKS)) == [b"replaced"]
+    assert await store.command("EXISTS", MARKS, NEXT_MARKS) == 0
 
 
 async def test_a_vector_that_lies_aside_ends_and_one_that_is_put_back_does_not(clock: Clock) -> None:

@@ -79,7 +79,7 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
     monkeypatch.setattr(Embedder, "passages", passages)
     threads = [await board.post(f"Thread number {n}", "It says so.", noted=False) for n in range(10)]
     hopeless = await board.post("Thread without a vector", "It is hopeless.", noted=False)
-    await IndexQueue(board.store, BOARD_KEYS).add_anew([*threads, hopeless])
+    await IndexQueue(board.store, BOARD_KEYS).add_to_backlog([*threads, hopeless])
     stop = asyncio.Event()
     # No consumer: all that is to be indexed is leased together.
     worker = SearchWorker(board.store, board.documents, board.corpora, board.settings)

@@ -86,7 +86,7 @@ async def test_vectors_of_the_first_release_are_taken_over_as_smaller_numbers(
         assert (await board.found(LOAF, thread)).mode == "meaning"
 
 
-async def test_an_operator_can_have_everything_indexed_anew(board: SearchableBoard, loaded_model: Model) -> None:
+async def test_an_operator_can_have_everything_reindexed(board: SearchableBoard, loaded_model: Model) -> None:
     thread = await board.post(*BREAD)
     async with board.worker():
         await board.settled()

@@ -36,7 +36,7 @@ async def test_a_worker_takes_it_into_its_memory(
         await until(found, PATIENCE)
 
 
-async def test_it_is_swept_built_anew_and_its_old_vectors_are_removed(
+async def test_it_is_swept_rebuilt_and_its_old_vectors_are_removed(
     search_redis: RedisServer, loaded_model: Model, patience: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.search.indexing.reconcile.GRACE_SECONDS", 0.0)

@@ -41,7 +41,7 @@ async def test_what_is_taken_is_not_taken_twice_and_gone_when_done(store: Store)
 
 async def test_pending_goes_before_the_backlog(store: Store) -> None:
     queue = IndexQueue(store, BOARD_KEYS)
-    await queue.add_anew(["old"])
+    await queue.add_to_backlog(["old"])
     await came(queue, "new")
     assert (await lease(queue, 5)).names == ["new"]
     taken = await lease(queue, 5)

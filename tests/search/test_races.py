@@ -128,7 +128,7 @@ async def test_a_reply_that_is_hidden_while_it_is_put_into_the_index_has_no_docu
             assert not await board.documents.command("EXISTS", BOARD_KEYS.reply_doc(thread, 1))
 
 
-async def test_a_reply_that_comes_while_its_thread_is_indexed_anew_keeps_its_vector(
+async def test_a_reply_that_comes_while_its_thread_is_reindexed_keeps_its_vector(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = await board.post(*BREAD)
@@ -140,7 +140,7 @@ async def test_a_reply_that_comes_while_its_thread_is_indexed_anew_keeps_its_vec
 
     hold = Hold(monkeypatch, ThreadReader.newest_replies, once_done=True)
     async with worker_without_events(board):
-        await IndexQueue(board.store, BOARD_KEYS).add_anew([thread])
+        await IndexQueue(board.store, BOARD_KEYS).add_to_backlog([thread])
         await hold.has_one.wait()
         async with board.worker():
             await board.reply(thread, "Before you go to bed.")
@@ -245,7 +245,7 @@ async def test_what_another_worker_has_indexed_is_not_replaced_by_what_was_read_
     hold = Hold.embedding(monkeypatch)
     async with worker_without_events(board):
         agents.catalogue.cards[agent] = Card("Gardener", ["Keeps a secret diary"])
-        await queue.add_anew([agent, other])  # so that one of them is left when the other worker is done
+        await queue.add_to_backlog([agent, other])  # so that one of them is left when the other worker is done
         await hold.has_one.wait()
         async with board.worker():
             await agents.change(agent, Card("Gardener", ["Repairs bicycles"]))
@@ -280,13 +280,13 @@ async def test_a_comparison_of_all_threads_that_was_broken_off_is_made_again(
 ) -> None:
     """Without a query engine there is no count of documents by which it would be missed."""
     await board.post(*BREAD, noted=False)
-    add_anew = IndexQueue.add_anew
+    add_to_backlog = IndexQueue.add_to_backlog
 
     async def full(queue: IndexQueue, entities: Collection[str]) -> None:
-        monkeypatch.setattr(IndexQueue, "add_anew", add_anew)
+        monkeypatch.setattr(IndexQueue, "add_to_backlog", add_to_backlog)
         raise OutOfMemory("the memory of Redis is full")
 
-    monkeypatch.setattr(IndexQueue, "add_anew", full)
+    monkeypatch.setattr(IndexQueue, "add_to_backlog", full)
     embedder = Embedder("none", board.settings.data_dir)
     reconciler = Reconciler(board.searched, embedder, "auto")
     with pytest.raises(OutOfMemory):

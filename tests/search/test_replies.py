@@ -115,7 +115,7 @@ async def test_the_same_reply_again_changes_nothing(board: SearchableBoard, load
         assert await board.documents.command("STRLEN", BOARD_KEYS.reply_marks(thread)) == size
 
 
-async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
+async def test_a_reindexed_thread_has_the_documents_that_it_had(
     board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.search.passages.MAX_PASSAGES", 6)
@@ -139,11 +139,11 @@ async def test_indexed_anew_a_thread_has_the_documents_that_it_had(
         assert await documents(board, thread) == before
 
 
-async def test_while_a_thread_is_indexed_anew_it_is_found_by_what_it_had(
+async def test_while_a_thread_is_reindexed_it_is_found_by_what_it_had(
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, go_on = asyncio.Event(), asyncio.Event()
-    start, put = Documents.start_anew, Documents.put_anew
+    start, put = Documents.start_reindex, Documents.reindex
 
     async def held_up(documents: Documents, thread: str, posts: Sequence[Post], replies: Collection[int]) -> None:
         read.set()
@@ -154,15 +154,15 @@ async def test_while_a_thread_is_indexed_anew_it_is_found_by_what_it_had(
         await start(documents, thread)  # as by a worker that died then
         return await start(documents, thread)
 
-    monkeypatch.setattr(Documents, "put_anew", held_up)
-    monkeypatch.setattr(Documents, "start_anew", started_twice)
+    monkeypatch.setattr(Documents, "reindex", held_up)
+    monkeypatch.setattr(Documents, "start_reindex", started_twice)
     thread = await board.post(*BREAD)
     async with board.worker(embedding_model="none"):
         for answer in ANSWERS[:2]:
             await board.reply(thread, answer)
         await board.emptied()
         before = await documents(board, thread)
-        await board.searched.queue.add_anew([thread])
+        await board.searched.queue.add_to_backlog([thread])
         await read.wait()
         assert await board.ids("sourdough oven flour", 1.0) == [thread]
         await board.reply(thread, ANSWERS[2])
@@ -173,7 +173,7 @@ async def test_while_a_thread_is_indexed_anew_it_is_found_by_what_it_had(
         replies, _, marks = await documents(board, thread)
         assert (replies, marks - before[2]) == ({1, 2, 3}, {marks_of([term]) for term in terms_of("3 salt")})
         assert await board.documents.command("PTTL", BOARD_KEYS.reply_marks(thread)) == -1, "they stay"
-        assert not await board.documents.command("EXISTS", BOARD_KEYS.renewed_marks(thread))
+        assert not await board.documents.command("EXISTS", BOARD_KEYS.next_marks(thread))
 
 
 async def test_without_memory_it_is_found_that_nothing_of_an_entity_is_left(board: SearchableBoard) -> None:
@@ -185,7 +185,7 @@ async def test_without_memory_it_is_found_that_nothing_of_an_entity_is_left(boar
     indexed = board.searched.documents
     await board.documents.everywhere("CONFIG", "SET", "maxmemory", 1)
     try:
-        await indexed.put_anew(thread, [], await indexed.start_anew(thread))
+        await indexed.reindex(thread, [], await indexed.start_reindex(thread))
     finally:
         await board.documents.everywhere("CONFIG", "SET", "maxmemory", 0)
     assert await documents(board, thread) == (set(), set(), set())

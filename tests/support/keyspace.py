@@ -44,7 +44,7 @@ LASTING = {
     "search:*vector:*": "the vector of a passage of a kept thread",
     "search:*passages:*": "which passages of a kept thread have one",
     "search:*pending:*": "emptied as posts are indexed",
-    "search:*backlog:*": "emptied as threads are indexed anew",
+    "search:*backlog:*": "emptied as threads are reindexed",
     "search:*live:*": "one name: the index in use",
     "search:*target:*": "one name: the index that is being built",
     "search:*generations:*": "a few names",

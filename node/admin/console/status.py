@@ -63,7 +63,7 @@ def register(commands: Commands) -> None:
     add(commands, "status", _status, "the node on one screen", audited=False)
     listing = add(commands, "audit", _audit, "what the operators did, newest first", audited=False)
     listing.add_argument("--limit", type=positive, default=50, help="how many")
-    meaning = "index open threads, offers and agents anew, beside the indexes in use; the workers do it"
+    meaning = "reindex open threads, offers and agents, beside the indexes in use; the workers do it"
     add_dry_run(add(commands, "reindex", _reindex, meaning))
 
 
@@ -147,8 +147,8 @@ def _screen(status: StatusReport) -> list[str]:
 def _how(search: SearchState) -> tuple[str, str]:
     """How queries are answered, and by which index."""
     index = f"{search.current.algorithm}, {search.current.model}" if search.current else "no vectors yet"
-    anew = f"; being built anew: {search.built.algorithm}, {search.built.model}" if search.built else ""
-    return "by meaning and text" if search.meaning else "by text only", index + anew
+    rebuilt = f"; being rebuilt: {search.built.algorithm}, {search.built.model}" if search.built else ""
+    return "by meaning and text" if search.meaning else "by text only", index + rebuilt
 
 
 def _fullest(percent: float | None) -> str:
@@ -168,11 +168,11 @@ async def _reindex(context: CommandContext, given: argparse.Namespace) -> Comman
     )
     amount = f"{sizes['board']} threads, {sizes['tasks']} offers and {sizes['agents']} agents"
     if given.dry_run:
-        line = f"the workers would index {amount} anew; queries use the present indexes meanwhile"
+        line = f"the workers would reindex {amount}; queries use the present indexes meanwhile"
     else:
         for search in searches.values():
             await search.reindex()
-        line = f"the workers index {amount} anew; `relay-node admin status` shows how far they are"
+        line = f"the workers reindex {amount}; `relay-node admin status` shows how far they are"
     states = {name: await search.state() for name, search in searches.items()}
     return CommandResult(
         data={

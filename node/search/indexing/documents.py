@@ -39,8 +39,8 @@ insertion takes 0.03 ms (flat) or 0.7 ms (hnsw)."""
 ASIDE_MS = 86_400_000
 """How long the vectors of an entity that may be open again are kept."""
 
-RENEWED_MS = 86_400_000
-"""How long the marks of an entity that is being indexed anew are kept, should that never end."""
+NEXT_MARKS_MS = 86_400_000
+"""How long the marks of an entity that is being reindexed are kept, should that never end."""
 
 Passages = Sequence[tuple[str, str]]
 """Passages by entity and name."""
@@ -57,7 +57,7 @@ def reply_put(
     doc: Key,
     docs: Key,
     marks: Key,
-    renewed: Key,
+    next_marks: Key,
     seq: int,
     forced: int,
     most: int,
@@ -69,12 +69,12 @@ def reply_put(
 
 
 @step
-def anew_start(*, renewed: Key, docs: Key, life: int) -> None:
-    """Begin to index an entity anew."""
+def reindex_start(*, next_marks: Key, docs: Key, life: int) -> None:
+    """Begin to reindex an entity."""
 
 
 @step
-def anew_end(*, marks: Key, renewed: Key) -> None:
+def reindex_end(*, marks: Key, next_marks: Key) -> None:
     """Let the new marks of replies take the place of the old ones."""
 
 
@@ -122,24 +122,24 @@ class Documents:
         dropped = await self._put(posts)
         await self._changes.publish([*(post.ref for post in posts), *dropped])
 
-    async def start_anew(self, entity_id: str) -> set[int]:
-        """Begin to index an entity anew, before its posts are read. Returns the replies that have a document.
+    async def start_reindex(self, entity_id: str) -> set[int]:
+        """Begin to reindex an entity, before its posts are read. Returns the replies that have a document.
 
         Of a reply that comes from now on nothing is lost, whether or not it is among those that are read.
         """
-        renewed, docs = self._keys.renewed_marks(entity_id), self._keys.reply_docs(entity_id)
-        numbers = await self._store.run(anew_start(renewed=renewed, docs=docs, life=RENEWED_MS))
+        next_marks, docs = self._keys.next_marks(entity_id), self._keys.reply_docs(entity_id)
+        numbers = await self._store.run(reindex_start(next_marks=next_marks, docs=docs, life=NEXT_MARKS_MS))
         return set(map(int, cast("list[bytes]", numbers)))
 
-    async def put_anew(self, entity_id: str, posts: Sequence[Post], replies: Collection[int]) -> None:
-        """Index all posts of an entity anew, and forget those of these `replies` that are not among them.
+    async def reindex(self, entity_id: str, posts: Sequence[Post], replies: Collection[int]) -> None:
+        """Reindex all posts of an entity, and forget those of these `replies` that are not among them.
 
         Meanwhile it is found by the terms that it had.
         """
         await self._put(posts, forced=True)
         await self.remove_replies(entity_id, set(replies) - {post.seq for post in posts})
-        marks, renewed = self._keys.reply_marks(entity_id), self._keys.renewed_marks(entity_id)
-        await self._store.run(anew_end(marks=marks, renewed=renewed))
+        marks, next_marks = self._keys.reply_marks(entity_id), self._keys.next_marks(entity_id)
+        await self._store.run(reindex_end(marks=marks, next_marks=next_marks))
         if posts:  # otherwise it is removed, which is told then
             await self._changes.publish([PostRef(entity_id, EVERY)])
 
@@ -172,7 +172,7 @@ class Documents:
     async def remove(self, entity_id: str, versions: Collection[str], *, aside: bool = False) -> None:
         """Remove an entity from the index. `aside`: keep its vectors for a while, in case it is opened again."""
         await self.remove_replies(entity_id, await self.reply_numbers(entity_id))
-        keys = self._keys.doc, self._keys.reply_marks, self._keys.renewed_marks
+        keys = self._keys.doc, self._keys.reply_marks, self._keys.next_marks
         await bulk(self._store, [("UNLINK", key(entity_id)) for key in keys])
         for version in versions:
             if aside:
@@ -327,7 +327,7 @@ def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) 
         doc=doc_of(keys, post.ref),
         docs=keys.reply_docs(post.entity_id),
         marks=keys.reply_marks(post.entity_id),
-        renewed=keys.renewed_marks(post.entity_id),
+        next_marks=keys.next_marks(post.entity_id),
         seq=post.seq,
         forced=int(forced),
         most=REPLY_MARKS * MARK,

@@ -2,7 +2,7 @@
 
 An event puts a post's terms in place and the post into the queue; a loop takes posts from the queue and adds the
 vectors that are missing. Both read only the post, nothing else of its entity. Repeated, or in another order, they give
-the same documents. An entity to be indexed anew is in the queue as a whole, and everything is made from its present
+the same documents. An entity to be reindexed is in the queue as a whole, and everything is made from its present
 state.
 """
 
@@ -45,8 +45,8 @@ class EntityWork:
         """Whether these are all passages of the entity: vectors of others are removed."""
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
-        self.anew = False
-        """Whether it is to be indexed anew: a post is not there, or not to be found, whose terms may be there; or a
+        self.needs_reindex = False
+        """Whether it is to be reindexed: a post is not there, or not to be found, whose terms may be there; or a
         vector is lacking that there is room for."""
 
     @property
@@ -64,9 +64,9 @@ class EntityWork:
         if self.whole and seq != EVERY:
             return
         if seq == EVERY:
-            self.whole, self.texts, self.changed, self.anew = True, {}, set(), False
+            self.whole, self.texts, self.changed, self.needs_reindex = True, {}, set(), False
         elif not passages:
-            self.anew = True
+            self.needs_reindex = True
         self.texts |= {passage.name: passage.text for passage in passages}
         self.changed.add(seq)
 
@@ -96,7 +96,7 @@ class Indexer:
         weighed = [(sites[ref], ref.name, _weight([post])) for ref, post in posts.items()]
         for ref in sites.keys() - posts.keys():
             if ref.seq == EVERY:
-                if every := await self._put_anew(ref.entity_id):
+                if every := await self._reindex(ref.entity_id):
                     weighed.append((sites[ref], ref.name, _weight(every)))
                 else:
                     closed[ref.entity_id] = ""
@@ -173,18 +173,18 @@ class Indexer:
         return len(refs), works
 
     async def _passages(self, ref: PostRef, post: Post | None) -> list[Passage]:
-        """The passages of a post; of a whole entity after the terms of all its posts are put anew."""
+        """The passages of a post; of a whole entity after the terms of all its posts are reindexed."""
         if ref.seq != EVERY:
             return post.passages() if post else []
-        passages = [passage for each in await self._put_anew(ref.entity_id) for passage in each.passages()]
+        passages = [passage for each in await self._reindex(ref.entity_id) for passage in each.passages()]
         names = kept(passage.name for passage in passages)
         return [passage for passage in passages if passage.name in names]
 
-    async def _put_anew(self, entity_id: str) -> list[Post]:
-        """Put the terms of all posts of an entity anew, and return the posts."""
-        replies = await self._documents.start_anew(entity_id)
+    async def _reindex(self, entity_id: str) -> list[Post]:
+        """Reindex the terms of all posts of an entity, and return the posts."""
+        replies = await self._documents.start_reindex(entity_id)
         posts = await self._corpus.read_entity(entity_id)
-        await self._documents.put_anew(entity_id, posts, replies)
+        await self._documents.reindex(entity_id, posts, replies)
         return posts
 
     async def _embed(self, version: IndexVersion, current: IndexVersion, works: dict[str, EntityWork]) -> None:
@@ -232,7 +232,7 @@ class Indexer:
                 works[each].changed |= {seq_and_piece(name)[0] for name in names}
         for each, work in works.items():
             if lacking := seen[each] - now[each]:
-                work.anew |= not lacking.isdisjoint(await self._fitting(each, work, seen[each] | now[each]))
+                work.needs_reindex |= not lacking.isdisjoint(await self._fitting(each, work, seen[each] | now[each]))
 
     async def _wanted(self, entity_id: str, work: EntityWork, had: set[str]) -> set[str]:
         """Names of the passages of an entity that are to have a vector."""
@@ -261,7 +261,7 @@ class Indexer:
     async def _finish(self, works: dict[str, EntityWork]) -> None:
         """Remove what was made for entities that are no longer open, and publish the rest.
 
-        An entity of which a post has come, changed or gone meanwhile is indexed anew: another worker may have indexed
+        An entity of which a post has come, changed or gone meanwhile is reindexed: another worker may have indexed
         that before this one wrote what it had read.
         """
         statuses, (posts, _) = await asyncio.gather(
@@ -274,11 +274,11 @@ class Indexer:
         await self._remove({each: status for each, status in status_of.items() if status != "open"})
         still_open = {each: work for each, work in works.items() if status_of[each] == "open"}
         now = {(ref.entity_id, each.name): each.text for ref, post in posts.items() for each in post.passages()}
-        await self._store.queue.add_anew(
+        await self._store.queue.add_to_backlog(
             [
                 each
                 for each, work in still_open.items()
-                if work.anew
+                if work.needs_reindex
                 or any(PostRef(each, seq) in posts for seq in work.later)
                 or any(now.get((each, name)) != text for name, text in work.texts.items())
             ]
@@ -297,7 +297,7 @@ class Indexer:
             )
             # One that was opened again meanwhile may have been indexed before this removed it.
             now = zip(statuses, await self._corpus.source.statuses(list(statuses)), strict=True)
-            await self._store.queue.add_anew([each for each, status in now if status == "open"])
+            await self._store.queue.add_to_backlog([each for each, status in now if status == "open"])
 
     async def _return_unfinished(self) -> None:
         if self._leasing:

@@ -2,7 +2,7 @@
 
 A post or a whole entity, known by its name (`PostRef.name`), is leased to a worker and taken out when it is done; if it
 changes meanwhile, or its worker is gone, it is due again. `pending` holds what has just come, in turns of the sites
-that it came from; `backlog` holds what is indexed anew.
+that it came from; `backlog` holds what is reindexed.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ class IndexQueue:
             self._store.command("SPUBLISH", self._keys.pending, ""),
         )
 
-    async def add_anew(self, entities: Collection[str]) -> None:
-        """Queue entities to be indexed anew, after everything pending."""
+    async def add_to_backlog(self, entities: Collection[str]) -> None:
+        """Queue entities to be reindexed, after everything pending."""
         if entities:
             scored = [part for entity in entities for part in (0, entity)]
             await self._store.command("ZADD", self._keys.backlog, *scored)

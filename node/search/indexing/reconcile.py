@@ -96,7 +96,7 @@ class Reconciler:
         # Vectors of another kind are built only for a worker that has just started with another model: workers of two
         # kinds that run side by side would otherwise replace each other's index for ever.
         elif wanted not in (current, built) and (self._is_first_look or current.model == wanted.model):
-            log.info("search index is built anew", index_version=wanted.name, algorithm=wanted.algorithm)
+            log.info("search index is rebuilt", index_version=wanted.name, algorithm=wanted.algorithm)
             await self._versions.build(wanted)
             built = wanted
         self._is_first_look = False
@@ -120,7 +120,7 @@ class Reconciler:
             return
         if not await self._versions.is_filled():
             async for entities in self._source.scan("open"):
-                await self._store.queue.add_anew(entities)
+                await self._store.queue.add_to_backlog(entities)
             await self._versions.mark_filled(built)
         if await self._versions.switch(built):
             log.info("search index switched", index_version=built.name)
@@ -139,7 +139,7 @@ class Reconciler:
         self._swept_at = time.monotonic()
         name = current.name if current else None
         async for entities in self._source.scan("open"):
-            await self._store.queue.add_anew(await self._store.documents.incomplete(entities, name))
+            await self._store.queue.add_to_backlog(await self._store.documents.incomplete(entities, name))
 
     async def _remove_old(self, engine: QueryEngine | None) -> None:
         """Remove what is left of versions that are no longer used."""

@@ -1,0 +1,15 @@
+#!lua flags=allow-oom
+-- Ends what `reindex_start` began: the new marks of a thread's replies take the place of the old ones. Allowed without
+-- memory, because it needs none.
+-- KEYS[1] marks       search:marks:{p}:<thread>
+-- KEYS[2] next_marks  search:next-marks:{p}:<thread>
+-- Returns {'replaced'} | {'absent'}: another worker, which indexed it at the same time, has done so
+-- Slot    partition of the thread's id
+if redis.call('EXISTS', next_marks) == 0 then return {'absent'} end
+if redis.call('STRLEN', next_marks) > 0 then
+  redis.call('RENAME', next_marks, marks)
+  redis.call('PERSIST', marks)
+else
+  redis.call('UNLINK', next_marks, marks)
+end
+return {'replaced'}
