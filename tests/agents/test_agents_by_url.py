@@ -12,7 +12,7 @@ from node.agents.service import BY_OPERATOR
 from node.agents.store import AgentStore
 from node.common.stalls import StallDetector
 from node.store import ids, keys
-from tests.agents.calls import AGENTS, TRANSLATE
+from tests.agents.calls import AGENTS, TRANSLATE, card_of
 from tests.agents.conftest import CALLING
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
 from tests.agents.test_agent_probes import due_in, ids_listed
@@ -163,6 +163,7 @@ NO_AGENT: Sequence[Json] = (
     {},
     {"url": 3},
     {"url": "http://agent.example/", "card": {}},
+    {"url": "http://agent.example/", "card": card_of()},
     {"url": "ftp://agent.example/"},
     {"url": "http://agent.example/?a=1"},
 )
