@@ -3,7 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +19,7 @@ from node.sign.keys import PublicKey
 from node.sign.proof import proof_of
 from node.sign.verification import Verified
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
-from tests.sign.signing import PUBLIC, Signed, sign
+from tests.sign.signing import COVERED, PUBLIC, Signed, sign
 from tests.support.node_under_test import NodeUnderTest, until
 
 
@@ -223,8 +223,14 @@ async def test_without_its_body_a_proof_is_still_that_of_its_place_and_key(
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"description": None}, {"title": "  Parse a table "}, {"lease_seconds": 60, "require_proof": True}],
-    ids=["plain", "without description", "padded title", "with lease"],
+    [
+        {},
+        {"description": None},
+        {"title": "  Parse a table "},
+        {"lease_seconds": 60, "require_proof": True},
+        {"skills": []},
+    ],
+    ids=["plain", "without description", "padded title", "with lease", "without skills"],
 )
 async def test_a_task_is_verified(node: NodeUnderTest, changed: dict[str, Any]) -> None:
     task = (await send(node, signed(TASKS, OFFER | changed))).json()
@@ -264,14 +270,33 @@ async def test_what_a_node_changed_of_the_conditions_of_a_task_is_found_out(node
     ids=["no words", "mixed", "before all time", "no text"],
 )
 def test_what_no_node_takes_may_have_been_signed(odd: dict[str, Any]) -> None:
-    offer: dict[str, Any] = OFFER | odd
-    request = sign(request=Signed(path=TASKS, body=json.dumps(offer).encode()))
+    record = record_of(OFFER | odd) | {"input_artifact_ids": []}
+    assert verdict_of("task", record).outcome == "signed"
+    assert verdict_of("task", record | dict.fromkeys(odd)).outcome == "false"
+
+
+def test_the_inputs_of_a_task_are_those_that_were_signed() -> None:
+    record = record_of(OFFER | {"input_artifact_ids": ["a", "b"]})
+    assert verdict_of("task", record).outcome == "signed"
+    assert verdict_of("task", record | {"input_artifact_ids": ["a", "c"]}).outcome == "false"
+
+
+def test_a_signature_of_the_whole_address_says_where_and_when_a_post_was_sent() -> None:
+    covered = ("@method", "@target-uri", *COVERED[3:])
+    record = record_of(OFFER, covered) | {"input_artifact_ids": []}
+    verdict = verdict_of("task", record)
+    assert (verdict.outcome, verdict.sent_to) == ("signed", f"https://node.example{TASKS}")
+    assert verdict.signed_at == "2026-01-01T00:00:00.000Z"
+    assert verdict_of("task", record_of(OFFER, covered, path=BOARD) | {"input_artifact_ids": []}).outcome == "false"
+
+
+def record_of(offer: dict[str, Any], covered: Sequence[str] = COVERED, path: str = TASKS) -> dict[str, Any]:
+    """The record that a node without any rules would make of a signed offer."""
+    request = sign(covered, request=Signed(path=path, body=json.dumps(offer).encode()))
     found = request.judged()
     assert found
     proof: dict[str, Any] = msgspec.to_builtins(proof_of(found, request.body, offer))
-    record: dict[str, Any] = {**offer, "id": "t", "is_signed": True, "signature": proof, "input_artifact_ids": []}
-    assert verdict_of("task", record).outcome == "signed"
-    assert verdict_of("task", record | dict.fromkeys(odd)).outcome == "false"
+    return {**offer, "id": "t", "is_signed": True, "signature": proof}
 
 
 async def test_a_task_in_a_list_lacks_a_condition_and_is_not_called_false(node: NodeUnderTest) -> None:
@@ -318,6 +343,26 @@ async def test_all_pages_of_a_thread_are_read(node: NodeUnderTest) -> None:
     assert [reply["seq"] for reply in record["replies"]] == list(range(1, 26))
 
 
+async def test_a_thread_whose_last_page_is_full_is_read_to_its_end() -> None:
+    replies = [{"id": str(seq), "seq": seq, "body": "b"} for seq in range(1, 21)]
+    thread: dict[str, Any] = {"id": "t", "title": "t"}
+    pages = {
+        "/api/v1/board/threads/t?limit=20": (200, json.dumps(thread | {"replies": replies}).encode()),
+        "/api/v1/board/threads/t?limit=20&since_seq=20": (200, json.dumps(thread | {"replies": []}).encode()),
+    }
+    with served(pages) as base:
+        assert (await read(f"{base}/board/t"))["replies"] == replies
+
+
+async def test_a_node_whose_replies_have_no_numbers_is_told_so() -> None:
+    page = json.dumps({"id": "t", "title": "t", "replies": [{"id": "r", "body": "b"}] * 20}).encode()
+    with (
+        served({"/api/v1/board/threads/t?limit=20": (200, page)}) as base,
+        pytest.raises(ValueError, match="a reply has no seq"),
+    ):
+        await read(f"{base}/board/t")
+
+
 async def test_a_node_that_repeats_its_replies_does_not_hold_us_up(node: NodeUnderTest) -> None:
     reply = {"id": "r", "seq": 1, "thread_id": "t", "body": "b", "signature": None}
     page = json.dumps({"id": "t", "title": "t", "replies": [reply] * 20}).encode()
@@ -349,6 +394,7 @@ async def test_a_thread_of_too_many_replies_is_not_verified(monkeypatch: pytest.
         (200, b"[]", "it holds no thread, reply or task"),
         (200, b'{"id": 1}', "it holds no thread, reply or task"),
         (200, b'{"title": "t", "replies": [1]}', "its replies cannot be read"),
+        (200, b'{"title": "t", "replies": 1}', "its replies cannot be read"),
         (200, b" " * 9_000_000, "the answer is longer than 8388608 bytes"),
         (302, b"", "it answered 302"),
         (404, b"{}", "it answered 404"),
