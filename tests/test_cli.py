@@ -16,6 +16,7 @@ import pytest
 from node import VERSION
 from node.cli import main
 from node.describe.settings import SettingRow, page, table
+from node.sign.node_key import NodeKey
 from tests.support.nodes import ROOT
 from tests.support.own_process import kept_as_it_was
 from tests.support.servers import PATIENCE, Cluster, RedisServer, free_port
@@ -337,6 +338,7 @@ def test_check_of_a_redis_that_is_not_there_says_so(
     [
         ({"RELAY_HOST": "0.0.0.0"}, "missing"),
         ({"RELAY_BASE_URL": "http://relay.example"}, "note"),
+        ({"RELAY_BASE_URL": "https://localhost"}, "note"),
         ({}, "note"),
         ({"RELAY_HOST": "0.0.0.0", "RELAY_BASE_URL": "https://relay.example"}, "ok"),
     ],
@@ -360,6 +362,15 @@ def test_check_refuses_keys_that_others_can_read(
     monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
     main(["check"])
     assert _findings(capsys)["keys"] == f"missing others can read {tmp_path}/data/secret: chmod 600"
+    (tmp_path / "data" / "secret").chmod(0o600)
+    main(["check"])
+    kept = f"note kept in {tmp_path}/data: every host of this node needs the same two"
+    assert _findings(capsys)["keys"] == kept
+    for name, key in (("RELAY_SECRET", GOOD_SECRET), ("RELAY_SIGNING_KEY", NodeKey.generate().secret)):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, key)
+            main(["check"])
+            assert _findings(capsys)["keys"] == kept, "one of them is not given"
 
 
 def test_check_tries_the_blob_store_with_bytes_that_it_removes_again(
