@@ -8,6 +8,8 @@ from node.admin.check import server_findings
 from node.cli import main
 from node.config import Settings
 from node.sign.node_key import NodeKey
+from node.store import keys
+from node.store.identity import SCHEMA, fingerprint
 from tests.support.servers import Cluster, RedisServer, free_port
 
 pytestmark = pytest.mark.usefixtures("no_settings")
@@ -59,6 +61,23 @@ def test_check_names_each_thing_that_a_redis_lacks(
         server.do("CONFIG", "SET", "requirepass", "x#y")
         monkeypatch.setenv("RELAY_REDIS_URL", server.url.replace("://", "://:x#y@"))
         assert main(["check"]) == 0, "as the node does, it takes the # for a part of the password"
+
+
+def test_check_says_whose_data_a_redis_holds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with RedisServer(tmp_path / "redis") as server:
+        monkeypatch.setenv("RELAY_REDIS_URL", server.url)
+        server.do("HSET", keys.IDENTITY, "schema", SCHEMA, "secret", fingerprint(GOOD_SECRET))
+        main(["check"])
+        assert _findings(capsys)["data"].startswith(f"note of schema {SCHEMA}; whose it is was not compared")
+        monkeypatch.setenv("RELAY_SECRET", GOOD_SECRET)
+        main(["check"])
+        assert _findings(capsys)["data"] == f"ok of this node, schema {SCHEMA}"
+        monkeypatch.setenv("RELAY_SECRET", GOOD_SECRET[::-1])
+        assert main(["check"]) == 1
+        said = "missing this Redis holds the data of a node with another RELAY_SECRET"
+        assert _findings(capsys)["Redis"].startswith(said)
 
 
 def test_check_names_the_oldest_redis_that_will_do() -> None:
