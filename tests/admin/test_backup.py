@@ -10,7 +10,6 @@ import sys
 import threading
 from base64 import b64encode
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import httpx2
@@ -355,21 +354,6 @@ async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: 
         async with await connect(server.url, timeout=5, max_in_flight=64) as store:
             with pytest.raises(BackupError, match="not empty"):
                 await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole, {})
-
-
-async def test_a_backup_leaves_what_the_node_reserves_of_its_disk(tmp_path: Path) -> None:
-    node, backup, elsewhere = tmp_path / "node", tmp_path / "backup", Path("/dev/shm")
-    (node / "blobs" / "ab").mkdir(parents=True)
-    (node / "blobs" / "ab" / "an-artifact").write_bytes(BYTES)
-    with RedisServer(tmp_path / "a") as server:
-        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-            all_of_it = Settings(redis_url=server.url, data_dir=node, blob_reserve=2**60)
-            with pytest.raises(BackupError, match="RELAY_BLOB_RESERVE"):
-                await back_up(all_of_it, store, backup, {})
-            assert not backup.exists()
-
-            with TemporaryDirectory(dir=elsewhere) as other_disk:
-                assert (await back_up(all_of_it, store, Path(other_disk), {})).blobs == 1
 
 
 def test_artifacts_of_a_directory_are_not_restored_to_a_node_that_keeps_them_in_s3(tmp_path: Path, whole: Path) -> None:
