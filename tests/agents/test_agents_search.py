@@ -52,6 +52,8 @@ async def test_agents_are_found_by_the_skill_that_fits_best(
         assert (hits[0]["agent_id"], hits[0]["name"]) == (agent["id"], "Report desk")
         assert (hits[0]["url"], hits[0]["liveness"]) == (inbox["a2a_url"], "open")
         assert await found(live=True)
+        [by_name] = (await answer(node, query="desk", threshold=0.9))["hits"]
+        assert (by_name["agent_id"], by_name["skill"]) == (agent["id"], None), "it is no skill that matches"
         await node.store.command("HSET", keys.inbox(inbox["address"]), "seen", 1)
         assert not await found(live=True)
         assert await found()
