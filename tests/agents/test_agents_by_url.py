@@ -102,8 +102,10 @@ async def test_what_is_no_card_is_rejected_with_the_reason(node: NodeUnderTest, 
     async with node.worker():
         hidden = {"url": made_up.url("good/8"), "protocolBinding": "GR\u202ePC", "protocolVersion": "1.0"}
         header = {"url": made_up.url("good/9"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0\r\nX-Forged: 1"}
+        alike = {"url": made_up.url("good/10"), "protocolBinding": "JSONRP\u0421", "protocolVersion": "1.0"}
         endpoints = (
             ("good/8", {"supportedInterfaces": [hidden]}, "visible ASCII"),
+            ("good/10", {"supportedInterfaces": [alike]}, "visible ASCII"),
             ("good/9", {"supportedInterfaces": [header]}, "visible ASCII"),
         )
         for kind, card, reason in (*REJECTED, *endpoints):
