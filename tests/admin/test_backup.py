@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from node.admin.backup import Backup, BackupError, Copied, back_up
-from node.admin.restore import restore
+from node.admin.restore import BASE, LOG, restore
 from node.config import Settings
 from node.store import StoreUnavailable, connect
 from node.store.address import ServerAddress, locate
@@ -347,6 +347,21 @@ def test_a_node_is_never_overwritten(tmp_path: Path, whole: Path) -> None:
         restore(settings, whole)
     with pytest.raises(BackupError, match="cannot read the backup"):
         restore(Settings(data_dir=tmp_path / "other", redis_url="redis://127.0.0.1:1"), whole)
+
+
+def test_a_restore_goes_on_over_what_one_left_that_was_interrupted(tmp_path: Path, whole: Path) -> None:
+    (whole / "secret").write_text("a secret")
+    key = {"name": "secret", "byte_size": 8, "sha256": hashlib.sha256(b"a secret").hexdigest()}
+    manifest = json.loads((whole / "backup.json").read_text())
+    (whole / "backup.json").write_text(json.dumps(manifest | {"keys": [key]}))
+    data = tmp_path / "new"
+    log = data / "redis" / LOG
+    log.with_name(f"{LOG}.new").mkdir(parents=True)
+    for left in (data / "secret.new", log.with_name(f"{LOG}.new") / BASE):
+        left.write_text("ha")
+    restore(Settings(data_dir=data), whole)
+    assert ((data / "secret").read_text(), (log / BASE).read_bytes()) == ("a secret", b"REDIS")
+    assert sorted(path.name for path in data.iterdir()) == ["redis", "secret"]
 
 
 async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: Path) -> None:
