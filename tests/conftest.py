@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -21,6 +22,7 @@ from tests.support.fake_store import Clock
 from tests.support.keyspace import keys_without_end
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
 from tests.support.nodes import with_lines_of_nodes
+from tests.support.own_process import kept_as_it_was
 from tests.support.servers import PATIENCE, Cluster, RedisServer
 
 # Tests are about what is computed; how long that takes a busy machine is no reason to fail one.
@@ -74,6 +76,16 @@ def overrides(request: pytest.FixtureRequest) -> dict[str, Any]:
     its class or its module. A module overrides this where settings depend on a fixture."""
     mark = request.node.get_closest_marker("settings")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return dict(mark.kwargs) if mark else {}  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+
+
+@pytest.fixture
+def no_settings(tmp_path: Path) -> Iterator[None]:
+    """Only what a test sets; the data directory is its own. Nothing of it is left for other tests."""
+    with kept_as_it_was():
+        for name in [name for name in os.environ if name.startswith("RELAY_")]:
+            del os.environ[name]
+        os.environ["RELAY_DATA_DIR"] = str(tmp_path / "data")
+        yield
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,21 +16,12 @@ from node import VERSION
 from node.cli import main
 from node.describe.settings import SettingRow, page, table
 from tests.support.nodes import ROOT
-from tests.support.own_process import kept_as_it_was
-from tests.support.servers import PATIENCE, Cluster, RedisServer, free_port
+from tests.support.servers import PATIENCE, free_port
+
+pytestmark = pytest.mark.usefixtures("no_settings")
 
 CONFIG_ERROR = 2
 GOOD_SECRET = "8Jw2nQ0f3vX6hT1yLr5uKc9sPz7dGm4bEaWxVoNiRtU="
-
-
-@pytest.fixture(autouse=True)
-def no_settings(tmp_path: Path) -> Iterator[None]:
-    """Only what a test sets; the data directory is its own. Nothing of it is left for other tests."""
-    with kept_as_it_was():
-        for name in [name for name in os.environ if name.startswith("RELAY_")]:
-            del os.environ[name]
-        os.environ["RELAY_DATA_DIR"] = str(tmp_path / "data")
-        yield
 
 
 def test_config_prints_the_page_of_settings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -239,162 +229,3 @@ def test_no_process_loads_what_shows_logs_in_colours() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"
-
-
-def test_check_of_a_fresh_machine_finds_nothing_missing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert main(["check"]) == 0
-    said = _findings(capsys)
-    assert said["Redis"].startswith("ok embedded")
-    assert said["durability"].startswith("ok appendonly yes, appendfsync always")
-    assert said["sharded pub/sub"].startswith("ok")
-    assert said["data"] == "ok no node has written its mark there yet"
-    assert not (tmp_path / "data").exists()
-
-
-def test_check_does_not_mistake_the_data_of_a_stopped_node_for_no_data(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "data" / "redis").mkdir(parents=True)
-    assert main(["check"]) == 0
-    assert _findings(capsys)["data"] == f"note of a node in {tmp_path / 'data'} that does not run: not looked at"
-
-
-def test_check_names_each_thing_that_a_redis_lacks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RELAY_BASE_URL", "https://relay.example")
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--maxmemory-policy", "allkeys-lru") as server:
-        monkeypatch.setenv("RELAY_REDIS_URL", server.url)
-        assert main(["check"]) == 1
-        said = _findings(capsys)
-        assert said["durability"].startswith("missing appendonly yes, appendfsync everysec")
-        assert said["eviction"] == "missing maxmemory-policy is allkeys-lru: it must be noeviction"
-        assert said["search engine"].startswith("note no FT commands")
-        assert said["base URL"] == "ok https://relay.example"
-        monkeypatch.setenv("RELAY_SEARCH_URL", f"redis://127.0.0.1:{free_port()}")
-        assert main(["check"]) == 1
-        assert _findings(capsys)["search engine"].startswith("missing not known: ")
-        monkeypatch.delenv("RELAY_SEARCH_URL")
-        server.do("CONFIG", "SET", "maxmemory-policy", "noeviction")
-        server.do("CONFIG", "SET", "maxmemory", "64mb")
-        monkeypatch.setenv("RELAY_DURABILITY", "everysec")
-        assert main(["check"]) == 0
-        assert _findings(capsys)["eviction"] == "ok noeviction at 64 MiB"
-        server.do("CONFIG", "SET", "requirepass", "x#y")
-        monkeypatch.setenv("RELAY_REDIS_URL", server.url.replace("://", "://:x#y@"))
-        assert main(["check"]) == 0, "as the node does, it takes the # for a part of the password"
-
-
-def test_check_looks_at_every_primary_of_a_cluster(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    with Cluster(tmp_path / "cluster", primaries=3) as cluster:
-        monkeypatch.setenv("RELAY_REDIS_URL", cluster.url)
-        assert main(["check"]) == 1
-        lines = capsys.readouterr().out.splitlines()
-        poor = [line for line in lines if line.startswith("missing durability ") and "appendonly no" in line]
-        primaries = cluster.servers[: cluster.primaries]
-        assert all(any(f"(127.0.0.1:{primary.port})" in line for line in poor) for primary in primaries)
-        monkeypatch.setenv("RELAY_REDIS_URL", f"redis://127.0.0.1:{cluster.servers[0].port}")
-        assert main(["check"]) == 1
-        assert "this Redis is a member of a cluster: write redis+cluster://" in _findings(capsys)["Redis"]
-
-
-def test_check_wants_a_replica_where_a_replica_is_promised(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    monkeypatch.setenv("RELAY_DURABILITY", "replicated")
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
-        monkeypatch.setenv("RELAY_REDIS_URL", server.url)
-        main(["check"])
-        assert _findings(capsys)["durability"].startswith("missing")
-        server.do("CONFIG", "SET", "min-replicas-to-write", "1")
-        main(["check"])
-        assert _findings(capsys)["durability"].startswith("ok")
-
-
-def test_check_reads_a_password_as_the_node_does(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    with RedisServer(tmp_path / "redis", port=free_port()) as server:
-        server.do("CONFIG", "SET", "requirepass", "pa#ss")
-        monkeypatch.setenv("RELAY_REDIS_URL", f"redis://:pa#ss@127.0.0.1:{server.port}")
-        main(["check"])
-        assert _findings(capsys)["Redis version"].startswith("ok")
-
-
-@pytest.mark.parametrize("url", ["redis://127.0.0.1:1", "redis+cluster://127.0.0.1:1"])
-def test_check_of_a_redis_that_is_not_there_says_so(
-    url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RELAY_REDIS_URL", url)
-    assert main(["check"]) == 1
-    assert _findings(capsys)["Redis"].startswith("missing")
-
-
-@pytest.mark.parametrize(
-    ("settings", "mark"),
-    [
-        ({"RELAY_HOST": "0.0.0.0"}, "missing"),
-        ({"RELAY_BASE_URL": "http://relay.example"}, "note"),
-        ({}, "note"),
-        ({"RELAY_HOST": "0.0.0.0", "RELAY_BASE_URL": "https://relay.example"}, "ok"),
-    ],
-)
-def test_check_looks_at_the_address_that_others_are_given(
-    settings: dict[str, str], mark: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    main(["check"])
-    assert _findings(capsys)["base URL"].startswith(mark)
-
-
-def test_check_refuses_keys_that_others_can_read(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "secret").write_text(GOOD_SECRET)
-    (tmp_path / "data" / "secret").chmod(0o644)
-    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
-    main(["check"])
-    assert _findings(capsys)["keys"] == f"missing others can read {tmp_path}/data/secret: chmod 600"
-
-
-def test_check_tries_the_blob_store_with_bytes_that_it_removes_again(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    blobs = tmp_path / "blobs"
-    monkeypatch.setenv("RELAY_BLOB_URL", f"file://{blobs}")
-    main(["check"])
-    assert _findings(capsys)["blob store"] == f"ok {blobs} will be made"
-    blobs.mkdir()
-    main(["check"])
-    assert _findings(capsys)["blob store"] == f"ok file://{blobs}: written, read and deleted"
-    assert list(blobs.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("file:///dev/null", "missing file:///dev/null: "),
-        ("file:///dev/null/blobs", "missing /dev/null is not writable"),
-        ("s3://bucket", "missing s3://bucket: the bucket cannot be reached"),
-    ],
-)
-def test_check_says_why_a_blob_store_cannot_be_used(
-    url: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "x")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{free_port()}")
-    monkeypatch.setenv("RELAY_BLOB_URL", url)
-    assert main(["check"]) == 1
-    assert _findings(capsys)["blob store"].startswith(said)
-
-
-def _findings(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What `check` printed: by subject, its mark and its sentence."""
-    lines = capsys.readouterr().out.splitlines()
-    return {line[8:26].strip(): f"{line[:8].strip()} {line[26:]}" for line in lines}

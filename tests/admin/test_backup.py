@@ -10,14 +10,13 @@ import sys
 import threading
 from base64 import b64encode
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import httpx2
 import pytest
 
 from node.admin.backup import Backup, BackupError, BackupFile, back_up
-from node.admin.restore import restore
+from node.admin.restore import BASE, LOG, restore
 from node.config import Settings
 from node.store import StoreUnavailable, connect
 from node.store.address import ServerAddress, locate
@@ -350,26 +349,26 @@ def test_a_node_is_never_overwritten(tmp_path: Path, whole: Path) -> None:
         restore(Settings(data_dir=tmp_path / "other", redis_url="redis://127.0.0.1:1"), whole)
 
 
+def test_a_restore_goes_on_over_what_one_left_that_was_interrupted(tmp_path: Path, whole: Path) -> None:
+    (whole / "secret").write_text("a secret")
+    key = {"name": "secret", "byte_size": 8, "sha256": hashlib.sha256(b"a secret").hexdigest()}
+    manifest = json.loads((whole / "backup.json").read_text())
+    (whole / "backup.json").write_text(json.dumps(manifest | {"keys": [key]}))
+    data = tmp_path / "new"
+    log = data / "redis" / LOG
+    log.with_name(f"{LOG}.new").mkdir(parents=True)
+    for left in (data / "secret.new", log.with_name(f"{LOG}.new") / BASE):
+        left.write_text("ha")
+    restore(Settings(data_dir=data), whole)
+    assert ((data / "secret").read_text(), (log / BASE).read_bytes()) == ("a secret", b"REDIS")
+    assert sorted(path.name for path in data.iterdir()) == ["redis", "secret"]
+
+
 async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: Path) -> None:
     with RedisServer(tmp_path / "a") as server:
         async with await connect(server.url, timeout=5, max_in_flight=64) as store:
             with pytest.raises(BackupError, match="not empty"):
                 await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole, {})
-
-
-async def test_a_backup_leaves_what_the_node_reserves_of_its_disk(tmp_path: Path) -> None:
-    node, backup, elsewhere = tmp_path / "node", tmp_path / "backup", Path("/dev/shm")
-    (node / "blobs" / "ab").mkdir(parents=True)
-    (node / "blobs" / "ab" / "an-artifact").write_bytes(BYTES)
-    with RedisServer(tmp_path / "a") as server:
-        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-            all_of_it = Settings(redis_url=server.url, data_dir=node, blob_reserve=2**60)
-            with pytest.raises(BackupError, match="RELAY_BLOB_RESERVE"):
-                await back_up(all_of_it, store, backup, {})
-            assert not backup.exists()
-
-            with TemporaryDirectory(dir=elsewhere) as other_disk:
-                assert (await back_up(all_of_it, store, Path(other_disk), {})).blobs == 1
 
 
 def test_artifacts_of_a_directory_are_not_restored_to_a_node_that_keeps_them_in_s3(tmp_path: Path, whole: Path) -> None:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
@@ -59,12 +60,32 @@ def test_a_backup_that_cannot_be_removed_keeps_none_of_the_others(tmp_path: Path
     assert left == [f"{tmp_path / OLDER}: Is a directory"]
 
 
-def test_a_backup_that_is_being_made_is_not_removed(tmp_path: Path) -> None:
-    for name in (OLD, OLDER, "before-upgrade"):
+def test_a_backup_that_is_whole_or_being_made_is_not_removed(tmp_path: Path) -> None:
+    for name in (OLD, OLDER, FUTURE, "before-upgrade"):
         (tmp_path / name).mkdir()
+    (tmp_path / FUTURE / MANIFEST).touch()
     with locked(tmp_path / OLD):
         remove_remains(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [OLD, "before-upgrade"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [OLD, FUTURE, "before-upgrade"]
+
+
+async def test_a_backup_is_not_taken_for_remains_while_it_is_made(tmp_path: Path) -> None:
+    place, blobs = tmp_path / "backups", tmp_path / "data" / "blobs" / "ab"
+    blobs.mkdir(parents=True)
+    (blobs / "an-artifact").write_text("bytes")
+
+    class Digests(dict[str, str]):
+        """Looked at in the middle of a backup. Another one begins then, and looks for remains."""
+
+        def get(self, key: str, default: Any = None) -> Any:
+            remove_remains(place)
+            return super().get(key, default)
+
+    with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
+        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+            settings = Settings(redis_url=server.url, data_dir=tmp_path / "data")
+            assert (await back_up(settings, store, place / OLD, Digests())).blobs == 1
+    assert (place / OLD / MANIFEST).exists()
 
 
 async def test_a_backup_that_fails_gives_its_room_back(tmp_path: Path) -> None:

@@ -107,3 +107,16 @@ def test_check_reports_full_memory_with_an_alarm_or_without(
     (memory,) = (line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "memory")
     assert memory.startswith("missing")
     assert memory.endswith("Redis takes no writes; see docs/operations.md")
+
+
+@pytest.mark.parametrize(("alarm", "mark"), [("0", "ok"), ("80", "missing")])
+def test_check_tells_of_a_limit_of_the_settings_that_only_the_alarm_knows(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], alarm: str, mark: str
+) -> None:
+    monkeypatch.setenv("RELAY_REDIS_URL", own_redis.url)
+    monkeypatch.setenv("RELAY_REDIS_MAXMEMORY", "1")
+    monkeypatch.setenv("RELAY_MEMORY_ALARM", alarm)
+    main(["check"])
+    (memory,) = (line for line in capsys.readouterr().out.splitlines() if line.split()[1] == "memory")
+    assert memory.startswith(mark)
+    assert "Redis takes no writes" not in memory

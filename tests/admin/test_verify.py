@@ -2,58 +2,21 @@
 
 import asyncio
 import json
-import threading
-from collections.abc import Generator
-from contextlib import contextmanager
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from node.admin.verify import api_url, read, verdict_of
+from node.admin.verify import verdict_of
 from node.cli import main
 from node.sign.keys import PublicKey
 from node.sign.proof import proof_of
 from node.sign.verification import Verified
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
-from tests.sign.signing import PUBLIC, Signed, sign
+from tests.sign.signing import COVERED, PUBLIC, Signed, sign
 from tests.support.node_under_test import NodeUnderTest, until
-
-
-class Pages(BaseHTTPRequestHandler):
-    """Answers what it was given for a path."""
-
-    def __init__(self, pages: dict[str, tuple[int, bytes]], *arguments: Any) -> None:
-        self._pages = pages
-        super().__init__(*arguments)
-
-    def do_GET(self) -> None:
-        status, body = self._pages.get(self.path, (404, b"{}"))
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        if status == 302:
-            self.send_header("location", "/elsewhere")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name
-        """Nothing."""
-
-
-@contextmanager
-def served(pages: dict[str, tuple[int, bytes]]) -> Generator[str]:
-    """The address of a server with these pages."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Pages, pages)) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 async def verified(record: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
@@ -227,8 +190,14 @@ async def test_a_signature_that_covers_no_body_proves_no_post(node: NodeUnderTes
 
 @pytest.mark.parametrize(
     "changed",
-    [{}, {"description": None}, {"title": "  Parse a table "}, {"lease_seconds": 60, "require_proof": True}],
-    ids=["plain", "without description", "padded title", "with lease"],
+    [
+        {},
+        {"description": None},
+        {"title": "  Parse a table "},
+        {"lease_seconds": 60, "require_proof": True},
+        {"skills": []},
+    ],
+    ids=["plain", "without description", "padded title", "with lease", "without skills"],
 )
 async def test_a_task_is_verified(node: NodeUnderTest, changed: dict[str, Any]) -> None:
     task = (await send(node, signed(TASKS, OFFER | changed))).json()
@@ -268,14 +237,32 @@ async def test_what_a_node_changed_of_the_conditions_of_a_task_is_found_out(node
     ids=["no words", "mixed", "before all time", "no text"],
 )
 def test_what_no_node_takes_may_have_been_signed(odd: dict[str, Any]) -> None:
-    offer: dict[str, Any] = OFFER | odd
-    request = sign(request=Signed(path=TASKS, body=json.dumps(offer).encode()))
+    record = record_of(OFFER | odd)
+    assert verdict_of("task", record).outcome == "signed"
+    assert verdict_of("task", record | dict.fromkeys(odd)).outcome == "false"
+
+
+def test_the_inputs_of_a_task_are_those_that_were_signed() -> None:
+    record = record_of(OFFER | {"input_artifact_ids": ["a", "b"]})
+    assert verdict_of("task", record).outcome == "signed"
+    assert verdict_of("task", record | {"input_artifact_ids": ["a", "c"]}).outcome == "false"
+
+
+def test_a_signature_of_the_whole_address_says_where_and_when_a_post_was_sent() -> None:
+    covered = ("@method", "@target-uri", *COVERED[3:])
+    verdict = verdict_of("task", record_of(OFFER, covered))
+    assert (verdict.outcome, verdict.sent_to) == ("signed", f"https://node.example{TASKS}")
+    assert verdict.signed_at == "2026-01-01T00:00:00.000Z"
+    assert verdict_of("task", record_of(OFFER, covered, path=BOARD)).outcome == "false"
+
+
+def record_of(offer: dict[str, Any], covered: Sequence[str] = COVERED, path: str = TASKS) -> dict[str, Any]:
+    """The record that a node without any rules would make of a signed offer."""
+    request = sign(covered, request=Signed(path=path, body=json.dumps(offer).encode()))
     found = request.judged()
     assert found
     proof: dict[str, Any] = msgspec.to_builtins(proof_of(found, request.body, offer))
-    record: dict[str, Any] = {**offer, "id": "t", "is_signed": True, "signature": proof, "input_artifact_ids": []}
-    assert verdict_of("task", record).outcome == "signed"
-    assert verdict_of("task", record | dict.fromkeys(odd)).outcome == "false"
+    return {"input_artifact_ids": [], **offer, "id": "t", "is_signed": True, "signature": proof}
 
 
 async def test_a_task_in_a_list_lacks_a_condition_and_is_not_called_false(node: NodeUnderTest) -> None:
@@ -289,91 +276,6 @@ async def test_a_task_in_a_list_lacks_a_condition_and_is_not_called_false(node: 
     assert (record["id"], "result_schema" in record) == (task["id"], False)
     verdict = verdict_of("task", record)
     assert (verdict.outcome, verdict.reason) == ("withheld", "it has no result_schema, as in a list of tasks")
-
-
-@pytest.mark.parametrize(
-    ("shown", "record"),
-    [
-        ("http://n/board/x", "http://n/api/v1/board/threads/x"),
-        ("http://n/board/x#reply-3", "http://n/api/v1/board/threads/x"),
-        ("http://n/api/v1/board/x", "http://n/api/v1/board/threads/x"),
-        ("https://n:8/api/v1/board/threads/x?limit=3", "https://n:8/api/v1/board/threads/x"),
-        ("http://n/pre/fix/board/x/", "http://n/pre/fix/api/v1/board/threads/x"),
-        ("http://n/tasks/y", "http://n/api/v1/tasks/y"),
-        ("http://n/api/v1/tasks/y?a=b", "http://n/api/v1/tasks/y"),
-        ("https://files.example/record.json?v=1", "https://files.example/record.json?v=1"),
-    ],
-)
-def test_the_address_of_a_page_leads_to_its_record(shown: str, record: str) -> None:
-    assert api_url(shown) == record
-
-
-async def test_all_pages_of_a_thread_are_read(node: NodeUnderTest) -> None:
-    thread = (await node.client.post(BOARD, json=QUESTION)).json()
-    path = f"{BOARD}/threads/{thread['id']}"
-    for n in range(25):
-        await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"I can help you, offer {n}"})
-    pages = {
-        asked: (200, (await node.client.get(asked)).content)
-        for asked in (f"{path}?limit=20", f"{path}?limit=20&since_seq=20")
-    }
-    with served(pages) as base:
-        record = await read(f"{base}/board/{thread['id']}")
-    assert [reply["seq"] for reply in record["replies"]] == list(range(1, 26))
-
-
-async def test_a_node_that_repeats_its_replies_does_not_hold_us_up() -> None:
-    reply = {"id": "r", "seq": 1, "thread_id": "t", "body": "b", "signature": None}
-    page = json.dumps({"id": "t", "title": "t", "replies": [reply] * 20}).encode()
-    pages = {
-        "/api/v1/board/threads/t?limit=20": (200, page),
-        "/api/v1/board/threads/t?limit=20&since_seq=1": (200, page),
-    }
-    with served(pages) as base, pytest.raises(ValueError, match="do not come in order"):
-        await read(f"{base}/board/t")
-
-
-async def test_a_thread_of_too_many_replies_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.admin.verify.MAX_REPLIES", 20)
-    replies = [{"id": str(seq), "seq": seq, "thread_id": "t", "body": "b"} for seq in range(1, 21)]
-    page = json.dumps({"id": "t", "title": "t", "replies": replies}).encode()
-    with (
-        served({"/api/v1/board/threads/t?limit=20": (200, page)}) as base,
-        pytest.raises(ValueError, match="more than 20 replies"),
-    ):
-        await read(f"{base}/board/t")
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "said"),
-    [
-        (200, b"<html>", "it is not JSON"),
-        (200, b"[" * 200_000, "it is not JSON"),
-        (200, b'{"id": "\\ud800", "title": "t"}', "it is not JSON"),
-        (200, b"[]", "it holds no thread, reply or task"),
-        (200, b'{"id": 1}', "it holds no thread, reply or task"),
-        (200, b'{"title": "t", "replies": [1]}', "its replies cannot be read"),
-        (200, b" " * 9_000_000, "the answer is longer than 8388608 bytes"),
-        (302, b"", "it answered 302"),
-        (404, b"{}", "it answered 404"),
-    ],
-)
-def test_an_answer_that_is_no_record_is_one_sentence(
-    status: int, body: bytes, said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with served({"/record.json": (status, body)}) as base:
-        assert main(["verify", f"{base}/record.json"]) == 4
-        assert capsys.readouterr().err == f"relay-node: {base}/record.json: {said}\n"
-
-
-@pytest.mark.parametrize(
-    "source",
-    ["http://127.0.0.1:1/board/x", "http://127.0.0.1:1/board/ü", "ftp://n/board/x", "http://[/board/x", "/nowhere"],
-)
-def test_what_cannot_be_read_is_one_sentence(source: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", source]) == 4
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"relay-node: {source}: ")
 
 
 def test_verify_needs_no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

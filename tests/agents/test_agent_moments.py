@@ -67,6 +67,20 @@ def test_what_a_worker_found_that_was_held_up_does_not_replace_what_another_has_
     machine.the_entry_is_what_it_must_be()
 
 
+def test_an_agent_that_is_posted_again_is_as_alive_as_the_probes_before_have_found_it(machine: EntryMachine) -> None:
+    machine.post()
+    machine.the_card_is_good()
+    machine.probe("gated", 1)
+    machine.probe("open", 1)
+    machine.post()
+    machine.the_card_is_good()
+    machine.the_entry_is_what_it_must_be()
+    machine.probe("open", 1)
+    machine.the_entry_is_what_it_must_be()
+    machine.probe("open", 1)
+    machine.the_entry_is_what_it_must_be()
+
+
 def test_probes_become_rarer_while_they_find_nothing_new(machine: EntryMachine) -> None:
     machine.post()
     machine.the_card_is_good()

@@ -58,9 +58,14 @@ async def test_who_proves_nothing_lists_nothing(node: NodeUnderTest) -> None:
     [
         {"name": ""},
         {"name": "two\nlines"},
+        {"name": " "},
         {"description": " "},
         {"skills": []},
         {"skills": [SUMMARISE] * 21},
+        {"skills": [SUMMARISE | {"name": "two\nlines"}]},
+        {"skills": [SUMMARISE | {"name": " "}]},
+        {"skills": [SUMMARISE | {"description": "\u200b"}]},
+        {"skills": [SUMMARISE | {"tags": ["two\nlines"]}]},
         {"skills": [SUMMARISE | {"examples": ["Please read this page. " * 20] * 10}] * 20},
     ],
 )

@@ -12,7 +12,7 @@ from node.agents.service import BY_OPERATOR
 from node.agents.store import AgentStore
 from node.common.stalls import StallDetector
 from node.store import ids, keys
-from tests.agents.calls import AGENTS, TRANSLATE
+from tests.agents.calls import AGENTS, TRANSLATE, card_of
 from tests.agents.conftest import CALLING
 from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
 from tests.agents.test_agent_probes import due_in, ids_listed
@@ -102,8 +102,10 @@ async def test_what_is_no_card_is_rejected_with_the_reason(node: NodeUnderTest, 
     async with node.worker():
         hidden = {"url": made_up.url("good/8"), "protocolBinding": "GR\u202ePC", "protocolVersion": "1.0"}
         header = {"url": made_up.url("good/9"), "protocolBinding": "JSONRPC", "protocolVersion": "1.0\r\nX-Forged: 1"}
+        alike = {"url": made_up.url("good/10"), "protocolBinding": "JSONRP\u0421", "protocolVersion": "1.0"}
         endpoints = (
             ("good/8", {"supportedInterfaces": [hidden]}, "visible ASCII"),
+            ("good/10", {"supportedInterfaces": [alike]}, "visible ASCII"),
             ("good/9", {"supportedInterfaces": [header]}, "visible ASCII"),
         )
         for kind, card, reason in (*REJECTED, *endpoints):
@@ -163,6 +165,7 @@ NO_AGENT: Sequence[Json] = (
     {},
     {"url": 3},
     {"url": "http://agent.example/", "card": {}},
+    {"url": "http://agent.example/", "card": card_of()},
     {"url": "ftp://agent.example/"},
     {"url": "http://agent.example/?a=1"},
 )

@@ -38,6 +38,8 @@ async def test_agents_are_found_by_the_skill_that_fits_best(node: NodeUnderTest)
         [hit] = await found(node)
         assert (hit["agent_id"], hit["name"]) == (agent["id"], "Report desk")
         assert (hit["url"], hit["liveness"]) == (inbox["a2a_url"], "open")
+        [by_name] = (await answer(node, query="desk", threshold=0.9))["hits"]
+        assert (by_name["agent_id"], by_name["skill"]) == (agent["id"], None), "it is no skill that matches"
         await node.client.delete(f"{AGENTS}/{agent['id']}", headers={"authorization": f"Bearer {inbox['inbox_token']}"})
         assert not await found(node)
 

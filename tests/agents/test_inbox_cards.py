@@ -109,6 +109,19 @@ async def test_the_token_of_a_closed_inbox_lists_nothing(node: NodeUnderTest) ->
     assert await node.names("agent:*") == []
 
 
+async def test_an_address_without_room_for_its_card_is_told_so_and_not_renewed(node: NodeUnderTest) -> None:
+    inbox = await opened(node, label="desk")
+    listed_there = keys.agents_of(inbox["address"])
+    await node.store.command(
+        "ZADD", listed_there, *(part for n in range(MAX_ENTRIES) for part in (10**13, f"entry {n}"))
+    )
+    await node.store.command("PEXPIRE", listed_there, 60_000)
+    wanted = {"card": CARD, "label": "bureau"}
+    renewed = await node.client.post(INBOXES, json=wanted, headers=bearer(inbox["inbox_token"]))
+    assert refused(renewed) == (409, "agents.host_full")
+    assert (await node.client.get(f"{INBOXES}/{inbox['address']}")).json()["label"] == "desk"
+
+
 async def test_entries_that_have_ended_leave_room(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     entries = [part for number in range(MAX_ENTRIES) for part in (1, f"entry {number}")]

@@ -20,6 +20,12 @@ async def test_a_report_is_received(node: NodeUnderTest) -> None:
     assert response.json()["feedback_id"]
 
 
+@pytest.mark.parametrize("length", [10, 2000])
+async def test_a_report_has_ten_to_two_thousand_characters(node: NodeUnderTest, length: int) -> None:
+    text = ("Good work. " * 200)[:length]
+    assert (await node.client.post(FEEDBACK, json={"feedback_text": text})).status_code == 200
+
+
 @pytest.mark.parametrize(
     "contact",
     [
@@ -67,6 +73,7 @@ async def test_all_that_is_wrong_is_told_at_once(node: NodeUnderTest) -> None:
     [
         ({"feedback_text": "too short"}, "feedback_text"),
         ({"feedback_text": "short" + "\u200b" * 9}, "feedback_text"),
+        ({"feedback_text": "short" + " " * 9}, "feedback_text"),
         ({"feedback_text": "x" * 2001}, "feedback_text"),
         ({"feedback_text": "\u200b" * 10}, "feedback_text"),
         ({"contact_channel": "ops\u200b@example.org"}, "contact_channel"),

@@ -122,6 +122,30 @@ async def test_what_takes_all_of_one_look_leaves_the_next_one_to_others(
     await node.store.commands([("DEL", keys.OPEN_THREADS), ("DEL", keys.CLOSED_THREADS)])
 
 
+async def test_a_list_is_read_again_after_a_minute_and_trims_come_once_an_hour(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However short the times of the rules are: there may be many members that stay."""
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr("node.retention.sweep.time", SimpleNamespace(monotonic=lambda: clock.now))
+    await node.store.command("ZADD", keys.OPEN_THREADS, 1, "t")
+    handled: list[float] = []
+
+    async def handle(members: Sequence[str], now: int) -> int:
+        handled.append(clock.now)
+        return 0
+
+    retention = Retention(node.store, [RetentionRule("test", keys.OPEN_THREADS, 1e-5, handle)], [Trim(keys.AUDIT, 1)])
+    left: dict[float, RedisReply] = {}
+    for number, clock.now in enumerate((0, 59, 60, 61, 62, 120, 121, 3599, 3600), 1):
+        await node.store.command("XADD", keys.AUDIT, f"{number}-1", "what", "a test")
+        await retention.look(20)
+        left[clock.now] = await node.store.command("XLEN", keys.AUDIT)
+    assert handled == [0, 61, 121, 3600]
+    assert [at for at, length in left.items() if length == 0] == [0, 3600]
+    await node.store.commands([("DEL", keys.OPEN_THREADS), ("DEL", keys.AUDIT)])
+
+
 async def test_what_is_kept_for_a_hundred_years_is_kept(node: NodeUnderTest) -> None:
     """Redis refuses the id of an entry before 1970, and that ended every look of retention."""
     days = 36_500

@@ -10,6 +10,7 @@ import pytest
 from node.cli import main
 from node.config import ConfigError, Settings
 from node.run.keychain import check_secret, environment
+from node.sign.node_key import NodeKey
 
 GUESSABLE = {
     "one letter": "a",
@@ -19,6 +20,7 @@ GUESSABLE = {
     "all bits zero, in base64": b64encode(bytes(32)).decode(),
     "a word over and over": "changeme-changeme-changeme-changeme",
     "the digits over and over": "0123456789abcdef" * 2,
+    "seven letters": "abcdefg" * 4 + "gfed",
 }
 
 
@@ -39,6 +41,17 @@ def test_what_generators_print_is_taken(tmp_path: Path) -> None:
     for _ in range(1000):
         for secret in (token_hex(16), token_hex(32), token_urlsafe(24), b64encode(token_bytes(32)).decode()):
             check_secret(Settings(secret=secret, data_dir=tmp_path))
+
+
+def test_a_secret_of_eight_different_characters_is_taken(tmp_path: Path) -> None:
+    check_secret(Settings(secret="abcdefgh" * 3 + "hgfedcba", data_dir=tmp_path))
+
+
+def test_keys_that_are_given_are_used_and_none_is_made(tmp_path: Path) -> None:
+    settings = Settings(secret=token_hex(32), signing_key=NodeKey.generate().secret, data_dir=tmp_path)
+    given = environment(settings)
+    assert (given["RELAY_SECRET"], given["RELAY_SIGNING_KEY"]) == (settings.secret, settings.signing_key)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_the_node_makes_itself_is_taken_at_every_start(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ async def test_a_poller_gets_what_is_after_since_seq(node: NodeUnderTest) -> Non
     for n in range(5):
         await node.client.post(messages(session), json={"body": f"line {n}", "author": "writer"})
     page = (await node.client.get(messages(session), params={"since_seq": 2, "limit": 2})).json()
-    assert [line["seq"] for line in page["lines"]] == [3, 4]
+    assert [(line["seq"], line["author"]) for line in page["lines"]] == [(3, "writer"), (4, "writer")]
     assert page["next_since_seq"] == 4
     assert page["label"] == "notes"
     assert page["expires_at"] == session["expires_at"]

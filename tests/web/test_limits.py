@@ -90,6 +90,11 @@ class TestBeyondTheLimit:
             ("/api/v1/inboxes/<inbox>/messages", {"body": "Hello"}),
             ("/api/v1/message:send", MESSAGE),
             ("/api/v1/feedback", {"feedback_text": "The search finds my threads quickly."}),
+            ("/api/v1/agents", {"url": "https://agents.example/card.json"}),
+            ("/api/v1/tasks/claim-next", {"assignee_id": "ann"}),
+            ("/api/v1/board/search", {"query": "parsers"}),
+            ("/api/v1/tasks/search", {"query": "parsers"}),
+            ("/api/v1/agents/search", {"query": "parsers"}),
         ],
     )
     async def test_a_request_leaves_nothing(self, node: NodeUnderTest, path: str, body: Any) -> None:

@@ -1,6 +1,7 @@
 """What one client may have kept in a day, whatever the operations: the node counts it, and others have room."""
 
 import itertools
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,9 @@ from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
 from node.store.limits import ByteUse, LimitStore
 from node.web.usage import FINISHING_FACTOR, MAX_UNREPORTED_BYTES, MAX_UNREPORTED_SHARE, Usage
+from tests.a2a.inbox_calls import begun as message_sent
+from tests.agents.calls import card_of
+from tests.inbox.calls import opened
 from tests.support.fake_store import FakeStore
 from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
@@ -87,6 +91,40 @@ async def test_who_has_nothing_left_can_still_finish_what_is_begun(node: NodeUnd
     destroyed = {"destroy_token": session["destroy_token"]}
     url = f"/api/v1/sessions/{session['session_id']}/destroy"
     assert (await node.client.post(url, json=destroyed)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/board/<thread>/report", {"reason": "It is spam."}),
+        ("/api/v1/tasks/<task>/claim", {"assignee_id": "ann"}),
+        ("/api/v1/tasks/claim-next", {"assignee_id": "ann"}),
+        ("/api/v1/inboxes/<inbox>/a2a/tasks/<message>/pushNotificationConfigs", {"url": "https://agent.example/push"}),
+    ],
+)
+async def test_who_has_nothing_left_is_refused_what_is_kept(
+    node: NodeUnderTest, path: str, body: dict[str, Any]
+) -> None:
+    inbox = await opened(node)
+    path = path.replace("<task>", (await offered(node))["id"]).replace("<inbox>", inbox["address"])
+    path = await begun(node, path.replace("<message>", (await message_sent(node, inbox))["id"]))
+    body |= {"padding": "x" * (TOTAL // MAX_UNREPORTED_SHARE)}  # so that Redis is asked
+    await has_left(node, 0, round(TOTAL * FINISHING_FACTOR) if "claim" in path else TOTAL)
+    refused = await node.client.post(path, json=body)
+    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "quota.bytes")
+
+
+async def test_an_inbox_that_lists_its_card_is_charged_for_that_too(node: NodeUnderTest) -> None:
+    wanted = {"label": "desk", "padding": "x" * (TOTAL // MAX_UNREPORTED_SHARE)}
+    await has_left(node, 2 * COSTS["inbox"].of(len(json.dumps(wanted | {"card": card_of()}))))
+    assert (await node.client.post("/api/v1/inboxes", json=wanted)).status_code == 201
+    refused = await node.client.post("/api/v1/inboxes", json=wanted | {"card": card_of()})
+    assert (refused.status_code, refused.headers["x-error-code"]) == (429, "quota.bytes")
+
+
+async def has_left(node: NodeUnderTest, left: int, total: int = TOTAL) -> None:
+    """Have the client use up its bytes of the day, all but so many."""
+    await node.store.command("SET", keys.byte_count(ids.home_of(CLIENT), CLIENT), total - left, "PX", 60_000)
 
 
 async def test_a_step_with_ever_new_keys_counts_until_nothing_is_left(node: NodeUnderTest) -> None:

@@ -1,0 +1,54 @@
+"""How much of a disk a backup takes: what the node reserves there is left."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from node.admin.backup import BackupError, back_up
+from node.admin.backup_space import BackupSpace
+from node.config import Settings
+from node.store import connect
+from tests.admin.test_backup import BYTES
+from tests.support.servers import RedisServer
+
+
+async def test_a_backup_leaves_what_the_node_reserves_of_its_disk(tmp_path: Path) -> None:
+    node, backup, elsewhere = tmp_path / "node", tmp_path / "backup", Path("/dev/shm")
+    (node / "blobs" / "ab").mkdir(parents=True)
+    (node / "blobs" / "ab" / "an-artifact").write_bytes(BYTES)
+    with RedisServer(tmp_path / "a") as server:
+        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+            all_of_it = Settings(redis_url=server.url, data_dir=node, blob_reserve=2**60)
+            with pytest.raises(BackupError, match="RELAY_BLOB_RESERVE"):
+                await back_up(all_of_it, store, backup, {})
+            assert not backup.exists()
+
+            with TemporaryDirectory(dir=elsewhere) as other_disk:
+                assert (await back_up(all_of_it, store, Path(other_disk), {})).blobs == 1
+
+
+async def test_each_file_of_a_backup_is_counted_before_it_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    node, taken, take = tmp_path / "node", list[int](), BackupSpace.take
+    (node / "blobs" / "ab").mkdir(parents=True)
+    (node / "blobs" / "ab" / "an-artifact").write_bytes(BYTES)
+
+    def noted(space: BackupSpace, size: int) -> None:
+        taken.append(size)
+        take(space, size)
+
+    monkeypatch.setattr(BackupSpace, "take", noted)
+    with RedisServer(tmp_path / "a") as server:
+        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
+            settings = Settings(redis_url=server.url, data_dir=node, blob_reserve=1)
+            made = await back_up(settings, store, tmp_path / "backup", {})
+    assert sum(taken) >= sum(file.byte_size for file in made.redis) + len(BYTES)
+    assert taken[-1] == len(BYTES)
+    with pytest.raises(OSError, match="RELAY_BLOB_RESERVE"):
+        take(BackupSpace(settings, tmp_path / "backup"), 2**60)
+    for disk_reserve, blob_reserve, name in ((2**60, 1, "RELAY_DISK_RESERVE"), (1, 2**60, "RELAY_BLOB_RESERVE")):
+        settings = Settings(data_dir=node, disk_reserve=disk_reserve, blob_reserve=blob_reserve)
+        with pytest.raises(OSError, match=name):
+            take(BackupSpace(settings, tmp_path / "backup"), 0)
