@@ -101,6 +101,22 @@ async def test_a_request_that_is_only_refused_waits_for_its_turn_as_well(method:
         await asyncio.gather(*sent)
 
 
+@pytest.mark.parametrize("path", ["/work", "/nothing", "//work"])
+async def test_who_finds_too_many_waiting_is_told_so_whatever_it_asks_for(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(turn, "MOST_WAITING", 0)
+    work = Work()
+    app = await front_of(HOME, route(work.handle))
+    async with shared_with_others(app) as eager:
+        sent = [asyncio.create_task(eager.post("/work")) for _ in range(REQUESTS_AT_ONCE)]
+        await work.reaches(EAGER, REQUESTS_AT_ONCE)
+        refused = await eager.post(f"http://node.example{path}")
+        assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
+        work.done.set()
+        await asyncio.gather(*sent)
+
+
 async def test_who_has_the_process_to_itself_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work()
     app = await front_of(HOME, route(work.handle))
