@@ -13,6 +13,7 @@ from relay_client import (
     DeadlineExceeded,
     DigestMismatch,
     Limited,
+    NotAllowed,
     NotFound,
     Refused,
     Relay,
@@ -156,6 +157,15 @@ def test_a_message_that_is_settled_or_gone_already_ends_no_loop(code: str) -> No
         messages = relay.inboxes.messages("a", "token")
         assert [next(messages)["seq"] for _ in range(2)] == [1, 2]
         messages.close()
+
+
+def test_a_message_that_the_node_does_not_let_one_settle_ends_the_loop() -> None:
+    refused = Answer(403, {"x-error-code": "inbox.token"}, b"{}")
+    with Relay(NODE, transport=Prepared(page_of("messages", 1, "1"), refused)) as relay:
+        messages = relay.inboxes.messages("a", "token")
+        assert next(messages)["seq"] == 1
+        with pytest.raises(NotAllowed):
+            next(messages)
 
 
 DATA = b"name\nAda\n"
