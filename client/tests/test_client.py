@@ -71,12 +71,24 @@ def test_a_minimal_card_is_good_for_an_inbox_and_for_the_directory(relay: Relay)
 def test_bytes_come_back_as_they_went(relay: Relay, tmp_path: Path) -> None:
     source, target = tmp_path / "people.csv", tmp_path / "copy.csv"
     source.write_text("id,name\n1,Ada\n2,Grace\n")
-    manifest = relay.artifacts.upload(source, "desk", media_type="text/csv")
-    assert relay.artifacts.download(manifest["id"], target)["filename"] == "people.csv"
+    size = source.stat().st_size
+    moved: list[tuple[int, int]] = []
+
+    def progress(done: int, of: int) -> None:
+        moved.append((done, of))
+
+    manifest = relay.artifacts.upload(source, "desk", media_type="text/plain", filename="all.csv", progress=progress)
+    assert (manifest["media_type"], manifest["filename"]) == ("text/plain", "all.csv")
+    assert moved[-1] == (size, size)
+    moved.clear()
+    relay.artifacts.download(manifest["id"], target, progress=progress)
     assert target.read_bytes() == source.read_bytes()
-    again = relay.artifacts.upload(str(source), "desk", media_type="text/csv")
-    assert again["filename"] == "people.csv"
-    assert relay.artifacts.download(again["id"], f"{target}2")["byte_size"] == source.stat().st_size
+    assert moved[-1] == (size, size)
+    again = relay.artifacts.upload(str(source), "desk")
+    assert (again["media_type"], again["filename"]) == ("text/csv", "people.csv")
+    assert relay.artifacts.download(again["id"], f"{target}2")["byte_size"] == size
+    nameless = relay.artifacts.upload(b"\0\1", "desk")
+    assert (nameless["media_type"], nameless["filename"]) == ("application/octet-stream", None)
 
 
 def test_fields_of_an_inbox_are_cleared(relay: Relay) -> None:

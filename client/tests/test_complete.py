@@ -3,9 +3,11 @@
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 from tests.support.nodes import NodeProcess
@@ -60,19 +62,25 @@ def methods() -> dict[str, Operation[..., Any]]:
     }
 
 
-def sample(name: str, parameter: inspect.Parameter) -> Any:
-    if name == "digest_sha256":
-        return "00" * 32
-    if name == "card":
-        return {}
-    return 1 if parameter.annotation is int else name
+SAMPLES: dict[str, Any] = {"digest_sha256": "00" * 32, "card": {}, "clear": (), "topic": "inbox:address"}
+
+
+def sample(name: str, hint: Any) -> Any:
+    """A value of that type, which tells from which parameter it comes."""
+    kinds = {get_origin(one) or one for one in (get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,))}
+    if name in SAMPLES:
+        return SAMPLES[name]
+    if kinds & {int, float, bool}:
+        return len(name)
+    if kinds & {str, Literal}:
+        return name
+    return [name] if Sequence in kinds else {"name": name}
 
 
 def call_of(method: Operation[..., Any]) -> Call[Any]:
     """What a method sends when only its required parameters are given."""
-    parameters = list(inspect.signature(method.build).parameters.items())[1:]
-    given = [sample(name, one) for name, one in parameters if one.default is one.empty]
-    return method.call(*given)
+    parameters, hints = list(inspect.signature(method.build).parameters.items())[1:], get_type_hints(method.build)
+    return method.call(*[sample(name, hints[name]) for name, one in parameters if one.default is one.empty])
 
 
 def place(method: str, path: str) -> str:
@@ -121,12 +129,70 @@ def test_methods_take_every_field_and_parameter(document: Described) -> None:
     for method, path, described in operations(document):
         name = here[place(method, path)]
         taken = set(inspect.signature(all_methods[name].build).parameters) | OTHERWISE | A2A_QUERY
-        body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
-        wanted = set(resolved(document, body).get("properties", {}))
-        parameters = [resolved(document, one) for one in described.get("parameters", [])]
-        wanted |= {one["name"] for one in parameters if one["in"] == "query"}
+        wanted = body_of(document, described).keys() | parameters_of(document, described, "query").keys()
         missing += [f"{name}: {field}" for field in sorted(wanted - taken)]
     assert missing == []
+
+
+def whole_call(method: Operation[..., Any]) -> tuple[Call[Any], dict[str, Any]]:
+    """What a method sends when it is given everything that it takes, and what that is."""
+    hints = get_type_hints(method.build)
+    given = {name: sample(name, hints[name]) for name in list(inspect.signature(method.build).parameters)[1:]}
+    return method.call(**given), given
+
+
+def parameters_of(document: Described, described: Described, where: str) -> dict[str, Described]:
+    parameters = [resolved(document, one) for one in described.get("parameters", [])]
+    return {one["name"]: one["schema"] for one in parameters if one["in"] == where}
+
+
+def body_of(document: Described, described: Described) -> dict[str, Described]:
+    body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+    return resolved(document, body).get("properties", {})
+
+
+def in_url(value: Any) -> str:
+    return ",".join(cast("list[str]", value)) if isinstance(value, list) else str(value)
+
+
+def test_what_a_method_takes_is_sent_under_its_name(document: Described) -> None:
+    here, all_methods = places(), methods()
+    wrong: list[str] = []
+    for method, path, described in operations(document):
+        name = here[place(method, path)]
+        call, given = whole_call(all_methods[name])
+        query = dict(parse_qsl(urlsplit(call.path).query))
+        in_query, in_body = parameters_of(document, described, "query"), body_of(document, described)
+        body: Described = json.loads(call.body) if in_body and call.body else {}
+        wrong += [f"{name}: {one}" for one in in_query if one in given and query.get(one) != in_url(given[one])]
+        wrong += [f"{name}: {one}" for one in in_body if one in given and body.get(one) != given[one]]
+        tokens = [one for one in given if one.endswith("token") and one not in in_body]
+        shown = call.headers.get("Authorization")
+        wrong += [f"{name}: {one}" for one in tokens if shown != f"Bearer {one}"]
+        if call.wait != given.get("wait", 0):
+            wrong.append(f"{name}: wait")
+        takes_key = "Idempotency-Key" in parameters_of(document, described, "header")
+        if (call.repeat == "key", call.key) != (takes_key, "key" if takes_key else None):
+            wrong.append(f"{name}: Idempotency-Key")
+        is_signed = "Signature" in parameters_of(document, described, "header")
+        if call_of(all_methods[name]).signable != is_signed or (tokens and call.signable):
+            wrong.append(f"{name}: signature")
+    assert wrong == []
+
+
+def test_defaults_are_those_of_the_node(document: Described) -> None:
+    here, all_methods = places(), methods()
+    wrong: list[str] = []
+    for method, path, described in operations(document):
+        name = here[place(method, path)]
+        taken = inspect.signature(all_methods[name].build).parameters
+        for field, schema in {**parameters_of(document, described, "query"), **body_of(document, described)}.items():
+            own = taken[field].default if field in taken else None
+            if own in {None, inspect.Parameter.empty} or "default" not in schema:
+                continue
+            if (own or None) != (schema["default"] or None):
+                wrong.append(f"{name}: {field} is {own}, not {schema['default']}")
+    assert wrong == []
 
 
 def test_answers_have_every_field(document: Described) -> None:

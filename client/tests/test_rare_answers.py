@@ -6,9 +6,21 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from tests.support.prepared import Clock, Prepared
+from tests.support.prepared import AsyncPrepared, Clock, Prepared
 
-from relay_client import DeadlineExceeded, DigestMismatch, Limited, NotFound, Refused, Relay, Unavailable, Unreachable
+from relay_client import (
+    AsyncRelay,
+    DeadlineExceeded,
+    DigestMismatch,
+    Limited,
+    NotAllowed,
+    NotFound,
+    Refused,
+    Relay,
+    RelayError,
+    Unavailable,
+    Unreachable,
+)
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.transport import Pieces
 
@@ -81,18 +93,43 @@ def test_the_refusal_of_a_stream_says_what_the_node_said() -> None:
 EVENTS = Answer(200, {"content-type": "application/x-ndjson"}, b'{"id": "c6", "type": "task.offered"}\n')
 
 
+TOO_OLD = Answer(410, {"x-error-code": "cursor.too_old", "oldest-cursor": "c5"}, b'{"error": "It is too old."}')
+
+
 def test_events_go_on_after_a_cursor_that_is_too_old_with_the_oldest_there_is() -> None:
-    gone = Answer(410, {"x-error-code": "cursor.too_old", "oldest-cursor": "c5"}, b'{"error": "It is too old."}')
-    node = Prepared(gone, EVENTS)
+    node = Prepared(TOO_OLD, EVENTS)
     with Relay(NODE, transport=node) as relay:
         events = relay.events.follow("tasks", cursor="c1")
-        assert [next(events) for _ in range(2)] == [
-            {"id": "c5", "type": "reset"},
-            {"id": "c6", "type": "task.offered"},
-        ]
+        found = [next(events) for _ in range(2)]
         events.close()
+    assert found == [{"id": "c5", "type": "reset"}, {"id": "c6", "type": "task.offered"}]
     assert [parse_qs(urlsplit(request.url).query)["cursor"] for request in node.requests] == [["c1"], ["c5"]]
-    assert node.is_closed, "the connection does not outlive the iteration"
+    assert node.is_closed, "no connection outlives the iteration"
+
+
+async def test_no_connection_outlives_an_asynchronous_iteration_either() -> None:
+    node = Prepared(TOO_OLD, EVENTS)
+    async with AsyncRelay(NODE, transport=AsyncPrepared(node)) as relay:
+        events = relay.events.follow("tasks", cursor="c1")
+        found = [await anext(events) for _ in range(2)]
+        await events.aclose()
+    assert found == [{"id": "c5", "type": "reset"}, {"id": "c6", "type": "task.offered"}]
+    assert node.is_closed
+
+
+async def test_who_awaits_pauses_for_as_long_as_the_node_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    monkeypatch.setattr("relay_client.client.asyncio.sleep", sleep)
+    node = Prepared(LATER, LOST, thread("open", 0))
+    async with AsyncRelay(NODE, transport=AsyncPrepared(node)) as relay:
+        assert (await relay.board.get("1"))["status"] == "open"
+    put_off, backoff = pauses
+    assert 7 <= put_off < 8
+    assert 0 < backoff <= 0.2
 
 
 def page_of(field: str, seq: int, epoch: str) -> dict[str, Any]:
@@ -120,6 +157,15 @@ def test_a_message_that_is_settled_or_gone_already_ends_no_loop(code: str) -> No
         messages = relay.inboxes.messages("a", "token")
         assert [next(messages)["seq"] for _ in range(2)] == [1, 2]
         messages.close()
+
+
+def test_a_message_that_the_node_does_not_let_one_settle_ends_the_loop() -> None:
+    refused = Answer(403, {"x-error-code": "inbox.token"}, b"{}")
+    with Relay(NODE, transport=Prepared(page_of("messages", 1, "1"), refused)) as relay:
+        messages = relay.inboxes.messages("a", "token")
+        assert next(messages)["seq"] == 1
+        with pytest.raises(NotAllowed):
+            next(messages)
 
 
 DATA = b"name\nAda\n"
@@ -230,12 +276,43 @@ def test_an_upload_is_tried_no_more_often_than_calls_are(
         relay.artifacts.upload(DATA, "desk")
 
 
-def test_the_time_in_which_bytes_move_does_not_count_in_the_deadline(clock: Clock) -> None:
+class SlowStreams(Prepared):
+    """Each stream takes an hour, and everything else no time."""
+
+    def open(self, request: Send) -> tuple[Answer, Pieces]:
+        self.takes = 3600
+        try:
+            return super().open(request)
+        finally:
+            self.takes = 0
+
+
+@pytest.mark.parametrize("failed", [LOST, BROKEN])
+def test_the_time_in_which_bytes_move_does_not_count_in_the_deadline(clock: Clock, failed: Answer | NoAnswer) -> None:
     """A transfer of an hour is within the deadline, which counts only the time between tries."""
-    node = Prepared(REGISTERED, LOST, Answer(200, {}, b""), manifest("available"), takes=3600, clock=clock)
-    with Relay(NODE, transport=node) as relay:
+    stored = Prepared(REGISTERED, failed, Answer(200, {}, b""), manifest("available"), takes=3600, clock=clock)
+    with Relay(NODE, transport=stored) as relay:
         relay.carrier.clock = clock.time
         assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
+    fetched = SlowStreams(manifest("available"), LED, failed, LED, BYTES, clock=clock)
+    with Relay(NODE, transport=fetched) as relay:
+        relay.carrier.clock = clock.time
+        assert relay.artifacts.download_bytes("1") == DATA
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        ([REGISTERED | {"upload_url": None}], "the time to upload artifact 1 is over"),
+        (
+            [REGISTERED, Answer(200, {}, b""), manifest("rejected") | {"reason": "It is plainly a PDF."}],
+            "rejected the artifact: It is plainly a PDF",
+        ),
+    ],
+)
+def test_an_upload_that_comes_to_nothing_says_why(answers: list[Any], told: str) -> None:
+    with Relay(NODE, transport=Prepared(*answers)) as relay, pytest.raises(RelayError, match=told):
+        relay.artifacts.upload(DATA, "desk")
 
 
 def test_a_node_that_is_away_is_waited_for_no_longer_than_asked(clock: Clock) -> None:

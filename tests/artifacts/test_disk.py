@@ -14,6 +14,7 @@ import pytest
 from node.artifacts.blobs.disk import STARTING_SECONDS, DiskStore
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable
 from node.artifacts.blobs.upload import partial_file
+from node.common.refusal import Refused
 from node.web.errors import CATALOGUE
 from node.web.http import ASGIMessage
 from tests.artifacts.blobs import BIG, DATA, ID, SECRET, BlobServer, assert_refused, call, grant_for, served
@@ -37,6 +38,19 @@ async def test_other_bytes_leave_nothing_and_the_url_still_takes_the_right_ones(
     assert_refused(await server.put(BIG[:-1] + b"!", BIG), "blob.digest")
     assert server.files() == []
     assert (await server.put(BIG, BIG)).status_code == 200
+
+
+async def test_nothing_is_left_of_other_bytes_that_the_node_itself_writes(server: BlobServer) -> None:
+    with pytest.raises(Refused, match=r"blob\.digest"):
+        await server.store.write(grant_for(), DATA[:-1] + b"!")
+    assert server.files() == []
+
+
+async def test_bytes_of_which_some_are_missing_are_not_given_as_all(server: BlobServer) -> None:
+    await server.store.write(grant_for(), DATA)
+    os.truncate(server.store.path(ID), len(DATA) - 1)
+    with pytest.raises(BlobUnavailable):
+        _ = [chunk async for chunk in server.store.read(grant_for())]
 
 
 @pytest.mark.parametrize("content", [DATA + b"x", DATA[:-1], b""])

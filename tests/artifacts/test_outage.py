@@ -25,6 +25,7 @@ async def test_requests_verifications_and_sweeps_that_fail_are_one_line_of_the_l
         aws = AWS | {"AWS_ENDPOINT_URL": bucket.url}
         async with node_on(empty_redis, blob_url="s3://bucket", aws=aws) as node:
             over, *waiting = [await registered(node) for _ in range(4)]
+            await node.store.command("HSET", keys.artifact(over["id"]), "expires_at", 1)
             await node.store.command("ZADD", keys.artifacts(partition_of_id(over["id"])), 1, over["id"])
             for each in waiting:
                 assert (await complete(node, each)).status_code == 202
@@ -38,6 +39,8 @@ async def test_requests_verifications_and_sweeps_that_fail_are_one_line_of_the_l
             assert events.count("blob store is out of reach") == 1
             assert "event not handled" not in events
             assert {(await read(node, each))["status"] for each in waiting} == {"verifying"}
+            due = await node.store.command("ZSCORE", keys.artifacts(partition_of_id(over["id"])), over["id"])
+            assert due == b"1", "what could not be deleted counts on"
 
 
 def tried(bucket: FixedAnswer, method: bytes) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from node.run.embedded_redis import EmbeddedRedis
+from tests.artifacts.blobs import DATA, ID, BlobServer, grant_for
 from tests.faults.losing_disk import LosingDisk, needs_fuse
 from tests.faults.report import ROWS, Row
 from tests.faults.writers import Writers, kept, unlimited
@@ -40,6 +41,13 @@ def test_the_disk_keeps_what_was_synced_and_forgets_the_rest(disk: LosingDisk) -
     assert (disk.backing / "never synced").read_bytes() == b""
     with pytest.raises(OSError, match="Input/output error"):
         (disk.mount / "renamed").read_bytes()
+
+
+async def test_the_bytes_of_a_finished_upload_are_on_the_disk(disk: LosingDisk) -> None:
+    store = BlobServer(disk.mount / "blobs").store
+    await store.write(grant_for(), DATA)
+    disk.lose_power()
+    assert (disk.backing / store.path(ID).relative_to(disk.mount)).read_bytes() == DATA
 
 
 @pytest.mark.parametrize("durability", ["always", "everysec"])

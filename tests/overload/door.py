@@ -7,6 +7,7 @@ from typing import Any
 
 from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, Admission
 from node.overload.intake import Intake, Schedule
+from tests.support.servers import eventually
 
 RELAY = "/api/v1/relay"
 EAGER, MODEST = "203.0.113.7", "203.0.113.8"
@@ -102,6 +103,11 @@ class Door:
             watcher.scope["client"] = client
             self.schedule(watcher)
         return watchers
+
+    async def has_observed(self) -> None:
+        """Return once it has observed for the first time; what comes from then on is in a group of its own."""
+        group = self.intake.age_group
+        await eventually(lambda: self.intake.age_group is not group)
 
     def knows_clients(self) -> None:
         """Have it tell clients apart, as a web process does."""

@@ -90,13 +90,14 @@ def test_the_limit_follows_the_delay_and_stops_at_the_least() -> None:
 def test_it_is_over_when_nobody_has_been_refused_for_a_while() -> None:
     admission = overloaded()
     admission.refused_early += 1
+    admission.refused_late += 1
     admission.observe(1.0, TARGET_SECONDS, MANY)
     admission.observe(1.0 + QUIET_SECONDS - 0.001, TARGET_SECONDS, MANY)
     assert admission.limit is not None
     with capture_logs() as logs:
         admission.observe(1.0 + QUIET_SECONDS, TARGET_SECONDS, MANY)
     assert admission.limit is None
-    assert [(line["event"], line["refused"]) for line in logs] == [("overload over", 1)]
+    assert [(line["event"], line["refused"]) for line in logs] == [("overload over", 2)]
 
 
 def test_refusals_before_the_present_overload_do_not_count() -> None:

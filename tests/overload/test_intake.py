@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from node.common import counters
 from node.common.pauses import paused
 from node.overload import intake
 from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, MAX_QUEUE_SECONDS, Admission
@@ -21,12 +22,13 @@ from node.overload.intake import (
 )
 from node.web.errors import CLOSE, HELP
 from node.web.http import FIRST_MESSAGE, JSON_TYPE, Header, Response
-from tests.overload.door import Door, Watcher
+from tests.overload.door import Door, Watcher, refused
 from tests.support.lone_request import lone_request
 from tests.support.servers import eventually
 
 
 async def test_a_request_is_served_and_counts_until_it_ends(door: Door) -> None:
+    await door.has_observed()
     [watcher] = door.come()
     assert door.intake.working == 1
     await eventually(lambda: door.begun == [watcher])
@@ -57,6 +59,7 @@ async def test_beyond_the_limit_it_is_refused_before_anything_is_begun(door: Doo
     }
     await eventually(lambda: door.begun == let_in)
     assert (door.admission.refused_early, door.admission.refused_late) == (1, 0)
+    await eventually(lambda: counters.REFUSALS["node.overloaded"] == 1)
 
 
 async def test_a_refusal_tells_pages_only_what_the_node_tells_them() -> None:
@@ -103,6 +106,10 @@ async def test_a_protocol_has_errors_of_its_own(door: Door) -> None:
 async def test_a_body_is_asked_for_at_once_and_let_go_with_its_request(door: Door) -> None:
     [post] = door.come(body_is_late=True)
     assert post.scope[FIRST_MESSAGE] is post.proto.body
+    await door.has_observed()
+    await asyncio.sleep(0)  # it would be begun
+    await asyncio.sleep(0)  # and take its first step
+    assert door.begun == []
     door.now += BODY_SECONDS
     await eventually(lambda: door.begun == [post])
     assert post.proto.body is not None
@@ -163,9 +170,9 @@ async def test_no_body_is_requested_where_there_is_none_or_it_is_sent_on_demand_
     door.schedule(get)
     door.schedule(careful)
     door.overload(limit=2)
-    [refused] = door.come()
-    assert refused.refused
-    assert get.proto.body is careful.proto.body is refused.proto.body is None
+    [beyond] = door.come()
+    assert beyond.refused
+    assert get.proto.body is careful.proto.body is beyond.proto.body is None
     door.end.set()
     await eventually(lambda: door.intake.working == 0)
 
@@ -218,6 +225,16 @@ async def test_during_overload_queued_requests_that_waited_too_long_are_refused_
     assert all(watcher.refused for watcher in waiting)
     assert door.begun == []
     assert door.admission.refused_late == 3
+
+
+async def test_who_came_just_now_is_not_refused_with_those_that_waited_too_long(door: Door) -> None:
+    waiting = door.come(2)
+    door.overload(limit=3)
+    door.now += 2 * MAX_QUEUE_SECONDS
+    [fresh], [beyond] = door.come(), door.come()
+    assert beyond.refused
+    await eventually(lambda: door.begun == [fresh])
+    assert refused([*waiting, fresh]) == [True, True, False]
 
 
 async def test_who_waited_too_long_is_served_if_nobody_else_comes(door: Door) -> None:

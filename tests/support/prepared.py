@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from relay_client.steps import Answer, NoAnswer, Send
-from relay_client.transport import Pieces
+from relay_client.transport import AsyncPieces, Pieces
 
 
 class Clock:
@@ -33,7 +33,7 @@ class Prepared:
         self.takes = takes
         self._clock = clock or Clock()
         self.requests: list[Send] = []
-        self._pieces: _Pieces | None = None
+        self._opened: list[_Pieces] = []
 
     def send(self, request: Send) -> Answer:
         self.requests.append(request)
@@ -45,15 +45,32 @@ class Prepared:
 
     def open(self, request: Send) -> tuple[Answer, Pieces]:
         answer = self.send(request)
-        self._pieces = _Pieces(answer.content)
-        return Answer(answer.status, answer.headers, b""), self._pieces
+        self._opened.append(_Pieces(answer.content))
+        return Answer(answer.status, answer.headers, b""), self._opened[-1]
 
     @property
     def is_closed(self) -> bool:
-        """Whether the last stream was closed."""
-        return self._pieces is not None and self._pieces.is_closed
+        """Whether every stream was closed."""
+        return all(pieces.is_closed for pieces in self._opened)
 
     def close(self) -> None:
+        pass
+
+
+class AsyncPrepared:
+    """The same for asyncio."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    async def send(self, request: Send) -> Answer:
+        return self._prepared.send(request)
+
+    async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
+        answer, pieces = self._prepared.open(request)
+        return answer, _AsyncPieces(pieces)
+
+    async def close(self) -> None:
         pass
 
 
@@ -70,3 +87,14 @@ class _Pieces:
 
     def close(self) -> None:
         self.is_closed = True
+
+
+class _AsyncPieces:
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+
+    async def read(self) -> bytes:
+        return self._pieces.read()
+
+    async def close(self) -> None:
+        self._pieces.close()

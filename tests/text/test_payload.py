@@ -1,6 +1,8 @@
 """Payloads: which strings of a JSON value are judged, alone or together, and how much of it is read."""
 
 import json
+from collections import Counter
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -13,6 +15,7 @@ from node.text.payload import (
     MAX_MEMBERS,
     MAX_SHOWN_STRINGS,
     MAX_VALUES,
+    MIN_SAMPLES,
     PROSE,
     displayable,
     foreign_field,
@@ -20,6 +23,7 @@ from node.text.payload import (
     payload_is_english,
     text_payload_is_english,
 )
+from node.text.sampling import SAMPLES
 from tests.text.languages import english, foreign
 
 FOREIGN = "Buenos días, el servidor ya está funcionando otra vez"
@@ -180,6 +184,26 @@ def test_many_prose_fields_are_still_judged_one_by_one() -> None:
     fields: dict[str, object] = dict.fromkeys(PROSE, ENGLISH * 200)
     assert payload_is_english(fields)
     assert not payload_is_english({**fields, PROSE[-1]: FOREIGN * 200})
+
+
+def test_long_fields_beyond_the_first_share_what_one_of_them_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[str, int]] = []
+
+    def noted(text: str, excerpt: str, count: int) -> Iterator[str]:
+        taken.append((text, count))
+        return sampling.samples_of(text, excerpt, count)
+
+    monkeypatch.setattr("node.text.english.samples_of", noted)
+    fields: dict[str, object] = {name: f"{name}: {ENGLISH * 200}" for name in reversed(PROSE[:-1])}
+    assert payload_is_english(fields)
+    assert taken[:2] == [(fields[name], SAMPLES) for name in PROSE[:2]]
+    assert sum(count for _, count in taken[2:]) <= SAMPLES + MIN_SAMPLES * len(PROSE)
+
+
+def test_json_inside_strings_is_parsed_up_to_a_total() -> None:
+    message = ENGLISH.ljust(MAX_INNER_JSON_CHARACTERS // 3)
+    inner = json.dumps({"message": message})
+    assert Counter(displayable([inner] * 3).split("\n")) == {message: 2, inner: 1}
 
 
 def test_more_prose_in_inner_documents_than_fields_exist_is_judged_together() -> None:

@@ -86,12 +86,24 @@ async def test_a_result_that_comes_although_it_is_overdue_is_returned_and_leaves
         await deadlines.by(monotonic(), asyncio.Event().wait())
 
 
-async def test_a_result_that_is_there_at_once_is_returned_however_late_it_is() -> None:
+async def test_a_result_that_is_there_at_once_is_returned_however_late_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.web.deadline.CHECK_SECONDS", 0)
+
     async def ready() -> str:
         return "a body"
 
     assert await Deadlines().by(monotonic() - 60, ready()) == "a body"
-    await asyncio.sleep(0)  # where the task would be cancelled
+    await asyncio.sleep(0.001)  # where the task would be cancelled
+
+
+async def test_a_deadline_counts_after_a_time_without_any_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("node.web.deadline.CHECK_SECONDS", 0)
+    deadlines = Deadlines()
+    for _ in range(2):
+        late = asyncio.create_task(deadlines.by(monotonic(), asyncio.Event().wait()))
+        await eventually(late.done)
+        assert isinstance(late.exception(), TimeoutError)
+        await asyncio.sleep(0.001)  # the last check finds none, and no further one is due
 
 
 async def test_who_sent_in_time_while_the_process_stood_still_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from node.common.refusal import Invalid
 from node.tasks.model import NewTask
 from node.web.http import Header
 from node.web.issues import LONGEST_LOOKED_AT, NAMED_CHARACTERS, NAMED_FIELDS, issue_of
-from node.web.json import decode
+from node.web.json import REMEMBERED_QUERY_BYTES, decode
 from tests.support.node_under_test import NodeUnderTest
 
 TASKS = "/api/v1/tasks"
@@ -114,6 +114,11 @@ async def test_every_wrong_parameter_of_a_query_is_listed(node: NodeUnderTest) -
     assert places(answer.json()["detail"]) == {("query", "limit"), ("query", "offset")}
 
 
+async def test_the_word_null_is_no_value_of_a_parameter(node: NodeUnderTest) -> None:
+    answer = await node.client.get("/api/v1/agents", params={"liveness": "null"})
+    assert (answer.status_code, places(answer.json()["detail"])) == (422, {("query", "liveness")})
+
+
 async def test_unknown_fields_are_named_whether_it_succeeds_or_not(node: NodeUnderTest) -> None:
     taken = await node.client.post(TASKS, json=OFFER | {"lease_second": 60, "callbackUrl": "x"})
     assert (taken.status_code, taken.headers[IGNORED]) == (201, "body.lease_second, body.callbackUrl")
@@ -121,6 +126,8 @@ async def test_unknown_fields_are_named_whether_it_succeeds_or_not(node: NodeUnd
     assert (refused.status_code, refused.headers[IGNORED]) == (422, "body.lease_second")
     listed = await node.client.get("/api/v1/board", params={"q": "files", "limit": 5}, headers=PAGE)
     assert (listed.status_code, listed.headers[IGNORED]) == (200, "query.q")
+    long = await node.client.get("/api/v1/board", params={"q": "x" * REMEMBERED_QUERY_BYTES, "limit": 5})
+    assert (long.status_code, long.headers[IGNORED]) == (200, "query.q")
     assert IGNORED in listed.headers["access-control-expose-headers"].lower()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from node.common.refusal import Invalid
+from node.tasks.model import Completion, NewClaim
 from node.web.http import MAX_BODY_BYTES
 from node.web.json import decode
 from node.web.json_cost import MAX_CONTAINERS, MAX_DEPTH, check_cost
@@ -69,6 +70,13 @@ def test_as_many_lists_as_are_allowed_may_stand_between_as_many_texts() -> None:
     check_cost(b"[" + texts + lists + b'"]"]', object)
     with pytest.raises(Invalid, match="more than 20000 objects and lists"):
         check_cost(b"[" + texts + lists + b'"]",[]]', object)
+
+
+def test_only_a_type_with_room_for_json_of_any_kind_may_hold_any_number_of_texts() -> None:
+    body = filled(b'"a",', b'{"claim_token":"t","result_payload":[', b'"a"]}')
+    check_cost(body, Completion)
+    with pytest.raises(Invalid, match="more than 20000 names and texts"):
+        check_cost(body, NewClaim)
 
 
 def test_half_of_a_surrogate_pair_is_named_wherever_it_is() -> None:

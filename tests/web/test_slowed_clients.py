@@ -83,20 +83,34 @@ async def test_no_refusal_waits_with_a_large_or_unread_body(path: str, size: int
 async def test_no_more_refusals_wait_than_a_process_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refusal_pacing, "MAX_DELAYED_REFUSALS", 1)
     app = await front_of(HOME)
-    async with shared_with_others(app) as eager:
+    async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
         for _ in range(2):
             await eager.get("/nothing")
-        sent = [asyncio.create_task(eager.get("/nothing")) for _ in range(MORE)]
-        done, waiting = await asyncio.wait(sent, return_when=asyncio.FIRST_COMPLETED)
-        while len(waiting) > 1:
-            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            assert {task.result().status_code for task in done} == {404}
-        (last,) = waiting
-        await cancelled([last])
-        again = [asyncio.create_task(eager.get("/nothing")) for _ in range(MORE)]
-        done, waiting = await asyncio.wait(again, return_when=asyncio.FIRST_COMPLETED)
-        assert done, "the one that is gone holds no place"
-        await cancelled([*waiting])
+        for _ in range(2):  # again: the one that is gone holds no place
+            waiting = {asyncio.create_task(eager.get("/nothing")) for _ in range(MORE)}
+            while len(waiting) > 1:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                assert {task.result().status_code for task in done} == {404}
+            assert waiting
+            await served_meanwhile(modest, [*waiting])
+            await cancelled([*waiting])
+
+
+@pytest.mark.usefixtures("few_refusals")
+async def test_refusals_of_no_more_clients_are_counted_than_a_process_remembers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turn, "MAX_REFUSED_PLACES", 2)
+    app = await front_of(HOME)
+    async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
+        for client in (modest, eager, eager):
+            assert (await client.get("/nothing")).status_code == 404
+        waiting = asyncio.create_task(eager.get("/nothing"))
+        await served_meanwhile(modest, [waiting], url="/nothing", status=404)
+        async with client_of(app, "203.0.113.9") as one_more:
+            assert (await one_more.get("/nothing")).status_code == 404
+        assert (await eager.get("/nothing")).status_code == 404, "all were forgotten"
+        await cancelled([waiting])
 
 
 @pytest.mark.usefixtures("few_refusals")

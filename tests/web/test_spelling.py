@@ -68,6 +68,7 @@ async def test_a_reader_of_a_page_is_led_to_its_path(node: NodeUnderTest, path: 
     for method in ("GET", "HEAD"):
         response = await node.client.request(method, f"http://node.example{path}")
         assert (response.status_code, response.headers["location"]) == (308, meant)
+    assert code(await node.client.post(f"http://node.example{path}")) == (404, "path.spelling")
 
 
 async def test_what_needs_an_escape_or_may_have_one_is_served(node: NodeUnderTest) -> None:

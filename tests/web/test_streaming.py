@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from node.common.refusal import Refused
 from node.web.http import ASGIMessage, Request, Response
 from node.web.responder import Responder
 from node.web.route import Route
-from node.web.streams import PIECE_BYTES, Piece, Streaming, send_in_time, until_gone
+from node.web.streams import PIECE_BYTES, Piece, StreamCount, Streaming, send_in_time, until_gone
 from node.web.throughput import FREE_BYTES, Throughput
 from tests.support.http_scope import HOST, http_scope
 from tests.support.lone_request import lone_request
@@ -140,3 +141,14 @@ async def test_a_large_piece_is_sent_in_parts_each_after_the_one_before_was_take
     await send_in_time(whole, take)
     assert b"".join(sent) == whole
     assert [len(part) for part in sent[:-1]] == [PIECE_BYTES] * (len(whole) // PIECE_BYTES)
+
+
+def test_a_stream_that_has_ended_leaves_its_place_among_those_of_the_process() -> None:
+    streams = StreamCount()
+    with streams.opening(2):
+        assert streams.taken(2) == 0, "there is no other"
+        for _ in range(2):
+            with streams.opening(2):
+                assert streams.taken(2) == 0.5
+                with pytest.raises(Refused, match=r"store\.busy"):
+                    streams.opening(2)

@@ -12,13 +12,15 @@ import pytest
 
 from node.common.pauses import paused
 from node.common.refusal import Refused
+from node.overload.intake import AgeGroup
 from node.share.site import SITE_SHARE
 from node.web import turn
-from node.web.http import Request, Response
-from node.web.turn import REQUESTS_AT_ONCE, SITE_REQUESTS_AT_ONCE
+from node.web.http import Receive, Request, Response, Scope, Send
+from node.web.throughput import Throughput
+from node.web.turn import AGE_GROUP, REQUESTS_AT_ONCE, SITE_REQUESTS_AT_ONCE, ClientTurns
 from tests.support.http_scope import HOST, http_scope
 from tests.support.one_route import client_of, front_of
-from tests.support.servers import eventually
+from tests.support.servers import PATIENCE, eventually
 from tests.support.shared_process import EAGER, HOME, MODEST, route, served_meanwhile, shared_with_others
 
 pytestmark = pytest.mark.usefixtures("other_clients")
@@ -99,6 +101,22 @@ async def test_a_request_that_is_only_refused_waits_for_its_turn_as_well(method:
         await asyncio.gather(*sent)
 
 
+@pytest.mark.parametrize("path", ["/work", "/nothing", "//work"])
+async def test_who_finds_too_many_waiting_is_told_so_whatever_it_asks_for(
+    monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(turn, "MOST_WAITING", 0)
+    work = Work()
+    app = await front_of(HOME, route(work.handle))
+    async with shared_with_others(app) as eager:
+        sent = [asyncio.create_task(eager.post("/work")) for _ in range(REQUESTS_AT_ONCE)]
+        await work.reaches(EAGER, REQUESTS_AT_ONCE)
+        refused = await eager.post(f"http://node.example{path}")
+        assert (refused.status_code, refused.headers["x-error-code"]) == (429, "limit.waiting")
+        work.done.set()
+        await asyncio.gather(*sent)
+
+
 async def test_who_has_the_process_to_itself_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work()
     app = await front_of(HOME, route(work.handle))
@@ -174,41 +192,86 @@ async def test_requests_whose_body_does_not_come_hold_up_no_other_and_gain_nothi
 async def test_the_clients_of_a_site_have_so_many_together() -> None:
     work = Work()
     app = await front_of(route(work.handle))
-    addresses = [f"2001:db8:0:{number:x}::1" for number in range(2 * SITE_REQUESTS_AT_ONCE)]
-    async with AsyncExitStack() as clients:
-        sent = [
-            asyncio.create_task((await clients.enter_async_context(client_of(app, address))).post("/work"))
-            for address in addresses
-            for _ in range(REQUESTS_AT_ONCE)
+    async with AsyncExitStack() as entered:
+        inside = [
+            await entered.enter_async_context(client_of(app, f"2001:db8:0:{number:x}::1"))
+            for number in range(2 * SITE_REQUESTS_AT_ONCE)
         ]
-        outside = await clients.enter_async_context(client_of(app, "2001:db8:1::1"))
-        other = asyncio.create_task(outside.post("/work"))
-        await work.reaches("2001:db8:1::/64", 1)
-
-        await eventually(lambda: work.under_way.total() == 1 + SITE_REQUESTS_AT_ONCE)
-        work.done.set()
-        assert {answer.status_code for answer in await asyncio.gather(other, *sent)} == {200}
+        outside = await entered.enter_async_context(client_of(app, "2001:db8:1::1"))
+        for _ in range(2):  # again: who waited for its site has kept nothing
+            work.done.clear()
+            sent = [asyncio.create_task(client.post("/work")) for client in inside for _ in range(REQUESTS_AT_ONCE)]
+            other = asyncio.create_task(outside.post("/work"))
+            await work.reaches("2001:db8:1::/64", 1)
+            await eventually(lambda: work.under_way.total() == 1 + SITE_REQUESTS_AT_ONCE)
+            work.done.set()
+            async with asyncio.timeout(PATIENCE):
+                assert {answer.status_code for answer in await asyncio.gather(other, *sent)} == {200}
     assert max(work.most.values()) == REQUESTS_AT_ONCE
 
 
-@pytest.mark.parametrize("address", [EAGER, "2001:db8::1"])
-async def test_only_so_many_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    monkeypatch.setattr(turn, "MOST_WAITING", 3)
-    most = 3 * (SITE_SHARE if ":" in address else 1)
+@pytest.mark.parametrize(
+    ("limit", "address", "most"),
+    [("MOST_WAITING", EAGER, 3), ("MOST_WAITING", "2001:db8::1", 3 * SITE_SHARE), ("MOST_WAITING_IN_ALL", EAGER, 3)],
+)
+async def test_only_so_many_wait_for_their_turn(
+    monkeypatch: pytest.MonkeyPatch, limit: str, address: str, most: int
+) -> None:
+    monkeypatch.setattr(turn, limit, 3)
     work = Work()
     app = await front_of(HOME, route(work.handle))
     async with shared_with_others(app, address) as client:
-        sent = [asyncio.create_task(client.post("/work")) for _ in range(REQUESTS_AT_ONCE + most + MORE)]
+        for more in (MORE, 0):  # those that have waited hold no place
+            work.done.clear()
+            sent = [asyncio.create_task(client.post("/work")) for _ in range(REQUESTS_AT_ONCE + most + more)]
+            await eventually(lambda: work.under_way.total() == REQUESTS_AT_ONCE)
+            await eventually(lambda sent=sent, more=more: sum(each.done() for each in sent) == more)
+            refused = [each.result() for each in sent if each.done()]
+            assert [(each.status_code, each.headers["x-error-code"]) for each in refused] == [
+                (429, "limit.waiting")
+            ] * more
+            async with client_of(app, MODEST) as other:
+                assert (await other.get("/")).status_code == 200
+            work.done.set()
+            answers = await asyncio.gather(*sent)
+            assert [answer.status_code for answer in answers].count(200) == REQUESTS_AT_ONCE + most
 
-        await eventually(lambda: sum(each.done() for each in sent) == MORE)
-        refused = [each.result() for each in sent if each.done()]
-        assert {(each.status_code, each.headers["x-error-code"]) for each in refused} == {(429, "limit.waiting")}
-        async with client_of(app, MODEST) as other:
-            assert (await other.get("/")).status_code == 200
+
+async def test_a_request_that_waits_for_its_turn_is_work_for_the_process_only_once_it_is_begun() -> None:
+    """Admission control would otherwise take a busy process for an idle one, or the other way round."""
+    before, work, group = Work(), Work(), AgeGroup()
+    app = await front_of(HOME, route(before.handle), route(work.handle, "/counted"))
+
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, AGE_GROUP: group}, receive, send)
+
+    async with shared_with_others(app) as client, client_of(counted, EAGER) as same:
+        sent = [asyncio.create_task(client.post("/work")) for _ in range(REQUESTS_AT_ONCE)]
+        await before.reaches(EAGER, REQUESTS_AT_ONCE)
+        waits = asyncio.create_task(same.post("/counted"))
+        await eventually(lambda: group.inactive == 1)
+        before.done.set()
+        await work.reaches(EAGER, 1)
+        assert group.inactive == 0
         work.done.set()
-        answers = await asyncio.gather(*sent)
-        assert [answer.status_code for answer in answers].count(200) == REQUESTS_AT_ONCE + most
-        assert (await client.post("/work")).status_code == 200
+        assert {answer.status_code for answer in await asyncio.gather(waits, *sent)} == {200}
+
+
+def test_a_client_has_the_process_to_itself_a_second_after_the_last_request_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(turn, "SHARED_SECONDS", 1.0)
+    monkeypatch.setattr(turn, "monotonic", lambda: now)
+    turns = ClientTurns(Throughput(0))
+    assert turns.is_alone(EAGER)
+    assert turns.is_alone(EAGER)
+    assert not turns.is_alone(MODEST)
+    now = 1000.875
+    assert not turns.is_alone(MODEST)
+    now = 1001.0
+    assert turns.is_alone(MODEST)
+    assert not turns.is_alone(EAGER)
 
 
 @pytest.mark.parametrize("failure", [Refused("thread.unknown"), RuntimeError("a fault of the node")])

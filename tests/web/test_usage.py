@@ -13,7 +13,7 @@ from httpx2 import AsyncClient, Response
 from node.common.refusal import Refused
 from node.config import Limit, Limits
 from node.share.capacity import Capacity
-from node.share.cost import COSTS, Alarm
+from node.share.cost import COSTS, SEARCHED_BYTES, Alarm
 from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
 from node.store.limits import ByteUse, LimitStore
@@ -342,6 +342,12 @@ async def test_small_requests_of_many_clients_are_bounded_by_their_site(counts: 
     await one.report()
     assert await counts.told("2001:db8:1::/48") == told + COSTS["step"].of(100)
     await one.add("2001:db8:2::/64", "line", 100)
+
+
+def test_what_is_searched_is_charged_six_times_as_far_as_it_is_searched() -> None:
+    thread, line = COSTS["thread"], COSTS["line"]
+    assert (thread.of(1000), line.of(1000)) == (thread.keeps + 6000, line.keeps + 1000)
+    assert thread.of(SEARCHED_BYTES + 1000) == thread.keeps + 6 * SEARCHED_BYTES + 1000
 
 
 def test_what_finishes_is_refused_last() -> None:
