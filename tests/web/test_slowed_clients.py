@@ -100,7 +100,7 @@ async def test_no_more_refusals_wait_than_a_process_holds(monkeypatch: pytest.Mo
 async def test_refusals_of_no_more_clients_are_counted_than_a_process_remembers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turn, "MAX_REFUSED_PLACES", 2)
+    monkeypatch.setattr(refusal_pacing, "MAX_REMEMBERED", 2)
     app = await front_of(HOME)
     async with shared_with_others(app) as eager, client_of(app, MODEST) as modest:
         for client in (modest, eager, eager):
