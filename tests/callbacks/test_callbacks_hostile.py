@@ -39,15 +39,18 @@ class Hostile:
         self.url = ""
         self._talk = talk
         self._writers: list[asyncio.StreamWriter] = []
+        self._is_over = False
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.dials += 1
         self._writers.append(writer)
-        await self._talk(reader, writer)
+        if not self._is_over:
+            await self._talk(reader, writer)
         writer.close()
 
     async def hang_up(self) -> None:
-        """Close the connections that are still open."""
+        """Close the connections that are still open, and those that were being opened when the server was closed."""
+        self._is_over = True
         for writer in self._writers:
             writer.close()
             with suppress(OSError):
