@@ -29,7 +29,8 @@ for _, place in ipairs(places) do
   local over = limit > 0 and redis.call('ZCOUNT', set, '(' .. at, '+inf') - limit or -1
   if over >= 0 then -- there may be more than `limit`, which was larger before: so many must end, too
     local last = redis.call('ZRANGE', set, '(' .. at, '+inf', 'BYSCORE', 'LIMIT', over, 1, 'WITHSCORES')
-    local ends, longest = tonumber(last[2]), math.max(tonumber(life), 86400000)
+    local ends = tonumber(last[2])
+    local longest = math.max(tonumber(life), 86400000) -- sessions last as long as each was opened for, a day at most
     local latest = at + 2 * longest
     if ends > latest then
       ends = at + longest

@@ -184,7 +184,7 @@ def _message(sent: SentMessage) -> tuple[Message, str]:
     said = "\n".join([part.text or "" for part in parts])
     if not said.strip():
         raise _wrong("message", "parts", 0, "text", msg="Must hold text.")
-    named = _references(sent)
+    references = _references(sent)
     message = Message(
         message_id=message_id,
         role="ROLE_USER",
@@ -192,8 +192,8 @@ def _message(sent: SentMessage) -> tuple[Message, str]:
         context_id=sent.contextId or sent.context_id or None,  # an empty proto field counts as not set
         task_id=sent.taskId or sent.task_id or None,
         metadata=_metadata(sent.metadata, "message"),
-        extensions=named.extensions or None,
-        reference_task_ids=named.referenceTaskIds or None,
+        extensions=references.extensions or None,
+        reference_task_ids=references.referenceTaskIds or None,
     )
     return message, said
 

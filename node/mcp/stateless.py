@@ -56,7 +56,7 @@ NAMES_VERSION = b"protocolVersion"
 """Is in every message whose `_meta` names a revision, even if its JSON has the slash before this as `\\/`."""
 
 _params = msgspec.json.Decoder(StatelessParams)
-_naming_params = msgspec.json.Decoder(VersionParams)
+_version_params = msgspec.json.Decoder(VersionParams)
 
 
 def check(message: RpcRequest, headers: dict[bytes, bytes]) -> None:
@@ -89,7 +89,7 @@ def check_header(message: RpcRequest, header: bytes) -> None:
     give the member no meaning, so a `_meta` without it is not looked at any further.
     """
     try:
-        meta = _naming_params.decode(message.params if isinstance(message.params, Raw) else b"{}").meta
+        meta = _version_params.decode(message.params if isinstance(message.params, Raw) else b"{}").meta
     except msgspec.ValidationError:  # params or `_meta` are no object
         return
     if meta is None or isinstance(meta.version, msgspec.UnsetType):

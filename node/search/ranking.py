@@ -159,7 +159,7 @@ class Ranking:
         self._shares.update(shares)
         self._scores |= {entity: max(share, self._scores[entity]) for entity, share in shares.items()}
 
-    def unknown(self, request: SearchRequest) -> MissingFacts:
+    def missing(self, request: SearchRequest) -> MissingFacts:
         """What must be known of those that may be among the best if the posts that they were found by in text have no
         vectors. An entity's own text has some if any of its posts has, and so has what is nearest."""
         likeliest = self._likeliest(request)
@@ -194,7 +194,7 @@ class Ranking:
     def best(self, request: SearchRequest, others: Nearness, without_vectors: Collection[str]) -> list[RankedEntity]:
         """The entities that reach the threshold, best first, at most `limit`.
 
-        `others` and `without_vectors` are of the `unknown` ones: how near those are that have vectors, and those whose
+        `others` and `without_vectors` are of the `missing` ones: how near those are that have vectors, and those whose
         post has none. The score is the better of meaning and share.
         """
         order, scores = self._order, self._scores

@@ -79,7 +79,7 @@ class EngineRetriever:
         async with work.reading():
             ranking = Ranking(nearest, text, await shares.read(list(text.entities)), query.least)
             ranking.contain(await shares.read(ranking.unshared(request)))
-            others, without_vectors = await self._unknown(vector, ranking.unknown(request))
+            others, without_vectors = await self._read_missing(vector, ranking.missing(request))
         return ranking.ranked(request, others, without_vectors, "both" if vector else "text")
 
     async def _by_text(self, query: QueryTerms) -> tuple[TextMatches, KnownMarks]:
@@ -103,12 +103,14 @@ class EngineRetriever:
                 self._workers.forget()  # another index version has taken its place
         return None, []
 
-    async def _unknown(self, vector: QueryVector | None, unknown: MissingFacts) -> tuple[Nearness, Collection[str]]:
+    async def _read_missing(
+        self, vector: QueryVector | None, missing: MissingFacts
+    ) -> tuple[Nearness, Collection[str]]:
         """How near entities are, and which of them have no vectors of what they were found by."""
-        if vector is None or not (unknown.nearness or unknown.replies):
+        if vector is None or not (missing.nearness or missing.replies):
             return {}, ()
         try:
-            return await self._engine.unknown(vector.version, vector.vector, unknown)
+            return await self._engine.read_missing(vector.version, vector.vector, missing)
         except CommandFailed:
             return {}, ()
 

@@ -108,7 +108,7 @@ CATALOGUE: dict[str, Entry] = {
     "task.publisher": Entry(403, "Only the publisher may do this: show the publisher_token or the signing key."),
     "task.proof": Entry(403, "Show the publisher_token, the claim_token or the signing key."),
     "session.token": Entry(403, "The destroy_token does not belong to this session."),
-    "thread.signer": Entry(403, "Sign with the key of this thread; nobody can do this with an unsigned one."),
+    "thread.signer": Entry(403, "Sign with the key that signed this thread; nobody may do this to an unsigned thread."),
     "client.blocked": Entry(403, "The operator has blocked this address."),
     "origin.refused": Entry(403, "Requests from this Origin are not served; the node's operator decides which are."),
     "blob.forged": Entry(403, "This URL was not issued by this node, or it was changed; use the URL exactly as given."),

@@ -134,7 +134,7 @@ def test_a_thread_found_by_text_alone_is_scored_by_its_meaning_too_once_that_is_
 def test_it_is_not_asked_whether_a_reply_has_vectors_whose_passage_is_the_nearest() -> None:
     nearest = [NearEntity(0.8, "same", "7.0"), NearEntity(0.8, "another", "6.0")]
     ranking = Ranking(nearest, TextMatches({"same": 7, "another": 7}, {}, True), {"same": 1.0, "another": 1.0})
-    assert ranking.unknown(SearchRequest("", 5, 0.5)) == MissingFacts([], {"another": 7})
+    assert ranking.missing(SearchRequest("", 5, 0.5)) == MissingFacts([], {"another": 7})
 
 
 @pytest.mark.parametrize("near", [[], [NearEntity(0.5, "replied", "0.0")]], ids=["far", "near"])
@@ -143,7 +143,7 @@ def test_a_reply_that_has_no_vectors_yet_is_judged_by_its_text_alone(near: list[
     nearest = [NearEntity(0.85, "both", "0.0"), *near]
     text = TextMatches({"replied": 7, "both": 0}, {"replied": 7}, True)
     ranking, request = Ranking(nearest, text, {"replied": 1.0, "both": 0.75}), SearchRequest("", 5, 0.5)
-    assert ranking.unknown(request) == MissingFacts([] if near else ["replied"], {"replied": 7})
+    assert ranking.missing(request) == MissingFacts([] if near else ["replied"], {"replied": 7})
     assert [match.entity_id for match in ranking.best(request, {}, ["replied"])] == ["replied", "both"]
     assert [match.entity_id for match in ranking.best(request, {}, [])] == ["both", "replied"]
 
@@ -151,8 +151,8 @@ def test_a_reply_that_has_no_vectors_yet_is_judged_by_its_text_alone(near: list[
 def test_it_is_asked_what_would_be_among_the_best_if_it_had_no_vectors() -> None:
     nearest = [NearEntity(0.85, "both", "0.0"), NearEntity(0.8, "vague", "0.0")]
     ranking = Ranking(nearest, own_texts("new", "both", "far"), {"new": 1.0, "both": 0.75, "far": 0.5})
-    assert ranking.unknown(SearchRequest("", 1, 0.7)) == MissingFacts(["new"], {})
-    assert ranking.unknown(SearchRequest("", 4, 0.7)) == MissingFacts(["new", "far"], {})
+    assert ranking.missing(SearchRequest("", 1, 0.7)) == MissingFacts(["new"], {})
+    assert ranking.missing(SearchRequest("", 4, 0.7)) == MissingFacts(["new", "far"], {})
 
 
 def test_a_thread_without_vectors_that_contains_little_stays_behind_a_paraphrase() -> None:
@@ -190,7 +190,7 @@ def test_of_others_it_is_asked_only_what_may_change_the_best(
     request = SearchRequest("", limit, threshold)
     far = {each: NearEntity(others[each], each, "1.0") for each in posts if each in others and each not in nearest}
     without_vectors = [each for each in posts if each in bare and (each in replied or each not in nearest)]
-    nearness, asked = ranking.unknown(request)
+    nearness, asked = ranking.missing(request)
     assert nearest.keys().isdisjoint(nearness)
     found = ranking.best(
         request,
@@ -216,7 +216,7 @@ def test_how_much_others_contain_is_asked_of_those_only_that_may_be_among_the_be
     assert found_by_meaning_alone.issuperset(unshared)
     asked.contain({thread: contained[thread] for thread in unshared if thread in contained})
     all_known.contain({thread: contained[thread] for thread in found_by_meaning_alone if thread in contained})
-    assert asked.unknown(request) == all_known.unknown(request)
+    assert asked.missing(request) == all_known.missing(request)
     assert asked.best(request, {}, ()) == all_known.best(request, {}, ())
 
 

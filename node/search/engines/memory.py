@@ -171,11 +171,11 @@ class MemoryIndex:
         others: Nearness = {}
         without_vectors: list[str] = []
         if cosines is not None:
-            unknown = ranking.unknown(request)
-            nearness = {each: self._vectors.nearest_of(cosines, self._posts[each]) for each in unknown.nearness}
+            missing = ranking.missing(request)
+            nearness = {each: self._vectors.nearest_of(cosines, self._posts[each]) for each in missing.nearness}
             others = {each: near for each, near in nearness.items() if near}
             without_vectors = [each for each in nearness if each not in others]
-            replies = map(PostRef._make, unknown.replies.items())
+            replies = map(PostRef._make, missing.replies.items())
             without_vectors += [reply.entity_id for reply in replies if reply not in self._vectors]
         return ranking.ranked(request, others, without_vectors, "text" if vector is None else "both")
 

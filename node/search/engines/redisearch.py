@@ -109,25 +109,25 @@ class QueryEngine:
         found = await self._documents.command(*self._nearest(version, "*", vector, CANDIDATES))
         return sorted(_nearness(_rows(found, 2)).values(), reverse=True)
 
-    async def unknown(self, version: str, vector: bytes, unknown: MissingFacts) -> tuple[Nearness, list[str]]:
+    async def read_missing(self, version: str, vector: bytes, missing: MissingFacts) -> tuple[Nearness, list[str]]:
         """How near entities are, and which of them have no vectors of what they were found by. Raises CommandFailed
         without the index.
 
         If they have more passages than are looked at, nothing is said of those that are further away.
         """
-        replies = ((entity, f"{seq}.0") for entity, seq in unknown.replies.items())
+        replies = ((entity, f"{seq}.0") for entity, seq in missing.replies.items())
         commands: list[tuple[Arg, ...]] = [("EXISTS", self._keys.vector(version, *reply)) for reply in replies]
-        if unknown.nearness:
-            tags = "|".join(entity.replace("-", "\\-") for entity in unknown.nearness)
+        if missing.nearness:
+            tags = "|".join(entity.replace("-", "\\-") for entity in missing.nearness)
             commands.append(self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT))
         found = await self._documents.commands(commands)
-        without_vectors = [entity for entity, exists in zip(unknown.replies, found, strict=False) if not exists]
-        if not unknown.nearness:
+        without_vectors = [entity for entity, exists in zip(missing.replies, found, strict=False) if not exists]
+        if not missing.nearness:
             return {}, without_vectors
         rows = list(_rows(found[-1], 2))
         nearness = _nearness(rows)
         if len(rows) < PASSAGES_LOOKED_AT:
-            without_vectors += [entity for entity in unknown.nearness if entity not in nearness]
+            without_vectors += [entity for entity in missing.nearness if entity not in nearness]
         return nearness, without_vectors
 
     def _nearest(self, version: str, among: str, vector: bytes, most: int) -> tuple[Arg, ...]:
