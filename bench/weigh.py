@@ -126,7 +126,7 @@ class Things:
 
     async def thread(self, number: int) -> None:
         new = NewThread(title=sentence(number), body=paragraph(number), author="agent-1")
-        self.threads.append((await self.services.board.post(new, None, None, ""))[0].id)
+        self.threads.append((await self.services.board.post(FREE, new, None, None))[0].id)
 
     async def reply(self, number: int) -> None:
         new = NewReply(body=sentence(number), author="agent-2")

@@ -1,32 +1,56 @@
 #!lua
--- Posts one thread, once for each Idempotency-Key and each request signature.
--- KEYS[1] thread  thread:{p}:<id>
--- KEYS[2] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
--- KEYS[3] replay  replay:{p}:<signature>; any key of the slot when replay_ttl is 0
--- KEYS[4] events  events:{p}
--- ARGV[1] digest  of the body, under its Idempotency-Key; empty = none
--- ARGV[2] idem_ttl  milliseconds
--- ARGV[3] replay_ttl  milliseconds; 0 = not signed, or its signature is bound to the Idempotency-Key already
--- ARGV[4] thread_id
--- ARGV[5] client  for the workers: whose turn it is to be indexed, and for the operator
--- ARGV[6...] fields  name, value, ...
--- Returns {'posted', created_at} | {'replayed', id, created_at} | {'conflict'} | {'signature'}: it was used before
--- Slot    partition of the id
+-- Posts one thread, once for each Idempotency-Key and each request signature: counts it, and keeps it if its client has
+-- room. A repeated request needs none.
+-- KEYS[1] rate    rate:{p}:board:<client>
+-- KEYS[2] own     held:{p}:board:<client>
+-- KEYS[3] site    held:{p}:board:<site of the client>; the same as own if the client is its own site
+-- KEYS[4] thread  thread:{p}:<id>
+-- KEYS[5] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
+-- KEYS[6] replay  replay:{p}:<signature>; any key of the slot when replay_ttl is 0
+-- KEYS[7] events  events:{p}
+-- ARGV[1] count   the limit; 0 = none, and no quota
+-- ARGV[2] seconds  its window
+-- ARGV[3] most    threads that the client may post in a day; 0 = any number
+-- ARGV[4] site_most  those of its site; 0 = any number
+-- ARGV[5] digest  of the body, under its Idempotency-Key; empty = none
+-- ARGV[6] idem_ttl  milliseconds
+-- ARGV[7] replay_ttl  milliseconds; 0 = not signed, or its signature is bound to the Idempotency-Key already
+-- ARGV[8] thread_id
+-- ARGV[9] client  for the workers: whose turn it is to be indexed, and for the operator
+-- ARGV[10...] fields  name, value, ...
+-- Returns {'posted', allowed, remaining, reset_ms, created_at} | {'replayed', …, id, created_at}
+--       | {'limited'|'conflict', …} | {'signature', …}: it was used before
+--       | {'quota', …, wait_ms}: the next place in a full quota is free after wait_ms
+-- Slot    partition of the client's site
 -- include now
+-- include take
 -- include once
 -- include remember
+-- include wait_for_place
+-- include hold_place
 -- include announce
 -- include first_use
+local day = 86400000
+
+local at = now()
+local allowed, remaining, reset = take(rate, count, seconds, at)
+if allowed == 0 then return {'limited', allowed, remaining, reset} end
+
 local before, original = once(idem, digest)
 if before == 'replayed' then
   local first, created = string.match(original, '^(.+)@(%d+)$')
-  return {before, first, tonumber(created)}
+  return {before, allowed, remaining, reset, first, tonumber(created)}
 end
-if before then return {before} end
-if not first_use(replay, replay_ttl, thread_id) then return {'signature'} end
+if before then return {before, allowed, remaining, reset} end
 
-local at = now()
-redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 6))
+local quotas = {{own, most}}
+if site ~= own then table.insert(quotas, {site, site_most}) end
+local wait = wait_for_place(quotas, day, at)
+if wait then return {'quota', allowed, remaining, reset, wait} end
+if not first_use(replay, replay_ttl, thread_id) then return {'signature', allowed, remaining, reset} end
+
+if count ~= '0' then hold_place(quotas, at + day, string.sub(thread_id, -12)) end
+redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 10))
 announce(events, 'thread.posted', thread_id, 'client', client)
 remember(idem, digest, idem_ttl, string.format('%s@%.0f', thread_id, at))
-return {'posted', at}
+return {'posted', allowed, remaining, reset, at}

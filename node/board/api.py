@@ -93,11 +93,10 @@ class BoardApi:
         async with self._limiter.permit(request, "board") as permit:
             new = await read_json(request, NewThread)
             body = await request.body()
-            idempotency = idempotency_key(request, "board", body)
-            await permit.hold(repeats=idempotency)
-            await permit.charge("thread", len(body))
+            idempotency = idempotency_key(request, "board", body, home=ids.home_of(permit.client))
+            await permit.charge("thread", len(body), idempotency)
             signed = await self._signatures.of(request, SHOWN)
-            thread, replayed = await self._board.post(new, signed, idempotency, permit.client)
+            thread, replayed = await self._board.post(permit, new, signed, idempotency)
             if replayed:
                 await permit.replay()
         return created(thread, thread.url)

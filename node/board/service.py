@@ -32,7 +32,7 @@ from node.sign.signed import Signed
 from node.store import ids
 from node.store.errors import StoreUnavailable, after_write
 from node.store.idempotency import IdempotencyKey
-from node.store.limits import RateLimit
+from node.store.limits import QuotaLimit, RateLimit
 from node.text.faults import require_all
 from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
@@ -64,11 +64,11 @@ class Board:
         self._pages = SharedReads(self._page_json)
 
     async def post(
-        self, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None, client: str
+        self, rate: QuotaLimit, new: NewThread, signed: Signed | None, idempotency: IdempotencyKey | None
     ) -> tuple[Thread, bool]:
         """Open a thread; the second value says whether it is an earlier one, given again.
 
-        Its callbacks are those of `client`. Raises Invalid, Refused `language.not_english`, `idempotency.conflict`,
+        Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `quota.board`, `idempotency.conflict`,
         `signature.replayed`.
         """
         title, body = new.title, readable(new.body)
@@ -82,8 +82,8 @@ class Board:
         )
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
-            fields |= await self._targets.accept(new.callback_url, client)
-        thread_id, created_at, replayed = await self._store.post(client, idempotency, _replay_id(signed), fields)
+            fields |= await self._targets.accept(new.callback_url, rate.client)
+        thread_id, created_at, replayed = await self._store.post(rate, idempotency, _replay_id(signed), fields)
         if replayed:
             return await self._original(thread_id), True
         self._store.touch(thread_id, created_at)

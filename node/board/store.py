@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from node.board.model import Reply, ThreadStatus
 from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
@@ -14,11 +14,11 @@ from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
-from node.store.idempotency import IdempotencyKey, Once, partition_for_new
-from node.store.limits import RateLimit, counted
+from node.store.idempotency import IdempotencyKey, Once
+from node.store.limits import QuotaArguments, QuotaLimit, RateLimit, counted
 from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
-from node.store.replay import FirstUse
+from node.store.replay import FirstUse, bind, bind_to
 from node.store.steps import Key, Rest, step
 from node.store.unreadable import read_each, read_reachable
 
@@ -45,9 +45,19 @@ Fields = Mapping[str, str | bytes]
 
 @step
 def thread_post(
-    *, thread: Key, once: Once, first_use: FirstUse, events: Key, thread_id: str, client: str, fields: Rest
+    *,
+    rate: Key,
+    quota: QuotaArguments,
+    thread: Key,
+    once: Once,
+    first_use: FirstUse,
+    events: Key,
+    limit: Limit,
+    thread_id: str,
+    client: str,
+    fields: Rest,
 ) -> None:
-    """A new thread, once."""
+    """A new thread of a client, counted and kept once."""
 
 
 @step
@@ -89,35 +99,54 @@ class BoardStore:
         self._touched = Batcher(store, _moved_up)
 
     async def post(
-        self, client: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
+        self, rate: QuotaLimit, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
     ) -> tuple[str, int, bool]:
         """Post a thread: its id, when it was created (ms), and whether that was before.
 
-        Raises Refused `idempotency.conflict`, `signature.replayed`.
+        Raises Refused `limit.exceeded`, `quota.board`, `idempotency.conflict`, `signature.replayed`.
         """
-        wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
-        thread_id = ids.new_id(wanted)
-        partition = ids.partition_of_id(thread_id)
+        partition = ids.home_of(rate.client)
+        if replay_id:
+            replay_id = await self._unrecorded(replay_id, idempotency, partition)
+        thread_id = ids.new_id(partition)
         thread = keys.thread(thread_id)
         reply = await self._store.run(
             thread_post(
+                rate=keys.rate(partition, "board", rate.client),
+                quota=QuotaArguments.of("board", rate.client, rate.most),
                 thread=thread,
                 once=Once.of(idempotency, partition, thread, self._idempotency_ms),
                 first_use=FirstUse.of(replay_id, partition, thread),
                 events=keys.events(partition),
+                limit=rate.limit,
                 thread_id=thread_id,
-                client=client,
+                client=rate.client,
                 fields=flat_of(fields),
             )
         )
-        kind, *rest = cast("list[Any]", reply)
-        match kind, rest:
+        kind, outcome = counted(rate, reply)
+        match kind, outcome:
             case b"posted", [created_at]:
                 return thread_id, created_at, False
             case b"replayed", [original, created_at]:
                 return original.decode(), created_at, True
+            case b"quota", [wait]:
+                raise Refused("quota.board", retry_after=wait / 1000, most=rate.most)
             case _:
                 raise Refused(REFUSALS[kind])
+
+    async def _unrecorded(self, replay_id: str, idempotency: IdempotencyKey | None, partition: int) -> str:
+        """The signature that the script in this partition has to record; empty if the key has it recorded already.
+
+        Raises Refused `signature.replayed`.
+        """
+        if idempotency:
+            is_bound = await bind(self._store, replay_id, idempotency.scope)
+        else:
+            is_bound = await bind_to(self._store, replay_id, partition)
+        if not is_bound:
+            raise Refused("signature.replayed")
+        return "" if idempotency else replay_id
 
     async def reply(
         self, rate: RateLimit, thread_id: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields

@@ -29,6 +29,23 @@ ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.
 """Keys of the entities that `LimitStore.take_of` counts for, by kind."""
 
 
+class QuotaArguments(msgspec.Struct, frozen=True, gc=False):
+    """Arguments of a step that takes a place in the quota of a client and in that of its site."""
+
+    own: Key
+    site: Key
+    most: int
+    """Things that the client may have; 0 for any number."""
+    site_most: int
+
+    @classmethod
+    def of(cls, kind: str, client: str, most: int) -> "QuotaArguments":
+        """For the things of a kind."""
+        partition, site = ids.home_of(client), site_of(client)
+        own = keys.places(partition, kind, client)
+        return cls(own, own if site == client else keys.places(partition, kind, site), most, most * SITE_SHARE)
+
+
 @step
 def limit_take(*, rate: Key, site: Key, limit: Limit, site_count: int) -> None:
     """A place in a client's limit, and in that of its site."""
@@ -48,12 +65,9 @@ def limit_refund(*, rate: Key, at: int) -> None:
 def quota_take(
     *,
     rate: Key,
-    own: Key,
-    site: Key,
+    quota: QuotaArguments,
     all: Key,  # noqa: A002 - the script's word
     limit: Limit,
-    most: int,
-    site_most: int,
     life: int,
     name: str,
 ) -> None:
@@ -91,6 +105,15 @@ class RateLimit(Protocol):
 
     def settle(self, taken: LimitState) -> None:
         """Raises Refused `limit.exceeded`."""
+        ...
+
+
+class QuotaLimit(RateLimit, Protocol):
+    """The same, where what the request creates also has a place in a quota of its client."""
+
+    @property
+    def most(self) -> int:
+        """How many things of the kind the client may have; 0 for any number."""
         ...
 
 
@@ -182,16 +205,12 @@ class LimitStore:
         `quota.<kind>` if no such place is free, StoreUnavailable.
         """
         partition = ids.home_of(client)
-        own, site, everybody = _places(partition, kind, client)
-        quota = Quota(kind, client, label + os.urandom(4).hex())
+        quota, place = Quota(kind, client, label + os.urandom(4).hex()), QuotaArguments.of(kind, client, most)
         taking = quota_take(
             rate=keys.rate(partition, kind, client),
-            own=own,
-            site=site,
-            all=everybody if for_node else own,
+            quota=place,
+            all=keys.places_of_all(partition, kind) if for_node else place.own,
             limit=limit,
-            most=most,
-            site_most=most * SITE_SHARE,
             life=life_ms,
             name=quota.name,
         )

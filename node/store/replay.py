@@ -3,7 +3,8 @@
 A signed write without an Idempotency-Key records the signature in its own script. One with a key cannot: what it
 creates is in the key's partition, but the same signature sent with another key would be looked up in that other key's
 partition. So the signature is bound to its key first, in a partition of its own. A request that is repeated with the
-same signature and the same key passes: the key then answers with what was created.
+same signature and the same key passes: the key then answers with what was created. Where the partition is that of the
+client, the signature is bound to that, for the same reason.
 """
 
 import msgspec
@@ -24,6 +25,15 @@ async def bind(store: Store, replay_id: str, scope: str) -> bool:
     key = keys.replay(ids.partition_of(replay_id), replay_id)
     bound = await store.command("SET", key, scope, "NX", "GET", "PX", REPLAY_MS)
     return bound is None or bound == scope.encode()
+
+
+async def bind_to(store: Store, replay_id: str, partition: int) -> bool:
+    """Bind a signature to the partition whose scripts record it (`FirstUse`). Returns False if it was used elsewhere
+    before.
+
+    Raises StoreUnavailable.
+    """
+    return ids.partition_of(replay_id) == partition or await bind(store, replay_id, f"partition {partition}")
 
 
 class FirstUse(msgspec.Struct, frozen=True, gc=False):

@@ -32,6 +32,9 @@ COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
 """Kinds that exist until they are ended or expire. Their places are also counted for all clients together, so that the
 node knows how many there are."""
 
+KEPT_AS: dict[str, Kind] = {"board": "thread"}
+"""What is kept for requests in a limit of another name."""
+
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
 WITHOUT_EFFECT = (Refused, Invalid, StoreUnavailable)
@@ -151,17 +154,23 @@ class Limiter:
         `taken`: as in `Capacity.quota`. Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`,
         StoreUnavailable.
         """
-        kept_as = cast("Kind", "thread" if kind == "board" else kind)
-        self._capacity.admit(kept_as)
-        limit, most = self._limits[kind], self._capacity.quota(kept_as, getattr(self._quotas, kind), taken)
-        if not limit.count:  # an operator who sets the limit to 0 wants no quota either
+        self._capacity.admit(cast("Kind", kind))
+        limit = self._limits[kind]
+        if not limit.count:
             return None
         self.precheck(request, kind)
+        most = self.most(kind, taken)
         quota, counted = await self._store.take_quota(
             kind, request.client, limit, most, milliseconds, for_node=kind in COUNTED_FOR_THE_NODE, label=label
         )
         self.settle(request, kind, counted)
         return quota
+
+    def most(self, kind: str, taken: float = 0.0) -> int:
+        """How many things of a kind one client may have now; 0 for any number. `taken`: as in `Capacity.quota`."""
+        if not self._limits[kind].count:  # an operator who sets the limit to 0 wants no quota either
+            return 0
+        return self._capacity.quota(KEPT_AS.get(kind, cast("Kind", kind)), getattr(self._quotas, kind), taken)
 
     async def is_known(self, key: IdempotencyKey) -> bool:
         """Whether a request with that Idempotency-Key has created something before. Raises StoreUnavailable."""
@@ -210,11 +219,11 @@ def _policy(kind: str, limit: Limit) -> Header:
 class Permit:
     """What one request may do within a limit, its client's bytes, and its client's quota of things.
 
-        async with limiter.permit(request, "board") as permit:
+        async with limiter.permit(request, "session") as permit:
             ...read and judge the request...
-            await permit.hold()
-            await permit.charge("thread", size)
-            ...create the thread...
+            place = await permit.hold(life)
+            await permit.charge("session", size)
+            ...open the session...
 
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its RateLimit. If the
     block raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or
@@ -256,6 +265,11 @@ class Permit:
         self._charged = 0
         """Bytes that the request was charged."""
         self._work = work
+
+    @property
+    def most(self) -> int:
+        """How many things of the kind the client may have, for a script that counts them; 0 for any number."""
+        return self._limiter.most(self._kind)
 
     async def __aenter__(self) -> "Permit":
         """Raises Refused `limit.exceeded` if this process knows the client to be over the limit."""

@@ -16,6 +16,7 @@ from tests.board.calls import BOARD, QUESTION, posted
 from tests.support.answers import json_of
 from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.rates import Unlimited
 from tests.support.servers import WOKEN
 
 
@@ -361,7 +362,8 @@ async def test_a_store_that_fails_once_a_thread_is_closed_is_not_said_to_have_wr
         board_on(node.store, node.settings, kind(node.store, 60)) for kind in (BoardStore, Unlisted, Unread)
     )
     first, second = [
-        (await sound.post(NewThread(**QUESTION), signed(use), None, ""))[0] for use in ("post 1", "post 2")
+        (await sound.post(Unlimited("203.0.113.7"), NewThread(**QUESTION), signed(use), None))[0]
+        for use in ("post 1", "post 2")
     ]
     assert (await unlisted.close(first.id, signed("close 1"))).status == "closed"
     with pytest.raises(OutcomeUnknown):

@@ -84,6 +84,25 @@ async def test_a_signature_is_good_for_one_thread(node: NodeUnderTest, key: str)
     assert (await node.client.get(BOARD)).json()["total"] == 1
 
 
+async def test_a_signature_is_good_for_one_thread_from_whatever_addresses_it_is_sent(node: NodeUnderTest) -> None:
+    request = signed(BOARD, QUESTION)
+    sent = [
+        await node.client_at(f"203.0.113.{number}").post(BOARD, content=request.body, headers=dict(request.headers))
+        for number in range(8)
+    ]
+    assert [each.status_code for each in sent] == [201] + 7 * [409]
+
+
+@pytest.mark.settings(client_threads=1)
+async def test_a_signature_that_there_was_no_room_for_is_good_later(node: NodeUnderTest) -> None:
+    assert (await node.client.post(BOARD, json=QUESTION)).status_code == 201
+    request = signed(BOARD, QUESTION)
+    assert (await send(node, request)).headers["x-error-code"] == "quota.board"
+    (places,) = await node.names("held:*")
+    await node.store.command("DEL", places)
+    assert (await send(node, request)).status_code == 201
+
+
 @pytest.mark.parametrize("first_key", ["", "key-1"])
 async def test_a_signature_that_was_used_without_a_key_is_not_good_with_one(
     node: NodeUnderTest, first_key: str

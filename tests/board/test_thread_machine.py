@@ -4,7 +4,7 @@ from typing import Literal
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, initialize, invariant, precondition, rule
+from hypothesis.stateful import Bundle, MultipleResults, initialize, invariant, multiple, precondition, rule
 
 from node.board.model import NewReply, NewThread, ThreadPageQuery, ThreadQuery, ThreadStatus
 from node.board.store import BoardStore
@@ -18,6 +18,9 @@ from tests.support.rates import Limited
 
 THREADS = 3  # at most: lists have an order then, and each thread gets more steps
 LIMIT = Limit(3, 60)
+LIMIT_OF_POSTS = Limit(1000, 60)
+QUOTA = 2  # threads of a client in a day
+DAY = 86_400  # s
 CLIENTS = st.sampled_from(["203.0.113.1", "203.0.113.2"])
 KEYS = st.sampled_from([None, "first-secret-key", "other-secret-key"])  # long enough to be answered at any time
 SIGNERS = st.sampled_from([None, "ann", "bob"])
@@ -29,9 +32,12 @@ STATUSES: tuple[ThreadStatus, ...] = ("open", "closed", "hidden")
 class Model:
     """The expected state of a thread."""
 
-    def __init__(self, thread_id: str, title: str, signer: str | None, asked: str | None, now: int) -> None:
+    def __init__(
+        self, thread_id: str, title: str, client: str, signer: str | None, asked: str | None, now: int
+    ) -> None:
         self.id = thread_id
         self.title = title
+        self.client = client
         self.signer = signer
         self.asked = asked
         """The Idempotency-Key under which it was posted."""
@@ -73,23 +79,30 @@ class ThreadMachine(StoreMachine):
         self._signatures += 1
         return Signed(signer, b'{"by":"test"}', f"r{self._signatures}") if signer else None
 
-    @initialize(target=models, signer=SIGNERS, key=KEYS)
-    def begin(self, signer: str | None, key: str | None) -> Model:
-        return self.post(signer, key)
+    @initialize(target=models, client=CLIENTS, signer=SIGNERS, key=KEYS)
+    def begin(self, client: str, signer: str | None, key: str | None) -> Model | MultipleResults[Model]:
+        return self.post(client, signer, key)
 
     @precondition(lambda self: len(self._all) < THREADS)
-    @rule(target=models, signer=SIGNERS, key=KEYS)
-    def post_another(self, signer: str | None, key: str | None) -> Model:
-        return self.post(signer, key)
+    @rule(target=models, client=CLIENTS, signer=SIGNERS, key=KEYS)
+    def post_another(self, client: str, signer: str | None, key: str | None) -> Model | MultipleResults[Model]:
+        return self.post(client, signer, key)
 
-    def post(self, signer: str | None, key: str | None) -> Model:
+    def post(self, client: str, signer: str | None, key: str | None) -> Model | MultipleResults[Model]:
         title = f"Who can read report number {len(self._all)}?"
-        thread, replayed = self.run_step(
-            self._board.post(self.wanted(title), self.signed(signer), self.asked(title, key), "")
+        lately = [model for model in self._all if model.client == client and model.began > self.now - DAY]
+        made = self.attempt(
+            lambda: self._board.post(
+                Limited(client, LIMIT_OF_POSTS, QUOTA), self.wanted(title), self.signed(signer), self.asked(title, key)
+            ),
+            "quota.board" if len(lately) >= QUOTA else None,
         )
+        if made is None:
+            return multiple()
+        thread, replayed = made
         assert not replayed
         assert thread.is_signed == (signer is not None)
-        self._all.append(model := Model(thread.id, title, signer, key, self.now))
+        self._all.append(model := Model(thread.id, title, client, signer, key, self.now))
         return model
 
     def wanted(self, title: str) -> NewThread:
@@ -104,7 +117,12 @@ class ThreadMachine(StoreMachine):
         if model.asked is None or model.began + REMEMBERED <= self.now:
             return
         again = self.attempt(
-            lambda: self._board.post(self.wanted(model.title), None, self.asked(model.title, model.asked), ""),
+            lambda: self._board.post(
+                Limited(model.client, LIMIT_OF_POSTS, QUOTA),
+                self.wanted(model.title),
+                None,
+                self.asked(model.title, model.asked),
+            ),
             None if model.shown else "thread.unknown",
         )
         if again:

@@ -28,7 +28,7 @@ AGENT_SEARCH = "/api/v1/agents/search"
 WIDE = {"threshold": 0.5}
 BODY = "Is anybody here who can parse some large files?"
 QUERY = {"query": "parse large files", "limit": 50, "threshold": 0.5}
-CLIENT = "127.0.0.1"
+CLIENT = "203.0.113.7"  # that of a node under test
 NEW: tuple[tuple[str, dict[str, str]], ...] = (
     ("/api/v1/board", {"title": "Another question", "body": BODY}),
     ("/api/v1/tasks", {"publisher_id": "p", "title": "Translate a memo"}),
@@ -59,7 +59,8 @@ async def test_what_the_other_primaries_keep_is_served(lenient_cluster: Cluster,
     async with running(settings) as node:
         threads: list[str] = []
         for number in range(THREADS):
-            posted = await node.client.post("/api/v1/board", json={"title": f"Topic {number}", "body": BODY})
+            author = node.client_at(f"198.51.100.{number}")  # a thread is where its client is counted
+            posted = await author.post("/api/v1/board", json={"title": f"Topic {number}", "body": BODY})
             threads.append(posted.json()["id"])
             await node.store.command("ZADD", keys.OPEN_THREADS, number, threads[-1])
         ids = set(threads)

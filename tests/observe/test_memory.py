@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
+from node.config import Limit, Limits
 from node.observe.memory import MemoryAlarm, memory_of
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, refused_from
@@ -274,6 +275,13 @@ async def test_a_client_may_post_and_offer_so_much_a_day(node: NodeUnderTest) ->
     assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
     await offered(node)
     assert await post(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Read"}) == (429, "quota.task")
+
+
+@pytest.mark.settings(limits=Limits(board=Limit(3, 600)), client_threads=1)
+async def test_nobody_tries_the_gate_for_free_with_threads_that_there_is_no_room_for(node: NodeUnderTest) -> None:
+    sent = [await post(node, "/api/v1/board", THREAD) for _ in range(4)]
+    assert sent[0][0] == 201
+    assert sent[1:] == [(429, "quota.board"), (429, "quota.board"), (429, "limit.exceeded")]
 
 
 @pytest.mark.settings(limits=FREE, client_threads=2)

@@ -18,6 +18,7 @@ from node.store.search_keys import BOARD_KEYS
 from node.text.terms import QueryTerms
 from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, searchable
 from tests.support.node_under_test import until
+from tests.support.rates import Unlimited
 from tests.support.servers import RedisServer
 
 LONGEST = 20_000  # characters of a post
@@ -41,7 +42,9 @@ async def test_a_post_of_noise_takes_no_more_room_than_one_of_words(
 ) -> None:
     """Each new word costs an index many times what it weighs."""
     monkeypatch.setattr("node.text.faults.is_english", passes)
-    thread, _ = await board.board.post(NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), None, None, "")
+    thread, _ = await board.board.post(
+        Unlimited(CLIENT), NewThread("Noise", f"zebra {noise(LONGEST - 20)} giraffe"), None, None
+    )
     await board.reply(thread.id, f"lion {noise(LONGEST - 20)} tiger")
     async with board.worker(embedding_model="none"):
         await board.emptied()

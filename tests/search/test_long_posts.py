@@ -12,9 +12,10 @@ from node.search.corpus import Corpus
 from node.search.work import SLICE_CHARACTERS
 from node.store import StoreUnavailable
 from tests.search.conftest import WITH_ENGINE
-from tests.search.searching import ANYTHING, SearchableBoard, searchable
+from tests.search.searching import ANYTHING, CLIENT, SearchableBoard, searchable
 from tests.search.test_bounds import LONGEST, noise, passes
 from tests.support.other_turns import OtherTurns
+from tests.support.rates import Unlimited
 from tests.support.servers import RedisServer
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.usefixtures("patience")]
@@ -36,7 +37,7 @@ async def hostile(request: pytest.FixtureRequest) -> AsyncIterator[SearchableBoa
             patch.setattr("node.text.faults.is_english", passes)
             for number in range(THREADS):
                 post = NewThread(f"Thread {number}", f"zebra {noise(LONGEST - 10)}")
-                thread, _ = await board.board.post(post, None, None, "")
+                thread, _ = await board.board.post(Unlimited(CLIENT), post, None, None)
                 await board.reply(thread.id, f"zebra {noise(LONGEST - 10)}")
         async with board.worker(embedding_model="none"):
             await board.emptied()

@@ -19,9 +19,10 @@ from node.store import ids, keys
 from node.store.outbox import Event
 from node.store.search_keys import BOARD_KEYS
 from node.text.terms import MARK, marks_of, terms_of
-from tests.search.searching import ANYTHING, SearchableBoard
+from tests.search.searching import ANYTHING, CLIENT, SearchableBoard
 from tests.support.models import embedded_texts
 from tests.support.node_under_test import until
+from tests.support.rates import Unlimited
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
 LONG = "The committee met on Tuesday and talked about the minutes of the last meeting. " * 120
@@ -252,7 +253,7 @@ async def test_nothing_of_the_replies_is_left_when_a_thread_is_closed(
 async def test_a_document_that_holds_a_thread_with_its_replies_is_as_good(board: SearchableBoard) -> None:
     """As version 1.0.0 wrote them, before replies had documents of their own."""
     title, body = BREAD
-    thread, _ = await board.board.post(NewThread(title, body), None, None, "")
+    thread, _ = await board.board.post(Unlimited(CLIENT), NewThread(title, body), None, None)
     terms = terms_of(f"{title}\n{body}\n{ANSWERS[0]}")
     await board.search.note(thread.id, title, body)
     await board.documents.command("DEL", BOARD_KEYS.doc(thread.id))

@@ -6,11 +6,12 @@ from node.store.limits import LimitState
 
 
 class Limited:
-    """A number of requests of one client."""
+    """A number of requests of one client, and `most` things that it may have; 0 for any number."""
 
-    def __init__(self, client: str, limit: Limit) -> None:
+    def __init__(self, client: str, limit: Limit, most: int = 0) -> None:
         self.client = client
         self.limit = limit
+        self.most = most
 
     def settle(self, taken: LimitState) -> None:
         """Raises Refused `limit.exceeded`."""

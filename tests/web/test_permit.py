@@ -36,19 +36,19 @@ class Desk:
     """A limiter, and what Redis has counted."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
         self.capacity = Capacity()
-        few = Limits(board=Limit(COUNT, 60), line=Limit(COUNT, 60))
-        self.limiter = Limiter(few, LimitStore(store), Quotas(board=QUOTA), self.capacity)
+        few = Limits(task=Limit(COUNT, 60), line=Limit(COUNT, 60))
+        self.limiter = Limiter(few, LimitStore(store), Quotas(task=QUOTA), self.capacity)
         self.request = request()
 
-    def permit(self, kind: str = "board", scope: str = "", *, refusals: bool = True) -> Permit:
+    def permit(self, kind: str = "task", scope: str = "", *, refusals: bool = True) -> Permit:
         self.request = request()
         return self.limiter.permit(self.request, kind, scope, refusals=refusals)
 
     async def counted(self) -> int:
         """Requests that took a place in the limit."""
-        return await self._size("LLEN", keys.rate(ids.home_of(CLIENT), "board", CLIENT))
+        return await self._size("LLEN", keys.rate(ids.home_of(CLIENT), "task", CLIENT))
 
     async def lines(self) -> int:
         """Requests that took a place in the limit of the session."""
@@ -57,22 +57,22 @@ class Desk:
     async def forget(self, session_id: str) -> None:
         """Have Redis know of no lines in a session."""
         rate = keys.rate(ids.partition_of_id(session_id), f"line:{session_id}", CLIENT)
-        assert await self._store.command("DEL", rate) == 1
+        assert await self.store.command("DEL", rate) == 1
 
     async def open(self, session_id: str) -> None:
         """Have a session of that id."""
-        await self._store.command("SET", keys.session(session_id), "", "EX", 60)
+        await self.store.command("SET", keys.session(session_id), "", "EX", 60)
 
     async def places(self) -> int:
-        """Threads that the client's quota holds."""
-        return await self._size("ZCARD", keys.places(ids.home_of(CLIENT), "board", CLIENT))
+        """Contracts that the client's quota holds."""
+        return await self._size("ZCARD", keys.places(ids.home_of(CLIENT), "task", CLIENT))
 
     async def remember(self, key: IdempotencyKey) -> None:
         """Have something been created under a key."""
-        await self._store.command("SET", keys.idempotency(key.partition, key.scope), "", "EX", 60)
+        await self.store.command("SET", keys.idempotency(key.partition, key.scope), "", "EX", 60)
 
     async def _size(self, command: str, key: str) -> int:
-        return cast("int", await self._store.command(command, key))
+        return cast("int", await self.store.command(command, key))
 
     @property
     def headers(self) -> dict[bytes, bytes]:
@@ -91,16 +91,25 @@ REFUSALS = [Refused("language.not_english"), Invalid.field("body", "title", msg=
 
 
 async def test_of_a_total_that_is_nearly_taken_a_client_gets_one(desk: Desk) -> None:
-    desk.capacity.taken = {"thread": 0.9}
+    desk.capacity.taken = {"task": 0.9}
     async with desk.permit() as permit:
         await permit.hold()
-    with pytest.raises(Refused, match=r"quota\.board"):
+    with pytest.raises(Refused, match=r"quota\.task"):
         async with desk.permit() as permit:
             await permit.hold()
-    desk.capacity.taken = {"thread": 0.5}
+    desk.capacity.taken = {"task": 0.5}
     async with desk.permit() as permit:
         await permit.hold()
     assert await desk.places() == QUOTA
+
+
+async def test_a_script_that_counts_threads_is_told_how_many_there_may_be(desk: Desk) -> None:
+    desk.limiter = Limiter(Limits(), LimitStore(desk.store), Quotas(board=QUOTA), desk.capacity)
+    assert desk.permit("board").most == QUOTA
+    desk.capacity.taken = {"thread": 0.9}
+    assert desk.permit("board").most == 1
+    desk.limiter.change(Limits(board=Limit(0, 60)))
+    assert desk.permit("board").most == 0
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=["refused", "invalid"])
@@ -109,7 +118,7 @@ async def test_a_request_refused_before_it_was_counted_counts_once(desk: Desk, r
         async with desk.permit():
             raise refusal
     assert (await desk.counted(), await desk.places()) == (1, 0)
-    assert desk.headers[b"ratelimit"].startswith(b'"board";r=%d;' % (COUNT - 1))
+    assert desk.headers[b"ratelimit"].startswith(b'"task";r=%d;' % (COUNT - 1))
 
 
 async def test_a_request_refused_after_it_was_counted_counts_once(desk: Desk) -> None:
@@ -130,7 +139,7 @@ async def test_a_request_that_a_script_counted_is_not_counted_again(desk: Desk) 
             permit.settle(LimitState(True, 2, 59.1))
             raise Refused("thread.closed")
     assert await desk.counted() == 0
-    assert desk.headers[b"ratelimit"] == b'"board";r=2;t=60'
+    assert desk.headers[b"ratelimit"] == b'"task";r=2;t=60'
 
 
 async def test_a_failure_of_ours_is_not_counted(desk: Desk) -> None:
@@ -160,7 +169,7 @@ async def test_who_is_over_the_limit_is_told_so_whatever_the_request_says(desk: 
     with pytest.raises(Refused, match=r"limit\.exceeded"):
         async with desk.permit():
             pytest.fail("the block of a client that is over the limit was run")
-    assert desk.headers[b"ratelimit"].startswith(b'"board";r=0;')
+    assert desk.headers[b"ratelimit"].startswith(b'"task";r=0;')
     assert await desk.counted() == COUNT
 
 
@@ -186,7 +195,7 @@ async def test_a_request_that_is_refunded_leaves_its_place(desk: Desk) -> None:
         async with desk.permit() as permit:
             await permit.count()
             await permit.refund()
-        assert desk.headers[b"ratelimit"].startswith(b'"board";r=%d;' % COUNT)
+        assert desk.headers[b"ratelimit"].startswith(b'"task";r=%d;' % COUNT)
     assert await desk.counted() == 0
 
 
@@ -196,7 +205,7 @@ async def test_an_answer_to_a_request_that_is_refunded_still_says_what_is_left_o
         desk.limiter.permit(desk.request, "line", SESSION).settle(LimitState(True, 1, 59.1))
         await permit.refund()
     told = [value for name, value in desk.request.answer_headers if name == b"ratelimit"]
-    assert [value.partition(b";t=")[0] for value in told] == [b'"line";r=1', b'"board";r=%d' % COUNT]
+    assert [value.partition(b";t=")[0] for value in told] == [b'"line";r=1', b'"task";r=%d' % COUNT]
 
 
 async def test_who_was_over_a_limit_is_let_in_at_once_when_it_is_raised(desk: Desk) -> None:
@@ -206,7 +215,7 @@ async def test_who_was_over_a_limit_is_let_in_at_once_when_it_is_raised(desk: De
     with pytest.raises(Refused, match=r"limit\.exceeded"):
         async with desk.permit() as permit:
             await permit.count()
-    desk.limiter.change(Limits(board=Limit(COUNT + 1, 60)))
+    desk.limiter.change(Limits(task=Limit(COUNT + 1, 60)))
     async with desk.permit() as permit:
         await permit.count()
     assert await desk.counted() == COUNT + 1
@@ -220,7 +229,7 @@ async def test_a_request_that_is_over_another_limit_counts_in_neither(desk: Desk
                 await permit.count()
                 line.settle(LimitState(False, 0, 59.1))
     assert await desk.counted() == 0
-    assert desk.headers[b"ratelimit"].startswith(b'"board";r=%d;' % COUNT)
+    assert desk.headers[b"ratelimit"].startswith(b'"task";r=%d;' % COUNT)
 
 
 @pytest.mark.parametrize("failure", [*REFUSALS, StoreUnavailable("it was not sent"), OutcomeUnknown("no answer came")])
@@ -228,14 +237,14 @@ async def test_only_what_may_be_kept_is_charged(desk: Desk, failure: Exception) 
     desk.capacity.allowance = 10_000  # bytes, of which a thread takes more than half
     with pytest.raises(type(failure)):
         async with desk.permit() as permit:
-            await permit.charge("thread", 100)
+            await permit.charge("task", 100)
             raise failure
     async with desk.permit() as permit:
         if isinstance(failure, OutcomeUnknown):
             with pytest.raises(Refused, match=r"quota\.bytes"):
-                await permit.charge("thread", 100)
+                await permit.charge("task", 100)
         else:
-            await permit.charge("thread", 100)
+            await permit.charge("task", 100)
 
 
 @pytest.mark.parametrize("refusal", [Refused("session.gone"), *REFUSALS])
@@ -290,7 +299,7 @@ async def test_a_full_quota_does_not_count(desk: Desk) -> None:
     for _ in range(QUOTA):
         async with desk.permit() as permit:
             await permit.hold()
-    with pytest.raises(Refused, match=r"quota\.board") as refused:
+    with pytest.raises(Refused, match=r"quota\.task") as refused:
         async with desk.permit() as permit:
             await permit.hold()
     assert refused.value.retry_after
@@ -299,37 +308,37 @@ async def test_a_full_quota_does_not_count(desk: Desk) -> None:
 
 @pytest.mark.parametrize("step", ["hold", "charge"])
 async def test_a_refusal_for_want_of_room_does_not_count(desk: Desk, step: str) -> None:
-    desk.capacity.refused = {"thread": "memory.low"}
+    desk.capacity.refused = {"task": "memory.low"}
     with pytest.raises(Refused, match=r"memory\.low"):
         async with desk.permit() as permit:
-            await (permit.hold() if step == "hold" else permit.charge("thread", 100))
+            await (permit.hold() if step == "hold" else permit.charge("task", 100))
     assert (await desk.counted(), await desk.places()) == (0, 0)
 
 
 async def test_a_charge_that_is_refused_gives_the_place_back(desk: Desk) -> None:
-    desk.capacity.allowance = 1000  # bytes, less than a thread takes
+    desk.capacity.allowance = 1000  # bytes, less than a contract takes
     with pytest.raises(Refused, match=r"quota\.bytes"):
         async with desk.permit() as permit:
             await permit.hold()
-            await permit.charge("thread", 100)
+            await permit.charge("task", 100)
     assert (await desk.counted(), await desk.places()) == (1, 0)
 
 
 async def test_a_request_that_repeats_an_earlier_one_needs_no_room(desk: Desk) -> None:
-    key = bound_key("board", CLIENT, "a key that nobody guesses", b"{}")
+    key = bound_key("task", CLIENT, "a key that nobody guesses", b"{}")
     assert key
-    desk.capacity.allowance = 1000  # bytes, less than a thread takes
+    desk.capacity.allowance = 1000  # bytes, less than a contract takes
     with pytest.raises(Refused, match=r"quota\.bytes"):
         async with desk.permit() as permit:
             await permit.hold(repeats=key)
-            await permit.charge("thread", 100)
+            await permit.charge("task", 100)
     await desk.remember(key)
     async with desk.permit() as permit:
         await permit.hold(repeats=key)
-        await permit.charge("thread", 100)
+        await permit.charge("task", 100)
         await permit.replay()
     assert (await desk.counted(), await desk.places()) == (2, 0)
-    desk.capacity.refused = {"thread": "memory.low"}
+    desk.capacity.refused = {"task": "memory.low"}
     with pytest.raises(Refused, match=r"memory\.low"):
         async with desk.permit() as permit:
             await permit.hold(repeats=key)
@@ -337,10 +346,10 @@ async def test_a_request_that_repeats_an_earlier_one_needs_no_room(desk: Desk) -
 
 async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> None:
     async with await connect(empty_redis.url, timeout=5.0, max_in_flight=64) as store:
-        limiter = Limiter(Limits(board=Limit(0, 60)), LimitStore(store), Quotas(board=1), Capacity())
+        limiter = Limiter(Limits(task=Limit(0, 60)), LimitStore(store), Quotas(task=1), Capacity())
         for _ in range(3):
             sent = request()
-            async with limiter.permit(sent, "board") as permit:
+            async with limiter.permit(sent, "task") as permit:
                 assert await permit.hold() == ""
                 await permit.count()
                 permit.settle(LimitState(False, 0, 60.0))

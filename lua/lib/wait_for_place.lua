@@ -1,0 +1,27 @@
+-- wait_for_place(quotas, life, at) -> milliseconds until one more thing has a place in all `quotas` | nil: it has one now
+-- Each of them is {set, most}: the names of things by when their places end, and how many there may be (0 = any number).
+-- Places of a full quota that would last for more than twice `life`, or two days, were taken before the clock was set
+-- back, and end as if they had been taken now.
+-- include drop_ended
+local function wait_for_place(quotas, life, at)
+  for _, quota in ipairs(quotas) do
+    local set, most = unpack(quota)
+    drop_ended(set, at)
+    most = tonumber(most)
+    local over = most > 0 and redis.call('ZCOUNT', set, '(' .. at, '+inf') - most or -1
+    if over >= 0 then -- there may be more than `most`, which was larger before: so many must end, too
+      local last = redis.call('ZRANGE', set, '(' .. at, '+inf', 'BYSCORE', 'LIMIT', over, 1, 'WITHSCORES')
+      local ends = tonumber(last[2])
+      local longest = math.max(tonumber(life), 86400000) -- sessions last as long as each was opened for, a day at most
+      local latest = at + 2 * longest
+      if ends > latest then
+        ends = at + longest
+        for _, each in ipairs(redis.call('ZRANGE', set, latest, '+inf', 'BYSCORE', 'LIMIT', 0, 1000)) do
+          redis.call('ZADD', set, ends, each)
+        end
+        redis.call('PEXPIREAT', set, latest)
+      end
+      return ends - at
+    end
+  end
+end
