@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from node.common import process
 from node.config import ConfigError, Settings
 from node.observe import log
-from node.observe.metrics.server import TEXT, AdminRequest, AdminResponse
+from node.observe.metrics.server import AdminRequest, AdminResponse, plain
 from node.run.metrics import report
 from node.run.validation import loaded
 
@@ -37,7 +37,7 @@ class LazyPages:
     async def answer(self, request: AdminRequest) -> AdminResponse:
         """The page."""
         if not _is_this_machine(request.peer):
-            return AdminResponse(HTTPStatus.FORBIDDEN, [("Content-Type", TEXT)], FROM_ELSEWHERE)
+            return plain(HTTPStatus.FORBIDDEN, FROM_ELSEWHERE)
         async with self._lock:
             if self._pages is None:
                 # In a thread, so that scrapes are answered meanwhile.
