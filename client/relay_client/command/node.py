@@ -44,9 +44,9 @@ def _key(given: Namespace) -> None:
 
 
 def _config(given: Namespace) -> None:
-    made = configuration(given.client, base_of(given.node))
-    note(f"into {made.file}:")
-    show(given, {"file": made.file, "content": made.content}, made.content.rstrip())
+    file, content = configuration(given.client, base_of(given.node))
+    note(f"into {file}:")
+    show(given, {"file": file, "content": content}, content.rstrip())
 
 
 def _doctor(given: Namespace) -> int:
