@@ -35,7 +35,6 @@ class LazyPages:
         self._lock = asyncio.Lock()
 
     async def answer(self, request: AdminRequest) -> AdminResponse:
-        """The page."""
         if not _is_this_machine(request.peer):
             return plain(HTTPStatus.FORBIDDEN, FROM_ELSEWHERE)
         async with self._lock:
@@ -68,7 +67,6 @@ async def serve(settings: Settings, roles: list[str]) -> None:
 
 
 def main() -> None:
-    """Run the process."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("roles", nargs="+")

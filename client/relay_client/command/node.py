@@ -28,7 +28,6 @@ NOBODY = "relay-doctor"
 
 
 def add(commands: Commands) -> None:
-    """The commands of this file."""
     command(commands, "key", _key, "show the key of --key and its address; made if there is none")
     mcp = group(commands, "mcp", "the node's tools in other programs")
     config = command(mcp, "config", _config, "what an MCP client must be told to use the node")

@@ -81,7 +81,6 @@ class OperatorPages:
         self._opening = asyncio.Lock()
 
     async def close(self) -> None:
-        """Drop the connections."""
         await self._open.aclose()
 
     async def answer(self, request: AdminRequest) -> AdminResponse:
