@@ -154,33 +154,13 @@ GOALS: tuple[Goal, ...] = (
         _ratio("relay", "requests_per_s", "bare granian", relay.CEILING),
         "bare Granian",
     ),
-    Goal(
-        "relay ack: p99 at half of the ceiling, worker embedding",
-        "under",
-        20,
-        "ms",
-        _figure("relay", relay.HALF, "p99_ms"),
-    ),
-    Goal(
-        "relay ack: p99.9 at half of the ceiling, worker embedding",
-        "under",
-        40,
-        "ms",
-        _figure("relay", relay.HALF, "p99_9_ms"),
-    ),
-    Goal(
-        "session send: p99 at half of the ceiling, worker embedding",
-        "under",
-        20,
-        "ms",
-        _figure("session", session.HALF, "p99_ms"),
-    ),
-    Goal(
-        "session send: p99.9 at half of the ceiling, worker embedding",
-        "under",
-        40,
-        "ms",
-        _figure("session", session.HALF, "p99_9_ms"),
+    *(
+        Goal(f"{what}: {name} at half of the ceiling, worker embedding", "under", bound, "ms", measured)
+        for what, scenario, row in (("relay ack", "relay", relay.HALF), ("session send", "session", session.HALF))
+        for name, bound, measured in (
+            ("p99", 20, _figure(scenario, row, "p99_ms")),
+            ("p99.9", 40, _figure(scenario, row, "p99_9_ms")),
+        )
     ),
     Goal(
         "message:send: requests per second",

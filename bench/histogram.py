@@ -48,11 +48,6 @@ class Histogram:
         """The largest latency, in milliseconds."""
         return int(self._counts.get_max_value()) / 1000 if len(self) else 0.0
 
-    @property
-    def mean(self) -> float:
-        """The mean latency, in milliseconds."""
-        return float(self._counts.get_mean_value()) / 1000 if len(self) else 0.0
-
     def encoded(self) -> str:
         """The whole distribution in HdrHistogram's own portable text form."""
         return bytes(self._counts.encode()).decode("ascii")

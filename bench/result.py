@@ -49,7 +49,6 @@ class Row(msgspec.Struct, kw_only=True):
     settings: dict[str, str] = {}
     redis_settings: dict[str, str] = {}
     distribution: str = ""  # HdrHistogram, all runs together
-    note: str = ""
     shown: bool = True  # in the report too; else a table sums it up
 
     def median(self, name: str) -> float | None:

@@ -84,12 +84,10 @@ async def many(count: int, make: Make) -> None:
 
 
 def show(what: str, weight: float) -> None:
-    """One row of the table."""
     print(f"| {what} | {weight:,.0f} | {NODE_BYTES * SHARE / weight / 1e6:.1f} |", flush=True)
 
 
 async def main(count: int) -> None:
-    """Print the table."""
     with tempfile.TemporaryDirectory() as folder, EmbeddedRedis(Path(folder), "everysec") as server:
         server.start()
         settings = Settings(redis_url=server.url, data_dir=Path(folder), secret="x" * 32, store_timeout=10)
@@ -178,7 +176,6 @@ class Things:
 
 
 async def everything(scales: Scales, count: int) -> None:
-    """All kinds."""
     things = Things(scales.services, count)
     await scales.weigh("relay message (public), as a thread", count, things.relay)
     await scales.weigh("relay message, `public=false`", count, things.private)

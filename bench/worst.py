@@ -44,7 +44,6 @@ async def made(server: Server, path: str, body: object) -> Created:
 
 
 async def weigh(server: Server, name: str, count: int, make: Make) -> None:
-    """One row."""
     before = await meter.settled(server)
     held = meter.redis_memory(server)
     for number in range(count):
@@ -115,7 +114,6 @@ async def requests(server: Server) -> Sequence[tuple[str, Make]]:
 
 
 async def main(count: int) -> None:
-    """Print the table."""
     with tempfile.TemporaryDirectory() as folder:
         async with node.running(Path(folder), {}) as server:
             print("| Request | web ms | worker ms | Redis ms | kept kB |\n|---|---|---|---|---|")

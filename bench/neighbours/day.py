@@ -108,7 +108,6 @@ class Day:
         }
 
     def call(self, _index: int) -> Call:
-        """The next request."""
         number = next(self._numbers)
         kind = IN_TURN[number % len(IN_TURN)]
         if kind == "complete" and not self._claimed:  # claims are answered late: there is nothing to complete yet

@@ -86,7 +86,6 @@ class Owner:
         self._unanswered: list[str] = []
 
     def next(self) -> Call:
-        """What it sends now."""
         if self._unanswered:
             return self._inboxes.answer(self._number, self._unanswered.pop())
         call = self._inboxes.read(self._number, WAIT)

@@ -113,7 +113,6 @@ class Outcome(msgspec.Struct):
         return sum(times for status, times in self.beside.statuses.items() if not status.isdigit() or status >= "500")
 
     def line(self) -> list[str | float]:
-        """One line of the table."""
         rows = [row.median(figure) or 0.0 for row in (self.quiet, self.beside) for figure in ("p50_ms", "p99_ms")]
         figures = [*rows, self.times, self.failed, self.quiet_latest, self.latest]
         called = f"{self.events - self.missing} of {self.events}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 from node.common import process
 from node.config import ConfigError, Settings
 from node.observe import log
-from node.observe.metrics.server import TEXT, AdminRequest, AdminResponse
+from node.observe.metrics.server import AdminRequest, AdminResponse, plain
 from node.run.metrics import report
 from node.run.validation import loaded
 
@@ -35,9 +35,8 @@ class LazyPages:
         self._lock = asyncio.Lock()
 
     async def answer(self, request: AdminRequest) -> AdminResponse:
-        """The page."""
         if not _is_this_machine(request.peer):
-            return AdminResponse(HTTPStatus.FORBIDDEN, [("Content-Type", TEXT)], FROM_ELSEWHERE)
+            return plain(HTTPStatus.FORBIDDEN, FROM_ELSEWHERE)
         async with self._lock:
             if self._pages is None:
                 # In a thread, so that scrapes are answered meanwhile.
@@ -68,7 +67,6 @@ async def serve(settings: Settings, roles: list[str]) -> None:
 
 
 def main() -> None:
-    """Run the process."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("roles", nargs="+")

@@ -15,11 +15,9 @@ class SharedMark:
         self._byte = mmap.mmap(-1, 1)
 
     def set(self) -> None:
-        """Set it for all of them."""
         self._byte[0] = 1
 
     def is_set(self) -> bool:
-        """Whether it is set."""
         return self._byte[0] == 1
 
 

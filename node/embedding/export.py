@@ -6,14 +6,12 @@ An export is compared with the original before it is used; one whose vectors dif
 without quantisation.
 """
 
-import fcntl
-import os
 import shutil
 import sys
 import tempfile
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from typing import Any
 import msgspec
 
 from node.common.disk_sync import sync_all
+from node.common.folder_lock import locked
 from node.embedding.exported import (
     DESCRIPTION,
     FORMAT,
@@ -105,15 +104,12 @@ def export(name: str, folder: Path) -> Description:
 def _alone(models: Path) -> Generator[None]:
     """Wait until no other process exports into this folder, and remove what those that were killed have left there: 90
     MB each time, which would fill the disk where the memory is too small for torch."""
-    descriptor = os.open(models, os.O_RDONLY)
-    try:
+    with ExitStack() as stack:
         with suppress(OSError):  # some file systems have no such locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # released however this process ends
+            stack.enter_context(locked(models, wait=True))
             for left in models.glob(f"{_UNFINISHED}*"):
                 shutil.rmtree(left, ignore_errors=True)
         yield
-    finally:
-        os.close(descriptor)
 
 
 def least_cosine(exported: Model, original: Model) -> float:

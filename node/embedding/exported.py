@@ -49,11 +49,9 @@ class ExportedModel:
         self.fingerprint = described.fingerprint
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
-        """Unit vectors of queries."""
         return [self._vector(self._described.query_prompt + text[:MAX_QUERY_CHARACTERS]) for text in texts]
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
-        """Unit vectors of passages."""
         return [self._vector(self._described.passage_prompt + text) for text in texts]
 
     def _vector(self, text: str) -> bytes:

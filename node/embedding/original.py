@@ -20,11 +20,9 @@ class OriginalModel:
         self.fingerprint = _fingerprint(transformer)
 
     def queries(self, texts: Sequence[str]) -> list[bytes]:
-        """Unit vectors of queries."""
         return self._encode(self.transformer.encode_query, [text[:MAX_QUERY_CHARACTERS] for text in texts])
 
     def passages(self, texts: Sequence[str]) -> list[bytes]:
-        """Unit vectors of passages."""
         return self._encode(self.transformer.encode_document, texts)
 
     def _encode(self, encode: Any, texts: Sequence[str]) -> list[bytes]:

@@ -51,32 +51,15 @@ class Ready(msgspec.Struct):
     status: Annotated[Literal["ready", "draining", "unavailable"], Meta(examples=["ready"])]
 
 
-class Readiness:
-    """Whether a load balancer should send requests to this process.
-
-    This is not the health of the store: while one primary of a cluster fails over, the rest is served, and another
-    process could do no better. Only a process that reaches no primary at all should get no requests.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.draining = False
-        """Set when the process is about to stop: it still serves, but load balancers should use others."""
-
-    def now(self) -> Ready:
-        if self.draining:
-            return Ready("draining")
-        return Ready("ready" if self._store.connected else "unavailable")
-
-
 class HealthApi:
     """The health of this process and of the store it works on."""
 
-    def __init__(self, store: Store, settings: Settings, readiness: Readiness, capacity: Capacity) -> None:
+    def __init__(self, store: Store, settings: Settings, capacity: Capacity) -> None:
         self._capacity = capacity
         self._store = store
         self._settings = settings
-        self._readiness = readiness
+        self.draining = False
+        """Set when the process is about to stop: it still serves, but load balancers should use others."""
         self._healthy: Response | None = None
         """The last answer with 200."""
         self._healthy_until = 0.0
@@ -95,9 +78,13 @@ class HealthApi:
 
     @Operation("Whether load balancers should send requests to this process", answers=Ready)
     async def get_ready(self, request: Request) -> Response:
-        """200 if load balancers may send requests here, else 503. Costs no call to the store."""
-        ready = self._readiness.now()
-        return json_response(ready, 200 if ready.status == "ready" else 503, NO_STORE)
+        """200 if load balancers may send requests here, else 503. Costs no call to the store.
+
+        This is not the health of the store: while one primary of a cluster fails over, the rest is served, and another
+        process could do no better. Only a process that reaches no primary at all should get no requests.
+        """
+        status = "draining" if self.draining else "ready" if self._store.connected else "unavailable"
+        return json_response(Ready(status), 200 if status == "ready" else 503, NO_STORE)
 
     async def _read(self, _: None) -> Response:
         try:

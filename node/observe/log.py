@@ -33,24 +33,17 @@ QUOTED = re.compile(r"""(?<!\w)(['"]).+?(?:\1(?!\w)|\Z)""", re.DOTALL)
 the end: to look for the end of each would take a time that grows with the square of their number."""
 
 
-def add_request(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """A processor that adds the id of the request that a line belongs to."""
-    request_id = REQUEST_ID.get()
-    if request_id:
+def add_origin(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """A processor that adds which process of which version wrote the line, and for which request."""
+    if request_id := REQUEST_ID.get():
         event.setdefault("request_id", request_id)
-    return event
-
-
-def add_process(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """A processor that adds which process of which version wrote the line."""
     event["pid"], event["role"], event["version"] = os.getpid(), _role, VERSION
     return event
 
 
 CONTEXT: list[Processor] = [
     structlog.contextvars.merge_contextvars,
-    add_request,
-    add_process,
+    add_origin,
     structlog.stdlib.add_log_level,
     TimeStamper(fmt="iso", utc=True),
 ]

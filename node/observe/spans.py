@@ -5,9 +5,9 @@ route, a request by its X-Request-Id.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar, cast
 
 import httpcore2
 import msgspec
@@ -39,7 +39,6 @@ from node.callbacks.target import Target
 from node.config import Settings
 from node.sign.node_key import NodeKey
 from node.store import Arg, RedisReply, Store, StoreUnavailable
-from node.store.connection import Call, Connection
 from node.store.steps import Step
 from node.web.http import ASGIApp, ASGIMessage, Receive, Request, Response, Scope, Send
 from node.web.route import Route
@@ -132,7 +131,7 @@ class Tracing:
 
     def store(self, store: Store) -> Store:
         """The store, with a span for each call that a request or a callback makes."""
-        return TracedStore(store, self.tracer)
+        return cast("Store", TracedStore(store, self.tracer))
 
     def sender(self, key: NodeKey, caller: Caller, public_url: str) -> Sender:
         """A sender, with a span for each attempt; the receiver gets the trace's context."""
@@ -143,21 +142,19 @@ class Tracing:
         await asyncio.to_thread(self._provider.shutdown)
 
 
-class TracedStore(Store):
+class TracedStore:
     """A store whose calls are spans. Calls outside of any span make none: workers poll hundreds of times a second."""
 
     def __init__(self, store: Store, tracer: Tracer) -> None:
-        super().__init__(store.timeout, store.max_in_flight)
-        self.stats = store.stats
-        self.wakeups = store.wakeups
         self._store = store
         self._tracer = tracer
 
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the store's own."""
+        return getattr(self._store, name)
+
     async def run(self, step: Step) -> RedisReply:
         return await self._in_span(step.script.name, self._store.run(step))
-
-    def before_sending(self, act: Callable[[], None]) -> None:
-        self._store.before_sending(act)
 
     def send(self, wanted: Step | Sequence[Arg], *, ahead: bool = False) -> None:
         self._store.send(wanted, ahead=ahead)
@@ -182,28 +179,6 @@ class TracedStore(Store):
 
     async def reachable(self, many: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
         return await self._in_span("PIPELINE", self._store.reachable(many))
-
-    def serving_partition(self) -> int | None:
-        return self._store.serving_partition()
-
-    async def close(self) -> None:
-        await self._store.close()
-
-    async def ready(self) -> bool:
-        return await self._store.ready()
-
-    @property
-    def connected(self) -> bool:
-        return self._store.connected
-
-    def _connections(self) -> Sequence[Connection]:
-        return self._store._connections()
-
-    def _route(self, key: Arg) -> tuple[int, Connection]:
-        return self._store._route(key)
-
-    async def _retry(self, call: Call, outcome: Exception, connection: Connection) -> RedisReply:
-        return await self._store._retry(call, outcome, connection)
 
     async def _in_span(self, name: str, call: Awaitable[T]) -> T:
         if not trace.get_current_span().is_recording():

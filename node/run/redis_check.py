@@ -15,11 +15,13 @@ import structlog
 from node.config import ConfigError, Settings
 from node.store import Store, StoreUnavailable, connect
 from node.store.address import locate
-from node.store.identity import compare, identify, identify_when_there
+from node.store.identity import compare, identify
 from node.store.link import NotReady, consult
 
 log = structlog.stdlib.get_logger("node.run.redis_check")
 
+LOOK_SECONDS = 0.25
+"""Time between two tries to reach a Redis that is not there yet."""
 
 RESTORING = "restoring:{restore}"
 """Key that marks what the Redis holds as an unfinished restore. That may be started again, and then replaces what it
@@ -42,9 +44,11 @@ async def check_redis(settings: Settings) -> bool:
 async def check_redis_when_there(settings: Settings) -> None:
     """Check as soon as Redis can be reached. Raises ConfigError as `check_redis`."""
     async with await _connect(settings) as store:
-        await identify_when_there(store, settings.secret)
-        with suppress(StoreUnavailable):  # it has gone again within a millisecond
-            await _refuse_unfinished_restore(store)
+        while True:
+            with suppress(StoreUnavailable):
+                await identify(store, settings.secret)
+                return await _refuse_unfinished_restore(store)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 async def schema_in_redis(settings: Settings) -> str:

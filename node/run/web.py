@@ -4,7 +4,7 @@ Granian calls `create` in each web process. All is put together once the process
 connections belong to its event loop.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,6 @@ from node.agents.inbox_cards import InboxCards
 from node.artifacts.api import ArtifactsApi
 from node.artifacts.blobs.disk import PREFIX, DiskStore
 from node.artifacts.blobs.disk_app import DiskApp
-from node.artifacts.blobs.interface import BlobStore
 from node.board.api import BoardApi
 from node.callbacks import owners
 from node.common import process
@@ -34,7 +33,7 @@ from node.events.deliveries import DeliveriesApi
 from node.feedback.api import FeedbackApi
 from node.inbox.api import InboxApi
 from node.mcp.routes import McpRoutes
-from node.observe.health import HealthApi, Readiness
+from node.observe.health import HealthApi
 from node.observe.memory import MemoryAlarm
 from node.observe.metrics.meter import Meter, of_web
 from node.observe.tracing import tracing_of
@@ -117,11 +116,10 @@ class WebNode:
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
         search = partial(self._limiter.permit, kind="search", work=self._search_work)
         self._blocked = BlockedClients(Blocklist(store))
-        self._readiness = Readiness(store)
-        health = HealthApi(store, settings, self._readiness, capacity)
+        self._health = HealthApi(store, settings, capacity)
         self._current = CurrentSettings(settings)
         refuses_key = self._blocked.refuses_key
-        operations = operations_of(self._current, self._services, self._limiter, health, search, refuses_key)
+        operations = operations_of(self._current, self._services, self._limiter, self._health, search, refuses_key)
         self.origins = OriginPolicy(settings)
         self.throughput = Throughput(settings.client_throughput)
         # MCP's tools call these operations. The documents describe them and MCP's own routes.
@@ -133,7 +131,8 @@ class WebNode:
         self.paths = Paths(self.routes, settings.public_path)
         self.router = Router(served, self.paths, Pages(settings).missing)
         self.intake = self._make_intake()
-        self.mounted = mounted_of(self._services.blobs, self.intake.client)
+        blobs = self._services.blobs
+        self.mounted = {PREFIX: DiskApp(blobs, self.intake.client)} if isinstance(blobs, DiskStore) else {}
         self._background = Background()
         for name, work in self._works(settings, capacity).items():  # last: nobody would end them if this failed
             self._background.start(name, work)
@@ -193,7 +192,7 @@ class WebNode:
 
     def drain(self) -> None:
         """Tell load balancers to send requests elsewhere."""
-        self._readiness.draining = True
+        self._health.draining = True
 
     def release(self) -> None:
         """Answer the requests that wait, and let go of clients that take no answer, so that the process can stop."""
@@ -211,11 +210,6 @@ class WebNode:
         await self._stores.close()
         if self._tracing:
             await self._tracing.close()
-
-
-def mounted_of(blobs: BlobStore, client_of: Callable[[Scope], str]) -> Mapping[str, ASGIApp]:
-    """Applications that answer all requests below a path: the embedded blob store's, if it is in use."""
-    return {PREFIX: DiskApp(blobs, client_of)} if isinstance(blobs, DiskStore) else {}
 
 
 def refusals_of(routes: list[Route]) -> dict[str, Response]:

@@ -5,7 +5,6 @@ records of another schema, would be answered wrongly until somebody noticed. doc
 upgrades ("Versions on one Redis").
 """
 
-import asyncio
 import hmac
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import cast
 from node import VERSION
 from node.config import ConfigError
 from node.store import keys
-from node.store.errors import CommandFailed, StoreUnavailable
+from node.store.errors import CommandFailed
 from node.store.single import SingleStore
 from node.store.steps import Key, step
 from node.store.store import Store
@@ -25,9 +24,6 @@ keys that older versions pass over do not count."""
 
 OLDEST = 1
 """Number of the oldest schema that this version can work on. Version 1.0.0 wrote no number; its schema is 1."""
-
-LOOK_SECONDS = 0.25
-"""Time between two tries to reach a Redis that is not there yet."""
 
 
 @step
@@ -78,14 +74,6 @@ def _judge(known: Sequence[bytes | None], mine: str) -> str:
             f"{OLDEST} to {SCHEMA}: {advice}, or restore a backup that fits"
         )
     return schema
-
-
-async def identify_when_there(store: Store, secret: str) -> None:
-    """As `identify`, as soon as Redis can be asked. Raises ConfigError."""
-    while True:
-        with suppress(StoreUnavailable):
-            return await identify(store, secret)
-        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def forget_secret(store: Store) -> None:

@@ -27,12 +27,10 @@ class Waiters:
         self._waiters: set[Wakeable] = set()
 
     def __len__(self) -> int:
-        """How many wait."""
         return len(self._waiters)
 
     @property
     def may_wait(self) -> bool:
-        """Whether one more may wait."""
         return not self.released and len(self._waiters) < self.most
 
     @contextmanager

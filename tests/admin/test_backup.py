@@ -21,6 +21,7 @@ from node.config import Settings
 from node.store import StoreUnavailable, connect
 from node.store.address import ServerAddress, locate
 from node.store.snapshot import primaries, snapshot
+from tests.admin.conftest import MakeBackup
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.nodes import ROOT, NodeProcess
 from tests.support.servers import PATIENCE, Cluster, RedisServer, until
@@ -235,7 +236,7 @@ def watched(directory: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["a directory that is there", "a new directory"])
 async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+    tmp_path: Path, make_backup: MakeBackup, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
     data, backup = tmp_path / "data", tmp_path / "backup"
     (data / "blobs" / "ab").mkdir(parents=True)
@@ -246,9 +247,7 @@ async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
     old = os.umask(0)
     try:
         modes = watched(backup, monkeypatch)
-        with RedisServer(tmp_path / "redis") as server:
-            async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-                await back_up(Settings(redis_url=server.url, data_dir=data), store, backup, {})
+        await make_backup(backup, data_dir=data)
         monkeypatch.undo()
         restore(Settings(data_dir=tmp_path / "new"), backup)
     finally:
@@ -331,13 +330,11 @@ def test_a_backup_of_another_user_is_not_called_damaged(tmp_path: Path, whole: P
         restore(Settings(data_dir=tmp_path / "node"), whole)
 
 
-async def test_a_backup_that_cannot_look_for_the_keys_fails(tmp_path: Path) -> None:
+async def test_a_backup_that_cannot_look_for_the_keys_fails(tmp_path: Path, make_backup: MakeBackup) -> None:
     """With Python 3.14 it would have been one without keys, and called whole."""
     nowhere = Path("/" + "x" * 300)  # as a directory of another user, whoever the tests run as
-    with RedisServer(tmp_path / "redis") as server:
-        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-            with pytest.raises(BackupError, match="secret: File name too long"):
-                await back_up(Settings(redis_url=server.url, data_dir=nowhere), store, tmp_path / "backup", {})
+    with pytest.raises(BackupError, match="secret: File name too long"):
+        await make_backup(tmp_path / "backup", data_dir=nowhere)
 
 
 def test_a_node_is_never_overwritten(tmp_path: Path, whole: Path) -> None:
@@ -364,11 +361,9 @@ def test_a_restore_goes_on_over_what_one_left_that_was_interrupted(tmp_path: Pat
     assert sorted(path.name for path in data.iterdir()) == ["redis", "secret"]
 
 
-async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: Path) -> None:
-    with RedisServer(tmp_path / "a") as server:
-        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-            with pytest.raises(BackupError, match="not empty"):
-                await back_up(Settings(redis_url=server.url, data_dir=tmp_path), store, whole, {})
+async def test_a_backup_goes_into_a_directory_of_its_own(tmp_path: Path, whole: Path, make_backup: MakeBackup) -> None:
+    with pytest.raises(BackupError, match="not empty"):
+        await make_backup(whole, data_dir=tmp_path)
 
 
 def test_artifacts_of_a_directory_are_not_restored_to_a_node_that_keeps_them_in_s3(tmp_path: Path, whole: Path) -> None:

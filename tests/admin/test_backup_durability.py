@@ -1,16 +1,13 @@
 """A power failure leaves a whole backup or none, and a whole node or none."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from node.admin.backup import back_up
 from node.admin.restore import restore
 from node.config import Settings
-from node.store import connect
-from tests.support.servers import RedisServer
+from tests.admin.conftest import MakeBackup
 
 
 class Disk:
@@ -48,18 +45,11 @@ def data(tmp_path: Path) -> Path:
     return data
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisServer]:
-    with RedisServer(tmp_path / "redis") as server:
-        yield server
-
-
 async def test_a_backup_and_a_node_made_of_it_are_on_the_disk_before_they_count(
-    tmp_path: Path, data: Path, server: RedisServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data: Path, make_backup: MakeBackup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, backup, new = Disk(monkeypatch), tmp_path / "backups" / "one", tmp_path / "new"
-    async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-        await back_up(Settings(redis_url=server.url, data_dir=data), store, backup, {})
+    await make_backup(backup, data_dir=data)
     assert disk.lacked(backup, backup / "backup.json") == []
     assert {backup.stat().st_ino, backup.parent.stat().st_ino} <= disk.since_rename
 

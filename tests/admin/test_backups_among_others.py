@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from node.admin.backup import MANIFEST, STAMPED, BackupError, back_up, remove_all_but, remove_remains, superseded
+from node.admin.backup import MANIFEST, STAMPED, BackupError, remove_all_but, remove_remains, superseded
 from node.common.folder_lock import locked
-from node.config import Settings
-from node.store import connect
+from tests.admin.conftest import MakeBackup
 from tests.admin.test_backup import command
 from tests.support.servers import RedisServer
 from tests.support.users import shut
@@ -69,7 +68,7 @@ def test_a_backup_that_is_whole_or_being_made_is_not_removed(tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == [OLD, FUTURE, "before-upgrade"]
 
 
-async def test_a_backup_is_not_taken_for_remains_while_it_is_made(tmp_path: Path) -> None:
+async def test_a_backup_is_not_taken_for_remains_while_it_is_made(tmp_path: Path, make_backup: MakeBackup) -> None:
     place, blobs = tmp_path / "backups", tmp_path / "data" / "blobs" / "ab"
     blobs.mkdir(parents=True)
     (blobs / "an-artifact").write_text("bytes")
@@ -81,28 +80,20 @@ async def test_a_backup_is_not_taken_for_remains_while_it_is_made(tmp_path: Path
             remove_remains(place)
             return super().get(key, default)
 
-    with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
-        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-            settings = Settings(redis_url=server.url, data_dir=tmp_path / "data")
-            assert (await back_up(settings, store, place / OLD, Digests())).blobs == 1
+    assert (await make_backup(place / OLD, Digests(), data_dir=tmp_path / "data")).blobs == 1
     assert (place / OLD / MANIFEST).exists()
 
 
-async def test_a_backup_that_fails_gives_its_room_back(tmp_path: Path) -> None:
+async def test_a_backup_that_fails_gives_its_room_back(tmp_path: Path, make_backup: MakeBackup) -> None:
     (tmp_path / "data" / "secret").mkdir(parents=True)  # which cannot be copied
-    with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
-        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-            settings = Settings(redis_url=server.url, data_dir=tmp_path / "data")
-            with pytest.raises(BackupError, match="secret"):
-                await back_up(settings, store, tmp_path / "backup", {})
+    with pytest.raises(BackupError, match="secret"):
+        await make_backup(tmp_path / "backup", data_dir=tmp_path / "data")
     assert not (tmp_path / "backup").exists()
 
 
-async def test_no_directory_of_a_backup_is_open_to_others(tmp_path: Path) -> None:
+async def test_no_directory_of_a_backup_is_open_to_others(tmp_path: Path, make_backup: MakeBackup) -> None:
     (tmp_path / "data" / "blobs" / "ab").mkdir(parents=True)
     (tmp_path / "data" / "blobs" / "ab" / "an-artifact").write_text("bytes")
-    with RedisServer(tmp_path / "redis", "--repl-diskless-sync-delay", "0") as server:
-        async with await connect(server.url, timeout=5, max_in_flight=64) as store:
-            await back_up(Settings(redis_url=server.url, data_dir=tmp_path / "data"), store, tmp_path / "backup", {})
+    await make_backup(tmp_path / "backup", data_dir=tmp_path / "data")
     folders = [path for path in (tmp_path / "backup").rglob("*") if path.is_dir()]
     assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 2

@@ -15,7 +15,6 @@ def test_percentiles_are_in_milliseconds() -> None:
     assert histogram.percentile(50) == pytest.approx(50, rel=0.001)
     assert histogram.percentile(99) == pytest.approx(99, rel=0.001)
     assert histogram.largest == pytest.approx(100, rel=0.001)
-    assert histogram.mean == pytest.approx(50.5, rel=0.001)
 
 
 @given(st.lists(st.integers(1_000, 60_000 * MS), min_size=1, max_size=200))
@@ -40,7 +39,7 @@ def test_what_is_beyond_the_range_counts_at_its_end() -> None:
 
 
 def test_nothing_recorded_is_told_as_zero() -> None:
-    assert (Histogram().percentile(99), Histogram().largest, Histogram().mean) == (0, 0, 0)
+    assert (Histogram().percentile(99), Histogram().largest) == (0, 0)
 
 
 def test_the_encoded_form_is_hdrhistograms_own() -> None:

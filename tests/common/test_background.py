@@ -7,7 +7,7 @@ import pytest
 import structlog.testing
 
 from node.common import background, counters
-from node.common.background import Background, report_every
+from node.common.background import Background, CoroutineFunction, report_every
 from tests.support.servers import PATIENCE
 
 
@@ -16,7 +16,22 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "FIRST_PAUSE", 0.001)
 
 
-async def test_a_task_that_fails_is_logged_counted_and_started_again() -> None:
+async def fails() -> None:
+    raise ValueError("what it read was not what it expected")
+
+
+async def waits_for_what_is_cancelled() -> None:
+    other = asyncio.ensure_future(asyncio.Event().wait())
+    other.cancel()
+    await other
+
+
+@pytest.mark.parametrize(
+    ("fail", "failure"), [(fails, ValueError), (waits_for_what_is_cancelled, asyncio.CancelledError)]
+)
+async def test_a_task_that_fails_is_logged_counted_and_started_again(
+    fail: CoroutineFunction, failure: type[BaseException]
+) -> None:
     counters.RESTARTS.clear()
     runs, well = 0, asyncio.Event()
 
@@ -24,7 +39,7 @@ async def test_a_task_that_fails_is_logged_counted_and_started_again() -> None:
         nonlocal runs
         runs += 1
         if runs < 3:
-            raise ValueError("what it read was not what it expected")
+            await fail()
         well.set()
 
     tasks = Background()
@@ -35,29 +50,7 @@ async def test_a_task_that_fails_is_logged_counted_and_started_again() -> None:
     assert runs == 3
     assert counters.RESTARTS == {"reader": 2}
     assert [(line["event"], line["task"]) for line in lines] == [("background task failed", "reader")] * 2
-    assert all(isinstance(line["exc_info"], ValueError) for line in lines)
-
-
-async def test_a_task_that_waits_for_what_is_cancelled_is_started_again() -> None:
-    counters.RESTARTS.clear()
-    runs, well = 0, asyncio.Event()
-
-    async def work() -> None:
-        nonlocal runs
-        runs += 1
-        if runs == 1:
-            other = asyncio.ensure_future(asyncio.Event().wait())
-            other.cancel()
-            await other
-        well.set()
-
-    tasks = Background()
-    with structlog.testing.capture_logs() as lines:
-        tasks.start("reader", work)
-        await asyncio.wait_for(well.wait(), PATIENCE)
-    await tasks.close()
-    assert counters.RESTARTS == {"reader": 1}
-    assert [line["event"] for line in lines] == ["background task failed"]
+    assert all(isinstance(line["exc_info"], failure) for line in lines)
 
 
 async def test_closing_lets_a_task_clean_up() -> None:

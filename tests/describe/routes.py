@@ -28,5 +28,5 @@ def feature_routes() -> list[Route]:
         *SessionsApi(NOBODY, NOBODY).routes(),
         *ArtifactsApi(NOBODY, NOBODY).routes(),
         *FeedbackApi(NOBODY, NOBODY).routes(),
-        *HealthApi(NOBODY, NOBODY, NOBODY, NOBODY).routes(),
+        *HealthApi(NOBODY, NOBODY, NOBODY).routes(),
     ]

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from node.config import Settings
-from node.observe.health import HealthApi, Readiness
+from node.observe.health import HealthApi
 from node.share.capacity import Capacity
 from node.store import Store, StoreUnavailable
 from node.web.http import Request
@@ -49,7 +49,7 @@ async def test_a_good_answer_is_reused_for_a_moment_and_not_without_a_connection
     monkeypatch.setattr("node.observe.health.read", read)
     redis = SimpleNamespace(connected=True)
     store, request = cast("Store", redis), cast("Request", None)
-    health = HealthApi(store, Settings(), Readiness(store), Capacity())
+    health = HealthApi(store, Settings(), Capacity())
     assert (await health.get_health(request)).status == 200
     redis.connected = is_connected
     assert (await health.get_health(request)).status == status

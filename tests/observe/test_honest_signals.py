@@ -27,10 +27,12 @@ async def redis(tmp_path: Path) -> AsyncIterator[RedisServer]:
         yield server
 
 
-async def figures(store: Store, **settings: object) -> dict[tuple[str, tuple[str, ...]], float]:
-    gauges = Gauges(Settings(**settings), store)  # type: ignore[arg-type]
-    readings: list[Reading] = await gauges.read()
+def by_name(readings: list[Reading]) -> dict[tuple[str, tuple[str, ...]], float]:
     return {(reading.family, reading.labels): reading.value for reading in readings}
+
+
+async def figures(store: Store, **settings: object) -> dict[tuple[str, tuple[str, ...]], float]:
+    return by_name(await Gauges(Settings(**settings), store).read())  # type: ignore[arg-type]
 
 
 async def test_durability_is_that_of_the_redis_in_use(redis: RedisServer) -> None:
@@ -47,7 +49,7 @@ async def test_a_user_who_may_not_call_info_does_not_look_like_a_lost_redis(redi
         gauges = Gauges(Settings(), store)
         with capture_logs() as logs:
             _, readings = [await gauges.read() for _ in range(2)]
-        found = {(reading.family, reading.labels): reading.value for reading in readings}
+        found = by_name(readings)
         assert len(logs) == len({line["reason"] for line in logs}) > 0, "each refusal is logged once"
         assert found["relay_store_up", ()] == 1
         assert found["relay_tasks", ("offered",)] == 0
@@ -80,14 +82,14 @@ async def test_each_figure_is_that_of_its_source(node: NodeUnderTest, redis: Red
     ):
         settings = Settings(redis_maxmemory=2**30)
         gauges = Gauges(settings, store, [of_a_feature], documents)
-        found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
+        found = by_name(await gauges.read())
         assert found["relay_agents", ("open",)] == 2
         assert (found["relay_callbacks_queued", ()], found["relay_callbacks_dead", ()]) == (2, 0)
         assert found["relay_reports_waiting", ()] == 2
         assert found["relay_redis_memory_limit_bytes", ("0",)] == 2**30
         assert (found["relay_search_store_up", ()], found["relay_search_memory_limit_bytes", ()]) == (1, 2**28)
         redis.kill()
-        found = {(reading.family, reading.labels): reading.value for reading in await gauges.read()}
+        found = by_name(await gauges.read())
         assert (found["relay_store_up", ()], found["relay_search_store_up", ()]) == (1, 0)
 
 

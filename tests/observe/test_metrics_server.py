@@ -5,6 +5,8 @@ import http.client
 import re
 import socket
 import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -15,7 +17,7 @@ from structlog.testing import capture_logs
 from node.config import Settings
 from node.observe.metrics import server
 from node.observe.metrics.gauges import disk_figures
-from node.observe.metrics.server import AdminRequest, AdminResponse, Instance, MetricsServer
+from node.observe.metrics.server import AdminPages, AdminRequest, AdminResponse, Instance, MetricsServer
 from node.observe.metrics.snapshots import Reading
 from node.store import StoreUnavailable, connect
 from tests.support.node_under_test import NodeUnderTest
@@ -28,6 +30,15 @@ async def no_figures() -> list[Reading]:
 
 async def no_pages(_request: AdminRequest) -> AdminResponse:
     return AdminResponse(HTTPStatus.NOT_FOUND, [], b"")
+
+
+@asynccontextmanager
+async def served(instance: Instance, pages: AdminPages = no_pages, host: str = "127.0.0.1") -> AsyncGenerator[int]:
+    """The port on which an instance answers."""
+    with MetricsServer((host, 0), instance, pages, asyncio.get_running_loop()) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield serving.server_address[1]
+        await asyncio.to_thread(serving.shutdown)
 
 
 def status_of(host: str, port: int, path: str) -> int:
@@ -46,7 +57,7 @@ async def test_disks_are_reported_while_redis_is_away(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path)
     async with await connect("redis://127.0.0.1:1", timeout=1, max_in_flight=1) as store:
         instance = Instance(tmp_path, store, gone, [], here=partial(disk_figures, settings))
-        told = (await instance.respond("/metrics", ""))[2].decode()
+        told = (await instance.respond("/metrics", "")).body.decode()
     assert "relay_store_up 0" in told
     assert 'relay_disk_free_bytes{use="blobs"}' in told
 
@@ -63,7 +74,7 @@ async def test_what_was_read_of_redis_is_shown_for_a_moment_and_what_runs_even_w
         return answer
 
     async def page() -> str:
-        return (await instance.respond("/metrics", ""))[2].decode()
+        return (await instance.respond("/metrics", "")).body.decode()
 
     monkeypatch.setattr(server, "STORE_FIGURES_SECONDS", 60)
     instance = Instance(tmp_path, node.store, figures, [])
@@ -112,20 +123,16 @@ async def test_only_forms_of_its_pages_are_taken(
         return AdminResponse(HTTPStatus.ACCEPTED, [], b"")
 
     instance = Instance(tmp_path, node.store, no_figures, [])
-    with MetricsServer(("127.0.0.1", 0), instance, pages, asyncio.get_running_loop()) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
-        found = await asyncio.to_thread(answer_to, serving.server_address[1], method, path, **headers)
-        await asyncio.to_thread(serving.shutdown)
+    async with served(instance, pages) as port:
+        found = await asyncio.to_thread(answer_to, port, method, path, **headers)
     assert found == status
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_it_may_be_an_address_of_either_ip_version(host: str, node: NodeUnderTest, tmp_path: Path) -> None:
     instance = Instance(tmp_path, node.store, no_figures, [])
-    with MetricsServer((host, 0), instance, no_pages, asyncio.get_running_loop()) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        status = await asyncio.to_thread(status_of, host, server.server_address[1], "/live")
-        await asyncio.to_thread(server.shutdown)
+    async with served(instance, host=host) as port:
+        status = await asyncio.to_thread(status_of, host, port, "/live")
     assert status == HTTPStatus.OK
 
 
@@ -144,11 +151,9 @@ async def test_what_takes_too_long_is_given_up_and_answered_so(
         return []
 
     instance = Instance(tmp_path, node.store, stuck, [])
-    with MetricsServer(("127.0.0.1", 0), instance, no_pages, asyncio.get_running_loop()) as serving:
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
-        status = await asyncio.to_thread(status_of, "127.0.0.1", serving.server_address[1], "/metrics")
+    async with served(instance) as port:
+        status = await asyncio.to_thread(status_of, "127.0.0.1", port, "/metrics")
         await asyncio.wait_for(given_up.wait(), PATIENCE)
-        await asyncio.to_thread(serving.shutdown)
     assert status == HTTPStatus.GATEWAY_TIMEOUT
 
 
@@ -173,14 +178,10 @@ async def test_a_request_that_fails_is_one_line_of_the_log_and_one_whose_client_
         raise failures.pop(0)
 
     instance = Instance(tmp_path, node.store, no_figures, [])
-    with (
-        MetricsServer(("127.0.0.1", 0), instance, fail, asyncio.get_running_loop()) as serving,
-        capture_logs() as lines,
-    ):
-        threading.Thread(target=serving.serve_forever, daemon=True).start()
-        for _ in range(2):
-            with pytest.raises(http.client.RemoteDisconnected):
-                await asyncio.to_thread(status_of, "127.0.0.1", serving.server_address[1], "/admin")
-        await asyncio.to_thread(serving.shutdown)
+    with capture_logs() as lines:
+        async with served(instance, fail) as port:
+            for _ in range(2):
+                with pytest.raises(http.client.RemoteDisconnected):
+                    await asyncio.to_thread(status_of, "127.0.0.1", port, "/admin")
     assert [line["event"] for line in lines] == ["request to the admin port failed"]
     assert "Traceback" not in capfd.readouterr().err

@@ -1,7 +1,9 @@
 """A server that gives every request the same answer, or none."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from contextlib import suppress
+from typing import Self
 
 
 def answer(status: str, content: bytes = b"", *headers: str) -> bytes:
@@ -10,21 +12,28 @@ def answer(status: str, content: bytes = b"", *headers: str) -> bytes:
     return "\r\n".join(lines).encode() + content
 
 
-class FixedAnswer:
-    """The server. Without an answer it stays silent, and keeps its connections open."""
+class LocalServer(ABC):
+    """A server on a free port, for as long as the context lasts. Its connections carry one request each."""
 
-    def __init__(self, reply: bytes = b"") -> None:
-        self._reply = reply
-        self.heads: list[bytes] = []
-        """The heads of its requests."""
-
-    async def __aenter__(self) -> "FixedAnswer":
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
+
+    @abstractmethod
+    async def _serve(self, client: asyncio.StreamReader, reply: asyncio.StreamWriter) -> None: ...
+
+
+class FixedAnswer(LocalServer):
+    """The server. Without an answer it stays silent, and keeps its connections open."""
+
+    def __init__(self, reply: bytes = b"") -> None:
+        self._reply = reply
+        self.heads: list[bytes] = []
+        """The heads of its requests."""
 
     async def _serve(self, client: asyncio.StreamReader, reply: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):

@@ -1,23 +1,29 @@
 """A proxy in front of a node that loses replies, breaks connections, and answers in the node's place."""
 
 import asyncio
-import json
 import re
 from collections.abc import Callable
 from contextlib import suppress
+
+from tests.support.fixed_answer import LocalServer, answer
+
+JSON = "Content-Type: application/json"
 
 Fault = Callable[[int], str]
 """What happens to the n-th request, from 0: `pass`, `lose` (its reply), `break` (before the node sees it),
 `unknown` (the node carries it out, but the answer is 503 store.unknown), `busy` (429 and Retry-After), `down` (503)."""
 
-WORDS = {
-    "unknown": ("503 Service Unavailable", "store.unknown", "0"),
-    "busy": ("429 Too Many Requests", "limit.exceeded", "0"),
-    "down": ("503 Service Unavailable", "store.unavailable", "0"),
+ANSWERS = {
+    what: answer(status, b'{"error":"The proxy says so."}', f"X-Error-Code: {code}", "Retry-After: 0", JSON)
+    for what, status, code in (
+        ("unknown", "503 Service Unavailable", "store.unknown"),
+        ("busy", "429 Too Many Requests", "limit.exceeded"),
+        ("down", "503 Service Unavailable", "store.unavailable"),
+    )
 }
 
 
-class Misbehaving:
+class Misbehaving(LocalServer):
     """The proxy. Each connection carries one request."""
 
     def __init__(self, node_port: int, fault: Fault) -> None:
@@ -27,28 +33,18 @@ class Misbehaving:
         self._node_port = node_port
         self._fault = fault
 
-    async def __aenter__(self) -> "Misbehaving":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-
-    async def _serve(self, client: asyncio.StreamReader, answer: asyncio.StreamWriter) -> None:
+    async def _serve(self, client: asyncio.StreamReader, reply: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             head = await client.readuntil(b"\r\n\r\n")
             length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
             body = await client.readexactly(int(length[1])) if length else b""
             what = self._fault(self.requests)
             self.requests += 1
-            reply = await self._asked(head, body) if what in ("pass", "lose", "unknown") else b""
-            if what in WORDS:
-                reply = _said(*WORDS[what])
+            said = await self._asked(head, body) if what in ("pass", "lose", "unknown") else b""
             if what not in ("lose", "break"):
-                answer.write(reply)
-                await answer.drain()
-        answer.close()
+                reply.write(ANSWERS.get(what, said))
+                await reply.drain()
+        reply.close()
 
     async def _asked(self, head: bytes, body: bytes) -> bytes:
         """The node's whole answer, after which it closes the connection."""
@@ -60,10 +56,3 @@ class Misbehaving:
         self.passed += 1
         writer.close()
         return reply
-
-
-def _said(status: str, code: str, retry_after: str) -> bytes:
-    body = json.dumps({"error": "The proxy says so."}).encode()
-    headers = f"X-Error-Code: {code}\r\nRetry-After: {retry_after}\r\nContent-Type: application/json\r\n"
-    start = f"HTTP/1.1 {status}\r\n{headers}".encode()
-    return start + b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body) + body

@@ -10,7 +10,6 @@ from relay_client.errors import UsageError
 
 
 def add(commands: Commands) -> None:
-    """The commands of this file."""
     agents = group(commands, "agents", "the directory of agents")
     find = command(agents, "find", _find, "find agents by what they can do")
     find.add_argument("query", help="in your own words")

@@ -10,7 +10,6 @@ from relay_client.errors import UsageError
 
 
 def add(commands: Commands) -> None:
-    """The commands of this file."""
     artifact = group(commands, "artifact", "large bytes, stored for a while")
     put = command(artifact, "put", _put, "store a file; shows its id once the node has verified it")
     put.add_argument("file", help="- reads it from standard input")

@@ -11,7 +11,6 @@ from relay_client.errors import RelayError
 
 
 def add(commands: Commands) -> None:
-    """The commands of this file."""
     send = command(commands, "send", _send, "relay a message to everybody, or send one to an inbox")
     send.add_argument("text", help="plain English; - reads it from standard input")
     send.add_argument("--private", action="store_true", help="keep it off the board")

@@ -18,7 +18,6 @@ UNFIT = (413, 422)
 
 
 def add(commands: Commands) -> None:
-    """The commands of this file."""
     ask = command(commands, "ask", _ask, "send a message to an inbox and wait for its answer")
     ask.add_argument("to", metavar="ADDRESS", help="the inbox")
     ask.add_argument("text", help="- reads it from standard input")

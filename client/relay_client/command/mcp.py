@@ -1,28 +1,19 @@
 """The configuration with which well-known MCP clients use the node's tools."""
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 NAME = "relay-node"
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """What to write, and where."""
-
-    file: str
-    content: str
-
-
-def configuration(client: str, node: str) -> Configuration:
-    """The configuration of a client in CLIENTS."""
+def configuration(client: str, node: str) -> tuple[str, str]:
+    """The configuration of a client in CLIENTS: the file, and what to write into it."""
     url = f"{node}/api/v1/mcp"
     file, key, form = CLIENTS[client]
     if client == "codex":
-        return Configuration(file, f'[{key}.{NAME}]\nurl = "{url}"\n')
+        return file, f'[{key}.{NAME}]\nurl = "{url}"\n'
     content = json.dumps({key: {NAME: form}}, indent=2).replace(_URL, url)
-    return Configuration(file, content + "\n")
+    return file, content + "\n"
 
 
 _URL = "<url>"

@@ -28,7 +28,6 @@ NOBODY = "relay-doctor"
 
 
 def add(commands: Commands) -> None:
-    """The commands of this file."""
     command(commands, "key", _key, "show the key of --key and its address; made if there is none")
     mcp = group(commands, "mcp", "the node's tools in other programs")
     config = command(mcp, "config", _config, "what an MCP client must be told to use the node")
@@ -44,9 +43,9 @@ def _key(given: Namespace) -> None:
 
 
 def _config(given: Namespace) -> None:
-    made = configuration(given.client, base_of(given.node))
-    note(f"into {made.file}:")
-    show(given, {"file": made.file, "content": made.content}, made.content.rstrip())
+    file, content = configuration(given.client, base_of(given.node))
+    note(f"into {file}:")
+    show(given, {"file": file, "content": content}, content.rstrip())
 
 
 def _doctor(given: Namespace) -> int:

@@ -25,7 +25,6 @@ INTERRUPTED = (-SIGINT, 128 + SIGINT)
 
 
 def add(commands: Commands) -> None:
-    """The commands of this file."""
     task = group(commands, "task", "work contracts")
     offer = command(task, "offer", _offer, "offer a contract")
     offer.add_argument("title", help="plain English, one line")

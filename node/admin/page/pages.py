@@ -23,7 +23,7 @@ from node.admin.page.csrf import CsrfTokens
 from node.admin.page.views import PAGE_SIZE, VIEWS
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
-from node.observe.metrics.server import AdminRequest, AdminResponse
+from node.observe.metrics.server import AdminRequest, AdminResponse, plain
 from node.site.assets import ASSETS, FOR_EVER, TYPES, Assets
 from node.site.template import FOLDER, Templates
 from node.store import CommandFailed, StoreUnavailable
@@ -81,7 +81,6 @@ class OperatorPages:
         self._opening = asyncio.Lock()
 
     async def close(self) -> None:
-        """Drop the connections."""
         await self._open.aclose()
 
     async def answer(self, request: AdminRequest) -> AdminResponse:
@@ -191,4 +190,4 @@ def _file(name: str) -> AdminResponse:
         if document := files.document(name):
             media_type = TYPES[Path(name).suffix]
             return AdminResponse(HTTPStatus.OK, (("Content-Type", media_type), *FILE_HEADERS), document.body)
-    return AdminResponse(HTTPStatus.NOT_FOUND, (("Content-Type", "text/plain"),), b"There is no such file.\n")
+    return plain(HTTPStatus.NOT_FOUND, b"There is no such file.\n")

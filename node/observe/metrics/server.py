@@ -47,10 +47,6 @@ class InstanceState(msgspec.Struct, omit_defaults=True):
     """How many are alive, by role."""
 
 
-PortResponse = tuple[HTTPStatus, str, bytes]
-"""Status, media type and body."""
-
-
 class AdminRequest(NamedTuple):
     """A request for one of the operator's pages."""
 
@@ -67,7 +63,7 @@ class AdminRequest(NamedTuple):
 
 
 class AdminResponse(NamedTuple):
-    """The answer to such a request."""
+    """The answer to any request."""
 
     status: HTTPStatus
     headers: Sequence[tuple[str, str]]
@@ -85,8 +81,10 @@ PAGE_DEADLINE = 60.0
 MAX_FORM_BYTES = 16_384
 """Size of a form that is accepted; its longest field is a reason."""
 
-TEXT = "text/plain"
-ANOTHER_NAME = b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n"
+
+def plain(status: HTTPStatus, text: bytes) -> AdminResponse:
+    """One sentence."""
+    return AdminResponse(status, (("Content-Type", "text/plain"),), text)
 
 
 class Instance:
@@ -115,18 +113,19 @@ class Instance:
         self._store_figures: list[Reading] = []
         self._read_at = -STORE_FIGURES_SECONDS
 
-    async def respond(self, path: str, accept: str) -> PortResponse:
+    async def respond(self, path: str, accept: str) -> AdminResponse:
         """The answer to a GET."""
         match path:
             case "/metrics":
                 of_store = await self._read_store()
-                return HTTPStatus.OK, *await asyncio.to_thread(self._page, of_store, accept)
+                media_type, page = await asyncio.to_thread(self._page, of_store, accept)
+                return AdminResponse(HTTPStatus.OK, (("Content-Type", media_type),), page)
             case "/live":
                 return _response(self.live())
             case "/ready":
                 return _response(await self.ready())
             case _:
-                return HTTPStatus.NOT_FOUND, TEXT, b"/metrics, /live, /ready or /admin\n"
+                return plain(HTTPStatus.NOT_FOUND, b"/metrics, /live, /ready or /admin\n")
 
     def is_called(self, host: str | None) -> bool:
         """Whether a Host header means this port.
@@ -197,9 +196,9 @@ class Instance:
         return dict.fromkeys(self._roles, 0) | alive(snapshots)
 
 
-def _response(state: InstanceState) -> PortResponse:
+def _response(state: InstanceState) -> AdminResponse:
     status = HTTPStatus.OK if state.ok else HTTPStatus.SERVICE_UNAVAILABLE
-    return status, "application/json", msgspec.json.encode(state) + b"\n"
+    return AdminResponse(status, (("Content-Type", "application/json"),), msgspec.json.encode(state) + b"\n")
 
 
 class MetricsServer(ThreadingHTTPServer):
@@ -247,8 +246,8 @@ class _Handler(BaseHTTPRequestHandler):
             answer = waiting.result(REQUEST_DEADLINE)
         except TimeoutError:
             waiting.cancel()
-            answer = HTTPStatus.GATEWAY_TIMEOUT, TEXT, b"There was no answer in time.\n"
-        self._send(*answer)
+            answer = plain(HTTPStatus.GATEWAY_TIMEOUT, b"There was no answer in time.\n")
+        self._send(answer)
 
     def do_POST(self) -> None:
         """Answer a form of the operator's pages."""
@@ -256,18 +255,19 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._is_called():
             return
         if not self._is_page(self.path.partition("?")[0]):
-            self._send(HTTPStatus.METHOD_NOT_ALLOWED, TEXT, b"Only pages below /admin take a POST.\n")
+            self._send(plain(HTTPStatus.METHOD_NOT_ALLOWED, b"Only pages below /admin take a POST.\n"))
         elif not length.isdecimal():
-            self._send(HTTPStatus.LENGTH_REQUIRED, TEXT, b"Send the form with a Content-Length.\n")
+            self._send(plain(HTTPStatus.LENGTH_REQUIRED, b"Send the form with a Content-Length.\n"))
         elif len(length) > len(str(MAX_FORM_BYTES)) or int(length) > MAX_FORM_BYTES:
-            self._send(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TEXT, b"The form is too large.\n")
+            self._send(plain(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"The form is too large.\n"))
         else:
             self._show_page(self.rfile.read(int(length)))
 
     def _is_called(self) -> bool:
         if self.server.instance.is_called(self.headers.get("Host")):
             return True
-        self._send(HTTPStatus.MISDIRECTED_REQUEST, TEXT, ANOTHER_NAME)
+        another = b"This port is called by another name; RELAY_ADMIN_NAMES lists more.\n"
+        self._send(plain(HTTPStatus.MISDIRECTED_REQUEST, another))
         return False
 
     def _is_page(self, path: str) -> bool:
@@ -280,22 +280,17 @@ class _Handler(BaseHTTPRequestHandler):
         )
         waiting = asyncio.run_coroutine_threadsafe(self.server.pages(request), self.server.loop)
         try:
-            status, fields, page = waiting.result(PAGE_DEADLINE)
+            answer = waiting.result(PAGE_DEADLINE)
         except TimeoutError:
-            self._send(HTTPStatus.GATEWAY_TIMEOUT, TEXT, b"It goes on: `admin audit` says when it is done.\n")
-            return
-        self.send_response(status)
-        for name, value in (*fields, ("Content-Length", str(len(page)))):
+            answer = plain(HTTPStatus.GATEWAY_TIMEOUT, b"It goes on: `admin audit` says when it is done.\n")
+        self._send(answer)
+
+    def _send(self, answer: AdminResponse) -> None:
+        self.send_response(answer.status)
+        for name, value in (*answer.headers, ("Content-Length", str(len(answer.body)))):
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(page)
-
-    def _send(self, status: HTTPStatus, media_type: str, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", media_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(answer.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the standard library
         """Log nothing: a scrape is no event."""
