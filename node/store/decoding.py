@@ -1,6 +1,7 @@
 """Converts between Redis replies and Python values: flat lists and fields, bytes and text, ids of stream entries."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TypeVar, cast
 
 K = TypeVar("K")
@@ -30,7 +31,7 @@ def facts_of(info: bytes) -> dict[str, str]:
 
 def flat_of(fields: Mapping[K, V]) -> list[K | V]:
     """Names and values in turn, as HSET, XADD and the scripts take them; the inverse of `fields_of`."""
-    return [part for pair in fields.items() for part in pair]
+    return list(chain.from_iterable(fields.items()))
 
 
 def fields_named(names: Sequence[bytes], values: Sequence[bytes | None]) -> dict[bytes, bytes]:
