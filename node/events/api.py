@@ -73,7 +73,7 @@ class EventsApi:
             finally:
                 request.cost += topic.looked * LOOK_BYTES + (THREAD_BYTES if query.topic.startswith("thread:") else 0)
             return json_response(page, headers=NO_STORE)
-        if self._events.has_ended:
+        if topic.has_ended:
             raise Refused("store.busy", retry_after=5)
         kind = query.topic.partition(":")[0]  # the operator is not told of whose session a client has the id
         async with self._streams.opening(MAX_STREAMS) as opening:
