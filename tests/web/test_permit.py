@@ -14,7 +14,7 @@ from node.store import OutcomeUnknown, Store, StoreUnavailable, connect, ids, ke
 from node.store.idempotency import IdempotencyKey, bound_key
 from node.store.limits import LimitState, LimitStore
 from node.web.http import Request
-from node.web.limits import Limiter, Permit, Quotas
+from node.web.limits import Limiter, Permit
 from tests.support.lone_request import lone_request
 from tests.support.servers import RedisServer
 
@@ -39,7 +39,7 @@ class Desk:
         self._store = store
         self.capacity = Capacity()
         few = Limits(board=Limit(COUNT, 60), line=Limit(COUNT, 60))
-        self.limiter = Limiter(few, LimitStore(store), Quotas(board=QUOTA), self.capacity)
+        self.limiter = Limiter(few, LimitStore(store), {"board": QUOTA}, self.capacity)
         self.request = request()
 
     def permit(self, kind: str = "board", scope: str = "", *, refusals: bool = True) -> Permit:
@@ -337,7 +337,7 @@ async def test_a_request_that_repeats_an_earlier_one_needs_no_room(desk: Desk) -
 
 async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> None:
     async with await connect(empty_redis.url, timeout=5.0, max_in_flight=64) as store:
-        limiter = Limiter(Limits(board=Limit(0, 60)), LimitStore(store), Quotas(board=1), Capacity())
+        limiter = Limiter(Limits(board=Limit(0, 60)), LimitStore(store), {"board": 1}, Capacity())
         for _ in range(3):
             sent = request()
             async with limiter.permit(sent, "board") as permit:
