@@ -115,7 +115,6 @@ class SseApi:
         fault=fault,
     )
     async def open(self, request: Request) -> Response:
-        """Open a stream; its first event says where to POST messages."""
         cors = cors_of(self._origins, request)
         if self._is_full(request.client):
             raise Refused("store.busy", retry_after=5)
@@ -143,7 +142,6 @@ class SseApi:
         fault=fault,
     )
     async def post(self, request: Request) -> Response:
-        """Take a message or a batch, and answer it on the stream later."""
         cors = cors_of(self._origins, request)
         require_json(request)
         stream_id = request.query().get("session_id", "")
