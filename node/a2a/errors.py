@@ -5,6 +5,7 @@ read the reason.
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -64,28 +65,65 @@ REASONS_BY_STATUS = {429: "RATE_LIMITED", 500: "INTERNAL_ERROR", 503: "UNAVAILAB
 """The reason for codes that have none of their own, by their HTTP status. For any other it is INVALID_PARAMS."""
 
 
+class FailedCall(msgspec.Struct, frozen=True):
+    """A failure as the protocol has it, whatever the binding, and the headers of its answer."""
+
+    code: int
+    """The status of HTTP."""
+    reason: str
+    message: str
+    metadata: Mapping[str, str] = {}
+    violations: Sequence[Issue] = ()
+    headers: Sequence[Header] = ()
+
+    def details(self) -> list[dict[str, Any]]:
+        """The reason, and which fields are wrong if any are."""
+        details: list[dict[str, Any]] = [
+            {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": self.reason,
+                "domain": DOMAIN,
+                "metadata": {**self.metadata, "timestamp": timestamp(time.time_ns() // 1_000_000)},
+            }
+        ]
+        if self.violations:
+            fields = [{"field": _field(issue), "description": issue.msg} for issue in self.violations]
+            details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": fields})
+        return details
+
+    def answer(self, **also: object) -> Response:
+        """`{"error": {...}}`, always as application/json."""
+        status, details = STATUS[self.reason][1], self.details()
+        error = {"code": self.code, "status": status, "message": self.message, "details": details}
+        return Response(self.code, msgspec.json.encode({"error": error, **also}), [JSON_TYPE, *self.headers])
+
+
 def fault(request: Request, failure: Exception) -> Response:
     """The answer to a failed A2A operation of the node's own agent.
 
     Its paths are shared with readers who speak no A2A, so a wrong path or query is 422 (SPEC 4.2), in a form that both
     understand.
     """
+    failed = failed_call(request, failure)
     if isinstance(failure, Invalid) and failure.issues[0].loc[0] in {"path", "query"}:
-        issues = list(failure.issues)
-        said = _sentence(issues)
-        return status_response(
-            422, "INVALID_ARGUMENT", "INVALID_PARAMS", said, violations=issues, also={"detail": issues}
-        )
-    return inbox_fault(request, failure)
+        return msgspec.structs.replace(failed, code=422).answer(detail=failure.issues)
+    return failed.answer()
 
 
 def inbox_fault(request: Request, failure: Exception) -> Response:
     """The answer to a failed operation of an inbox's agent, just as the protocol has it: what cannot be read is 400."""
+    return failed_call(request, failure).answer()
+
+
+def failed_call(request: Request, failure: Exception) -> FailedCall:
+    """What is told of a failure."""
     if isinstance(failure, A2AError):
-        code, status = STATUS[failure.reason]
-        return status_response(code, status, failure.reason, failure.message, metadata=failure.metadata)
+        return FailedCall(STATUS[failure.reason][0], failure.reason, failure.message, failure.metadata)
     if isinstance(failure, Invalid):
-        return _invalid(failure)
+        first = failure.issues[0]
+        reason = "INVALID_REQUEST" if first.type == "json_invalid" else "INVALID_PARAMS"
+        said = f"Invalid request: {_field(first)}: {first.msg}"
+        return FailedCall(400, reason, said, violations=failure.issues)
     plain = response_to(request, failure)  # logs what is a bug, and knows Retry-After
     code = dict(plain.headers).get(b"x-error-code", b"server.bug").decode()
     reason = REASONS.get(code) or REASONS_BY_STATUS.get(plain.status, "INVALID_PARAMS")
@@ -94,46 +132,7 @@ def inbox_fault(request: Request, failure: Exception) -> Response:
         violations = [Issue((str(failure.facts["field"]),), "Must be plain English (en-US).", "value_error")]
     said = sentence(failure) if isinstance(failure, Refused) else CATALOGUE[code].sentence
     kept = [header for header in plain.headers if header != JSON_TYPE]
-    status = STATUS[reason][1]
-    return status_response(plain.status, status, reason, said, violations=violations, headers=kept)
-
-
-def status_response(
-    code: int,
-    status: str,
-    reason: str,
-    message: str,
-    *,
-    metadata: dict[str, str] | None = None,
-    violations: list[Issue] | None = None,
-    headers: list[Header] | None = None,
-    also: dict[str, Any] | None = None,
-) -> Response:
-    """`{"error": {...}}`, always as application/json."""
-    now = timestamp(time.time_ns() // 1_000_000)
-    details: list[dict[str, Any]] = [
-        {
-            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-            "reason": reason,
-            "domain": DOMAIN,
-            "metadata": {**(metadata or {}), "timestamp": now},
-        }
-    ]
-    if violations:
-        fields = [{"field": _field(issue), "description": issue.msg} for issue in violations]
-        details.append({"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": fields})
-    error = {"code": code, "status": status, "message": message, "details": details}
-    return Response(code, msgspec.json.encode({"error": error, **(also or {})}), [JSON_TYPE, *(headers or [])])
-
-
-def _invalid(failure: Invalid) -> Response:
-    issues = list(failure.issues)
-    reason = "INVALID_REQUEST" if issues[0].type == "json_invalid" else "INVALID_PARAMS"
-    return status_response(400, "INVALID_ARGUMENT", reason, _sentence(issues), violations=issues)
-
-
-def _sentence(issues: list[Issue]) -> str:
-    return f"Invalid request: {_field(issues[0])}: {issues[0].msg}"
+    return FailedCall(plain.status, reason, said, violations=violations, headers=kept)
 
 
 def _field(issue: Issue) -> str:

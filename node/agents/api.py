@@ -51,7 +51,6 @@ class AgentsApi:
         limit="agent",
     )
     async def register(self, request: Request) -> Response:
-        """List an agent that a key or an inbox stands for, or the one at a URL."""
         async with self._limiter.permit(request, "agent") as permit:
             new = await read_json(request, NewAgent)
             if bool(new.card) == bool(new.url):
@@ -72,13 +71,11 @@ class AgentsApi:
         errors=("agent.unknown",),
     )
     async def get(self, request: Request) -> Response:
-        """One entry."""
         wait = read_query(request, AgentQuery).wait
         return json_response(await request.while_waiting(wait, self._agents.get(request.params["id"], wait)))
 
     @Operation("Agents of the directory, newest first", hot=True, query=AgentPageQuery, answers=AgentPage, shows=WHOLE)
     async def page(self, request: Request) -> Response:
-        """Entries, newest first."""
         return Response(200, await self._agents.page_json(read_query(request, AgentPageQuery)))
 
     @Operation(
@@ -91,7 +88,6 @@ class AgentsApi:
         limit="search",
     )
     async def find(self, request: Request) -> Response:
-        """Agents by meaning or text, best first."""
         async with self._search(request) as permit:
             query = await read_json(request, AgentSearchQuery)
             await permit.count()
@@ -104,7 +100,6 @@ class AgentsApi:
         errors=("agent.unknown", *PROVEN),
     )
     async def remove(self, request: Request) -> Response:
-        """Remove an entry."""
         proof = await self._proof(request)
         return json_response(await self._agents.remove(request.params["id"], proof))
 

@@ -27,20 +27,6 @@ the posting of its URL."""
 MISSING = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
-class _NoCard(Exception):
-    """There is no card to list. The message says why."""
-
-    def __init__(self, reason: str, *, is_gone: bool = False, is_final: bool = False) -> None:
-        super().__init__(reason)
-        self.is_gone = is_gone
-        self.is_final = is_final
-        """Whether there is no point in asking the host for a card at another URL."""
-
-
-def _failed(failure: _NoCard) -> CheckResult:
-    return CheckResult(str(failure), is_gone=failure.is_gone)
-
-
 class CardFetcher:
     """Fetches cards on behalf of those who post URLs."""
 
@@ -67,20 +53,17 @@ class CardFetcher:
             return CheckResult(f"no card within {FETCH_SECONDS:g} s")
         except TargetRefused as refused:
             return CheckResult(str(refused))
-        except _NoCard as failure:
-            return _failed(failure)
 
     async def _first(self, targets: Sequence[Target], known: Target, by: str) -> CheckResult:
-        """The first card at these targets. Raises _NoCard: what is wrong at the `known` one of them, or for all."""
-        failures: dict[Target, _NoCard] = {}
+        """The first card at these targets, or what is wrong at the `known` one of them, or for all."""
+        failures: dict[Target, CheckResult] = {}
         for target in targets:
-            try:
-                return await self._at(target, by)
-            except _NoCard as failure:
-                if failure.is_final:
-                    raise
-                failures[target] = failure
-        raise failures[known]
+            answer = await self.get(target, by, asyncio.get_running_loop().time() + FETCH_SECONDS)
+            found = self.judged(target, answer)
+            if not found.reason or found.is_final:
+                return found
+            failures[target] = found
+        return failures[known]
 
     async def get(self, target: Target, by: str, ends: float) -> CallResult:
         """What a target answers, if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""
@@ -89,45 +72,38 @@ class CardFetcher:
 
     def judged(self, target: Target, answer: CallResult) -> CheckResult:
         """The card in an answer, or why there is none that can be listed."""
-        try:
-            return self._card(target, answer)
-        except _NoCard as failure:
-            return _failed(failure)
-
-    async def _at(self, target: Target, by: str) -> CheckResult:
-        return self._card(target, await self.get(target, by, asyncio.get_running_loop().time() + FETCH_SECONDS))
-
-    def _card(self, target: Target, answer: CallResult) -> CheckResult:
         body = _body(target, answer)
+        if isinstance(body, CheckResult):
+            return body
         try:
             card = decode(body, FetchedCard)
             endpoint = endpoint_of(card, target, self._calls.policy)
             kept = readable_card(card)
         except Invalid as invalid:
-            raise _NoCard(f"{target.url} is no card that can be listed: {_first_issue(invalid)}") from None
+            return CheckResult(f"{target.url} is no card that can be listed: {_first_issue(invalid)}")
         except Refused:  # by the English gate
-            raise _NoCard(f"the card at {target.url} is not in plain English", is_final=True) from None
+            return CheckResult(f"the card at {target.url} is not in plain English", is_final=True)
         return CheckResult(fields=card_fields(kept, target.url, endpoint.url, endpoint.binding, endpoint.version))
 
 
-def _body(target: Target, result: CallResult) -> bytes:
-    """The body of an answer that may be a card. Raises _NoCard."""
+def _body(target: Target, result: CallResult) -> bytes | CheckResult:
+    """The body of an answer that may be a card, or why it is none."""
     match result:
         case CallAnswer() if result.status == HTTPStatus.OK:
             if len(result.body) > CARD_BYTES or not result.is_whole:
-                raise _NoCard(
+                return CheckResult(
                     f"{target.url} did not end within {CARD_BYTES} bytes, in pieces of a usual size, and ten seconds"
                 )
             return result.body
         case CallAnswer() if 300 <= result.status < 400:
-            raise _NoCard(f"{target.url} answered {result.status}: redirects are not followed")
+            return CheckResult(f"{target.url} answered {result.status}: redirects are not followed")
         case CallAnswer():
-            raise _NoCard(f"{target.url} answered {result.status}", is_gone=result.status in MISSING)
+            return CheckResult(f"{target.url} answered {result.status}", is_gone=result.status in MISSING)
         case Later():
             seconds = -(-result.wait_ms // 1000)
-            raise _NoCard(f"{target.host} is called too often now; post it again in {seconds} s", is_final=True)
+            return CheckResult(f"{target.host} is called too often now; post it again in {seconds} s", is_final=True)
         case _:
-            raise _NoCard(f"{target.url}: {result.reason}", is_final=True)
+            return CheckResult(f"{target.url}: {result.reason}", is_final=True)
 
 
 def _first_issue(invalid: Invalid) -> str:

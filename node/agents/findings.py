@@ -18,6 +18,8 @@ class CheckResult(msgspec.Struct, frozen=True):
     """Empty if there is one."""
     is_gone: bool = False
     """Whether its card answers 404 or 410."""
+    is_final: bool = False
+    """Whether there is no point in asking the host for a card at another URL."""
     fields: Mapping[str, str] = {}
     """Of the entry."""
 

@@ -18,7 +18,7 @@ from node.recipes.markdown import recipes
 from node.site.assets import STATIC
 from node.site.template import render
 from node.text.payload import PROSE
-from node.web.document import Document, DocumentSet
+from node.web.document import Document, document_at
 from node.web.json_schema import DRAFT, Schemas
 from node.web.origin import OriginPolicy
 from node.web.route import Route
@@ -40,12 +40,12 @@ LISTED = (
 
 def discovery_routes(routes: Sequence[Route], current: CurrentSettings) -> list[Route]:
     """The routes of the documents, which describe `routes` and themselves (SPEC 4.8)."""
-    documents = DocumentSet(current.derived(lambda settings: _documents(described([*routes, *own]), settings)))
+    made = current.derived(lambda settings: _documents(described([*routes, *own]), settings))
     own = [
         Route(
             method="GET",
             path=path,
-            handler=documents.at(path),
+            handler=document_at(made, path),
             summary=summary,
             tag="discovery",
             media_type=media_type.partition(";")[0],

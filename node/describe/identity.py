@@ -69,12 +69,10 @@ class IdentityApi:
 
     @Operation("The node's identity and the key that signs its callbacks", answers=NodeIdentity)
     async def get_node(self, request: Request) -> Response:
-        """The node's identity and public key."""
         return Response(200, self._node, (JSON_TYPE, CACHE))
 
     @Operation("Capability index: what the node can do, and where it is described", answers=CapabilityIndex)
     async def get_index(self, request: Request) -> Response:
-        """What the node can do, and where it is described."""
         return Response(200, self._index(), (JSON_TYPE, CACHE))
 
     def routes(self) -> tuple[Route, ...]:

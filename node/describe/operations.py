@@ -153,7 +153,7 @@ def _operation(route: Route, schemas: Schemas, settings: Settings, first: str) -
     return DocumentedOperation(
         route=route,
         limit=limit_text(limit) if limit and limit.count else "",
-        within=limit_within(route.limit or ""),
+        within=limit_within(route.limit),
         curl=curl(route, schemas, base),
         answer=_json(answer_of(route, schemas, base)) if route.answers is not None else None,
         errors=sorted((entry_of(code).status, code) for code in own_codes(route)),

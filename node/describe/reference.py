@@ -10,7 +10,7 @@ import msgspec
 from node.config import CurrentSettings, Settings
 from node.describe.operations import errors, groups, limits, tags_of
 from node.site.page import HTML, Pages
-from node.web.document import Document, DocumentSet
+from node.web.document import Document, document_at
 from node.web.route import Route
 
 FIVE_MINUTES = b"public, max-age=300"
@@ -22,9 +22,9 @@ ALTERNATES = (("application/json", "/openapi.json"),)
 def reference_routes(routes: Sequence[Route], current: CurrentSettings) -> list[Route]:
     """The reference of `routes`: an overview, and a page for each group of them."""
     pages = Pages(current.now)
-    documents = DocumentSet(current.derived(lambda settings: _documents(routes, settings, pages)))
+    made = current.derived(lambda settings: _documents(routes, settings, pages))
     return [
-        pages.route(path, documents.at(path), "API reference", hidden=True)
+        pages.route(path, document_at(made, path), "API reference", hidden=True)
         for path in ("/reference", *(f"/reference/{tag}" for tag in tags_of(routes)))
     ]
 

@@ -1,7 +1,5 @@
 """GET /api/v1/events (NETWORK 3): a page, or a stream."""
 
-from contextlib import suppress
-
 from msgspec.structs import replace
 
 from node.common.refusal import Invalid, Refused
@@ -12,7 +10,6 @@ from node.events.source import CursorTooOld, EventBatch
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.api import OWNER, TOKEN, proof_of
 from node.inbox.model import InboxProof
-from node.store.errors import StoreUnavailable
 from node.web.accept import preferred
 from node.web.errors import RefusedWithHeaders
 from node.web.http import NO_STORE, Request, Response, json_response
@@ -20,7 +17,7 @@ from node.web.json import read_query
 from node.web.limits import Limiter
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.signature import Signatures
-from node.web.streams import STREAM_HEADERS, BodySender, StreamCount, Streaming, hold_place, until_gone
+from node.web.streams import STREAM_HEADERS, StreamCount, Streaming, hold_place
 
 MAX_STREAMS = 2000
 """Streams that one process holds open: half of the connections that it accepts. Beyond that, 503."""
@@ -76,28 +73,16 @@ class EventsApi:
             finally:
                 request.cost += topic.looked * LOOK_BYTES + (THREAD_BYTES if query.topic.startswith("thread:") else 0)
             return json_response(page, headers=NO_STORE)
-        if self._events.has_ended:
+        if topic.has_ended:
             raise Refused("store.busy", retry_after=5)
         kind = query.topic.partition(":")[0]  # the operator is not told of whose session a client has the id
-        with self._streams.opening(MAX_STREAMS) as opening:
+        async with self._streams.opening(MAX_STREAMS) as opening:
+            opening.callback(lambda: request.add_cost(topic.looked * LOOK_BYTES))
             first, is_reset = await self._begin(request, topic, query)
-            looked = topic.looked
-            request.cost += looked * LOOK_BYTES
-            async with self._limiter.permit(request, "stream") as permit:
-                place = await hold_place(permit, kind, self._streams.taken(MAX_STREAMS))
-            counted = opening.pop_all()
-        stream = EventStream(topic, FORMS[media_type], first, is_reset=is_reset)
-
-        async def run(send: BodySender) -> None:
-            await until_gone(request, stream.run(send))
-
-        async def end() -> None:
-            counted.close()
-            request.cost += (topic.looked - looked) * LOOK_BYTES
-            with suppress(StoreUnavailable):  # the place counts until its time is over
-                await self._limiter.release(place)
-
-        return Streaming(run, ((b"content-type", media_type.encode()), *STREAM_HEADERS), end)
+            await hold_place(self._limiter, request, kind, self._streams.taken(MAX_STREAMS), opening)
+            stream = EventStream(topic, FORMS[media_type], first, is_reset=is_reset)
+            headers = ((b"content-type", media_type.encode()), *STREAM_HEADERS)
+            return Streaming(stream.run, headers, opening.pop_all().aclose)
 
     async def _begin(self, request: Request, topic: Topic, query: EventQuery) -> tuple[EventBatch, bool]:
         """The first events of a stream, and whether they are not those that the client asked for."""

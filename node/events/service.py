@@ -40,21 +40,20 @@ class Topic(msgspec.Struct):
         """Whether nobody can follow any more, since the process is about to stop."""
         return self.broadcasts.has_ended
 
-    async def position(self, cursor: str | None) -> Position:
-        """Where a client begins. Raises Invalid, Refused if the thing is gone."""
-        if cursor is None or cursor == "now":
-            return await self.broadcast.newest()
-        if cursor == "earliest":
-            return await self.source.oldest()
-        return position_of(self.source.name, cursor)
-
     def cursor(self, position: Position) -> str:
         """A position as clients get it."""
         return cursor_of(self.source.name, position)
 
     async def begin(self, cursor: str | None, limit: int) -> EventBatch:
-        """The first events of a client that begins there. Raises CursorTooOld, Invalid, Refused."""
-        return await self.read(await self.position(cursor), limit)
+        """The first events of a client that begins there. Raises as `read`, and Invalid."""
+        match cursor:
+            case None | "now":
+                after = await self.broadcast.newest()
+            case "earliest":
+                after = await self.source.oldest()
+            case _:
+                after = position_of(self.source.name, cursor)
+        return await self.read(after, limit)
 
     async def read(self, after: Position, limit: int) -> EventBatch:
         """The next events. Raises CursorTooOld, Refused if the thing is gone."""
@@ -94,11 +93,6 @@ class Events:
             "tasks": FeedSource(feed, board, tasks, agents, ("task",)),
             "agents": FeedSource(feed, board, tasks, agents, ("agent",)),
         }
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nobody can follow any more, since the process is about to stop."""
-        return self._broadcasts.has_ended
 
     def end(self) -> None:
         """Let all followers go: the process is about to stop."""

@@ -40,7 +40,6 @@ class McpApi:
         fault=fault,
     )
     async def post(self, request: Request) -> Response:
-        """Answer a JSON-RPC message or batch."""
         headers = request.first_headers
         cors = cors_of(self._origins, request)
         require_json(request)
@@ -55,7 +54,6 @@ class McpApi:
 
     @Operation("Which pages may call", hot=True, fault=fault, hidden=True)
     async def preflight(self, request: Request) -> Response:
-        """Tell a browser that its page may call."""
         return Response(204, b"", (*cors_of(self._origins, request), *PREFLIGHT))
 
     def routes(self) -> tuple[Route, ...]:

@@ -1,11 +1,14 @@
 """Calls the node's own operations for MCP: the same handlers, limits, language check and errors as over HTTP."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from node.web.handling import handle
 from node.web.http import JSON_TYPE, Disconnected, Header, Request, Response
 from node.web.route import Route
+
+Operations = Mapping[str, Route]
+"""By method and path, as tools and resources name them: `GET /health`."""
 
 
 class OperationRequest(Request):
@@ -43,35 +46,24 @@ class OperationRequest(Request):
         self._body = body
 
 
-class Operations:
-    """The operations of the node, found by method and path."""
+async def call_operation(
+    of_client: Request,
+    route: Route,
+    *,
+    params: dict[str, str] | None = None,
+    query: str = "",
+    body: bytes = b"",
+    headers: Sequence[Header] = (),
+) -> Response:
+    """An operation's answer to the client that sent `of_client`.
 
-    def __init__(self, routes: Sequence[Route]) -> None:
-        self._routes = {f"{route.method} {route.path}": route for route in routes}
-
-    def __getitem__(self, operation: str) -> Route:
-        """The route of `<method> <path>`. Raises KeyError."""
-        return self._routes[operation]
-
-    async def call(
-        self,
-        of_client: Request,
-        route: Route,
-        *,
-        params: dict[str, str] | None = None,
-        query: str = "",
-        body: bytes = b"",
-        headers: Sequence[Header] = (),
-    ) -> Response:
-        """The operation's answer to the client that sent `of_client`.
-
-        Raises Disconnected if the client has gone away meanwhile: there is nobody to answer, and what else it asked for
-        in the same batch is not begun.
-        """
-        request = OperationRequest(of_client, route, params or {}, query, body, headers)
-        response = await handle(route, request)
-        of_client.cost += request.cost
-        of_client.has_waited |= request.has_waited
-        if response is None:
-            raise Disconnected
-        return response
+    Raises Disconnected if the client has gone away meanwhile: there is nobody to answer, and what else it asked for in
+    the same batch is not begun.
+    """
+    request = OperationRequest(of_client, route, params or {}, query, body, headers)
+    response = await handle(route, request)
+    of_client.cost += request.cost
+    of_client.has_waited |= request.has_waited
+    if response is None:
+        raise Disconnected
+    return response

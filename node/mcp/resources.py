@@ -6,7 +6,7 @@ import msgspec
 
 from node.mcp.json_rpc import INTERNAL_ERROR, LIMIT_EXCEEDED, RESOURCE_NOT_FOUND, Raw, RpcError, read_params
 from node.mcp.json_text import with_text
-from node.mcp.operations import Operations
+from node.mcp.operations import Operations, call_operation
 from node.mcp.tool_result import failure_of, sentence
 from node.recipes.markdown import RECIPES, MarkdownFile, recipes
 from node.web.http import Request
@@ -117,10 +117,10 @@ class Resources:
         view = self._live.get(uri)
         name, _, entity = uri.removeprefix(SCHEME).partition("/")
         if view:
-            response = await self._operations.call(request, self._operations[view.operation], query=view.query)
+            response = await call_operation(request, self._operations[view.operation], query=view.query)
         elif uri.startswith(SCHEME) and name in ENTITIES and len(entity) <= LONGEST_ID:
             operation, _ = ENTITIES[name]
-            response = await self._operations.call(request, self._operations[operation], params={"id": entity})
+            response = await call_operation(request, self._operations[operation], params={"id": entity})
         else:
             raise RpcError(RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
         if response.status == HTTPStatus.NOT_FOUND:

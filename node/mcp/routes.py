@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from node.mcp.api import McpApi
 from node.mcp.card import card_routes
-from node.mcp.operations import Operations
 from node.mcp.prompts import Prompts
 from node.mcp.resources import Resources
 from node.mcp.server import McpServer
@@ -33,7 +32,7 @@ class McpRoutes:
         public_url: str,
     ) -> None:
         """`routes`: the operations that tools and resources call."""
-        operations = Operations(routes)
+        operations = {f"{route.method} {route.path}": route for route in routes}
         tools = ToolCalls(TOOLS, operations)
         prompts = Prompts(public_url)
         resources = Resources(public_url, operations)

@@ -8,6 +8,7 @@ import asyncio
 import secrets
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -35,7 +36,6 @@ from node.web.streams import (
     STREAM_HEADERS,
     BodySender,
     Streaming,
-    until_gone,
 )
 from node.web.waiting_places import WaitingPlaces
 
@@ -115,7 +115,6 @@ class SseApi:
         fault=fault,
     )
     async def open(self, request: Request) -> Response:
-        """Open a stream; its first event says where to POST messages."""
         cors = cors_of(self._origins, request)
         if self._is_full(request.client):
             raise Refused("store.busy", retry_after=5)
@@ -124,14 +123,11 @@ class SseApi:
         stream_id = secrets.token_hex(16)
         await self._streams.keep(stream_id)
 
-        async def run(send: BodySender) -> None:
-            await self._run(stream_id, request, send)
-
         async def end() -> None:
             with suppress(StoreUnavailable):
                 await self._streams.close(stream_id)
 
-        return Streaming(run, (EVENT_STREAM, *STREAM_HEADERS, *cors), end)
+        return Streaming(partial(self._run, stream_id, request.client), (EVENT_STREAM, *STREAM_HEADERS, *cors), end)
 
     @Operation(
         "A JSON-RPC message of the MCP client whose stream is session_id; the reply goes to the stream",
@@ -146,7 +142,6 @@ class SseApi:
         fault=fault,
     )
     async def post(self, request: Request) -> Response:
-        """Take a message or a batch, and answer it on the stream later."""
         cors = cors_of(self._origins, request)
         require_json(request)
         stream_id = request.query().get("session_id", "")
@@ -170,10 +165,10 @@ class SseApi:
         for listener in self._open.values():
             listener.hear(b"")
 
-    async def _run(self, stream_id: str, request: Request, send: BodySender) -> None:
-        if self._is_full(request.client):  # by streams that were opened since the request was accepted
+    async def _run(self, stream_id: str, client: str, send: BodySender) -> None:
+        if self._is_full(client):  # by streams that were opened since the request was accepted
             return
-        counted = ((self._streams_of, request.client), (self._streams_of_site, site_of(request.client)))
+        counted = ((self._streams_of, client), (self._streams_of_site, site_of(client)))
         for counter, name in counted:
             counter[name] += 1
         try:
@@ -181,7 +176,7 @@ class SseApi:
                 self._open[stream_id] = listener
                 # If Redis is out of reach, or nobody reads, the stream ends, and the client connects again.
                 with suppress(StoreUnavailable, TimeoutError, Refused):
-                    await until_gone(request, self._pass_on(stream_id, listener, EventSender(request.client, send)))
+                    await self._pass_on(stream_id, listener, EventSender(client, send))
         finally:
             self._open.pop(stream_id, None)
             for counter, name in counted:

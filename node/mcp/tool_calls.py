@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from node.mcp.json_rpc import INVALID_PARAMS, UNSET, Raw, RpcError, Unset, object_of, read_params
-from node.mcp.operations import Operations
+from node.mcp.operations import Operations, call_operation
 from node.mcp.tool import ArgumentHeader, Tool
 from node.mcp.tool_result import NOTHING, SILENCED, failure, invalid, success
 from node.mcp.tool_schema import input_schema
@@ -115,7 +115,6 @@ class ToolCalls:
     """Calls tools. Each call counts against the limit of its operation as well as against that of MCP."""
 
     def __init__(self, tools: Sequence[Tool], operations: Operations) -> None:
-        self._operations = operations
         routes = ((tool, operations[tool.operation]) for tool in tools)
         self._tools = {tool.name: (_bound(tool, route.path, route.query, route.body), route) for tool, route in routes}
 
@@ -130,7 +129,7 @@ class ToolCalls:
             path, query, body, headers = _request(bound, arguments)
         except BadArguments as wrong:
             return invalid(str(wrong))
-        response = await self._operations.call(request, route, params=path, query=query, body=body, headers=headers)
+        response = await call_operation(request, route, params=path, query=query, body=body, headers=headers)
         if response.status == UNAUTHORIZED and bound.token:  # the operation says in which header it belongs
             return failure(response, f"Give {bound.token}: only who has it may do this.")
         if response.status >= 400:

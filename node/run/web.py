@@ -61,7 +61,7 @@ from node.web.blocklist import BlockedClients
 from node.web.deadline import Deadlines
 from node.web.errors import HELP
 from node.web.http import ASGIApp, ASGIMessage, Request, Response, Scope
-from node.web.limits import Limiter, PermitOf, Quotas
+from node.web.limits import Limiter, PermitOf, quotas_of
 from node.web.origin import CORS_OPEN, VARY, OriginPolicy
 from node.web.paths import Paths
 from node.web.route import Route
@@ -111,7 +111,7 @@ class WebNode:
         self._tracing = tracing
         self._services = self.services_of(settings, stores)
         capacity = Capacity(settings.client_bytes)
-        self._limiter = Limiter(settings.limits, LimitStore(store), Quotas.of(settings), capacity)
+        self._limiter = Limiter(settings.limits, LimitStore(store), quotas_of(settings), capacity)
         characters = settings.limits.search_characters
         self._search_work = WorkLimit("search_characters", characters, "characters searched", WorkStore(store))
         search = partial(self._limiter.permit, kind="search", work=self._search_work)

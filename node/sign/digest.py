@@ -19,14 +19,6 @@ class DigestError(ValueError):
     """A digest that cannot be accepted; the message says what is wrong with it."""
 
 
-class DigestMalformed(DigestError):
-    """Not a digest in the required form."""
-
-
-class DigestUnknown(DigestError):
-    """No digest by an algorithm that this node computes."""
-
-
 class DigestMismatch(DigestError):
     """The digest is of other bytes."""
 
@@ -34,24 +26,24 @@ class DigestMismatch(DigestError):
 def parse(field: str) -> dict[str, bytes]:
     """The digests by known algorithms in a Content-Digest field.
 
-    Raises DigestMalformed if the field is not a dictionary of byte sequences, names an algorithm twice, or has a digest
-    of the wrong length; DigestUnknown if none is by a known algorithm (RFC 9530 §2).
+    Raises DigestError if the field is not a dictionary of byte sequences, names an algorithm twice, has a digest of the
+    wrong length, or none by a known algorithm (RFC 9530 §2).
     """
     try:
         members = dictionary("Content-Digest", field.encode("utf-8", "surrogatepass"))
     except Malformed as error:
-        raise DigestMalformed(str(error)) from error
+        raise DigestError(str(error)) from error
     digests: dict[str, bytes] = {}
     for name, (value, _) in members.items():
         if not isinstance(value, bytes):
-            raise DigestMalformed(f"the {name} digest is not a byte sequence, such as {name}=:<base64>:")
+            raise DigestError(f"the {name} digest is not a byte sequence, such as {name}=:<base64>:")
         if name not in KNOWN:
             continue
         if len(value) != KNOWN[name]:
-            raise DigestMalformed(f"the {name} digest has {len(value)} bytes, not {KNOWN[name]}")
+            raise DigestError(f"the {name} digest has {len(value)} bytes, not {KNOWN[name]}")
         digests[name] = value
     if not digests:
-        raise DigestUnknown(f"Content-Digest has no digest by {' or '.join(KNOWN)}")
+        raise DigestError(f"Content-Digest has no digest by {' or '.join(KNOWN)}")
     return digests
 
 
@@ -65,7 +57,7 @@ def check(field: str, content: bytes) -> None:
 def read_sha256(text: str) -> bytes:
     """The 32 bytes of a SHA-256 written as 64 hex digits or in base64, padded or not (DESIGN 8).
 
-    Raises DigestMalformed.
+    Raises DigestError.
     """
     padding = "=" * (-len(text) % 4)
     try:
@@ -73,7 +65,7 @@ def read_sha256(text: str) -> bytes:
     except ValueError:
         digest = b""
     if len(digest) != KNOWN["sha-256"] or not _is_spelling_of(text, digest):
-        raise DigestMalformed("digest_sha256 is not a SHA-256 in 64 hex digits or base64")
+        raise DigestError("digest_sha256 is not a SHA-256 in 64 hex digits or base64")
     return digest
 
 

@@ -11,10 +11,6 @@ from node.sign.keys import KEY_BYTES, PublicKey
 SECRET_PREFIX = "whsk_"  # noqa: S105 - the prefix says what follows and is not secret
 
 
-class SecretInvalid(ValueError):
-    """RELAY_SIGNING_KEY is not the seed of an ed25519 key. The message does not contain the secret."""
-
-
 class NodeKey(msgspec.Struct, frozen=True):
     """The signing key of a node. Its repr shows the public key only."""
 
@@ -28,13 +24,13 @@ class NodeKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "NodeKey":
-        """Read `whsk_<base64 of the 32-byte seed>`. Raises SecretInvalid."""
+        """Read `whsk_<base64 of the 32-byte seed>`. Raises ValueError, whose message does not contain the secret."""
         try:
             seed = b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
         except ValueError:
             seed = b""
         if not text.startswith(SECRET_PREFIX) or len(seed) != KEY_BYTES:
-            raise SecretInvalid(f"the signing key is not {SECRET_PREFIX}<base64 of 32 bytes>")
+            raise ValueError(f"the signing key is not {SECRET_PREFIX}<base64 of 32 bytes>")
         return cls._of(SigningKey(seed))
 
     @classmethod

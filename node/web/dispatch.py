@@ -126,8 +126,11 @@ class Dispatcher:
             await self._responder.respond(request, Response(204, b"", PREFLIGHT), send)
         elif _UNCANONICAL.search(raw) and not SLASHED.fullmatch(raw):
             await self._refuse_spelling(request, raw, send)
+        elif isinstance(found := await self._router.find(request), Response):
+            counters.UNROUTED.add(found.status)
+            await self._responder.respond(request, found, send)
         else:
-            await self._route(request, send)
+            await self._responder.answer(request, await handle_in_turn(found, request), send)
 
     async def _in_turn(self, request: Request, answer: Callable[[], Awaitable[None]], send: Send) -> None:
         """Run what answers a request, in its client's turn. `handle_in_turn` does so for routes.
@@ -145,14 +148,6 @@ class Dispatcher:
             await answer()
         finally:
             request.turn.end()
-
-    async def _route(self, request: Request, send: Send) -> None:
-        found = await self._router.find(request)
-        if isinstance(found, Response):
-            counters.UNROUTED.add(found.status)
-            await self._responder.respond(request, found, send)
-        else:
-            await self._responder.answer(request, await handle_in_turn(found, request), send)
 
     def _refusal(self, request: Request) -> Refused | None:
         """Why this client or web page is refused whatever it asks for, except HEALTH; None if it is not."""

@@ -47,18 +47,16 @@ class Document:
         return conditional(request, self.body, self._headers, self._tag)
 
 
-class DocumentSet:
-    """Documents by path. Most processes never need them, so `made` should make them only when it is first called."""
+def document_at(made: Callable[[], Mapping[str, Document]], path: str) -> Handler:
+    """The handler that answers with the document of a path.
 
-    def __init__(self, made: Callable[[], Mapping[str, Document]]) -> None:
-        self._made = made
+    Most processes never need the documents, so `made` should make them only when it is first called.
+    """
+    return partial(_send, made, path)
 
-    def at(self, path: str) -> Handler:
-        """The handler that answers with the document of that path."""
-        return partial(self._send, path)
 
-    async def _send(self, path: str, request: Request) -> Response:
-        return self._made()[path].answer(request)
+async def _send(made: Callable[[], Mapping[str, Document]], path: str, request: Request) -> Response:
+    return made()[path].answer(request)
 
 
 def revalidated(

@@ -5,10 +5,10 @@ A handler is `async def handler(request: Request) -> Response`. `node.web.dispat
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping, Sequence
 from contextvars import copy_context
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -57,16 +57,6 @@ NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 
 NO_STORE: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
 """For answers that caches must not keep: they are for whoever knows an id, or true only now."""
-
-
-class RequestedMessage(Protocol):
-    """A message that was requested before anybody awaits it. If it has come, taking it costs no wait."""
-
-    def done(self) -> bool: ...
-
-    def result(self) -> ASGIMessage: ...
-
-    def __await__(self) -> Generator[Any, Any, ASGIMessage]: ...
 
 
 def receive_all(scope: Scope, receive: Receive) -> Receive:
@@ -258,8 +248,8 @@ class Request:
             raise Refused("body.too_large")
         if not announced:
             return b""
-        requested: RequestedMessage | None = self.scope.get(FIRST_MESSAGE)
-        if requested is not None and requested.done():
+        requested: asyncio.Future[ASGIMessage] | None = self.scope.get(FIRST_MESSAGE)
+        if requested is not None and requested.done():  # taking it costs no wait
             message = requested.result()
         else:
             message = await self._next(requested or self.receive(), monotonic() + BODY_STALL_SECONDS)

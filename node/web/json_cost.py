@@ -35,7 +35,7 @@ _NUMBERS = bytes.maketrans(b"123456789E", b"000000000e")
 
 def check_cost(body: bytes, kind: Any) -> None:
     """Raise Invalid for a body that is not to be read as `kind`. Whether it is JSON at all is left to the parser."""
-    if _may_be_deep(body):
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         brackets = _brackets(body)
         if brackets.count(_OPENING) > MAX_CONTAINERS:
             raise _invalid(f"holds more than {MAX_CONTAINERS} objects and lists")
@@ -50,10 +50,6 @@ def check_cost(body: bytes, kind: Any) -> None:
         # Most bodies have fewer, even if those in strings count.
         if numbers.count(b"0e") > MAX_EXPONENTS and _outside_strings(numbers).count(b"0e") > MAX_EXPONENTS:
             raise _invalid(f"holds more than {MAX_EXPONENTS} numbers with an exponent")
-
-
-def _may_be_deep(body: bytes) -> bool:
-    return body.count(b"[") + body.count(b"{") > MAX_DEPTH
 
 
 def _is_deep(brackets: bytes) -> bool:

@@ -6,12 +6,10 @@ Redis. `RateLimit-Policy` and `RateLimit` follow draft-ietf-httpapi-ratelimit-he
 """
 
 import math
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import cast
-
-import msgspec
 
 from node.common import counters
 from node.common.refusal import Invalid, Refused
@@ -45,36 +43,21 @@ OF_ANOTHER_LIMIT = ("limit.exceeded", "limit.work")
 """Refusals by another limit than the one that would count the request: then it counts in neither."""
 
 
-class Quotas(msgspec.Struct, frozen=True):
-    """How many things one client may have; 0 for any number."""
-
-    session: int = 0
-    """Live sessions."""
-    board: int = 0
-    """Threads in 24 hours."""
-    task: int = 0
-    """Contracts in 24 hours."""
-    stream: int = 0
-    """Open streams of events."""
-    inbox: int = 0
-    """Inboxes."""
-
-    @classmethod
-    def of(cls, settings: Settings) -> "Quotas":
-        """Those in the settings."""
-        return cls(
-            session=settings.client_sessions,
-            board=settings.client_threads,
-            task=settings.client_tasks,
-            inbox=settings.client_inboxes,
-            stream=settings.client_streams,
-        )
+def quotas_of(settings: Settings) -> dict[str, int]:
+    """How many things of each kind one client may have at a time; of `board` and `task`, in 24 hours. 0: any number."""
+    return {
+        "session": settings.client_sessions,
+        "board": settings.client_threads,
+        "task": settings.client_tasks,
+        "inbox": settings.client_inboxes,
+        "stream": settings.client_streams,
+    }
 
 
 class Limiter:
     """All limits of one process."""
 
-    def __init__(self, limits: Limits, store: LimitStore, quotas: Quotas, capacity: Capacity) -> None:
+    def __init__(self, limits: Limits, store: LimitStore, quotas: Mapping[str, int], capacity: Capacity) -> None:
         self._quotas = quotas
         self._capacity = capacity
         self.usage = Usage(store, capacity)
@@ -170,7 +153,7 @@ class Limiter:
         """How many things of a kind one client may have now; 0 for any number. `taken`: as in `Capacity.quota`."""
         if not self._limits[kind].count:  # an operator who sets the limit to 0 wants no quota either
             return 0
-        return self._capacity.quota(KEPT_AS.get(kind, cast("Kind", kind)), getattr(self._quotas, kind), taken)
+        return self._capacity.quota(KEPT_AS.get(kind, cast("Kind", kind)), self._quotas[kind], taken)
 
     async def is_known(self, key: IdempotencyKey) -> bool:
         """Whether a request with that Idempotency-Key has created something before. Raises StoreUnavailable."""

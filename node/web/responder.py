@@ -72,7 +72,7 @@ class Responder:
                 await self._end_body(request, headers)
             request.forget_body()
             await send({"type": "http.response.start", "status": response.status, "headers": headers})
-            await response.send_body(send_counted, wanted=not request.is_head)
+            await response.send_body(request, send_counted)
         finally:
             await response.end()
             self._count_bytes(request, 0)

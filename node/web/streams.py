@@ -3,14 +3,15 @@ alive, and that they end with their client."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 from node.common.cancellation import ended_before
 from node.common.refusal import Refused
+from node.store.errors import StoreUnavailable
 from node.store.limits import Quota
 from node.web.http import Header, Request, Response, Send, until_disconnected
-from node.web.limits import Permit
+from node.web.limits import Limiter
 
 HEARTBEAT_SECONDS = 15.0
 """Longest silence: balancers and proxies cut a silent connection, the usual ones after 60 s."""
@@ -84,12 +85,8 @@ def one_line(json: bytes) -> bytes:
     return json
 
 
-async def _nothing() -> None:
-    """The `end` of an answer for which nothing was taken."""
-
-
 class Streaming(Response):
-    """An answer whose body is made while it is sent: `run` makes and sends its pieces.
+    """An answer whose body is made while it is sent: `run` makes and sends its pieces, until its client is gone.
 
     `end` gives back what was taken for it, and is called once in any case: HEAD asks for no body, and a client may be
     gone before the first piece.
@@ -99,28 +96,39 @@ class Streaming(Response):
 
     def __init__(
         self,
-        run: Callable[[BodySender], Awaitable[None]],
+        run: Callable[[BodySender], Coroutine[Any, Any, None]],
         headers: Sequence[Header],
-        end: Callable[[], Awaitable[None]] = _nothing,
+        end: Callable[[], Awaitable[None]],
     ) -> None:
         super().__init__(200, b"", headers)
         self.run = run
         self.end = end
 
-    async def send_body(self, send: Send, *, wanted: bool) -> None:
-        """Send the body, or only its end if it is not wanted (HEAD)."""
-        if wanted:
-            await self.run(BodySender(send))
+    async def send_body(self, request: Request, send: Send) -> None:
+        """Send the body, or only its end in reply to HEAD. Raises what `run` raises."""
+        if not request.is_head:
+            running = asyncio.ensure_future(self.run(BodySender(send)))
+            await ended_before(running, asyncio.ensure_future(until_disconnected(request.noting_end(request.receive))))
+            if not running.cancelled():
+                running.result()
         await send({"type": "http.response.body", "body": b""})
 
 
-async def hold_place(permit: Permit, kind: str, taken: float) -> Quota:
-    """A place among the streams of a client, to be released when its stream has ended. Raises as `Permit.hold` does.
+async def hold_place(limiter: Limiter, request: Request, kind: str, taken: float, ends: AsyncExitStack) -> None:
+    """Take a place among the streams of a client until `ends` is closed. Raises as `Permit.hold` does.
 
     `kind`: what the operator is told of it, with the client. `taken`: the part of the streams that this
     process may hold which others have (`StreamCount.taken`).
     """
-    return Quota("stream", permit.client, await permit.hold(PLACE_MS, f"{kind} {permit.client} ", taken=taken))
+
+    async def release() -> None:
+        with suppress(StoreUnavailable):  # the place counts until its time is over
+            await limiter.release(place)
+
+    async with limiter.permit(request, "stream") as permit:
+        name = await permit.hold(PLACE_MS, f"{kind} {request.client} ", taken=taken)
+        place = Quota("stream", request.client, name)
+    ends.push_async_callback(release)
 
 
 class StreamCount:
@@ -129,12 +137,12 @@ class StreamCount:
     def __init__(self) -> None:
         self._count = 0
 
-    def opening(self, most: int) -> ExitStack:
+    def opening(self, most: int) -> AsyncExitStack:
         """Count a stream until the stack is closed. Raises Refused `store.busy` if there are `most` already."""
         if self._count >= most:
             raise Refused("store.busy", retry_after=5)
         self._count += 1
-        counted = ExitStack()
+        counted = AsyncExitStack()
         counted.callback(self._end)
         return counted
 
@@ -144,11 +152,3 @@ class StreamCount:
 
     def _end(self) -> None:
         self._count -= 1
-
-
-async def until_gone(request: Request, stream: Coroutine[Any, Any, None]) -> None:
-    """Run a stream until it ends or its client is gone. Raises what the stream raises."""
-    running = asyncio.ensure_future(stream)
-    await ended_before(running, asyncio.ensure_future(until_disconnected(request.noting_end(request.receive))))
-    if not running.cancelled():
-        running.result()

@@ -171,9 +171,9 @@ async def test_a_topic_that_looks_like_an_owners_is_not_the_owners(node: NodeUnd
     await send_signed(node, signed("POST", INBOXES))
     stranger = events.topic(EventQuery(f"inbox:{ADDRESS} {ADDRESS} None"), InboxProof())
     owner = events.topic(EventQuery(f"inbox:{ADDRESS}"), InboxProof(signer=ADDRESS))
-    assert await owner.position("now") == (0, 0)
+    assert (await owner.begin("now", 1)).position == (0, 0)
     with pytest.raises(Refused, match=r"inbox\.unknown"):
-        await stranger.position("now")
+        await stranger.begin("now", 1)
 
 
 async def test_all_who_follow_one_thing_share_a_reader_however_many_other_things_are_asked_for(

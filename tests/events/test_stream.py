@@ -13,7 +13,7 @@ import pytest
 from node.events import stream
 from node.events.feed import FeedEntry, FeedStore
 from node.events.model import EventQuery
-from node.events.service import Events
+from node.events.service import Events, Topic
 from node.events.source import START, CursorTooOld, EventBatch, Position, SourceEvent, cursor_of
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.model import InboxProof
@@ -179,7 +179,7 @@ async def test_no_stream_begins_in_a_process_that_is_about_to_stop(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "STREAM_SECONDS", 0)  # should one begin, it ends
-    monkeypatch.setattr(Events, "has_ended", True)
+    monkeypatch.setattr(Topic, "has_ended", True)
     refused = await node.client.get("/api/v1/events", **STREAM)
     assert (refused.status_code, refused.headers["x-error-code"]) == (503, "store.busy")
     assert (await node.client.get("/api/v1/events", params={"topic": "board"})).status_code == 200

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from node.common.refusal import Refused
-from node.mcp.operations import Operations
 from node.recipes.markdown import RECIPES
 from node.web.errors import response_to
 from node.web.http import Request, Response
@@ -83,10 +82,10 @@ async def test_an_unknown_resource_is_not_found(node: NodeUnderTest, uri: str) -
 async def test_a_view_over_a_limit_says_when_to_come_again(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse(_: Operations, of_client: Request, route: Route, **__: Any) -> Response:
+    async def refuse(of_client: Request, route: Route, **__: Any) -> Response:
         return response_to(of_client, Refused("limit.exceeded", retry_after=7, count=1, seconds=60))
 
-    monkeypatch.setattr(Operations, "call", refuse)
+    monkeypatch.setattr("node.mcp.resources.call_operation", refuse)
     uri = "node://board/open-threads.json"
     said = await error(node, "resources/read", {"uri": uri})
     assert said["code"] == -32005

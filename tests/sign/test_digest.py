@@ -5,7 +5,7 @@ from base64 import b64encode
 
 import pytest
 
-from node.sign.digest import DigestMalformed, DigestMismatch, DigestUnknown, check, parse, read_sha256
+from node.sign.digest import DigestError, DigestMismatch, check, parse, read_sha256
 
 CONTENT = b'{"hello": "world"}\n'
 # RFC 9530 B.1 and appendix D: the digests of this content.
@@ -22,9 +22,9 @@ def test_the_digests_of_rfc_9530_are_read_and_fit_their_content():
 
 def test_unknown_algorithms_are_passed_over_if_a_known_one_is_there():
     check(f"md5=:AAAA:, {SHA_256}, crc32c=:AA==:", CONTENT)
-    with pytest.raises(DigestUnknown):
+    with pytest.raises(DigestError, match="no digest by sha-256 or sha-512"):
         parse("md5=:AAAA:")
-    with pytest.raises(DigestUnknown):
+    with pytest.raises(DigestError, match="no digest by sha-256 or sha-512"):
         parse("")
 
 
@@ -55,7 +55,7 @@ def test_every_known_digest_has_to_fit(field: str):
     ],
 )
 def test_a_field_that_is_no_digest_is_refused(field: str):
-    with pytest.raises(DigestMalformed):
+    with pytest.raises(DigestError):
         parse(field)
 
 
@@ -82,5 +82,5 @@ def test_the_digest_of_an_artifact_is_read_from_hex_and_base64():
     ],
 )
 def test_the_digest_of_an_artifact_has_exactly_these_spellings(text: str):
-    with pytest.raises(DigestMalformed):
+    with pytest.raises(DigestError):
         read_sha256(text)

@@ -44,7 +44,7 @@ class App:
             await asyncio.Event().wait()
         if scope["path"] == "/sent":
             request = lone_request(scope, receive)
-            return await Responder(None, Throughput(0)).stream(request, Streaming(says_whether_sent, ()), send)
+            return await Responder(None, Throughput(0)).stream(request, Streaming(says_whether_sent, (), nothing), send)
         if scope["path"] == "/environment":
             body = " ".join(os.environ.get(name, "") for name in SHOWN)
         return await self._answer(send, body.encode())
@@ -64,6 +64,10 @@ class App:
 async def says_whether_sent(sender: BodySender) -> None:
     is_sent = sender.begin(b"piece ") is None
     await sender(b"sent" if is_sent else b"waits")
+
+
+async def nothing() -> None:
+    """Ends a stream for which nothing was taken."""
 
 
 def create(_settings: object) -> App:

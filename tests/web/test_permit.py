@@ -14,7 +14,7 @@ from node.store import OutcomeUnknown, Store, StoreUnavailable, connect, ids, ke
 from node.store.idempotency import IdempotencyKey, bound_key
 from node.store.limits import LimitState, LimitStore
 from node.web.http import Request
-from node.web.limits import Limiter, Permit, Quotas
+from node.web.limits import Limiter, Permit
 from tests.support.lone_request import lone_request
 from tests.support.servers import RedisServer
 
@@ -39,7 +39,7 @@ class Desk:
         self.store = store
         self.capacity = Capacity()
         few = Limits(task=Limit(COUNT, 60), line=Limit(COUNT, 60))
-        self.limiter = Limiter(few, LimitStore(store), Quotas(task=QUOTA), self.capacity)
+        self.limiter = Limiter(few, LimitStore(store), {"task": QUOTA}, self.capacity)
         self.request = request()
 
     def permit(self, kind: str = "task", scope: str = "", *, refusals: bool = True) -> Permit:
@@ -104,7 +104,7 @@ async def test_of_a_total_that_is_nearly_taken_a_client_gets_one(desk: Desk) -> 
 
 
 async def test_a_script_that_counts_threads_is_told_how_many_there_may_be(desk: Desk) -> None:
-    desk.limiter = Limiter(Limits(), LimitStore(desk.store), Quotas(board=QUOTA), desk.capacity)
+    desk.limiter = Limiter(Limits(), LimitStore(desk.store), {"board": QUOTA}, desk.capacity)
     assert desk.permit("board").most == QUOTA
     desk.capacity.taken = {"thread": 0.9}
     assert desk.permit("board").most == 1
@@ -346,7 +346,7 @@ async def test_a_request_that_repeats_an_earlier_one_needs_no_room(desk: Desk) -
 
 async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> None:
     async with await connect(empty_redis.url, timeout=5.0, max_in_flight=64) as store:
-        limiter = Limiter(Limits(task=Limit(0, 60)), LimitStore(store), Quotas(task=1), Capacity())
+        limiter = Limiter(Limits(task=Limit(0, 60)), LimitStore(store), {"task": 1}, Capacity())
         for _ in range(3):
             sent = request()
             async with limiter.permit(sent, "task") as permit:

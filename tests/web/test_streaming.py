@@ -8,13 +8,18 @@ from node.common.refusal import Refused
 from node.web.http import ASGIMessage, Request, Response
 from node.web.responder import Responder
 from node.web.route import Route
-from node.web.streams import PIECE_BYTES, Piece, StreamCount, Streaming, send_in_time, until_gone
+from node.web.streams import PIECE_BYTES, Piece, StreamCount, Streaming, send_in_time
 from node.web.throughput import FREE_BYTES, Throughput
 from tests.support.http_scope import HOST, http_scope
 from tests.support.lone_request import lone_request
 from tests.support.one_route import client_of, front_of
 
+EVENT_STREAM = ((b"content-type", b"text/event-stream"),)
 PIECES = [b"event: one\n\n", b"event: two\n\n"]
+
+
+async def nothing() -> None:
+    """Ends a stream for which nothing was taken."""
 
 
 async def stream(request: Request) -> Response:
@@ -23,7 +28,7 @@ async def stream(request: Request) -> Response:
             await send(piece)
 
     request.answer_headers.append((b"ratelimit", b"noted"))
-    return Streaming(run, [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-cache")])
+    return Streaming(run, (*EVENT_STREAM, (b"cache-control", b"no-cache")), nothing)
 
 
 ROUTE = Route(method="GET", path="/stream", handler=stream, summary="", tag="")
@@ -49,7 +54,7 @@ async def test_what_a_stream_moves_counts_as_what_an_answer_does(is_hot: bool) -
             for _ in range(32):
                 await send(bytes(FREE_BYTES))
 
-        return Streaming(run, [(b"content-type", b"text/event-stream")])
+        return Streaming(run, EVENT_STREAM, nothing)
 
     route = Route(method="GET", path="/stream", handler=long, summary="", tag="")
     app = await front_of(*([route] if is_hot else []), others=[] if is_hot else [route], rate=FREE_BYTES)
@@ -68,7 +73,7 @@ async def test_the_body_of_a_request_counts_once_in_however_many_pieces_it_is_an
             for _ in range(32):
                 await send(PIECES[0])
 
-        return Streaming(run, [(b"content-type", b"text/event-stream")])
+        return Streaming(run, EVENT_STREAM, nothing)
 
     route = Route(method="POST", path="/stream", handler=answer, summary="", tag="")
     app = await front_of(*([route] if is_hot else []), others=[] if is_hot else [route], rate=FREE_BYTES)
@@ -85,7 +90,9 @@ async def test_a_stream_keeps_nothing_of_the_body_of_its_request() -> None:
             kept[0] = False
 
     async def receive() -> ASGIMessage:
-        return {"type": "http.request", "body": Body(b"body"), "more_body": False}
+        if request.is_unread:
+            return {"type": "http.request", "body": Body(b"body"), "more_body": False}
+        return {"type": "http.disconnect"}
 
     async def send(message: ASGIMessage) -> None:
         pass
@@ -96,14 +103,14 @@ async def test_a_stream_keeps_nothing_of_the_body_of_its_request() -> None:
 
     request = lone_request({"method": "POST", "path": "/", "headers": [(b"content-length", b"4")]}, receive)
     assert (await request.body(), kept) == (b"body", [True])
-    await Responder(None, Throughput(0)).stream(request, Streaming(run, []), send)
+    await Responder(None, Throughput(0)).stream(request, Streaming(run, (), nothing), send)
     assert kept == []
 
 
 async def test_a_stream_whose_client_is_gone_has_ended_before_its_place_is_given_back() -> None:
     steps: list[str] = []
 
-    async def send_on() -> None:
+    async def send_on(_: Piece) -> None:
         try:
             steps.append("sends")
             await asyncio.Event().wait()
@@ -111,14 +118,11 @@ async def test_a_stream_whose_client_is_gone_has_ended_before_its_place_is_given
             await asyncio.sleep(0)
             steps.append("has ended")
 
-    async def long(request: Request) -> Response:
-        async def run(_: Piece) -> None:
-            await until_gone(request, send_on())
+    async def end() -> None:
+        steps.append("place is free")
 
-        async def end() -> None:
-            steps.append("place is free")
-
-        return Streaming(run, [(b"content-type", b"text/event-stream")], end)
+    async def long(_: Request) -> Response:
+        return Streaming(send_on, EVENT_STREAM, end)
 
     async def receive() -> ASGIMessage:
         return {"type": "http.disconnect"}
@@ -143,12 +147,12 @@ async def test_a_large_piece_is_sent_in_parts_each_after_the_one_before_was_take
     assert [len(part) for part in sent[:-1]] == [PIECE_BYTES] * (len(whole) // PIECE_BYTES)
 
 
-def test_a_stream_that_has_ended_leaves_its_place_among_those_of_the_process() -> None:
+async def test_a_stream_that_has_ended_leaves_its_place_among_those_of_the_process() -> None:
     streams = StreamCount()
-    with streams.opening(2):
+    async with streams.opening(2):
         assert streams.taken(2) == 0, "there is no other"
         for _ in range(2):
-            with streams.opening(2):
+            async with streams.opening(2):
                 assert streams.taken(2) == 0.5
                 with pytest.raises(Refused, match=r"store\.busy"):
                     streams.opening(2)

@@ -1,7 +1,7 @@
 """The operations of an inbox's agent on a request, for both bindings: permit, read, charge, service."""
 
-from collections.abc import Coroutine
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from node.a2a.inboxes.push_config import PushConfig, SentPushConfig, target_in_message, target_of
@@ -15,14 +15,13 @@ from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Refused
 from node.inbox.model import InboxProof, InboxTask
 from node.store import ids
-from node.store.errors import OutcomeUnknown, StoreUnavailable, after_write
-from node.store.limits import Quota
+from node.store.errors import after_write
 from node.web.http import Request
 from node.web.idempotency import idempotency_key
 from node.web.json import decode
 from node.web.limits import Limiter
 from node.web.signature import Signatures
-from node.web.streams import EVENT_STREAM, STREAM_HEADERS, Piece, StreamCount, Streaming, hold_place, until_gone
+from node.web.streams import EVENT_STREAM, STREAM_HEADERS, StreamCount, Streaming, hold_place
 
 BLOCKING_SECONDS = 30.0
 """How long a message waits for its owner's answer, unless its sender wants the task at once."""
@@ -69,27 +68,17 @@ class InboxCalls:
 
     async def send_streaming(self, request: Request, content: bytes, form: Form) -> Streaming:
         """Send the message of a SendMessageRequest, and follow its task until that is over or needs its sender."""
-        with self._opening() as opening:
-            async with self._limiter.permit(request, "stream") as permit:
-                place = await hold_place(permit, "a2a", self._streams.taken(MAX_TASK_STREAMS))
-                try:
-                    received, task = await self._sent(request, content)
-                except OutcomeUnknown:  # whether the message was sent; the stream will not begin
-                    await permit.release()
-                    raise
-            counted = opening.pop_all()
-        stream = TaskStream(self._agents, request.params["address"], task, form, is_whole=False)
-        return self._streaming(request, stream, counted, place, received.history_length)
+        async with self._opening(request) as opening:
+            received, task = await self._sent(request, content)
+            address, length = request.params["address"], received.history_length
+            return _streaming(TaskStream(self._agents, address, task, form, length, is_whole=False), opening)
 
     async def subscribe(self, request: Request, task_id: str, form: Form) -> Streaming:
         """Follow a task until it is over."""
         address = request.params["address"]
         task = await self._agents.followed(address, task_id)
-        with self._opening() as opening:
-            async with self._limiter.permit(request, "stream") as permit:
-                place = await hold_place(permit, "a2a", self._streams.taken(MAX_TASK_STREAMS))
-            counted = opening.pop_all()
-        return self._streaming(request, TaskStream(self._agents, address, task, form, is_whole=True), counted, place)
+        async with self._opening(request) as opening:
+            return _streaming(TaskStream(self._agents, address, task, form, is_whole=True), opening)
 
     async def create_push(self, request: Request, task_id: str, content: bytes) -> PushConfig:
         """Tell a receiver what becomes of a task."""
@@ -126,23 +115,18 @@ class InboxCalls:
                 await permit.replay()
         return received, task
 
-    def _opening(self) -> ExitStack:
-        """Count a stream from now on. Raises Refused `store.busy` if this process has no room."""
+    @asynccontextmanager
+    async def _opening(self, request: Request) -> AsyncGenerator[AsyncExitStack]:
+        """A place for a stream in this process and among those of its client, which the block gives `_streaming`.
+
+        Raises Refused `store.busy` if this process has no room, and as `Permit.hold` does.
+        """
         if not self._agents.may_wait:
             raise Refused("store.busy", retry_after=5)
-        return self._streams.opening(MAX_TASK_STREAMS)
+        async with self._streams.opening(MAX_TASK_STREAMS) as opening:
+            await hold_place(self._limiter, request, "a2a", self._streams.taken(MAX_TASK_STREAMS), opening)
+            yield opening
 
-    def _streaming(
-        self, request: Request, stream: TaskStream, counted: ExitStack, place: Quota, history_length: int | None = None
-    ) -> Streaming:
-        """`counted` and `place` are given back when the stream has ended."""
 
-        async def run(send: Piece) -> None:
-            await until_gone(request, stream.run(send, history_length))
-
-        async def end() -> None:
-            counted.close()
-            with suppress(StoreUnavailable):  # the place counts until its time is over
-                await self._limiter.release(place)
-
-        return Streaming(run, (EVENT_STREAM, *STREAM_HEADERS), end)
+def _streaming(stream: TaskStream, opening: AsyncExitStack) -> Streaming:
+    return Streaming(stream.run, (EVENT_STREAM, *STREAM_HEADERS), opening.pop_all().aclose)

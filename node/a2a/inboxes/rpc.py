@@ -9,7 +9,7 @@ from msgspec import Meta
 from msgspec.structs import fields
 
 from node.a2a.documented import RpcAnswer, RpcBody
-from node.a2a.errors import inbox_fault
+from node.a2a.errors import failed_call
 from node.a2a.examples import CALLED, MESSAGE
 from node.a2a.inboxes.api import BASE, REFUSED
 from node.a2a.inboxes.calls import InboxCalls
@@ -86,33 +86,18 @@ class PushParams(msgspec.Struct, rename="camel"):
     id: str = ""
 
 
-class ErrorOfStatus(msgspec.Struct):
-    """google.rpc.Status, as far as JSON-RPC has a place for it."""
-
-    message: str
-    details: list[dict[str, object]]
-
-
-class FailureBody(msgspec.Struct):
-    """A failure in the form of the HTTP+JSON binding."""
-
-    error: ErrorOfStatus
-
-
 def rpc_fault(request: Request, failure: Exception) -> Response:
-    """The answer to a call that failed: that of the HTTP+JSON binding as a JSON-RPC error."""
-    plain = inbox_fault(request, failure)
-    status = msgspec.json.decode(plain.body, type=FailureBody).error
-    reason = str(status.details[0]["reason"])
-    code = CODES.get(reason, OTHER_CODE)
+    """The answer to a call that failed: what the HTTP+JSON binding tells, as a JSON-RPC error."""
+    failed = failed_call(request, failure)
+    code = CODES.get(failed.reason, OTHER_CODE)
     if isinstance(failure, Invalid) and failure.issues[0].type == "json_invalid":
         code = CODES["INVALID_PARAMS"] if CALL_ID in request.params else PARSE_ERROR
-    error = {"code": code, "message": status.message, "data": status.details}
-    refused = dict(plain.headers).get(b"x-error-code", b"").decode()
+    error = {"code": code, "message": failed.message, "data": failed.details()}
+    refused = dict(failed.headers).get(b"x-error-code", b"").decode()
     has_status = code == OTHER_CODE or refused.startswith(OF_HTTP)
     call_id = msgspec.Raw(request.params.get(CALL_ID, "null").encode())
     body = msgspec.json.encode({"jsonrpc": "2.0", "id": call_id, "error": error})
-    return Response(plain.status if has_status else 200, body, plain.headers)
+    return Response(failed.code if has_status else 200, body, [JSON_TYPE, *failed.headers])
 
 
 class InboxRpcApi:

@@ -25,15 +25,27 @@ Form = Callable[[bytes], bytes]
 class TaskStream:
     """One stream: the task as it is, and then its changes."""
 
-    def __init__(self, agents: InboxAgents, address: str, task: InboxTask, form: Form, *, is_whole: bool) -> None:
-        """`is_whole`: whether it goes on until the task is over, even while that waits for its sender."""
+    def __init__(
+        self,
+        agents: InboxAgents,
+        address: str,
+        task: InboxTask,
+        form: Form,
+        history_length: int | None = None,
+        *,
+        is_whole: bool,
+    ) -> None:
+        """`history_length`: of the task that it begins with. `is_whole`: whether it goes on until the task is over,
+        even while that waits for its sender.
+        """
         self._agents = agents
         self._address = address
         self._task = task
         self._form = form
+        self._history_length = history_length
         self._ends = ENDS if is_whole else PAUSES
 
-    async def run(self, send: Piece, history_length: int | None = None) -> None:
+    async def run(self, send: Piece) -> None:
         """Send events until there are no more, the client is too slow, the process stops or the time is over. A client
         that subscribes again is told how the task stands.
 
@@ -41,7 +53,7 @@ class TaskStream:
         """
         ends = asyncio.get_running_loop().time() + STREAM_SECONDS
         with suppress(StoreUnavailable, Refused, TimeoutError):  # the client comes back and is told why
-            await send_in_time(self._first(history_length), send)
+            await send_in_time(self._first(), send)
             while self._task.last.status not in self._ends and self._agents.may_wait:
                 left = ends - asyncio.get_running_loop().time()
                 if left <= 0:
@@ -54,9 +66,9 @@ class TaskStream:
                 for event in self._agents.view.events(task):
                     await send_in_time(self._event(event), send)
 
-    def _first(self, history_length: int | None) -> bytes:
+    def _first(self) -> bytes:
         whole, self._task = self._task, latest(self._task)
-        return self._event(StreamResponse(task=self._agents.view.task(whole, history_length)))
+        return self._event(StreamResponse(task=self._agents.view.task(whole, self._history_length)))
 
     def _event(self, event: StreamResponse) -> bytes:
         return b"data: %b\n\n" % one_line(self._form(msgspec.json.encode(event)))
