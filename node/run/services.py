@@ -33,7 +33,6 @@ from node.inbox.push_store import PushStore
 from node.inbox.receipt_store import ReceiptStore
 from node.inbox.service import Inboxes, InboxPushes, InboxTasks
 from node.inbox.store import InboxStore
-from node.inbox.task_store import InboxTaskStore
 from node.relay.service import Relay
 from node.relay.store import RelayStore
 from node.run.blobs import blobs_of
@@ -116,7 +115,7 @@ class Services:
         inboxes = InboxStore(store, LimitStore(store), idempotency_ttl)
         receipts = ReceiptStore(store)
         held = InboxMessageStore(store, inboxes, receipts, idempotency_ttl)
-        tasks = InboxTasks(InboxTaskStore(store, receipts), held, tokens)
+        tasks = InboxTasks(store, receipts, held, tokens)
         self.inboxes = Inboxes(inboxes, held, receipts, settings, tokens, targets)
         self.inbox_origins = InboxOrigins(store)
         self.inbox_agents = InboxAgents(tasks, settings)
