@@ -1,6 +1,7 @@
 """How artifacts end: verified or not, expired, removed; and that their bytes are given back once."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -286,11 +287,15 @@ async def test_a_rejected_artifact_counts_until_no_upload_can_bring_it_back(node
     assert (manifest["status"], manifest["reason"]) == ("rejected", "It is plainly text/plain, not image/png.")
 
 
-async def test_the_worker_sweeps(node: NodeUnderTest) -> None:
+async def test_the_worker_sweeps_away_what_is_over_and_what_was_begun(node: NodeUnderTest) -> None:
     artifact = await available(node)
     await let_pass(node, artifact)
+    begun = node.settings.data_dir / "blobs" / "00" / "killed.part"
+    begun.parent.mkdir(parents=True, exist_ok=True)
+    begun.touch()
+    os.utime(begun, (1, 1))
     async with node.worker(), asyncio.timeout(PATIENCE):
-        while await bytes_held(node) != (0, 0):  # noqa: ASYNC110
+        while await bytes_held(node) != (0, 0) or begun.exists():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     assert files(node) == [f"{artifact['id']}.gone"]
     assert (await read(node, artifact))["status"] == "expired"
