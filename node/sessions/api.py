@@ -64,7 +64,6 @@ class SessionsApi:
         limit="line",
     )
     async def send(self, request: Request) -> Response:
-        """Append a line."""
         session_id = request.params["id"]
         async with self._limiter.permit(request, "line", session_id) as permit:
             line = await read_json(request, NewLine)
@@ -79,14 +78,12 @@ class SessionsApi:
 
     @Operation("Read lines after since_seq", hot=True, query=PollQuery, answers=Lines, errors=("session.gone",))
     async def poll(self, request: Request) -> Response:
-        """Lines after since_seq."""
         query = read_query(request, PollQuery)
         lines = await request.while_waiting(query.wait, self._sessions.poll(request.params["id"], query))
         return json_response(lines, headers=NO_STORE)
 
     @Operation("End a session", body=DestroySession, answers=DestroyedSession, errors=("session.gone", "session.token"))
     async def destroy(self, request: Request) -> Response:
-        """End the session for everybody."""
         wanted = await read_json(request, DestroySession)
         session, place = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
         with suppress(StoreUnavailable):  # the place counts until its time is over
