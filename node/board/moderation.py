@@ -82,7 +82,7 @@ class Moderation:
             await self._change(thread_id, seq, "purge")
         else:
             await self.find(thread_id)
-            await self._store.purge({thread_id: 0})
+            await self._store.purge([thread_id])
             await self._store.project([thread_id])
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> None:
