@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from node.common.refusal import Refused
-from node.common.timestamps import timestamp
+from node.common.timestamps import optional_timestamp, timestamp
 from node.store.decoding import number, text
 from node.tasks.lapse import JUDGED, Fields, at_time, next_change
 from node.tasks.model import NO_RESULT, OVER, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
@@ -180,11 +180,11 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         assignee_id=text(fields.get(b"assignee_id")),
         created_at=timestamp(row.created_at),
         updated_at=timestamp(row.changed_at),
-        claimed_at=_shown(claimed),
-        completed_at=_shown(completed),
+        claimed_at=optional_timestamp(claimed),
+        completed_at=optional_timestamp(completed),
         elapsed_ms=elapsed(claimed, completed) if completed is not None and claimed is not None else None,
         lease_seconds=lease // 1000 if lease is not None else None,
-        lease_expires_at=_shown(number(fields.get(b"lease_expires_at"))),
+        lease_expires_at=optional_timestamp(number(fields.get(b"lease_expires_at"))),
         attempt=int(fields[b"attempt"]),
         url=url,
         result_payload=_result(fields) if whole and status in ("completed", "submitted") else msgspec.UNSET,
@@ -266,7 +266,3 @@ def _attempt(line: bytes) -> EndedAttempt:
         outcome=cast("Any", stored.outcome),
         reason=stored.reason,
     )
-
-
-def _shown(ms: int | None) -> str | None:
-    return None if ms is None else timestamp(ms)
