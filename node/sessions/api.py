@@ -18,7 +18,7 @@ from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
-from node.web.json import decode, read_json, read_query, require_json
+from node.web.json import read_json, read_optional_json, read_query
 from node.web.limits import Limiter
 from node.web.route import Operation, Route, routes_of
 
@@ -43,10 +43,8 @@ class SessionsApi:
     async def create(self, request: Request) -> Response:
         """Open a session; an empty body takes the defaults."""
         async with self._limiter.permit(request, "session") as permit:
+            wanted = await read_optional_json(request, NewSession)
             body = await request.body()
-            if body:
-                require_json(request)
-            wanted = decode(body, NewSession, request.answer_headers) if body else NewSession()
             idempotency = idempotency_key(request, "session", body)
             place = await permit.hold(wanted.ttl_seconds * 1000, repeats=idempotency)
             await permit.charge("session", len(body))
