@@ -104,7 +104,9 @@ class InboxApi:
                 await permit.release()
             if wanted.card:
                 await self._enter(permit.client, wanted.card, proof, opened)
-        return _private(created(opened, opened.url) if opening.is_new else json_response(opened))
+        if opening.is_new:
+            return created(opened, opened.url, NO_STORE)
+        return json_response(opened, headers=NO_STORE)
 
     @Operation(
         "What an inbox is, and whether it takes messages",
@@ -151,7 +153,7 @@ class InboxApi:
             sent, replayed = await request.while_waiting(query.wait, sending)
             if replayed:
                 await permit.replay()
-        return _private(created(sent, sent.receipt_url))
+        return created(sent, sent.receipt_url, NO_STORE)
 
     @Operation(
         "Read your inbox: unsettled messages after since_seq",
@@ -260,8 +262,3 @@ class InboxApi:
 async def proof_of(request: Request, signatures: Signatures) -> InboxProof:
     """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
     return InboxProof(*await signatures.credentials(request))
-
-
-def _private(response: Response) -> Response:
-    response.headers = [*response.headers, *NO_STORE]
-    return response
