@@ -42,39 +42,34 @@ if ending == 'retry' then
   end
   return {'again'}
 end
-if ending ~= 'delivered' and current ~= id then
-  if tonumber(counted) == tonumber(attempt) then -- otherwise another worker is further on with the newer one
-    redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'waited', 0, 'since', at)
-    redis.call('HDEL', callback, 'reason')
-    redis.call('ZADD', due, at, name)
-    note_callback(record, current, 'pending', 0, at, '')
-  end
-  return {'again'}
+local function begin_again(due_at) -- with what it got to tell since
+  redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'waited', 0, 'since', at)
+  redis.call('HDEL', callback, 'reason')
+  redis.call('ZADD', due, due_at, name)
+  note_callback(record, current, 'pending', 0, due_at, '')
 end
-if ending == 'dead' then
-  redis.call('XADD', dead, 'MAXLEN', '~', keep, '*', 'name', name, 'id', current, 'url', url, 'type', type,
-    'data', data, 'at', happened, 'attempts', counted + 1, 'reason', reason, 'after', untold or '')
+if ending ~= 'delivered' and current ~= id then
+  if tonumber(counted) == tonumber(attempt) then begin_again(at) end -- otherwise another worker is further on with it
+  return {'again'}
 end
 if ending == 'delivered' then
   note_callback(record, id, 'delivered', counted + 1, at, '', about)
-else
-  note_callback(record, current, ending, counted + 1, at, reason)
-end
-if ending == 'delivered' and told ~= '' then redis.call('HSET', callback, 'after', told) end
-if ending == 'delivered' and current ~= id then
-  note_callback(record, current, 'pending', 0, at + pause, '')
-  redis.call('HSET', callback, 'attempt', 0, 'misses', 0, 'waited', 0, 'since', at, 'sent_at', at)
-  redis.call('HDEL', callback, 'reason')
-  redis.call('ZADD', due, at + pause, name)
-  return {'again'}
-end
-redis.call('ZREM', due, name)
-if ending == 'delivered' then
+  redis.call('HSET', callback, 'sent_at', at)
+  if told ~= '' then redis.call('HSET', callback, 'after', told) end
+  if current ~= id then
+    begin_again(at + pause)
+    return {'again'}
+  end
   -- Remembered, so that the next message of this name keeps its distance, and this one is not sent again.
   redis.call('HDEL', callback, 'attempt', 'misses', 'waited', 'since', 'reason', 'url', 'type', 'data')
-  redis.call('HSET', callback, 'sent_at', at)
   redis.call('PEXPIRE', callback, remember)
 else
+  if ending == 'dead' then
+    redis.call('XADD', dead, 'MAXLEN', '~', keep, '*', 'name', name, 'id', current, 'url', url, 'type', type,
+      'data', data, 'at', happened, 'attempts', counted + 1, 'reason', reason, 'after', untold or '')
+  end
+  note_callback(record, current, ending, counted + 1, at, reason)
   redis.call('UNLINK', callback)
 end
+redis.call('ZREM', due, name)
 return {'over'}

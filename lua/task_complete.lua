@@ -19,7 +19,7 @@
 -- include lapse
 -- include is_claimant
 -- include finish
--- include submit
+-- include due
 -- include tell_task
 local at = now()
 local status = lapse(task, events, leases, id, at)
@@ -34,7 +34,9 @@ elseif status == 'claimed' or status == 'in_progress' then
   if schema and checked ~= '1' then return {'unchecked', at, {'result_schema', schema}} end
   redis.call('HSET', task, 'result_payload', result)
   if review then
-    submit(task, leases, id, at, review)
+    redis.call('HSET', task, 'status', 'submitted', 'submitted_at', at, 'review_ends_at', at + review)
+    redis.call('HDEL', task, 'lease_expires_at')  -- it does not run meanwhile
+    due(leases, id, at + review)
     tell_task(task, events, id, 'submitted', 'submitted')
   else
     finish(task, leases, id, 'completed', at)

@@ -18,7 +18,7 @@ from node.callbacks.target_check import TargetCheck
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Invalid, Refused
 from node.common.shared_reads import SharedReads
-from node.common.timestamps import timestamp
+from node.common.timestamps import optional_timestamp, timestamp
 from node.common.unreadable import show_each
 from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
@@ -236,7 +236,7 @@ class Agents:
             address=stored.address,
             inbox=inbox,
             liveness=stored.liveness,
-            checked_at=timestamp(stored.checked_at) if stored.checked_at else None,
+            checked_at=optional_timestamp(stored.checked_at),
             listed_at=timestamp(stored.listed_at) if card else None,
             expires_at=timestamp(stored.ends_at) if card else None,
         )

@@ -56,7 +56,6 @@ class ArtifactsApi:
         limit="artifact",
     )
     async def register(self, request: Request) -> Response:
-        """Register a manifest and get the URL to upload its bytes to."""
         async with self._limiter.permit(request, "artifact") as permit:
             content_digest = ", ".join(request.headers(b"content-digest")) or None
             new = self._artifacts.check(await read_json(request, NewArtifact), content_digest)
@@ -78,7 +77,6 @@ class ArtifactsApi:
         limit="artifact",
     )
     async def store_inline(self, request: Request) -> Response:
-        """Store bytes of up to 256 KiB; they are verified soon."""
         async with self._limiter.permit(request, "artifact") as permit:
             new, content = self._artifacts.inline(await read_json(request, InlineArtifact))
             body = await request.body()
@@ -106,7 +104,6 @@ class ArtifactsApi:
         errors=("artifact.unknown", "artifact.state"),
     )
     async def complete(self, request: Request) -> Response:
-        """Say that the bytes were uploaded; they are verified soon."""
         request.cost += COMPLETION_COST
         return json_response(await self._artifacts.complete(request.params["id"]), status=202)
 

@@ -1,12 +1,11 @@
 """What artifacts take and show over HTTP (SPEC 2.6, 4.6; DESIGN 8)."""
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 ArtifactStatus = Literal["registered", "verifying", "available", "rejected", "expired"]
-STATUSES: tuple[ArtifactStatus, ...] = get_args(ArtifactStatus)
 
 NAME_LENGTH = 200
 MEDIA_TYPE_LENGTH = 255

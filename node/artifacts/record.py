@@ -10,7 +10,7 @@ import msgspec
 
 from node.artifacts.blobs.interface import Grant
 from node.artifacts.model import ArtifactStatus, Manifest
-from node.common.timestamps import timestamp
+from node.common.timestamps import optional_timestamp, timestamp
 from node.store.decoding import fields_of, number, text
 
 NOT_COMPLETED = "It was not uploaded and completed in time; register it again."
@@ -107,13 +107,9 @@ class StoredArtifact(msgspec.Struct, frozen=True, kw_only=True):
             digest_sha256=self.grant.digest_sha256,
             filename=self.filename,
             created_at=timestamp(self.created_at),
-            completed_at=_time(self.completed_at),
-            available_at=_time(self.available_at),
-            expires_at=_time(self.ends_at),
+            completed_at=optional_timestamp(self.completed_at),
+            available_at=optional_timestamp(self.available_at),
+            expires_at=optional_timestamp(self.ends_at),
             url=url,
             content_url=f"{url}/content",
         )
-
-
-def _time(milliseconds: int | None) -> str | None:
-    return timestamp(milliseconds) if milliseconds else None

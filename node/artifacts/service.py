@@ -4,8 +4,9 @@ import asyncio
 import re
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
+from time import monotonic
 
 import msgspec
 
@@ -44,6 +45,9 @@ CONTENT_SECONDS = 300
 SWEEP_LIMIT = 100
 """The most artifacts that one sweep ends in a partition; the next sweep takes the rest."""
 
+CLEAR_SECONDS = 600.0
+"""Seconds between searches for what interrupted uploads left: each reads the whole directory of the embedded store."""
+
 BUSY_TRIES, BUSY_SECONDS = 20, 0.05
 """How often, and after which pauses, small bytes are stored again while a request like this one stores them."""
 
@@ -71,6 +75,8 @@ class Artifacts:
         self._blobs = blobs
         self._settings = settings
         self._base = f"{settings.public_url}/api/v1/artifacts/"
+        self._clears_at = 0.0
+        """Monotonic seconds at which to look for what interrupted uploads left."""
 
     def check(self, new: NewArtifact, promised: str | None) -> NewArtifact:
         """A registration with its digest in hexadecimal, which the Content-Digest must promise too. Raises Invalid."""
@@ -212,22 +218,21 @@ class Artifacts:
         return {stored.id: stored.status for stored in found if stored}
 
     async def sweep(self) -> int:
-        """End the artifacts whose time is over; returns how many were.
+        """End the artifacts whose time is over; returns how many were. The worker does so all the time.
 
-        Bytes are deleted before they are given back to the quotas, so that all room given back is there. Raises
-        StoreUnavailable, and BlobUnavailable once all others are ended.
+        Readers see an artifact as expired from that very moment on (`record.StoredArtifact.status`); this frees its
+        room. Bytes are deleted before they are given back to the quotas, so that all room given back is there. What a
+        blob store that is out of reach keeps is deleted by a later sweep. Raises StoreUnavailable.
         """
         ended = 0
-        unavailable: BlobUnavailable | None = None
         for artifact_id in await self._store.due(SWEEP_LIMIT):
-            try:
+            with suppress(Refused), _within_reach():
                 await self._blobs.delete(artifact_id)
-            except BlobUnavailable as failure:
-                unavailable = failure
-                continue
-            ended += await self._store.end(artifact_id)
-        if unavailable:
-            raise unavailable
+                ended += await self._store.end(artifact_id)
+        if monotonic() >= self._clears_at:
+            with suppress(Refused), _within_reach():
+                await self._blobs.sweep()
+                self._clears_at = monotonic() + CLEAR_SECONDS
         return ended
 
     async def sent_by(self, origin: ClientOrigin) -> list[Attributed]:

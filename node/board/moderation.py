@@ -10,7 +10,7 @@ from node.board.provenance import Provenance
 from node.board.record import StoredThread
 from node.board.store import BoardStore
 from node.common.refusal import Refused
-from node.common.timestamps import milliseconds, timestamp
+from node.common.timestamps import milliseconds, optional_timestamp, timestamp
 from node.store import StoreUnavailable, ids
 from node.store.errors import OutOfMemory
 
@@ -82,7 +82,7 @@ class Moderation:
             await self._change(thread_id, seq, "purge")
         else:
             await self.find(thread_id)
-            await self._store.purge({thread_id: 0})
+            await self._store.purge([thread_id])
             await self._store.project([thread_id])
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> None:
@@ -180,6 +180,6 @@ def _moderated(thread: StoredThread, client: str | None = None) -> ModeratedThre
         is_signed=thread.signature is not None,
         reply_count=thread.reply_count,
         created_at=timestamp(thread.created_at),
-        last_reply_at=timestamp(thread.last_reply_at) if thread.last_reply_at else None,
+        last_reply_at=optional_timestamp(thread.last_reply_at),
         client=client,
     )

@@ -46,7 +46,7 @@ class Provenance:
         await bulk(self._store, changes)
 
     async def of_posts(self, posts: Sequence[tuple[str, int, int]]) -> list[Posted | None]:
-        """Who posted each of these posts, named by thread, number and time (ms); None where nobody knows."""
+        """Who posted each of these, named by thread or contract, number and time (ms); None where nobody knows."""
         commands = [
             ("ZRANGEBYSCORE", keys.posters(ids.partition_of_id(thread_id)), at, at) for thread_id, _, at in posts
         ]
@@ -55,11 +55,6 @@ class Provenance:
             at_that_time = (_posted(member.decode(), at) for member in cast("list[bytes]", members))
             found.append(next((each for each in at_that_time if (each.thread_id, each.seq) == (thread_id, seq)), None))
         return found
-
-    async def of_contract(self, task_id: str, created_at: int) -> Posted | None:
-        """Who offered a contract at that time (ms); None where nobody knows."""
-        (known,) = await self.of_posts([(task_id, 0, created_at)])
-        return known
 
     async def find(self, is_wanted: Callable[[Posted], bool]) -> list[Posted]:
         """All records that are wanted, newest first. Looks at every record."""

@@ -25,7 +25,7 @@ from node.callbacks.target_check import TargetCheck
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Refused
 from node.common.shared_reads import SharedReads
-from node.common.timestamps import timestamp
+from node.common.timestamps import optional_timestamp, timestamp
 from node.common.unreadable import show_each
 from node.config import Settings
 from node.sign.signed import Signed
@@ -247,7 +247,7 @@ class Board:
             is_signed=stored.signature is not None,
             signature=msgspec.json.decode(stored.signature) if stored.signature else None,
             created_at=timestamp(stored.created_at),
-            last_reply_at=timestamp(stored.last_reply_at) if stored.last_reply_at else None,
+            last_reply_at=optional_timestamp(stored.last_reply_at),
             reply_count=stored.reply_count,
             source=stored.source,
             url=self._pages_url + stored.id,

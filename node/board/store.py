@@ -206,10 +206,10 @@ class BoardStore:
         if kind != b"closed":
             raise Refused(REFUSALS[kind])
 
-    async def purge(self, idle_since: Mapping[str, int]) -> list[str]:
+    async def purge(self, thread_ids: Sequence[str], idle_since: int = 0) -> list[str]:
         """Remove threads with their replies; the ids of those that were.
 
-        `idle_since` says of each thread since when (ms) nothing may have happened in it; 0 is whatever did.
+        `idle_since`: when (ms) something last happened in them, at the latest; 0: whenever it did.
         """
         steps = [
             thread_purge(
@@ -219,13 +219,13 @@ class BoardStore:
                 due=keys.callbacks_due(partition),
                 events=keys.events(partition),
                 thread_id=thread_id,
-                idle_since=since,
+                idle_since=idle_since,
             )
-            for thread_id, since in idle_since.items()
+            for thread_id in thread_ids
             for partition in [ids.partition_of_id(thread_id)]
         ]
         replies = await bulk_steps(self._store, steps)
-        return [thread_id for thread_id, reply in zip(idle_since, replies, strict=True) if code_of(reply) == "purged"]
+        return [thread_id for thread_id, reply in zip(thread_ids, replies, strict=True) if code_of(reply) == "purged"]
 
     async def sources(self, thread_ids: Sequence[str]) -> list[str]:
         """Where each thread comes from: `board` or `relay`; empty if it is unknown."""

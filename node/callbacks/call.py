@@ -19,7 +19,7 @@ from node.callbacks.attempt import Later, NotNow, Retry, TargetForbidden, Unreac
 from node.callbacks.breaker import Breaker
 from node.callbacks.guard import MAX_READ, PIECE_BYTES, Guard
 from node.callbacks.owners import Requester
-from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver
+from node.callbacks.resolve import Resolver
 from node.callbacks.target import Target, TargetPolicy, TargetRefused
 from node.callbacks.tls import client_contexts, was_refused
 
@@ -36,7 +36,6 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 class AttemptTimeouts(msgspec.Struct, frozen=True):
     """Seconds that each part of an attempt may take."""
 
-    resolve: float = DELIVERY_TIMEOUT
     connect: float = 3.0
     """For the dial, and again for the TLS handshake."""
     total: float = 10.0
@@ -77,9 +76,7 @@ class Caller:
         """What URLs, and the addresses of the next requests, are judged by. It may be replaced at any time."""
         self._timeouts = timeouts or AttemptTimeouts()
         self._tls, self._other_tls = tls or client_contexts()
-        self._guard_of = partial(
-            Guard, resolver=resolver, breaker=breaker, dns_timeout=self._timeouts.resolve, dialler=dialler
-        )
+        self._guard_of = partial(Guard, resolver=resolver, breaker=breaker, dialler=dialler)
 
     async def call(
         self, target: Target, request: httpcore2.Request, requester: Requester, most: int = MAX_READ

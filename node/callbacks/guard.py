@@ -18,7 +18,7 @@ from node.callbacks.attempt import Later, NotNow
 from node.callbacks.breaker import Breaker, circuit_of_address
 from node.callbacks.lookup import NotLookedUp, NotResolved
 from node.callbacks.owners import Requester
-from node.callbacks.resolve import DELIVERY_TIMEOUT, Resolver, resolve
+from node.callbacks.resolve import Resolver
 from node.callbacks.target import TargetPolicy, TargetRefused
 from node.config.values import Address
 
@@ -48,7 +48,6 @@ class Guard(AsyncNetworkBackend):
         *,
         most: int = MAX_READ,
         breaker: Breaker | None = None,
-        dns_timeout: float = DELIVERY_TIMEOUT,
         dialler: AsyncNetworkBackend | None = None,
     ) -> None:
         """`most`: bytes of an answer that are read, its headers included, once its head has come (`begin_body`).
@@ -63,7 +62,6 @@ class Guard(AsyncNetworkBackend):
         self._most = most
         self._allowed = _Allowed(min(most, MAX_READ))
         self._breaker = breaker
-        self._dns_timeout = dns_timeout
         # httpcore2 declares this class twice, once for machines without anyio.
         self._dialler = dialler or cast("AsyncNetworkBackend", httpcore2.AnyIOBackend())
 
@@ -111,25 +109,12 @@ class Guard(AsyncNetworkBackend):
         self._allowed.left += self._most - self._allowed.most
         self._allowed.most = self._most
 
-    async def connect_unix_socket(
-        self,
-        path: str,
-        timeout: float | None = None,
-        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
-    ) -> AsyncNetworkStream:
-        """Raises TargetRefused: callbacks do not go to sockets of this machine."""
-        raise TargetRefused("private", "callbacks do not go to unix sockets")
-
-    async def sleep(self, seconds: float) -> None:
-        """Part of the interface. httpcore2 sleeps between retries, of which there are none."""
-        await self._dialler.sleep(seconds)
-
-    async def _addresses(self, host: str) -> list[Address]:
+    async def _addresses(self, host: str) -> Sequence[Address]:
         try:
-            addresses = [ip_address(host.strip("[]"))]
+            addresses: Sequence[Address] = [ip_address(host.strip("[]"))]
         except ValueError:
             try:
-                addresses = list(await resolve(host, self._resolver, self._dns_timeout, self._requester.site))
+                addresses = await self._resolver(host, self._requester.site)
             except NotLookedUp as error:
                 raise NotNow(BUSY_MS) from error
             except NotResolved as error:

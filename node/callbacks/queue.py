@@ -285,7 +285,7 @@ class CallbackQueue:
         Raises StoreUnavailable.
         """
         found = await self._store.command("HMGET", _entity(callback), *RECEIVER)
-        url, publisher = cast("tuple[bytes | None, bytes | None]", tuple(cast("list[object]", found)))
+        url, publisher = cast("list[bytes | None]", found)
         if url is None and (task_id := callback.data.get("task_id")):
             # The contract may have been compacted: a dead letter can be sent again long after the contract has ended.
             packed = await self._store.command("GET", keys.packed(str(task_id)))

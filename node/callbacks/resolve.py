@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
-from node.callbacks.lookup import LOOKUP_SECONDS, Lookup, LookupResult, NotLookedUp, NotResolved
+from node.callbacks.lookup import Lookup, LookupResult, NotLookedUp, NotResolved
 from node.callbacks.owners import registrable
 from node.callbacks.target import Target, TargetPolicy, TargetRefused
 from node.config.values import Address
@@ -20,9 +20,6 @@ from node.share.fair_semaphore import FairSemaphore, QueueFull
 
 TURN_SECONDS = 1.0
 """How long a look-up waits for its place."""
-
-DELIVERY_TIMEOUT = TURN_SECONDS + LOOKUP_SECONDS + 0.5
-"""Seconds for a look-up before a call. It gives up by itself sooner than that."""
 
 ACCEPT_TIMEOUT = 1.0
 """Seconds for a look-up while a client waits for the acknowledgement."""
@@ -51,10 +48,10 @@ T = TypeVar("T")
 
 
 class Resolver(Protocol):
-    """Finds all addresses of a name, in the order in which to try them."""
+    """Finds all addresses of a name, at least one, in the order in which to try them."""
 
     async def __call__(self, host: str, client: str = "") -> Sequence[Address]:
-        """`client`: on whose behalf. Raises NotResolved."""
+        """`client`: on whose behalf. Raises NotResolved, soon enough for a call to follow."""
         ...
 
 
@@ -136,30 +133,19 @@ class SystemResolver:
             return found
 
 
-async def resolve(host: str, resolver: Resolver, timeout: float, client: str = "") -> Sequence[Address]:
-    """All addresses of a name, at least one. Raises NotResolved."""
-    try:
-        async with asyncio.timeout(timeout):
-            addresses = await resolver(host, client)
-    except TimeoutError as error:
-        raise NotResolved(f"{host} was not resolved within {timeout:g} s") from error
-    if not addresses:
-        raise NotResolved(f"{host} has no address")
-    return addresses
-
-
 async def check_name(
     target: Target, policy: TargetPolicy, resolver: Resolver, timeout: float = ACCEPT_TIMEOUT, client: str = ""
 ) -> None:
     """Raise TargetRefused if the name of a target has an address that is not public.
 
-    A name that does not resolve now passes, since the guard looks again at every call.
+    A name that does not resolve in time passes, since the guard looks again at every call.
     """
     if target.address is not None:
         return
     try:
-        addresses = await resolve(target.host, resolver, timeout, client)
-    except NotResolved:
+        async with asyncio.timeout(timeout):
+            addresses = await resolver(target.host, client)
+    except (NotResolved, TimeoutError):
         return
     if not all(policy.allows(address) for address in addresses):
         raise TargetRefused("private", "the host has an address that is not public")

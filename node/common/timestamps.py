@@ -16,6 +16,11 @@ def timestamp(ms: int) -> str:
     return f"{_second(seconds)}.{rest:03d}Z"
 
 
+def optional_timestamp(ms: int | None) -> str | None:
+    """`timestamp`, or None for what has not happened."""
+    return None if ms is None else timestamp(ms)
+
+
 def milliseconds(text: str) -> int:
     """The milliseconds since 1970 that `timestamp` has written. Raises ValueError."""
     seconds, rest = text.removesuffix("Z").split(".")

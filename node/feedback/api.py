@@ -27,7 +27,6 @@ class FeedbackApi:
         limit="feedback",
     )
     async def post_feedback(self, request: Request) -> Response:
-        """Keep a report for the operators."""
         async with AsyncExitStack() as stack:
             # The permit is left as in `async with` but not entered, which would refuse a client that is over the limit.
             # A report that is repeated with its Idempotency-Key is always answered. Only reports that are kept count.

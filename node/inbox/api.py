@@ -35,7 +35,7 @@ from node.store.errors import after_write
 from node.web.bearer import bearer_of, lacks_token
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
-from node.web.json import decode, read_json, read_query, require_json
+from node.web.json import read_json, read_optional_json, read_query
 from node.web.limits import Limiter, Permit
 from node.web.route import Operation, OtherAnswer, Route, routes_of
 from node.web.signature import Signatures
@@ -77,10 +77,8 @@ class InboxApi:
     async def open(self, request: Request) -> Response:
         """Open an inbox, or renew it; an empty body takes the defaults, or changes nothing."""
         async with self._limiter.permit(request, "inbox") as permit, AsyncExitStack() as stack:
+            wanted = await read_optional_json(request, NewInbox)
             body = await request.body()
-            if body:
-                require_json(request)
-            wanted = decode(body, NewInbox, request.answer_headers) if body else NewInbox()
             proof = await proof_of(request, self._signatures)
             if proof.is_empty and lacks_token(request):  # it is about an inbox that is there, not about another one
                 raise Refused("inbox.proof")
@@ -106,7 +104,9 @@ class InboxApi:
                 await permit.release()
             if wanted.card:
                 await self._enter(permit.client, wanted.card, proof, opened)
-        return _private(created(opened, opened.url) if opening.is_new else json_response(opened))
+        if opening.is_new:
+            return created(opened, opened.url, NO_STORE)
+        return json_response(opened, headers=NO_STORE)
 
     @Operation(
         "What an inbox is, and whether it takes messages",
@@ -153,7 +153,7 @@ class InboxApi:
             sent, replayed = await request.while_waiting(query.wait, sending)
             if replayed:
                 await permit.replay()
-        return _private(created(sent, sent.receipt_url))
+        return created(sent, sent.receipt_url, NO_STORE)
 
     @Operation(
         "Read your inbox: unsettled messages after since_seq",
@@ -262,8 +262,3 @@ class InboxApi:
 async def proof_of(request: Request, signatures: Signatures) -> InboxProof:
     """What the request shows for itself. Raises RefusedWithHeaders `signature.invalid`."""
     return InboxProof(*await signatures.credentials(request))
-
-
-def _private(response: Response) -> Response:
-    response.headers = [*response.headers, *NO_STORE]
-    return response

@@ -1,12 +1,28 @@
-"""The push notification configs of A2A tasks (NETWORK 1). What is sent to them is made in `node.a2a.inboxes.pushes`."""
+"""The push notification configs of A2A tasks (NETWORK 1): one hash for each task, which expires with the task.
 
+A script that changes a message of such a task puts an `inbox.task` event into the outbox (`lua/lib/tell_push.lua`). A
+message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
+What is sent to the receivers is made in `node.a2a.inboxes.pushes`.
+"""
+
+from typing import cast
+
+import msgspec
+
+from node.callbacks.queue import callback_forget
 from node.common.refusal import Refused
-from node.inbox.model import InboxTask, PushTarget
-from node.inbox.push_store import PushStore
+from node.inbox import steps
+from node.inbox.model import MAX_PUSH_CONFIGS, InboxTask, PushTarget
 from node.inbox.tasks import InboxTasks
+from node.store import Store, ids, keys
+from node.store.bulk import bulk_steps_reachable, reached
+from node.store.decoding import code_of, fields_of
 
 TRIES = 3
 """Attempts to add a config to a task that gets another message meanwhile."""
+
+SWEEP_LIMIT = 100
+"""Messages of a partition that are announced at a time."""
 
 
 class InboxPushes:
@@ -15,7 +31,7 @@ class InboxPushes:
     Every method raises StoreUnavailable.
     """
 
-    def __init__(self, store: PushStore, tasks: InboxTasks) -> None:
+    def __init__(self, store: Store, tasks: InboxTasks) -> None:
         self._store = store
         self._tasks = tasks
 
@@ -24,32 +40,55 @@ class InboxPushes:
 
         Raises Refused `receipt.unknown`, `store.busy`.
         """
+        partition = ids.partition_of(address)
         for _ in range(TRIES):
-            added = await self._store.add(address, await self._tasks.head(address, task_id), target)
-            if added != "moved":
+            task = await self._tasks.head(address, task_id)
+            reply = await self._store.run(
+                steps.inbox_push_set(
+                    inbox=keys.inbox(address),
+                    pushes=keys.inbox_pushes(address, task_id),
+                    task=keys.inbox_receipt(address, task_id),
+                    latest=keys.inbox_receipt(address, task.last.id),
+                    push_ends=keys.inbox_push_ends(partition),
+                    events=keys.events(partition),
+                    address=address,
+                    id=task.last.id,
+                    name=target.id,
+                    config=msgspec.json.encode(target),
+                    most=MAX_PUSH_CONFIGS,
+                )
+            )
+            if (added := code_of(reply)) != "moved":
                 return added == "set"
         raise Refused("store.busy", retry_after=1)
 
     async def all(self, address: str, task_id: str) -> dict[str, PushTarget]:
         """The configs of a task by their ids. Raises Refused `receipt.unknown`."""
         await self._tasks.head(address, task_id)
-        return await self._store.all(address, task_id)
+        return await self._all(address, task_id)
 
     async def remove(self, address: str, task_id: str, name: str) -> None:
         """Remove a config; one that is gone already is no error. Raises Refused `receipt.unknown`."""
         await self._tasks.head(address, task_id)
-        await self._store.remove(address, task_id, name)
+        await self._store.command("HDEL", keys.inbox_pushes(address, task_id), name)
 
     async def forget(self, address: str, task_id: str, target: PushTarget) -> None:
         """Remove a config, because its receiver wants no more, unless another one has taken its place."""
-        await self._store.forget(address, task_id, target)
+        pushes, config = keys.inbox_pushes(address, task_id), msgspec.json.encode(target)
+        await self._store.run(callback_forget(entity=pushes, field=target.id, value=config))
 
     async def notified_of(self, address: str, message_id: str) -> tuple[str, list[PushTarget]]:
-        """The id of the task of a message that has changed, and its configs."""
+        """The id of the task of a message that has changed, and its configs, which from now on end when it does."""
         task = await self._tasks.of_message(address, message_id)
         if task is None:
             return "", []
-        return task.id, list((await self._store.all_to_the_end(address, task)).values())
+        reading = steps.inbox_push_read(
+            pushes=keys.inbox_pushes(address, task.id),
+            task=keys.inbox_receipt(address, task.id),
+            latest=keys.inbox_receipt(address, task.last.id),
+            id=task.last.id,
+        )
+        return task.id, list(_targets(await self._store.run(reading)).values())
 
     async def found(self, address: str, task_id: str, name: str) -> tuple[InboxTask, PushTarget] | None:
         """A task and one of its configs; None if either is gone."""
@@ -57,9 +96,27 @@ class InboxPushes:
             task = await self._tasks.get(address, task_id)
         except Refused:  # its time is over
             return None
-        target = (await self._store.all(address, task_id)).get(name)
+        target = (await self._all(address, task_id)).get(name)
         return (task, target) if target else None
 
     async def expire(self) -> bool:
-        """Announce the messages that have expired; whether there may be more. The worker calls it again and again."""
-        return await self._store.expire()
+        """Announce the messages that have expired, as far as they can be read; whether there may be more.
+
+        The worker calls it again and again. Raises StoreUnavailable if none can.
+        """
+        telling = [
+            steps.inbox_push_expire(
+                push_ends=keys.inbox_push_ends(partition), events=keys.events(partition), limit=SWEEP_LIMIT
+            )
+            for partition in range(ids.PARTITIONS)
+        ]
+        told = reached(telling, await bulk_steps_reachable(self._store, telling))
+        return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for _, reply in told)
+
+    async def _all(self, address: str, task_id: str) -> dict[str, PushTarget]:
+        return _targets(await self._store.command("HGETALL", keys.inbox_pushes(address, task_id)))
+
+
+def _targets(found: object) -> dict[str, PushTarget]:
+    targets = [msgspec.json.decode(value, type=PushTarget) for value in fields_of(found).values()]
+    return {target.id: target for target in sorted(targets, key=lambda target: target.id)}

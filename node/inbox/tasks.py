@@ -1,38 +1,49 @@
 """What an A2A agent in front of an inbox needs: messages that make up tasks (NETWORK 1, "The inbox speaks A2A").
 
 A task begins with a message, and goes on with an answer each time that its owner asks for input. Its id cannot be
-guessed and is all that its sender has to show.
+guessed and is all that its sender has to show. The receipt of its first message has the ids of all. That outlives the
+others, so a task is there as long as it is; a message in the middle whose receipt has ended is left out.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from hmac import compare_digest
+from typing import cast
 
 from node.common.refusal import Refused
 from node.common.tokens import Tokens
+from node.common.unreadable import show_each
 from node.inbox.message_store import InboxMessageStore
-from node.inbox.model import InboxProof, InboxTask, NewInboxMessage, NewTurn
+from node.inbox.model import InboxProof, InboxTask, InboxTurn, NewInboxMessage, NewTurn
+from node.inbox.receipt_store import ReceiptStore, StoredReceipt
 from node.inbox.sending import Sending
-from node.inbox.task_store import InboxTaskStore
-from node.store import ids
+from node.store import Store, ids, keys
+from node.store.bulk import bulk
+from node.store.decoding import text
 from node.store.idempotency import IdempotencyKey
 from node.store.limits import RateLimit
+from node.store.long_poll import wait_for_change
 
 CONTEXT_TOKEN_LENGTH = 22
 """Characters of a context id that prove that the node made it: 132 bits."""
+
+STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at", "ended_at")
+"""Fields of a receipt that say how its message stands, without what anybody said."""
 
 
 class InboxTasks:
     """Sends messages of tasks, and tells what became of them. Every method raises StoreUnavailable."""
 
-    def __init__(self, store: InboxTaskStore, messages: InboxMessageStore, tokens: Tokens) -> None:
+    def __init__(self, store: Store, receipts: ReceiptStore, messages: InboxMessageStore, tokens: Tokens) -> None:
         self._store = store
+        self._receipts = receipts
         self._messages = messages
         self._tokens = tokens
 
     @property
     def may_wait(self) -> bool:
         """Whether one more request may wait in this process."""
-        return self._store.may_wait
+        return self._store.wakeups.waiters.may_wait
 
     def new_context(self, address: str) -> str:
         """The id of a context that nobody can guess: whoever knows it may list its tasks."""
@@ -66,24 +77,37 @@ class InboxTasks:
 
     async def get(self, address: str, task_id: str, most: int | None = None) -> InboxTask:
         """A task with its last `most` messages, or all. Raises Refused `receipt.unknown`."""
-        return _there(await self._store.read(address, task_id, most) if _is_name(address, task_id) else None)
+        return _there(await self._read(address, task_id, most) if _is_name(address, task_id) else None)
 
     async def head(self, address: str, task_id: str) -> InboxTask:
         """How a task stands, with its last message but without what anybody said. Raises Refused `receipt.unknown`.
 
         For whoever shows nothing of it: its messages may have 2.5 MB, which nobody would be charged for.
         """
-        return _there(await self._store.head(address, task_id) if _is_name(address, task_id) else None)
+        heads = await self._heads(address, [task_id]) if _is_name(address, task_id) else []
+        return _there(next(iter(heads), None))
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
         """The task that a message is of; None if it is of none, or its time is over."""
-        return await self._store.of_message(address, message_id)
+        receipt = await self._receipts.read(address, message_id)
+        named = receipt.fields.get(b"task") if receipt else None
+        return await self._read(address, named.decode()) if named else None
 
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask], bool]
     ) -> InboxTask:
-        """A task with its last message, once it is new, or after `seconds`. Raises Refused `receipt.unknown`."""
-        found = await self._store.wait(address, task, seconds, lambda found: found is None or is_new(found))
+        """A task with its last message, once it is new, or after `seconds`. Raises Refused `receipt.unknown`.
+
+        The next message of a task is told on the channel of the one before, so that one channel tells of both.
+        """
+        found = await wait_for_change(
+            self._store.wakeups,
+            keys.inbox_receipt(address, task.last.id),
+            seconds,
+            lambda: self._read(address, task.id, 1),
+            lambda found: found is None or is_new(found),
+            lasts=lambda found: found.lasts if found else math.inf,
+        )
         return _there(found)
 
     async def cancel(self, address: str, task: InboxTask) -> InboxTask:
@@ -98,9 +122,46 @@ class InboxTasks:
         """
         if not ids.is_address(address):
             raise Refused("inbox.unknown")
-        named = await self._store.of_context(address, self.context_name(address, context, client))
-        heads = await self._store.heads(address, named)
+        listed = keys.inbox_context(address, self.context_name(address, context, client))
+        is_open, named = await bulk(self._store, [("EXISTS", keys.inbox(address)), ("ZRANGE", listed, 0, -1)])
+        if not is_open:
+            raise Refused("inbox.unknown")
+        heads = await self._heads(address, [each.decode() for each in cast("list[bytes]", named)])
         return sorted(heads, key=lambda task: task.changed, reverse=True)
+
+    async def _read(self, address: str, task_id: str, most: int | None = None) -> InboxTask | None:
+        """A task with its last `most` messages, or all; None if none began with that one."""
+        first = await self._receipts.read(address, task_id)
+        if first is None or first.fields.get(b"task") != task_id.encode():
+            return None
+        others = first.fields[b"turns"].decode().split()[1:]
+        wanted = others if most is None else others[-max(most, 1) :]
+        receipts = await self._receipts.read_many(address, wanted)
+        found = [(task_id, first)] if most is None or not others or most > len(others) else []
+        found += [(each, receipt) for each, receipt in zip(wanted, receipts, strict=True) if receipt]
+        if others and (not found or found[-1][0] != others[-1]):
+            return None
+        turns = [_turn(each, read) for each, read in found]
+        return InboxTask(task_id, first.fields[b"context"].decode(), turns, found[-1][1].lasts)
+
+    async def _heads(self, address: str, task_ids: Sequence[str]) -> list[InboxTask]:
+        """`head` of those tasks that are there and can be read."""
+        standing = await self._standing(address, task_ids)
+        firsts = {each: receipt for each, receipt in standing.items() if b"turns" in receipt.fields}
+        ends = show_each(firsts.items(), lambda _, first: first.fields[b"turns"].decode().split()[-1])
+        lasts = await self._standing(address, list(ends.values()))
+
+        def head(task_id: str, end: str) -> InboxTask:
+            context, last = firsts[task_id].fields[b"context"].decode(), lasts[end]
+            return InboxTask(task_id, context, [_turn(end, last)], last.lasts)
+
+        return list(show_each(((each, end) for each, end in ends.items() if end in lasts), head).values())
+
+    async def _standing(self, address: str, message_ids: Sequence[str]) -> dict[str, StoredReceipt]:
+        """How messages of tasks stand, by their ids; those of none are left out."""
+        receipts = await self._receipts.read_many(address, message_ids, STANDING)
+        found = zip(message_ids, receipts, strict=True)
+        return {each: receipt for each, receipt in found if receipt and b"task" in receipt.fields}
 
     def _proof(self, address: str, name: str) -> str:
         return self._tokens.issue("a2a-context", address, name)[:CONTEXT_TOKEN_LENGTH]
@@ -114,3 +175,13 @@ def _there(found: InboxTask | None) -> InboxTask:
     if found is None:
         raise Refused("receipt.unknown")
     return found
+
+
+def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:
+    fields, status = receipt.fields, receipt.status
+    times = {"queued": b"sent_at", "read": b"read_at", "expired": b"expires_at"}
+    # A message in an inbox that was closed ended before its time.
+    at = min(int(fields[times.get(status, b"settled_at")]), int(fields.get(b"ended_at", receipt.now)))
+    reply, ciphertext = text(fields.get(b"reply")), text(fields.get(b"reply_ciphertext"))
+    artifacts = fields.get(b"artifact_ids", b"").decode().split()
+    return InboxTurn(message_id, status, at, fields.get(b"said", b""), reply, ciphertext, artifacts)

@@ -49,7 +49,6 @@ class RelayApi:
         limit="relay",
     )
     def post_message(self, request: Request) -> Awaitable[Response]:
-        """Acknowledge a JSON object or a text, or silence a loop with an empty 200."""
         return self._accept(request, "relay")
 
     @Operation(
@@ -64,7 +63,6 @@ class RelayApi:
         limit="relay",
     )
     def post_stream(self, request: Request) -> Awaitable[Response]:
-        """Acknowledge any UTF-8 text, whatever its content type, and keep it off the board."""
         return self._accept(request, "wire", is_any_text=True)
 
     @Operation(
@@ -74,7 +72,6 @@ class RelayApi:
         errors=("relay.unknown",),
     )
     async def get_message(self, request: Request) -> Response:
-        """The payload as it was sent; a public one without its callback_url."""
         read_query(request, ReadQuery)
         return json_response(await self._relay.read(request.params["reference_id"]), headers=NO_STORE)
 

@@ -3,15 +3,17 @@
 It composes the rules of the features, and so knows their stores.
 """
 
+from functools import partial
+
 from node.board.moderation_store import REPORT_MS
-from node.board.retention import ThreadRetention
+from node.board.retention import remove_idle
 from node.board.store import LISTS, BoardStore
 from node.config import Settings
 from node.retention.sweep import Retention, RetentionRule, Trim
 from node.store import Store, ids, keys
 from node.store.limits import DAY_MS
 from node.tasks.model import OVER
-from node.tasks.retention import TaskRetention
+from node.tasks.retention import compact_ended, remove_old
 from node.tasks.store import TaskStore
 
 UNCLAIMED_OR_OVER = ("offered", "failed", *OVER)
@@ -19,28 +21,24 @@ UNCLAIMED_OR_OVER = ("offered", "failed", *OVER)
 
 def retention_of(settings: Settings, store: Store) -> Retention:
     """The rules of a node on its store."""
-    board_days, relay_days = settings.thread_retention_days, settings.relay_retention_days
-    threads = ThreadRetention(
-        BoardStore(store, settings.idempotency_ttl), round(board_days * DAY_MS), round(relay_days * DAY_MS)
-    )
+    threads = BoardStore(store, settings.idempotency_ttl)
+    days_of = {"board": settings.thread_retention_days, "relay": settings.relay_retention_days}
+    contracts = TaskStore(store, settings.idempotency_ttl)
     hot_days = settings.task_hot_days and max(
         # Until then a repeated Idempotency-Key is answered from the uncompressed record.
         settings.task_hot_days,
         settings.idempotency_ttl * 1000 / DAY_MS,
     )
     kept_days = settings.task_retention_days
-    tasks = TaskRetention(
-        TaskStore(store, settings.idempotency_ttl), round(hot_days * DAY_MS), round(kept_days * DAY_MS)
-    )
+    removing, compacting = partial(remove_old, contracts), partial(compact_ended, contracts)
     rules = [
-        # One for each of both times: a thread that is met too early is not met again for a day.
         *(
-            RetentionRule("threads", listed, days, threads.handle)
+            RetentionRule("threads", listed, days, partial(remove_idle, threads, source))
             for listed in LISTS.values()
-            for days in {board_days, relay_days}
+            for source, days in days_of.items()
         ),
-        *(RetentionRule("compaction", keys.tasks_with(status), hot_days, tasks.compact) for status in OVER),
-        *(RetentionRule("tasks", keys.tasks_with(status), kept_days, tasks.forget) for status in UNCLAIMED_OR_OVER),
+        *(RetentionRule("compaction", keys.tasks_with(status), hot_days, compacting) for status in OVER),
+        *(RetentionRule("tasks", keys.tasks_with(status), kept_days, removing) for status in UNCLAIMED_OR_OVER),
     ]
     partitions = range(ids.PARTITIONS)
     streams = [

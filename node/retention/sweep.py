@@ -49,7 +49,8 @@ TRIMMED_AT_ONCE = 1000
 an hour, would hold up Redis for 0.1 s."""
 
 Handler = Callable[[Sequence[str], int], Awaitable[int]]
-"""Handles members; the second argument is Redis' time (ms). Returns how many it changed. Raises StoreUnavailable."""
+"""Handles members; the second argument is the time (ms by Redis' clock) since which they must have been old enough.
+Returns how many it changed. Raises StoreUnavailable."""
 
 
 class RetentionRule(msgspec.Struct, frozen=True):
@@ -79,11 +80,11 @@ class _Walk:
         self._began = time.monotonic()
         self._lasts = min(RESTART_SECONDS, max(LEAST_RESTART_SECONDS, rule.days * DAY_MS / 1000))
 
-    async def next(self, now: int) -> Sequence[str]:
-        """The next members that are old enough at `now` (ms). Once there are none, and it has lasted long enough, it
-        begins again. Raises StoreUnavailable.
+    async def next(self, before: int) -> Sequence[str]:
+        """The next members of that time (ms) or older. Once there are none, and it has lasted long enough, it begins
+        again. Raises StoreUnavailable.
         """
-        members = await self._cursor.next(now - round(self.rule.days * DAY_MS), BATCH_SIZE)
+        members = await self._cursor.next(before, BATCH_SIZE)
         if not members and time.monotonic() - self._began >= self._lasts:
             self.restart()
         return members
@@ -128,8 +129,9 @@ class Retention:
             self._walks.remove(walk)
             self._walks.append(walk)  # at the next look, those that had no turn in this one come first
             try:
-                members = await walk.next(now)
-                handled = await self._handle(walk, members, now)
+                before = now - round(walk.rule.days * DAY_MS)
+                members = await walk.next(before)
+                handled = await self._handle(walk, members, before)
             except StoreUnavailable:
                 continue
             if members:
@@ -153,13 +155,13 @@ class Retention:
         while members := cast("list[bytes]", await self._store.command(*old)):
             await self._store.command("ZREM", key, *members)
 
-    async def _handle(self, walk: _Walk, members: Sequence[str], now: int) -> int:
+    async def _handle(self, walk: _Walk, members: Sequence[str], before: int) -> int:
         """Handle members: together, and if that fails, one by one, so that one that cannot be handled keeps no other.
         It is met again when the list is read from its beginning."""
         if not members:
             return 0
         try:
-            return await walk.rule.handle(members, now)
+            return await walk.rule.handle(members, before)
         except StoreUnavailable:
             walk.restart()  # the members just passed have not been handled
             raise
@@ -167,4 +169,4 @@ class Retention:
             if len(members) == 1:
                 log.exception("retention failed", rule=walk.rule.name, member=members[0])
                 return 0
-        return sum([await self._handle(walk, [member], now) for member in members])
+        return sum([await self._handle(walk, [member], before) for member in members])

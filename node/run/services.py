@@ -29,11 +29,9 @@ from node.feedback.service import Feedback
 from node.feedback.store import FeedbackStore
 from node.inbox.message_store import InboxMessageStore
 from node.inbox.origins import InboxOrigins
-from node.inbox.push_store import PushStore
 from node.inbox.receipt_store import ReceiptStore
 from node.inbox.service import Inboxes, InboxPushes, InboxTasks
 from node.inbox.store import InboxStore
-from node.inbox.task_store import InboxTaskStore
 from node.relay.service import Relay
 from node.relay.store import RelayStore
 from node.run.blobs import blobs_of
@@ -116,11 +114,11 @@ class Services:
         inboxes = InboxStore(store, LimitStore(store), idempotency_ttl)
         receipts = ReceiptStore(store)
         held = InboxMessageStore(store, inboxes, receipts, idempotency_ttl)
-        tasks = InboxTasks(InboxTaskStore(store, receipts), held, tokens)
+        tasks = InboxTasks(store, receipts, held, tokens)
         self.inboxes = Inboxes(inboxes, held, receipts, settings, tokens, targets)
         self.inbox_origins = InboxOrigins(store)
         self.inbox_agents = InboxAgents(tasks, settings)
-        self.pushes = InboxPushes(PushStore(store), tasks)
+        self.pushes = InboxPushes(store, tasks)
         self.agent_store, self.agent_lists = AgentStore(store, idempotency_ttl), AgentLists(store)
         self.agents = Agents(self.agent_store, self.agent_lists, self.inboxes, self.searches["agents"], targets)
         self.messages = Messages(MessageStore(store, idempotency_ttl, settings.message_retention_days), settings)

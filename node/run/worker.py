@@ -13,7 +13,6 @@ import structlog
 
 from node.a2a.inboxes.pushes import PUSH, PushSource
 from node.agents.checks import AgentChecks
-from node.artifacts.expiry import ArtifactExpiry
 from node.artifacts.verify import CONCURRENT_VERIFICATIONS
 from node.callbacks.breaker import Breaker
 from node.callbacks.call import Caller
@@ -46,6 +45,9 @@ log = structlog.get_logger()
 
 LEASE_SWEEP_SECONDS = 1.0
 """Interval between two looks for claims whose lease has ended."""
+
+ARTIFACT_SWEEP_SECONDS = 10.0
+"""Interval between two looks for artifacts whose time is over."""
 
 AGENT_SWEEP_SECONDS = 10.0
 """Interval between two looks for agents whose entries have expired."""
@@ -114,7 +116,7 @@ def housekeeping(
         "durability": partial(durability.watch, store, settings.durability, stop),
         "clock": partial(clock.watch, store, stop),
         "trimmer": partial(OutboxTrimmer(store, groups).run, stop),
-        "artifacts": partial(ArtifactExpiry(services.artifacts, services.blobs).run, stop),
+        "artifacts": partial(sweep, services.artifacts.sweep, ARTIFACT_SWEEP_SECONDS, stop),
         "leases": partial(sweep, services.tasks.sweep, LEASE_SWEEP_SECONDS, stop),
         "agents": partial(sweep, services.agents.sweep, AGENT_SWEEP_SECONDS, stop),
         "pushes": partial(sweep, services.pushes.expire, PUSH_SWEEP_SECONDS, stop),

@@ -18,7 +18,7 @@ from node.store import ids
 from node.store.errors import StoreUnavailable
 from node.web.http import NO_STORE, Request, Response, created, json_response
 from node.web.idempotency import idempotency_key
-from node.web.json import decode, read_json, read_query, require_json
+from node.web.json import read_json, read_optional_json, read_query
 from node.web.limits import Limiter
 from node.web.route import Operation, Route, routes_of
 
@@ -43,10 +43,8 @@ class SessionsApi:
     async def create(self, request: Request) -> Response:
         """Open a session; an empty body takes the defaults."""
         async with self._limiter.permit(request, "session") as permit:
+            wanted = await read_optional_json(request, NewSession)
             body = await request.body()
-            if body:
-                require_json(request)
-            wanted = decode(body, NewSession, request.answer_headers) if body else NewSession()
             idempotency = idempotency_key(request, "session", body)
             place = await permit.hold(wanted.ttl_seconds * 1000, repeats=idempotency)
             await permit.charge("session", len(body))
@@ -64,7 +62,6 @@ class SessionsApi:
         limit="line",
     )
     async def send(self, request: Request) -> Response:
-        """Append a line."""
         session_id = request.params["id"]
         async with self._limiter.permit(request, "line", session_id) as permit:
             line = await read_json(request, NewLine)
@@ -79,14 +76,12 @@ class SessionsApi:
 
     @Operation("Read lines after since_seq", hot=True, query=PollQuery, answers=Lines, errors=("session.gone",))
     async def poll(self, request: Request) -> Response:
-        """Lines after since_seq."""
         query = read_query(request, PollQuery)
         lines = await request.while_waiting(query.wait, self._sessions.poll(request.params["id"], query))
         return json_response(lines, headers=NO_STORE)
 
     @Operation("End a session", body=DestroySession, answers=DestroyedSession, errors=("session.gone", "session.token"))
     async def destroy(self, request: Request) -> Response:
-        """End the session for everybody."""
         wanted = await read_json(request, DestroySession)
         session, place = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
         with suppress(StoreUnavailable):  # the place counts until its time is over

@@ -33,7 +33,7 @@ from node.tasks.model import (
 from node.tasks.service import Tasks
 from node.web.http import Request, Response, created, json_response
 from node.web.idempotency import idempotency_key, mark_replayed
-from node.web.json import decode, read_json, read_query, require_json
+from node.web.json import read_json, read_optional_json, read_query
 from node.web.limits import Limiter
 from node.web.route import Operation, Route, routes_of
 from node.web.signature import Signatures
@@ -278,7 +278,7 @@ class TasksApi:
     )
     async def retry(self, request: Request) -> Response:
         """Give one more attempt; repeated with its Idempotency-Key, it gives no second one."""
-        return await self._once(request, "retry", self._tasks.retry, await self._proof(request))
+        return await self._once(request, "retry", self._tasks.retry, await read_optional_json(request, Cancellation))
 
     @Operation(
         "Call a contract off, with the publisher_token or the signing key",
@@ -314,15 +314,8 @@ class TasksApi:
         self, request: Request, act: Callable[[str, Cancellation, Signed | None], Awaitable[Task]]
     ) -> Response:
         """Run a step of the publisher that may be repeated as it is."""
-        proof, signed = await self._proof(request), await self._signatures.of(request, ())
+        proof, signed = await read_optional_json(request, Cancellation), await self._signatures.of(request, ())
         return json_response(await act(request.params["id"], proof, signed))
-
-    async def _proof(self, request: Request) -> Cancellation:
-        """The publisher's token, unless the request is signed, which needs no body."""
-        body = await request.body()
-        if body:
-            require_json(request)
-        return decode(body, Cancellation, request.answer_headers) if body else Cancellation()
 
     def routes(self) -> tuple[Route, ...]:
         """SPEC 4.3; those that SPEC does not name are in DESIGN 8."""

@@ -42,7 +42,7 @@ class TaskReader:
 
     async def listed(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
         """What lists show of contracts, without those that cannot be read at all."""
-        return await read_each(task_ids, self._listed)
+        return await read_each(task_ids, lambda some: self.read_all(some, LISTED))
 
     async def readable(self, task_ids: Sequence[str]) -> dict[str, StoredTask]:
         """All fields of contracts, without those that cannot be read at all."""
@@ -102,12 +102,6 @@ class TaskReader:
                 lasts=lambda row: row.lasts,
             )
         return await self.read(task_id, names)
-
-    async def _listed(self, task_ids: Sequence[str]) -> list[StoredTask]:
-        rows = dict(zip(task_ids, await self.read_all(task_ids, BASE), strict=True))
-        more = [task_id for task_id, row in rows.items() if b"more" in row.fields]
-        rows |= dict(zip(more, await self.read_all(more, LISTED), strict=True))
-        return [rows[task_id] for task_id in task_ids]
 
     async def _listed_reachable(self, task_ids: Sequence[str]) -> list[StoredTask | StoreUnavailable]:
         """What lists show of contracts; where a server is out of reach and others are not, its error as a value."""

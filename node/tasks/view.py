@@ -10,10 +10,10 @@ from typing import Any, cast
 import msgspec
 
 from node.common.refusal import Refused
-from node.common.timestamps import timestamp
+from node.common.timestamps import optional_timestamp, timestamp
 from node.store.decoding import number, text
 from node.tasks.lapse import JUDGED, Fields, at_time, next_change
-from node.tasks.model import NO_RESULT, OVER, PLAIN_STATUSES, STATUSES, EndedAttempt, FailureReason, Task, TaskStatus
+from node.tasks.model import NO_RESULT, OVER, PLAIN_STATUSES, STATUSES, EndedAttempt, Task, TaskStatus
 
 _OFFER = (
     b"kind",
@@ -180,11 +180,11 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
         assignee_id=text(fields.get(b"assignee_id")),
         created_at=timestamp(row.created_at),
         updated_at=timestamp(row.changed_at),
-        claimed_at=_shown(claimed),
-        completed_at=_shown(completed),
+        claimed_at=optional_timestamp(claimed),
+        completed_at=optional_timestamp(completed),
         elapsed_ms=elapsed(claimed, completed) if completed is not None and claimed is not None else None,
         lease_seconds=lease // 1000 if lease is not None else None,
-        lease_expires_at=_shown(number(fields.get(b"lease_expires_at"))),
+        lease_expires_at=optional_timestamp(number(fields.get(b"lease_expires_at"))),
         attempt=int(fields[b"attempt"]),
         url=url,
         result_payload=_result(fields) if whole and status in ("completed", "submitted") else msgspec.UNSET,
@@ -213,12 +213,6 @@ def elapsed(claimed: int, ended: int) -> int:
     return max(0, ended - claimed)
 
 
-def attempts_of(fields: Fields) -> list[EndedAttempt]:
-    """The last attempts that ended without a result."""
-    stored = fields.get(b"attempts")
-    return [_attempt(line) for line in stored.split(b"\n")] if stored else []
-
-
 def _result(fields: Fields) -> msgspec.Raw:
     return msgspec.Raw(fields[b"result_payload"]) if b"result_payload" in fields else NO_RESULT
 
@@ -242,31 +236,13 @@ def _options(fields: Fields, *, whole: bool) -> dict[str, Any]:
         shown["rejection"] = rejection.decode()
     if whole and (schema := fields.get(b"result_schema")):
         shown["result_schema"] = msgspec.Raw(schema)
-    if whole and b"attempts" in fields:
-        shown["attempts"] = attempts_of(fields)
+    if whole and (attempts := fields.get(b"attempts")):
+        shown["attempts"] = [_attempt(line) for line in attempts.split(b"\n")]
     return shown
 
 
-class _StoredAttempt(msgspec.Struct):
-    attempt: int
-    assignee_id: str
-    claimed_at: int
-    ended_at: int
-    outcome: str
-    reason: FailureReason | None = None
-
-
 def _attempt(line: bytes) -> EndedAttempt:
-    stored = msgspec.json.decode(line, type=_StoredAttempt)
-    return EndedAttempt(
-        attempt=stored.attempt,
-        assignee_id=stored.assignee_id,
-        claimed_at=timestamp(stored.claimed_at),
-        ended_at=timestamp(stored.ended_at),
-        outcome=cast("Any", stored.outcome),
-        reason=stored.reason,
-    )
-
-
-def _shown(ms: int | None) -> str | None:
-    return None if ms is None else timestamp(ms)
+    """An attempt that ended without a result, from what `lua/lib/end_attempt.lua` has noted."""
+    noted = msgspec.json.decode(line)
+    times = {name: timestamp(noted[name]) for name in ("claimed_at", "ended_at")}
+    return msgspec.convert({"reason": None, **noted, **times}, EndedAttempt)

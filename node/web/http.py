@@ -340,6 +340,6 @@ def json_response(value: object, status: int = 200, headers: Iterable[Header] = 
     return Response(status, _encode(value), (JSON_TYPE, *headers))
 
 
-def created(value: object, location: str) -> Response:
+def created(value: object, location: str, headers: Iterable[Header] = ()) -> Response:
     """201 with `value` as JSON, and the address of what was created."""
-    return Response(201, _encode(value), (JSON_TYPE, (b"location", location.encode("latin-1"))))
+    return Response(201, _encode(value), (JSON_TYPE, (b"location", location.encode("latin-1")), *headers))

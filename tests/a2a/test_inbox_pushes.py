@@ -8,7 +8,6 @@ import pytest
 
 from node.a2a.inboxes.pushes import PUSH, PushSource
 from node.callbacks.queue import Callback
-from node.run.services import Services, Stores
 from node.store import ids, keys
 from tests.a2a.inbox_calls import answered, begun, configs_of, kinds, message, pushed_to, reason, rpc, sent
 from tests.callbacks.receiver import Receiver
@@ -115,7 +114,7 @@ async def test_a_receiver_that_was_deleted_or_wants_no_more_is_told_no_more(node
 
 
 def source_of(node: NodeUnderTest) -> PushSource:
-    services = Services(node.settings, Stores(node.store, node.store))
+    services = node.services()
     return PushSource(services.inbox_agents.view, services.pushes)
 
 
@@ -182,7 +181,7 @@ async def test_a_receiver_that_wants_no_more_takes_no_config_with_it_that_names_
 
 
 async def test_a_config_that_takes_its_place_while_a_receiver_is_forgotten_stays(node: NodeUnderTest) -> None:
-    pushes = Services(node.settings, Stores(node.store, node.store)).pushes
+    pushes = node.services().pushes
     inbox = await opened(node)
     task = await begun(node, inbox)
     await pushed_to(node, inbox, task, url="https://old.example.com/a2a", id="c")

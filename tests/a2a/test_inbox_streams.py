@@ -14,7 +14,6 @@ import pytest
 from node.a2a.inboxes import calls, stream
 from node.inbox.model import InboxTask, InboxTurn
 from node.inbox.tasks import InboxTasks
-from node.run.services import Services, Stores
 from node.store import keys
 from node.store.errors import OutcomeUnknown
 from tests.a2a.inbox_calls import answered, begun, message
@@ -197,7 +196,7 @@ async def stream_of(node: NodeUnderTest) -> stream.TaskStream:
     """A stream of a task that nothing happens to."""
     inbox = await opened(node)
     task = await begun(node, inbox)
-    agents = Services(node.settings, Stores(node.store, node.store)).inbox_agents
+    agents = node.services().inbox_agents
     return stream.TaskStream(
         agents, inbox["address"], await agents.get(inbox["address"], task["id"]), bytes, is_whole=True
     )
@@ -250,7 +249,7 @@ async def test_what_its_sender_indented_does_not_end_an_event(node: NodeUnderTes
     sent = await node.client.post(path, content=body, headers={"content-type": "application/json"})
     task_id = sent.json()["task"]["id"]
     await node.client.post(path_of(inbox, f"/a2a/tasks/{task_id}:cancel"))
-    agents = Services(node.settings, Stores(node.store, node.store)).inbox_agents
+    agents = node.services().inbox_agents
     task = await agents.get(inbox["address"], task_id)
     pieces: list[bytes] = []
 
@@ -289,7 +288,7 @@ def kept_of(task: Json) -> list[InboxTurn]:
 async def test_of_the_messages_of_a_task_a_stream_keeps_only_the_last(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     task = await gone_on(node, inbox)
-    agents = Services(node.settings, Stores(node.store, node.store)).inbox_agents
+    agents = node.services().inbox_agents
     pieces: list[bytes] = []
     has_begun = asyncio.Event()
 

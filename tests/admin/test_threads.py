@@ -146,8 +146,8 @@ async def test_the_list_is_a_table_for_people(node: NodeUnderTest, admin: Admin)
 
 async def test_a_thread_that_is_gone_is_not_purged_again(node: NodeUnderTest) -> None:
     thread, board = await answered(node), BoardStore(node.store, 60)
-    assert await board.purge({thread: 0}) == [thread]
+    assert await board.purge([thread]) == [thread]
     events = keys.events_of(thread)
     told = await node.store.command("XLEN", events, key=events)
-    assert await board.purge({thread: 0}) == []
+    assert await board.purge([thread]) == []
     assert await node.store.command("XLEN", events, key=events) == told

@@ -8,7 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, presign
+from node.artifacts.blobs.sigv4 import Credentials, presign
 from tests.artifacts.blobs import BlobServer, served
 from tests.artifacts.swift import BUCKET, Swift, running
 from tests.support.servers import PATIENCE
@@ -30,8 +30,8 @@ async def server(tmp_path: Path) -> AsyncGenerator[BlobServer]:
 def swift(tmp_path_factory: pytest.TempPathFactory) -> Generator[Swift]:
     with running(tmp_path_factory.mktemp("swift")) as service:
         key = Credentials(access_key_id=service.AWS_ACCESS_KEY_ID, secret_access_key=service.AWS_SECRET_ACCESS_KEY)
-        bucket = SignedRequest("PUT", service.AWS_ENDPOINT_URL, f"/{BUCKET}")
-        url = presign(key, bucket, headers={}, query={}, seconds=600, now=datetime.now(UTC))
+        origin, now = service.AWS_ENDPOINT_URL, datetime.now(UTC)
+        url = presign(key, "PUT", origin, f"/{BUCKET}", headers={}, query={}, seconds=600, now=now)
         made = httpx2.put(url, timeout=PATIENCE)
         assert made.status_code == 200, made.text
         yield service

@@ -1,16 +1,14 @@
 """How artifacts end: verified or not, expired, removed; and that their bytes are given back once."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from node.artifacts.service import Artifacts
 from node.artifacts.store import ArtifactStore
-from node.artifacts.verify import Verifier
 from node.common.refusal import Refused
-from node.run.blobs import blobs_of
 from node.store import ids, keys
 from node.store.outbox import Event, Postponed
 from tests.artifacts.blobs import DATA, holds_open
@@ -25,16 +23,6 @@ SIZE = len(DATA)
 @pytest.fixture
 def overrides(overrides: dict[str, Any]) -> dict[str, Any]:
     return overrides | {"artifact_client_bytes": 3 * SIZE, "artifact_total_bytes": 4 * SIZE}
-
-
-class ArtifactServices:
-    """The services of artifacts on the node's two stores, as its worker has them."""
-
-    def __init__(self, node: NodeUnderTest) -> None:
-        manifests = ArtifactStore(node.store, 60, node.settings.artifact_ttl)
-        self.blobs = blobs_of(node.settings)
-        self.artifacts = Artifacts(manifests, self.blobs, node.settings)
-        self.verifier = Verifier(manifests, self.blobs)
 
 
 async def completions(node: NodeUnderTest, artifact: dict[str, Any]) -> list[Event]:
@@ -132,19 +120,19 @@ async def test_a_worker_that_dies_while_verifying_is_followed_by_another(
         await upload(node, artifact, content)
         await complete(node, artifact)
         events = await completions(node, artifact)
-        first = asyncio.create_task(ArtifactServices(node).verifier.handle(events))
+        first = asyncio.create_task(node.services().verifier.handle(events))
         await eventually(lambda: holds_open(artifact["id"]))
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         assert (await read(node, artifact))["status"] == "verifying"
-        await ArtifactServices(node).verifier.handle(events)
+        await node.services().verifier.handle(events)
         assert (await read(node, artifact))["status"] == "available"
 
 
 async def test_an_event_that_comes_again_settles_nothing_again(node: NodeUnderTest) -> None:
     artifact = await registered(node)
     await complete(node, artifact)
-    verifier = ArtifactServices(node).verifier
+    verifier = node.services().verifier
     (early,) = await completions(node, artifact)
     await verifier.handle([early, early])
     await upload(node, artifact)
@@ -169,11 +157,11 @@ async def test_a_blob_store_out_of_reach_delays_the_verdict(node: NodeUnderTest)
     away = directory.rename(directory.with_name("away"))
     directory.symlink_to(directory)  # every access now fails with an error that says nothing of the bytes
     with pytest.raises(Postponed):
-        await ArtifactServices(node).verifier.handle(events)
+        await node.services().verifier.handle(events)
     assert (await read(node, artifact))["status"] == "verifying"
     directory.unlink()
     away.rename(directory)
-    await ArtifactServices(node).verifier.handle(events)
+    await node.services().verifier.handle(events)
     assert (await read(node, artifact))["status"] == "available"
 
 
@@ -192,7 +180,7 @@ async def test_the_sweep_removes_the_bytes_gives_them_back_and_remembers_why(nod
     artifact = await registered(node)
     await upload(node, artifact)
     await let_pass(node, artifact)
-    assert await ArtifactServices(node).artifacts.sweep() == 1
+    assert await node.services().artifacts.sweep() == 1
     assert files(node) == [f"{artifact['id']}.gone"]
     assert await bytes_held(node) == (0, 0)
     assert (await read(node, artifact))["status"] == "expired"
@@ -204,7 +192,7 @@ async def test_the_sweep_removes_the_bytes_gives_them_back_and_remembers_why(nod
 async def test_the_sweep_leaves_what_is_not_over(node: NodeUnderTest) -> None:
     artifact = await registered(node)
     await upload(node, artifact)
-    assert await ArtifactServices(node).artifacts.sweep() == 0
+    assert await node.services().artifacts.sweep() == 0
     assert (await complete(node, artifact)).status_code == 202
     assert await bytes_held(node) == (SIZE, SIZE)
 
@@ -216,7 +204,7 @@ async def test_an_available_artifact_is_kept_for_its_time(node: NodeUnderTest) -
     assert end - start == 7 * 86_400_000
     await let_pass(node, artifact)
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
-    await ArtifactServices(node).artifacts.sweep()
+    await node.services().artifacts.sweep()
     manifest = await read(node, artifact)
     assert (manifest["status"], manifest["reason"]) == (
         "expired",
@@ -241,11 +229,11 @@ async def test_what_cannot_be_verified_in_time_expires(node: NodeUnderTest) -> N
     await upload(node, artifact)
     await complete(node, artifact)
     await let_pass(node, artifact)
-    await ArtifactServices(node).verifier.handle(await completions(node, artifact))
+    await node.services().verifier.handle(await completions(node, artifact))
     manifest = await read(node, artifact)
     assert manifest["status"] == "expired"
     assert "could not be verified" in manifest["reason"]
-    assert await ArtifactServices(node).artifacts.sweep() == 1
+    assert await node.services().artifacts.sweep() == 1
 
 
 async def test_bytes_are_given_back_once(node: NodeUnderTest) -> None:
@@ -263,7 +251,7 @@ async def test_a_sweep_that_died_after_deleting_is_finished_by_the_next(node: No
     artifact = await registered(node)
     await upload(node, artifact)
     await let_pass(node, artifact)
-    services = ArtifactServices(node)
+    services = node.services()
     await services.blobs.delete(artifact["id"])
     assert await bytes_held(node) == (SIZE, SIZE)
     assert await services.artifacts.sweep() == 1
@@ -274,7 +262,7 @@ async def test_a_rejected_artifact_counts_until_no_upload_can_bring_it_back(node
     artifact = await registered(node, media_type="image/png")
     await upload(node, artifact)
     await complete(node, artifact)
-    services = ArtifactServices(node)
+    services = node.services()
     await services.verifier.handle(await completions(node, artifact))
     assert (await read(node, artifact))["status"] == "rejected"
     assert await services.artifacts.sweep() == 0
@@ -286,11 +274,15 @@ async def test_a_rejected_artifact_counts_until_no_upload_can_bring_it_back(node
     assert (manifest["status"], manifest["reason"]) == ("rejected", "It is plainly text/plain, not image/png.")
 
 
-async def test_the_worker_sweeps(node: NodeUnderTest) -> None:
+async def test_the_worker_sweeps_away_what_is_over_and_what_was_begun(node: NodeUnderTest) -> None:
     artifact = await available(node)
     await let_pass(node, artifact)
+    begun = node.settings.data_dir / "blobs" / "00" / "killed.part"
+    begun.parent.mkdir(parents=True, exist_ok=True)
+    begun.touch()
+    os.utime(begun, (1, 1))
     async with node.worker(), asyncio.timeout(PATIENCE):
-        while await bytes_held(node) != (0, 0):  # noqa: ASYNC110
+        while await bytes_held(node) != (0, 0) or begun.exists():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     assert files(node) == [f"{artifact['id']}.gone"]
     assert (await read(node, artifact))["status"] == "expired"
@@ -303,7 +295,7 @@ async def test_a_client_holds_no_more_than_its_quota(node: NodeUnderTest) -> Non
     assert str(3 * SIZE) in response.json()["error"]
     assert await bytes_held(node) == (3 * SIZE, 3 * SIZE)
     await let_pass(node, held[0])
-    await ArtifactServices(node).artifacts.sweep()
+    await node.services().artifacts.sweep()
     assert (await register(node)).status_code == 201
 
 
@@ -332,7 +324,7 @@ async def test_a_repeated_registration_is_answered_when_the_node_is_full(node: N
 
 async def test_a_purged_artifact_says_so_and_its_bytes_are_gone(node: NodeUnderTest) -> None:
     artifact = await available(node)
-    services = ArtifactServices(node).artifacts
+    services = node.services().artifacts
     for _ in range(2):
         manifest = await services.purge(artifact["id"])
         assert (manifest.status, manifest.reason) == ("rejected", "The operator of the node has removed it.")
@@ -346,7 +338,7 @@ async def test_the_operator_sees_every_artifact_that_counts(node: NodeUnderTest)
     made = {(await registered(node))["id"] for _ in range(2)}
     async with node.client_at("198.51.100.9") as other:
         made.add((await register(node, client=other)).json()["id"])
-    services = ArtifactServices(node).artifacts
+    services = node.services().artifacts
     assert {manifest.id async for manifest in services.list()} == made
     (gone, *_) = made
     await let_pass(node, {"id": gone})
@@ -360,7 +352,7 @@ async def test_an_artifact_without_bytes_is_no_input_of_a_task_and_the_refusal_s
 ) -> None:
     good, lost = await registered(node), await registered(node)
     if status == "rejected":
-        await ArtifactServices(node).artifacts.purge(lost["id"])
+        await node.services().artifacts.purge(lost["id"])
     else:
         await let_pass(node, lost)
     task = {
@@ -382,5 +374,5 @@ async def test_a_lost_manifest_leaves_no_trace_in_the_sweep(node: NodeUnderTest)
     artifact = await registered(node)
     await let_pass(node, artifact)
     await node.store.command("DEL", keys.artifact(artifact["id"]))
-    assert await ArtifactServices(node).artifacts.sweep() == 0
+    assert await node.services().artifacts.sweep() == 0
     assert await ArtifactStore(node.store, 60, 3600).due(10) == []

@@ -4,19 +4,20 @@ from typing import Any
 
 import pytest
 
+from node.run.services import Services
 from node.store import keys
 from tests.artifacts.calls import complete, read, registered, upload
-from tests.artifacts.test_artifacts_ends import ArtifactServices, completions
+from tests.artifacts.test_artifacts_ends import completions
 from tests.support.node_under_test import NodeUnderTest
 
 
 @pytest.fixture
-def services(node: NodeUnderTest) -> ArtifactServices:
-    return ArtifactServices(node)
+def services(node: NodeUnderTest) -> Services:
+    return node.services()
 
 
 async def verify_while(
-    node: NodeUnderTest, services: ArtifactServices, artifact: dict[str, Any], *, uploads: bool
+    node: NodeUnderTest, services: Services, artifact: dict[str, Any], *, uploads: bool
 ) -> dict[str, Any]:
     """The manifest after a verification during which the bytes come, if they do, and are completed again."""
     find = services.blobs.size
@@ -35,7 +36,7 @@ async def verify_while(
 
 
 async def test_a_completion_that_comes_while_nothing_is_found_has_the_bytes_verified(
-    node: NodeUnderTest, services: ArtifactServices
+    node: NodeUnderTest, services: Services
 ) -> None:
     artifact = await registered(node)
     early = (await complete(node, artifact)).json()
@@ -46,7 +47,7 @@ async def test_a_completion_that_comes_while_nothing_is_found_has_the_bytes_veri
     assert (await read(node, artifact))["status"] == "available"
 
 
-async def test_each_such_completion_is_worth_one_verification(node: NodeUnderTest, services: ArtifactServices) -> None:
+async def test_each_such_completion_is_worth_one_verification(node: NodeUnderTest, services: Services) -> None:
     artifact = await registered(node)
     await complete(node, artifact)
     assert (await verify_while(node, services, artifact, uploads=False))["status"] == "verifying"
@@ -57,7 +58,7 @@ async def test_each_such_completion_is_worth_one_verification(node: NodeUnderTes
 
 
 async def test_no_completion_keeps_room_for_what_can_no_longer_be_uploaded(
-    node: NodeUnderTest, services: ArtifactServices
+    node: NodeUnderTest, services: Services
 ) -> None:
     artifact = await registered(node)
     await complete(node, artifact)

@@ -3,7 +3,7 @@
 import pytest
 from structlog.testing import capture_logs
 
-from node.artifacts import expiry, service, verify
+from node.artifacts import service, verify
 from node.artifacts.outage import Outage
 from node.store import keys
 from node.store.ids import partition_of_id
@@ -19,7 +19,7 @@ async def test_requests_verifications_and_sweeps_that_fail_are_one_line_of_the_l
     empty_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outage = Outage()
-    for module in (expiry, service, verify):
+    for module in (service, verify):
         monkeypatch.setattr(module, "OUTAGE", outage)
     async with FixedAnswer(answer("503 Slow Down")) as bucket:
         aws = AWS | {"AWS_ENDPOINT_URL": bucket.url}

@@ -10,10 +10,6 @@ import pytest
 from node.artifacts.blobs import s3
 from node.artifacts.blobs.interface import BlobUnavailable
 from node.artifacts.blobs.s3 import S3Store
-from node.artifacts.expiry import ArtifactExpiry
-from node.artifacts.service import Artifacts
-from node.artifacts.store import ArtifactStore
-from node.run.blobs import blobs_of
 from node.store import ids, keys
 from tests.artifacts.blobs import DATA, grant_for
 from tests.artifacts.calls import node_on, registered
@@ -90,14 +86,8 @@ async def test_a_sweep_that_a_hanging_bucket_holds_up_ends_with_its_worker(
     async with FixedAnswer() as bucket:
         aws = AWS | {"AWS_ENDPOINT_URL": bucket.url}
         async with node_on(empty_redis, blob_url="s3://bucket", aws=aws) as node:
-            artifact, stop = await registered(node), asyncio.Event()
+            artifact = await registered(node)
             await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), 1, artifact["id"])
-            blobs = blobs_of(node.settings)
-            artifacts = Artifacts(ArtifactStore(node.store, 60, 60), blobs, node.settings)
-            sweeping = asyncio.create_task(ArtifactExpiry(artifacts, blobs).run(stop))
-            await eventually(lambda: bucket.heads)
-            assert bucket.heads[0].startswith(b"DELETE ")
-            stop.set()
-            async with asyncio.timeout(PATIENCE):
-                await sweeping
-            await blobs.close()
+            async with asyncio.timeout(2 * PATIENCE), node.worker():
+                await eventually(lambda: bucket.heads)
+                assert bucket.heads[0].startswith(b"DELETE ")

@@ -38,7 +38,7 @@ class FakeResolver:
         if answers is None:
             raise NotResolved(f"{host} has no address")
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
-        return [ip_address(each) for each in answer.split("|")] if answer else []
+        return [ip_address(each) for each in answer.split("|")]
 
 
 async def never(host: str, client: str = "") -> Sequence[Address]:
@@ -86,9 +86,6 @@ class Dialler(AsyncNetworkBackend):
         stream = await self._inner.connect_tcp(host, port, timeout, local_address, socket_options)
         self.open += 1
         return _Counted(stream, self)
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
 
 
 class _Counted(AsyncNetworkStream):

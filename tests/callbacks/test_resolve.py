@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from node.callbacks.resolve import NotResolved, SystemResolver, check_name, resolve
+from node.callbacks.resolve import NotResolved, SystemResolver, check_name
 from node.callbacks.target import TargetPolicy, TargetRefused, parse
 from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Invalid
@@ -17,8 +17,8 @@ POLICY = TargetPolicy.of("https://node.example")
 AGENT = parse("https://agent.example/", POLICY)
 
 
-@pytest.mark.parametrize("answer", ["93.184.216.34", "93.184.216.34|2606:2800:220:1::1", ""])
-async def test_a_name_with_public_addresses_or_none_is_accepted(answer: str):
+@pytest.mark.parametrize("answer", ["93.184.216.34", "93.184.216.34|2606:2800:220:1::1"])
+async def test_a_name_with_public_addresses_is_accepted(answer: str):
     await check_name(AGENT, POLICY, FakeResolver(agent_example=answer))
 
 
@@ -29,7 +29,7 @@ async def test_a_name_with_one_address_that_is_not_public_is_refused(answer: str
     assert refusal.value.reason == "private"
 
 
-async def test_a_name_that_does_not_resolve_in_time_is_accepted():
+async def test_a_name_that_does_not_resolve_or_not_in_time_is_accepted():
     await check_name(AGENT, POLICY, FakeResolver())
     await check_name(AGENT, POLICY, never, timeout=0.01)
 
@@ -54,16 +54,6 @@ async def test_an_address_is_not_looked_up():
     resolver = FakeResolver()
     await check_name(parse("https://8.8.8.8/", POLICY), POLICY, resolver)
     assert resolver.asked == []
-
-
-async def test_a_look_up_that_takes_too_long_is_given_up():
-    with pytest.raises(NotResolved):
-        await resolve("agent.example", never, timeout=0.01)
-
-
-async def test_a_name_without_addresses_is_not_resolved():
-    with pytest.raises(NotResolved):
-        await resolve("agent.example", FakeResolver(agent_example=""), timeout=1)
 
 
 async def test_the_system_resolver_answers_with_addresses():

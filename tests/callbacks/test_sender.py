@@ -50,7 +50,7 @@ POLICY = TargetPolicy.of("https://node.example")
 ENVELOPE = Envelope.of(
     "evt_1", "board.reply", 1767225605_000, {"thread_id": "t", "seq": 1, "url": "u"}, host="127.0.0.1"
 )
-SHORT = AttemptTimeouts(resolve=0.5, connect=0.5, total=1.0)
+SHORT = AttemptTimeouts(connect=0.5, total=1.0)
 ENDING = AttemptTimeouts(total=3.0)
 """For receivers that answer, and whose answer may never end: time for the answer to come, on a busy machine."""
 LONG = AttemptTimeouts()

@@ -57,7 +57,7 @@ async def test_retention_goes_on_with_the_lists_that_can_be_read(lenient_cluster
     store = await open_store(lenient_cluster.url, timeout=2.0)
     handled: list[str] = []
 
-    async def handle(members: Sequence[str], now: int) -> int:
+    async def handle(members: Sequence[str], before: int) -> int:
         handled.extend(members)
         return len(members)
 

@@ -14,7 +14,6 @@ from node.events.broadcast import Follower
 from node.events.model import EventQuery
 from node.events.source import CursorTooOld, cursor_of, position_of
 from node.inbox.model import InboxProof
-from node.run.services import Services, Stores
 from node.store import keys
 from node.store.ids import new_id
 from node.web.accept import LONGEST_ACCEPT
@@ -142,7 +141,7 @@ async def test_the_answer_has_the_form_that_is_wanted_most(
 
 
 async def test_who_follows_an_inbox_is_cut_off_with_its_token(node: NodeUnderTest) -> None:
-    events = Services(node.settings, Stores(node.store, node.store)).events
+    events = node.services().events
     response = await send_signed(node, signed("POST", INBOXES))
     inbox, query = response.json(), EventQuery(f"inbox:{ADDRESS}", cursor="earliest")
 
@@ -167,7 +166,7 @@ async def test_who_follows_an_inbox_is_cut_off_with_its_token(node: NodeUnderTes
 
 async def test_a_topic_that_looks_like_an_owners_is_not_the_owners(node: NodeUnderTest) -> None:
     """A stranger's request would otherwise decide what the owner follows, for as long as its body goes on."""
-    events = Services(node.settings, Stores(node.store, node.store)).events
+    events = node.services().events
     await send_signed(node, signed("POST", INBOXES))
     stranger = events.topic(EventQuery(f"inbox:{ADDRESS} {ADDRESS} None"), InboxProof())
     owner = events.topic(EventQuery(f"inbox:{ADDRESS}"), InboxProof(signer=ADDRESS))
@@ -179,7 +178,7 @@ async def test_a_topic_that_looks_like_an_owners_is_not_the_owners(node: NodeUnd
 async def test_all_who_follow_one_thing_share_a_reader_however_many_other_things_are_asked_for(
     node: NodeUnderTest,
 ) -> None:
-    events = Services(node.settings, Stores(node.store, node.store)).events
+    events = node.services().events
     thread = (await post(node, "/api/v1/board", ENGLISH))["id"]
     query = EventQuery(f"thread:{thread}")
     first = events.topic(query, InboxProof())
@@ -260,7 +259,7 @@ async def ahead_of(node: NodeUnderTest, topic: str) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["board", "thread"])
 async def test_who_follows_from_where_nothing_is_yet_keeps_no_event_from_others(node: NodeUnderTest, kind: str) -> None:
-    services = Services(node.settings, Stores(node.store, node.store))
+    services = node.services()
     async with node.worker():
         thread = await post(node, "/api/v1/board", ENGLISH)
         await all_events(node, "board", 1)

@@ -17,7 +17,6 @@ from node.events.service import Events, Topic
 from node.events.source import START, CursorTooOld, EventBatch, Position, SourceEvent, cursor_of
 from node.events.stream import READ_FIRST, EventStream
 from node.inbox.model import InboxProof
-from node.run.services import Services, Stores
 from node.web.http import ASGIMessage
 from node.web.streams import PIECE_BYTES, BodySender
 from tests.events.test_events_api import ENGLISH, page, post
@@ -80,7 +79,7 @@ async def add_lines(node: NodeUnderTest, session: str, lines: int) -> None:
 
 @pytest.fixture
 def events(node: NodeUnderTest) -> Events:
-    return Services(node.settings, Stores(node.store, node.store)).events
+    return node.services().events
 
 
 async def test_a_silent_stream_says_how_far_it_has_got(

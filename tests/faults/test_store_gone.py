@@ -113,7 +113,7 @@ async def test_a_waiting_sender_is_not_told_that_nothing_was_sent_when_redis_die
 @pytest.mark.parametrize(
     ("broken", "path", "body"),
     [
-        ("node.inbox.task_store.InboxTaskStore.read", "/{address}/a2a/message:send", A2A_MESSAGE),
+        ("node.inbox.tasks.InboxTasks.get", "/{address}/a2a/message:send", A2A_MESSAGE),
         ("node.agents.store.AgentStore.put", "", {"card": CARD}),
     ],
 )

@@ -8,7 +8,6 @@ import pytest
 from node.inbox import message_store
 from node.inbox.model import InboxTask
 from node.inbox.tasks import InboxTasks
-from node.run.services import Services, Stores
 from node.store import ids, keys
 from node.store.limits import DAY_MS
 from tests.a2a.inbox_calls import answered, begun, got, kinds, message, pushed_to, reason, sent
@@ -281,7 +280,7 @@ async def test_a_worker_that_was_held_up_does_not_shorten_the_life_of_configs_of
         return found
 
     monkeypatch.setattr(InboxTasks, "of_message", before)
-    pushes = Services(node.settings, Stores(node.store, node.store)).pushes
+    pushes = node.services().pushes
     named, targets = await pushes.notified_of(inbox["address"], second["id"])
     assert (named, len(targets)) == (task["id"], 1)
     kept = keys.inbox_pushes(inbox["address"], task["id"])

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from node.board.model import ThreadStatus
-from node.board.retention import ThreadRetention
+from node.board.retention import remove_idle
 from node.board.store import LISTS, BoardStore
 from node.retention.rules import retention_of
 from node.store import ids, keys
@@ -191,4 +191,4 @@ async def test_any_number_of_old_threads_is_removed_where_few_calls_may_be_under
         await node.store.command("HSET", keys.thread(each), "source", "board", "created_at", OLD, "status", "open")
     board = BoardStore(node.store, 60)
     await board.project(old)
-    assert await ThreadRetention(board, NOW - OLD, 0).handle(old, NOW) == len(old)
+    assert await remove_idle(board, "board", old, OLD) == len(old)

@@ -36,7 +36,7 @@ async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypat
         await node.store.command("ZADD", keys.OPEN_THREADS, number, name)
     handled: list[str] = []
 
-    async def handle(members: Sequence[str], now: int) -> int:
+    async def handle(members: Sequence[str], before: int) -> int:
         handled.extend(members)
         if len(handled) == 4:
             raise StoreUnavailable("out of reach")
@@ -57,7 +57,7 @@ async def test_what_is_listed_late_is_met_soon(node: NodeUnderTest, monkeypatch:
         await node.store.command("ZADD", keys.OPEN_THREADS, 10 + number, f"t{number}")
     handled: list[str] = []
 
-    async def handle(members: Sequence[str], now: int) -> int:
+    async def handle(members: Sequence[str], before: int) -> int:
         handled.extend(members)
         return 0
 
@@ -77,7 +77,7 @@ async def test_one_that_cannot_be_handled_keeps_no_other(node: NodeUnderTest) ->
         await node.store.command("ZADD", keys.OPEN_THREADS, 1, name)
     handled: list[str] = []
 
-    async def handle(members: Sequence[str], now: int) -> int:
+    async def handle(members: Sequence[str], before: int) -> int:
         if "t2" in members:
             raise ValueError("of a later version")
         handled.extend(members)
@@ -103,13 +103,13 @@ async def test_what_takes_all_of_one_look_leaves_the_next_one_to_others(
         await node.store.command("ZADD", listed, 1, f"{listed} 1", 2, f"{listed} 2")
     handled: list[str] = []
 
-    async def slow(members: Sequence[str], now: int) -> int:
+    async def slow(members: Sequence[str], before: int) -> int:
         clock.now += 1.0
         if failure:
             raise failure
         return 0
 
-    async def quick(members: Sequence[str], now: int) -> int:
+    async def quick(members: Sequence[str], before: int) -> int:
         handled.extend(members)
         return 0
 
@@ -131,7 +131,7 @@ async def test_a_list_is_read_again_after_a_minute_and_trims_come_once_an_hour(
     await node.store.command("ZADD", keys.OPEN_THREADS, 1, "t")
     handled: list[float] = []
 
-    async def handle(members: Sequence[str], now: int) -> int:
+    async def handle(members: Sequence[str], before: int) -> int:
         handled.append(clock.now)
         return 0
 

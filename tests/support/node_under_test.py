@@ -8,6 +8,7 @@ from typing import Any, cast
 import httpx2
 
 from node.config import Settings
+from node.run.services import Services, Stores
 from node.run.web import WebNode
 from node.run.worker import main as worker_main
 from node.sign.node_key import NodeKey
@@ -68,6 +69,10 @@ class NodeUnderTest:
             return await self.store.command("PUBSUB", "SHARDNUMSUB", channel, key=channel) != [channel.encode(), 0]
 
         await until(heard)
+
+    def services(self) -> Services:
+        """Services as another process has them on the same Redis."""
+        return Services(self.settings, Stores(self.store, self.store))
 
     def worker(self) -> AbstractAsyncContextManager[None]:
         """A background worker for as long as the context lasts."""

@@ -72,7 +72,7 @@ async def test_a_list_that_fits_nobody_is_compared_some_at_a_time_and_once(
 
     async def wait() -> None:
         nonlocal have_looked
-        async with matching.waiter(WantedOffers(frozenset({"writing"}))) as (waiter, _):
+        async with matching.waiter(WantedOffers(frozenset({"writing"}))) as waiter:
             have_looked += 1
             assert await waiter.next(60) is None
 
@@ -140,13 +140,12 @@ class Broken(OfferFeed):
 async def test_who_waits_while_redis_is_out_of_reach_is_given_what_came_meanwhile(node: NodeUnderTest) -> None:
     feed = Broken(node.store)
     matching = OfferMatching(feed)
-    async with matching.waiter(ANYTHING) as (waiter, _):
+    async with matching.waiter(ANYTHING) as waiter:
         feed.failures = 1
         await node.store.run(told_of("t1", 1, 100))
         offer = await waiter.next(PATIENCE)
         assert offer
         assert offer.id == "t1"
-        matching.more_for(waiter)
     await matching.close()
 
 
@@ -169,7 +168,7 @@ async def test_who_goes_away_takes_the_list_from_nobody_who_waits_for_it(node: N
     matching = OfferMatching(feed)
 
     async def first_offer() -> Offer | None:
-        async with matching.waiter(ANYTHING) as (waiter, _):
+        async with matching.waiter(ANYTHING) as waiter:
             return await waiter.next(PATIENCE)
 
     impatient, patient = (asyncio.create_task(first_offer()) for _ in range(2))
@@ -190,10 +189,10 @@ async def test_what_was_handed_out_is_for_a_while_not_taken_from_the_list_again(
     feed = MadeUpList(node.store)
     feed.offers = [Offer("t1", "desk", frozenset())]
     matching = OfferMatching(feed)
-    async with matching.waiter(ANYTHING) as (first, _):
+    async with matching.waiter(ANYTHING) as first:
         assert await first.next(PATIENCE) == feed.offers[0]
-        matching.more_for(first)  # another process was faster
-        async with matching.waiter(ANYTHING) as (second, _):
+        assert await matching.next(first, 0) is None  # another process was faster
+        async with matching.waiter(ANYTHING) as second:
             given = [await each.next(0) for each in (first, second)]
             assert list(filter(None, given)) == ([] if seconds else feed.offers)
     await matching.close()
@@ -203,14 +202,12 @@ async def test_an_offer_that_a_worker_has_not_taken_yet_is_not_lost_to_the_next_
     feed = MadeUpList(node.store)
     feed.offers = [Offer(f"t{number}", "desk", frozenset()) for number in range(2)]
     matching = OfferMatching(feed)
-    async with matching.waiter(ANYTHING) as (waiter, _):
+    async with matching.waiter(ANYTHING) as waiter:
         given: set[str] = set()
         for _ in feed.offers:
-            matching.more_for(waiter)
-            offer = await waiter.next(0)
+            offer = await matching.next(waiter, 0)
             assert offer
             given.add(offer.id)
-        matching.more_for(waiter)
         assert given == {"t0", "t1"}
     await matching.close()
 

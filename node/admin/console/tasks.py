@@ -66,7 +66,7 @@ async def _list(context: CommandContext, given: argparse.Namespace) -> CommandRe
 async def _show(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     found = await context.services.tasks.get(given.targets[0])
     created_at = round(datetime.fromisoformat(found.created_at).timestamp() * 1000)
-    by = await context.services.provenance.of_contract(found.id, created_at)
+    (by,) = await context.services.provenance.of_posts([(found.id, 0, created_at)])
     text = map(one_line, (found.description or "").splitlines())
     client = by.client if by else None
     shown = TracedContract(**msgspec.structs.asdict(found), client=client, signer=by.signer if by else None)

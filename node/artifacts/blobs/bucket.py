@@ -14,7 +14,7 @@ import httpcore2
 import msgspec
 
 from node.artifacts.blobs.interface import BlobUnavailable
-from node.artifacts.blobs.sigv4 import Credentials, SignedRequest, presign
+from node.artifacts.blobs.sigv4 import Credentials, presign
 
 AWS_VARIABLES = (
     "AWS_ACCESS_KEY_ID",
@@ -130,8 +130,8 @@ class BucketClient:
         if begins is not None:
             now = min(now, datetime.fromtimestamp(begins, UTC))
         path = self.bucket.path if name is None else f"{self.bucket.path}{self.bucket.prefix}{name}"
-        target = SignedRequest(method, self.bucket.origin, path)
-        return presign(self._credentials, target, headers=headers, query=query, seconds=seconds, now=now)
+        origin = self.bucket.origin
+        return presign(self._credentials, method, origin, path, headers=headers, query=query, seconds=seconds, now=now)
 
     @asynccontextmanager
     async def ask(

@@ -25,32 +25,25 @@ class Credentials(msgspec.Struct, frozen=True, kw_only=True):
     region: str = "us-east-1"
 
 
-class SignedRequest(msgspec.Struct, frozen=True):
-    """What is signed of a request besides its headers. `origin` is scheme and authority, `path` is not yet escaped."""
-
-    method: str
-    origin: str
-    path: str
-
-    @property
-    def host(self) -> str:
-        """The Host header: the authority, without a port that is the scheme's default."""
-        scheme, _, authority = self.origin.partition("://")
-        return authority.removesuffix(":443" if scheme == "https" else ":80")
-
-
 def presign(
     credentials: Credentials,
-    target: SignedRequest,
+    method: str,
+    origin: str,
+    path: str,
     *,
     headers: Mapping[str, str],
     query: Mapping[str, str],
     seconds: int,
     now: datetime,
 ) -> str:
-    """A URL that may be used for `seconds`, with exactly these header values (and Host)."""
+    """A URL that may be used for `seconds`, with exactly these header values (and Host).
+
+    `origin` is scheme and authority, `path` is not yet escaped.
+    """
     stamp, scope = f"{now:%Y%m%dT%H%M%SZ}", f"{now:%Y%m%d}/{credentials.region}/s3/aws4_request"
-    signed = {"host": target.host} | {name.lower(): " ".join(value.split()) for name, value in headers.items()}
+    scheme, _, authority = origin.partition("://")
+    host = authority.removesuffix(":443" if scheme == "https" else ":80")  # as clients send it
+    signed = {"host": host} | {name.lower(): " ".join(value.split()) for name, value in headers.items()}
     names = ";".join(sorted(signed))
     parameters = {
         **query,
@@ -62,13 +55,13 @@ def presign(
     }
     if credentials.session_token:
         parameters["X-Amz-Security-Token"] = credentials.session_token
-    path = quote(target.path)  # leaves the unreserved characters of RFC 3986, and slashes
+    path = quote(path)  # leaves the unreserved characters of RFC 3986, and slashes
     sent = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in sorted(parameters.items()))
     lines = "".join(f"{name}:{value}\n" for name, value in sorted(signed.items()))
-    request = "\n".join([target.method, path, sent, lines, names, _PAYLOAD])
+    request = "\n".join([method, path, sent, lines, names, _PAYLOAD])
     text = "\n".join([_ALGORITHM, stamp, scope, sha256(request.encode()).hexdigest()])
     signature = hmac.digest(_key(credentials, scope), text.encode(), sha256).hex()
-    return f"{target.origin}{path}?{sent}&X-Amz-Signature={signature}"
+    return f"{origin}{path}?{sent}&X-Amz-Signature={signature}"
 
 
 def _key(credentials: Credentials, scope: str) -> bytes:

@@ -88,15 +88,8 @@ class ClaimsOfAny:
             yield NearestOffers(self._search, client, look).next
             return
         wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
-        async with self._matching.waiter(wanted) as (waiter, may_wait):
-
-            async def next_offer(seconds: float) -> Offer | None:
-                self._matching.more_for(waiter)
-                if not may_wait or seconds <= 0:
-                    await self._matching.catch_up(waiter)
-                return await waiter.next(seconds if may_wait else 0)
-
-            yield next_offer
+        async with self._matching.waiter(wanted) as waiter:
+            yield partial(self._matching.next, waiter)
             waiter.taken = None  # not reached if a claim raised: then its offer goes to others who wait here
 
     async def _again(

@@ -53,6 +53,8 @@ class OfferWaiter:
         """An offer that was handed to this worker, and that it has not taken yet."""
         self.taken: Offer | None = None
         """The offer that it took last, until it is known whether this worker or another has claimed it."""
+        self.may_wait = True
+        """Whether the process lets it wait, as long as not too many do."""
         self.is_released = False
         self._woken = asyncio.Event()
 
@@ -107,37 +109,37 @@ class OfferMatching:
         return len(self._waiters)
 
     @asynccontextmanager
-    async def waiter(self, wanted: WantedOffers) -> AsyncGenerator[tuple[OfferWaiter, bool]]:
-        """A worker that is handed offers while the block runs, and whether it may wait. Raises StoreUnavailable."""
+    async def waiter(self, wanted: WantedOffers) -> AsyncGenerator[OfferWaiter]:
+        """A worker that is handed offers while the block runs. Raises StoreUnavailable."""
         waiter = OfferWaiter(wanted)
-        with self._feed.wakeups.waiters.place(waiter) as may_wait:
+        with self._feed.wakeups.waiters.place(waiter) as waiter.may_wait:
             self._waiters[waiter] = None
             try:
                 if self._reading is None or self._reading.done():
                     self._reading = asyncio.create_task(self._read())
                 await self._look()
                 self._serve(waiter)
-                yield waiter, may_wait
+                yield waiter
             finally:
                 del self._waiters[waiter]
                 for offer in (waiter.taken, waiter.offer):
                     if offer:
                         self._offered(offer)
 
-    def more_for(self, waiter: OfferWaiter) -> None:
-        """Hand a worker that has lost an offer the next one that is known."""
+    async def next(self, waiter: OfferWaiter, seconds: float) -> Offer | None:
+        """The next offer for a worker that has lost the one before; None if there is none within so many seconds.
+
+        A worker that does not wait is served with what was put on offer before this call, too. Raises StoreUnavailable.
+        """
         waiter.taken = None
         self._serve(waiter)
-
-    async def catch_up(self, waiter: OfferWaiter) -> None:
-        """Serve a worker that is not going to wait with what was put on offer before this call, too.
-
-        Raises StoreUnavailable.
-        """
+        if waiter.may_wait and seconds > 0:
+            return await waiter.next(seconds)
         if waiter.offer is None:
             while await self._reads.get(None):
                 pass
             self._serve(waiter)
+        return await waiter.next(0)
 
     def put_back(self, offer: Offer) -> None:
         """Hand an offer that its worker has no use for to whoever else it fits."""
