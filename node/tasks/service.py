@@ -35,6 +35,8 @@ from node.tasks.model import (
     OfferedTask,
     Rejection,
     Task,
+    TaskPage,
+    TaskPageQuery,
     TaskQuery,
     Transition,
 )
@@ -75,11 +77,9 @@ class Tasks:
         self._note = note
         self._tokens = ContractTokens(tokens)
         self._proofs = Proofs(store, self._tokens)
-        self.require_known, self.require_publisher = self._proofs.require_known, self._proofs.require_publisher
         self._offers = OfferCheck(targets, artifact_statuses)
         self._base = f"{settings.public_url}/api/v1/tasks/"
         self._listing = TaskListing(offers, store, self._base)
-        self.page, self.page_json = self._listing.page, self._listing.page_json
 
     async def create(
         self, new: NewTask, signed: Signed | None, idempotency: IdempotencyKey | None, client: str
@@ -160,10 +160,22 @@ class Tasks:
         offers = ((task_id, row) for task_id, row in rows.items() if row.is_in("offered"))
         return show_each(offers, self._listing.record)
 
+    async def page(self, query: TaskPageQuery) -> TaskPage:
+        """Contracts of one status, newest first, without their results."""
+        return await self._listing.page(query)
+
+    async def page_json(self, query: TaskPageQuery, add_cost: AddCost) -> bytes:
+        """`page` as JSON (`TaskListing.page_json`); rows that have not changed are not encoded again."""
+        return await self._listing.page_json(query, add_cost)
+
     async def changes(self, task_id: str) -> ChangeLog:
         """The last changes of a contract, of which nothing else is read. Raises Refused `task.unknown`."""
         ids.require_id(task_id, "task.unknown")
         return ChangeLog.of(known(await self._store.read(task_id, (b"kind", b"changes"))).fields)
+
+    async def require_known(self, task_id: str) -> None:
+        """Raise Refused `task.unknown` if there is no such contract."""
+        await self._proofs.require_known(task_id)
 
     # The worker's steps.
 
@@ -315,6 +327,13 @@ class Tasks:
         """
         actor = await self._proofs.publisher(task_id, proof, signed)
         return await self._changed(task_id, await self._store.cancel(task_id, actor))
+
+    async def require_publisher(self, task_id: str, publisher_token: str | None, signer: str) -> None:
+        """Raise unless the publisher_token or the key of the offer is shown.
+
+        Raises Refused `task.unknown`, `callbacks.proof` if nothing is shown, `task.publisher`.
+        """
+        await self._proofs.require_publisher(task_id, publisher_token, signer)
 
     # The operator's.
 
