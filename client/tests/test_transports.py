@@ -22,7 +22,8 @@ from relay_client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTra
 FORKING = """
 import os, sys
 from relay_client import Relay
-relay = Relay(sys.argv[1])
+from relay_client.transport import HttpxTransport
+relay = Relay(sys.argv[1], transport=HttpxTransport(headers={"x-team": "solar"}))
 relay.node.health()
 if child := os.fork():
     os.waitpid(child, 0)
@@ -122,15 +123,15 @@ async def test_closing_ends_a_stream_that_is_being_read(
 async def test_processes_after_a_fork_share_no_connection() -> None:
     """They used to, and each could get the other's answers."""
     connections = 0
-    requests: list[int] = []
+    requests: list[tuple[int, bool]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
         number = connections
         with suppress(asyncio.IncompleteReadError):
-            while await reader.readuntil(b"\r\n\r\n"):
-                requests.append(number)
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                requests.append((number, b"x-team: solar" in head))
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         writer.close()
 
@@ -139,4 +140,4 @@ async def test_processes_after_a_fork_share_no_connection() -> None:
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", FORKING, url, env=environment)
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
-    assert requests == [1, 2, 1]
+    assert requests == [(1, True), (2, True), (1, True)]
