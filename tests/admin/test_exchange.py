@@ -45,7 +45,9 @@ async def filled(node: NodeUnderTest, admin: Admin) -> dict[str, Any]:
     }
 
 
-async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: Admin, tmp_path: Path) -> None:
+async def test_another_node_shows_what_this_one_did(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = await filled(node, admin)
 
     async def is_listed() -> bool:
@@ -71,6 +73,9 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
             assert await asyncio.to_thread(main, ["admin", "import", str(half)]) == 0
             for _ in range(2):
                 assert await asyncio.to_thread(main, ["admin", "import", str(file)]) == 0
+            _, _, said, counts = capsys.readouterr().out.splitlines()[-4:]
+            assert said.startswith(f"from {node.settings.node_id}, exported at ")
+            assert counts == "reply known 2, task known 3, thread known 3"
             for path, record in found["reads"].items():
                 assert (await other.client.get(path)).json() == record
             assert (await other.client.get(f"{BOARD}/{found['hidden']}")).status_code == 404
