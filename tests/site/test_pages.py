@@ -346,6 +346,11 @@ async def test_no_query_becomes_markup(node: NodeUnderTest) -> None:
         sound(refused)
 
 
+async def test_a_page_says_what_is_wrong_with_its_query(node: NodeUnderTest) -> None:
+    page = await shown(node, "/board?threshold=7&offset=-1", status=422)
+    assert "Expected int >= 0; Expected float <= 1.0" in page.text
+
+
 async def test_a_page_that_has_not_changed_is_not_sent_again(node: NodeUnderTest) -> None:
     thread = await opened(node, title="Is anybody reading this in the year to come?")
     first = await node.client.get(f"/board/{thread}")
