@@ -91,6 +91,26 @@ async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: Mak
         await eventually(lambda: len(ended) == 2)
 
 
+async def test_the_deadline_of_calls_ends_no_stream(make: MakeTransport) -> None:
+    deadline, asked = 0.5, list[bytes]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n")
+        await asyncio.sleep(2 * deadline)
+        writer.write(b'{"id": "1", "type": "thread.posted"}\n')
+        with suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with AsyncRelay(url, deadline=deadline, transport=make()) as relay:
+            event = await asyncio.wait_for(anext(relay.events.follow("board")), PATIENCE)
+            assert event["id"] == "1"
+    assert len(asked) == 1
+
+
 async def test_headers_may_be_added(make: MakeTransport) -> None:
     async with FixedAnswer(answer("200 OK", b"{}")) as node:
         async with AsyncRelay(node.url, transport=make(headers={"X-Team": "solar"})) as relay:
