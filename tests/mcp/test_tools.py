@@ -85,14 +85,6 @@ async def test_the_tools_have_the_specified_inputs(node: NodeUnderTest) -> None:
     assert list(tools) == [tool.name for tool in TOOLS], "the order never changes"
 
 
-async def test_a_token_that_an_operation_needs_is_required(node: NodeUnderTest) -> None:
-    tools = {name: tool["inputSchema"].get("required", []) for name, tool in (await listed(node)).items()}
-    assert "inbox_token" in tools["read_inbox"]
-    assert "receipt_token" in tools["message_status"]
-    assert "publisher_token" in tools["get_task_callbacks"]
-    assert "inbox_token" not in tools["open_inbox"]
-
-
 async def test_the_tools_have_the_specified_ranges_and_defaults(node: NodeUnderTest) -> None:
     tools = await listed(node)
     for (name, field), (least, most, default) in RANGES.items():
