@@ -22,7 +22,8 @@ from relay_client.transport import AsyncHttpxTransport, AsyncTransport, HttpxTra
 FORKING = """
 import os, sys
 from relay_client import Relay
-relay = Relay(sys.argv[1])
+from relay_client.transport import HttpxTransport
+relay = Relay(sys.argv[1], transport=HttpxTransport(headers={"x-team": "solar"}))
 relay.node.health()
 if child := os.fork():
     os.waitpid(child, 0)
@@ -90,6 +91,26 @@ async def test_an_answer_that_does_not_end_is_given_up_at_the_deadline(make: Mak
         await eventually(lambda: len(ended) == 2)
 
 
+async def test_the_deadline_of_calls_ends_no_stream(make: MakeTransport) -> None:
+    deadline, asked = 0.5, list[bytes]()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n")
+        await asyncio.sleep(2 * deadline)
+        writer.write(b'{"id": "1", "type": "thread.posted"}\n')
+        with suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with AsyncRelay(url, deadline=deadline, transport=make()) as relay:
+            event = await asyncio.wait_for(anext(relay.events.follow("board")), PATIENCE)
+            assert event["id"] == "1"
+    assert len(asked) == 1
+
+
 async def test_headers_may_be_added(make: MakeTransport) -> None:
     async with FixedAnswer(answer("200 OK", b"{}")) as node:
         async with AsyncRelay(node.url, transport=make(headers={"X-Team": "solar"})) as relay:
@@ -122,15 +143,15 @@ async def test_closing_ends_a_stream_that_is_being_read(
 async def test_processes_after_a_fork_share_no_connection() -> None:
     """They used to, and each could get the other's answers."""
     connections = 0
-    requests: list[int] = []
+    requests: list[tuple[int, bool]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal connections
         connections += 1
         number = connections
         with suppress(asyncio.IncompleteReadError):
-            while await reader.readuntil(b"\r\n\r\n"):
-                requests.append(number)
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                requests.append((number, b"x-team: solar" in head))
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         writer.close()
 
@@ -139,4 +160,4 @@ async def test_processes_after_a_fork_share_no_connection() -> None:
         environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", FORKING, url, env=environment)
         assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
-    assert requests == [1, 2, 1]
+    assert requests == [(1, True), (2, True), (1, True)]

@@ -74,9 +74,12 @@ async def test_status_is_one_screen(node: NodeUnderTest, admin: Admin) -> None:
     assert ran.data["kinds"]["thread"] > 0
     assert ran.data["events"] == []
     assert (ran.data["callbacks_pending"], ran.data["callbacks_dead"]) == (0, 0)
+    assert ran.data["memory_mib"] < 1024
     text = (await admin("status")).out
     assert len(text.splitlines()) <= 24
-    assert "open 3, closed 0, hidden 0" in text
+    for line in ("threads    open 3, closed 0, hidden 0", "writes     taken", "refused    nothing"):
+        assert line in text.splitlines()
+    assert text.count("by text only") == text.count("no vectors yet") == 3
 
 
 async def test_status_tells_of_every_search(node: NodeUnderTest, admin: Admin) -> None:

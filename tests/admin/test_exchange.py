@@ -35,6 +35,8 @@ async def filled(node: NodeUnderTest, admin: Admin) -> dict[str, Any]:
     message = (await node.client.post("/api/v1/relay", json=sent)).json()["reference_id"]
     hidden = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
     await admin("threads", "hide", hidden, f"{thread}:2")
+    words = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello, is anybody there?"}]}
+    await node.client.post("/api/v1/message:send", json={"message": words})  # a task that is no contract
     offer, taken, done = await offered(node), await claimed(node), await claimed(node)
     await act(node, done, "complete", claim_token=done["claim_token"], result_payload=1)
     paths = [f"{BOARD}/{thread}", f"/api/v1/relay/{message}", f"{TASKS}/{offer['id']}", f"{TASKS}/{done['id']}"]
@@ -45,7 +47,9 @@ async def filled(node: NodeUnderTest, admin: Admin) -> dict[str, Any]:
     }
 
 
-async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: Admin, tmp_path: Path) -> None:
+async def test_another_node_shows_what_this_one_did(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = await filled(node, admin)
 
     async def is_listed() -> bool:
@@ -71,6 +75,9 @@ async def test_another_node_shows_what_this_one_did(node: NodeUnderTest, admin: 
             assert await asyncio.to_thread(main, ["admin", "import", str(half)]) == 0
             for _ in range(2):
                 assert await asyncio.to_thread(main, ["admin", "import", str(file)]) == 0
+            _, _, said, counts = capsys.readouterr().out.splitlines()[-4:]
+            assert said.startswith(f"from {node.settings.node_id}, exported at ")
+            assert counts == "reply known 2, task known 3, thread known 3"
             for path, record in found["reads"].items():
                 assert (await other.client.get(path)).json() == record
             assert (await other.client.get(f"{BOARD}/{found['hidden']}")).status_code == 404
@@ -145,11 +152,25 @@ async def with_replies(node: NodeUnderTest, count: int) -> str:
     return thread_id
 
 
+async def test_a_thread_that_is_here_gets_no_replies_of_another_node(
+    node: NodeUnderTest, admin: Admin, tmp_path: Path
+) -> None:
+    thread_id = await with_replies(node, 2)
+    file, later = tmp_path / "export", tmp_path / "later"
+    await admin("export", str(file))
+    later.write_text(file.read_text().replace('"seq":', '"seq":1'))  # 11 and 12
+    assert (await admin("import", str(later))).status == 0
+    shown = (await node.client.get(f"{BOARD}/{thread_id}")).json()
+    assert [reply["seq"] for reply in shown["replies"]] == [1, 2]
+
+
 async def test_what_is_no_export_is_refused_in_one_sentence(admin: Admin, tmp_path: Path) -> None:
     file = tmp_path / "file"
     for content, sentence in (
         ("{}", "no header"),
-        ('{"format":"relay-node-export","version":9,"node_id":"n","relay_node":"1","created_at":"x"}', "this version"),
+        (json.dumps(HEADER | {"version": 9}), "this version"),
+        (json.dumps(HEADER | {"format": "other"}), "this is other 1"),
+        (f'{json.dumps(HEADER)}\n{{"kind":"artifact","id":"x","fields":{{}}}}', "line 2 has no id"),
     ):
         file.write_text(content)
         ran = await admin("import", str(file))

@@ -39,6 +39,9 @@ async def test_feedback_is_exported_as_json_lines(node: NodeUnderTest, admin: Ad
     for arguments in ((), ("--json",)):
         lines = (await admin("feedback", "export", *arguments)).out.splitlines()
         assert [json.loads(line)["text"] for line in lines] == texts
+    lines = (await admin("feedback", "export", "--category", "bug")).out.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == texts[::2]
+    assert (await admin("audit", "--json")).data[0]["outcome"] == "2 exported"
 
 
 async def test_a_long_feedback_stream_is_read_whole(node: NodeUnderTest, admin: Admin) -> None:

@@ -54,3 +54,7 @@ async def test_the_agents_of_inboxes_are_listed_below_what_each_column_is(node: 
     assert head.split() == ["ID", "PROOF", "LIVENESS", "ADDRESS", "NAME"]
     assert row.split()[:2] == [listed["id"], "inbox"]
     assert count == "1 of 1 agents"
+    for option, outcome, status in (("--dry-run", "dry run", 200), ("--json", "removed", 404)):
+        ran = await admin("agents", "remove", listed["id"], option, "--json")
+        assert (ran.status, ran.data[0]["outcome"]) == (0, outcome)
+        assert (await node.client.get(f"/api/v1/agents/{listed['id']}")).status_code == status

@@ -57,18 +57,20 @@ async def test_the_operator_sees_which_address_posted_what(node: NodeUnderTest, 
     sent = {"message": "Who can summarise a long report?"}
     message = (await node.client.post("/api/v1/relay", json=sent)).json()["reference_id"]
     assert (await admin("threads", "show", thread, "--json")).data["client"] is None, "no worker has noted it yet"
+    assert "from    not known: " in (await admin("threads", "show", thread)).out
     await noted(node, 4)
     found = (await admin("threads", "show", thread, "--json")).data
     assert (found["client"], found["signer"], found["body"]) == (MINE, None, QUESTION["body"])
     assert [reply["client"] for reply in found["replies"]] == [MINE, "2001:db8:1:2::/64"]
     assert (await admin("threads", "show", message, "--json")).data["client"] == MINE
-    assert f"from    {MINE}" in (await admin("threads", "show", thread)).out
+    assert f"from    {MINE}\nkey     not signed\n" in (await admin("threads", "show", thread)).out
     of_mine = (await admin("clients", "posts", MINE, "--json")).data
     assert [(post["kind"], post["id"]) for post in of_mine] == [
         ("relay", message),
         ("reply", f"{thread}:1"),
         ("board", thread),
     ]
+    assert of_mine[-1]["at"] == found["thread"]["created_at"]
     for name in (OTHER, "2001:db8::/32"):
         (of_other,) = (await admin("clients", "posts", name, "--json")).data
         assert of_other["id"] == f"{thread}:2"
@@ -79,6 +81,8 @@ async def test_a_signed_post_is_found_by_its_key_and_the_key_can_be_blocked(node
     await noted(node, 1)
     (found,) = (await admin("clients", "posts", PUBLIC.thumbprint, "--json")).data
     assert (found["id"], found["client"]) == (response.json()["id"], MINE)
+    assert f"key     {PUBLIC.thumbprint}\n" in (await admin("threads", "show", found["id"])).out
+    assert "single address" not in (await admin("clients", "posts", PUBLIC.thumbprint)).out
     assert (await admin("clients", "block", PUBLIC.thumbprint)).status == 0
 
     async def is_refused() -> bool:

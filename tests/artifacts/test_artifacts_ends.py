@@ -10,12 +10,13 @@ import pytest
 from node.artifacts.store import ArtifactStore
 from node.common.refusal import Refused
 from node.store import ids, keys
+from node.store.clock import now_ms
 from node.store.outbox import Event, Postponed
 from tests.artifacts.blobs import DATA, holds_open
 from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, register, registered, upload, verified
 from tests.support.answers import refused
 from tests.support.node_under_test import PATIENCE, NodeUnderTest
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import WOKEN, RedisServer, eventually
 
 SIZE = len(DATA)
 
@@ -59,6 +60,14 @@ def put_bytes(node: NodeUnderTest, artifact: dict[str, Any], data: bytes) -> Non
     file = node.settings.data_dir / "blobs" / artifact["id"][-2:] / artifact["id"]
     file.parent.mkdir(parents=True)
     file.write_bytes(data)
+
+
+async def test_who_waits_is_told_when_an_artifact_expires(node: NodeUnderTest) -> None:
+    """Its time ends without a wake-up."""
+    artifact = await registered(node)
+    await node.store.command("HSET", keys.artifact(artifact["id"]), "expires_at", await now_ms(node.store) + 1000)
+    async with asyncio.timeout(WOKEN):
+        assert (await read(node, artifact, wait=30, status="registered"))["status"] == "expired"
 
 
 async def test_completing_before_the_upload_lets_it_be_uploaded_and_completed_again(node: NodeUnderTest) -> None:

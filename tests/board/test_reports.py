@@ -6,7 +6,7 @@ import pytest
 
 from node.board.moderation_store import ModerationStore
 from tests.admin.conftest import Admin, admin
-from tests.board.calls import BOARD, answered
+from tests.board.calls import BOARD, QUESTION, answered
 from tests.support.node_under_test import NodeUnderTest
 
 __all__ = ["admin"]
@@ -46,8 +46,12 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
     assert (waiting["hidden_by_reports"], waiting["excerpt"]) == (True, "I can help you")
     (_, row) = (await admin("reports", "list")).out.splitlines()
     assert "yes" in row.split(), "under HIDDEN"
-    assert "It is spam." in (await admin("reports", "show", f"{thread}:1")).out
+    state, title, text, _, *reasons = (await admin("reports", "show", f"{thread}:1")).out.splitlines()
+    assert state == f"{thread}:1, 2 new reports, hidden by the reports"
+    assert (title, text) == (QUESTION["title"], "I can help you")
+    assert [reason.partition(" ")[2] for reason in reasons] == ["It is spam."] * 2
     assert (await admin("reports", "dismiss", f"{thread}:1")).status == 0
+    assert ", 0 new reports, shown\n" in (await admin("reports", "show", f"{thread}:1")).out
     assert len((await node.client.get(f"{BOARD}/{thread}")).json()["replies"]) == 1
     assert (await admin("reports", "list", "--json")).data == []
     for address in ("203.0.113.1", "203.0.113.2", "203.0.113.3"):

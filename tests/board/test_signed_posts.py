@@ -66,6 +66,12 @@ async def test_a_signature_that_was_tampered_with_is_refused(node: NodeUnderTest
     assert (await node.client.get(BOARD)).json()["total"] == 0
 
 
+async def test_a_signature_that_is_meant_for_somebody_else_makes_no_signed_thread(node: NodeUnderTest) -> None:
+    request = signed(BOARD, QUESTION)
+    request.headers["signature-input"] += ';tag="web-bot-auth"'
+    assert json_of(await send(node, request), 201)["is_signed"] is False
+
+
 async def test_a_signed_body_that_was_exchanged_is_refused(node: NodeUnderTest) -> None:
     request = signed(BOARD, QUESTION)
     request.body = request.body.replace(b"CSV", b"TSV")

@@ -133,6 +133,18 @@ async def test_an_attempt_is_counted_once_however_often_it_is_settled(
     assert (await taken(queue)).attempt == 1
 
 
+async def test_what_had_to_wait_is_due_again_and_is_no_attempt(node: NodeUnderTest, queue: CallbackQueue) -> None:
+    await enqueue(queue, "msg_1", 1)
+    await queue.settle(await taken(queue), "retry", 0, "answered 500")
+    for waited in (0, 60_000):
+        callback = await taken(queue)
+        assert (callback.id, callback.attempt, callback.waited) == ("msg_1", 1, waited)
+        await queue.settle(callback, "postpone", 60_000)
+        assert await queue.take([HOME]) == []
+        await make_due(node)
+    assert await node.store.command("HGET", keys.callback(HOME, NAME), "reason") == b"answered 500"
+
+
 @pytest.mark.parametrize("ending", ["delivered", "retry", "dead", "dropped", "postpone"])
 async def test_a_worker_that_comes_too_late_changes_nothing(
     node: NodeUnderTest, queue: CallbackQueue, ending: Any

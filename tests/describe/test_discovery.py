@@ -111,6 +111,8 @@ async def test_schema_json_is_json_schema_of_2020_12(node: NodeUnderTest) -> Non
     thread: Any = Draft202012Validator({"$ref": "#/$defs/NewThread", "$defs": document["$defs"]})
     assert thread.is_valid({"title": "A title", "body": "A body"})
     assert not thread.is_valid({"title": "A title"})
+    offer: Any = Draft202012Validator({"$ref": "#/$defs/NewTask", "$defs": document["$defs"]})
+    assert offer.is_valid({"publisher_id": "p", "title": "A title", "require_proof": None})
 
 
 async def test_every_example_of_a_member_fits_its_schema(node: NodeUnderTest) -> None:

@@ -3,6 +3,7 @@
 import re
 from typing import Any, cast
 
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 from openapi_schema_validator import OAS30ReadValidator  # pyright: ignore[reportUnknownVariableType]
@@ -265,6 +266,12 @@ def test_a_member_may_be_called_like_a_word_of_the_schema() -> None:
     assert openapi_30(schema) == schema
 
 
+def test_two_types_are_not_published_under_one_name() -> None:
+    kinds = [msgspec.defstruct("Same", [("member", kind)], module=kind.__name__) for kind in (int, str)]
+    with pytest.raises(ValueError, match="one name: "):
+        Schemas(kinds)
+
+
 def test_definitions_are_json_schema_of_2020_12() -> None:
     schemas = Schemas([route.answers for route in ROUTES if route.answers])
     for definition in schemas.definitions.values():
@@ -321,6 +328,12 @@ def test_null_stands_among_the_values_that_may_be_left_open() -> None:
     assert valid(category, None)
     assert valid(category, "bug")
     assert not valid(category, "nonsense")
+
+
+def test_null_may_stand_for_the_default_of_a_member_of_a_body() -> None:
+    offer = DOCUMENT["components"]["schemas"]["NewTask"]["properties"]
+    assert [valid(offer["require_proof"], value) for value in (None, True, "yes")] == [True, True, False]
+    assert not valid(offer["title"], None)
 
 
 def test_a_validator_lets_be_null_what_may_be_null() -> None:

@@ -12,6 +12,7 @@ from node.config import Settings
 from node.store import StoreUnavailable, keys
 from tests.agents.calls import SUMMARISE
 from tests.inbox.calls import INBOXES, Json, opened, path_of
+from tests.mcp import calls as mcp
 from tests.support.limits import NO_LIMITS
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer, eventually
@@ -58,6 +59,13 @@ async def test_without_redis_every_operation_answers_503_with_retry_after(
         response = await asyncio.wait_for(call(), PATIENCE)
         assert response.status_code == 503, response.request.url
         assert int(response.headers["retry-after"]) >= 1
+
+
+async def test_without_redis_mcp_lists_its_tools_and_a_call_is_told_why_it_fails(own_redis: RedisServer) -> None:
+    async with running(settings_for(own_redis.url, store_timeout=TIMEOUT)) as node:
+        own_redis.kill()
+        assert (await mcp.result(node, "tools/list"))["tools"]
+        assert (await mcp.failed(node, "search_board", query="solar panels"))["code"] == "store.unavailable"
 
 
 async def test_the_node_serves_again_when_redis_is_back(node: NodeUnderTest, own_redis: RedisServer) -> None:

@@ -14,6 +14,14 @@ from tests.support.node_under_test import NodeUnderTest
 SECRET_KEY = "an-idempotency-key-of-32-characters"
 
 
+async def test_a_token_that_an_operation_needs_is_required(node: NodeUnderTest) -> None:
+    listed = (await result(node, "tools/list"))["tools"]
+    required = {tool["name"]: tool["inputSchema"].get("required", []) for tool in listed}
+    assert "inbox_token" in required["read_inbox"]
+    assert "receipt_token" in required["message_status"]
+    assert "inbox_token" not in required["open_inbox"]
+
+
 async def test_two_agents_that_have_nothing_but_mcp_write_to_each_other(node: NodeUnderTest) -> None:
     inbox = await done(node, "open_inbox", label="Desk", idempotency_key=SECRET_KEY)
     assert await done(node, "open_inbox", label="Desk", idempotency_key=SECRET_KEY) == inbox

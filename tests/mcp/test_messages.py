@@ -188,7 +188,8 @@ async def test_wrong_params_are_an_error_with_status_200(node: NodeUnderTest, me
 
 async def test_members_of_a_batch_are_answered_in_order(node: NodeUnderTest) -> None:
     notification = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 9}}
-    batch = [request("ping"), 7, notification, request("no/such", request_id="b"), handshake("2025-03-26")]
+    unanswered = [notification, {"jsonrpc": "2.0", "method": "initialize"}]
+    batch = [request("ping"), 7, *unanswered, request("no/such", request_id="b"), handshake("2025-03-26")]
     first, second, third, fourth = json_of(await post(node, b" \r\n\t" + json.dumps(batch).encode()))
     assert first == {"jsonrpc": "2.0", "id": 1, "result": {}}
     assert (second["id"], second["error"]["code"]) == (None, -32600)
@@ -201,6 +202,10 @@ async def test_a_batch_of_too_many_or_none_is_refused_whole(node: NodeUnderTest,
     response = await post(node, [1] * count if count > 51 else [request("ping")] * count)
     assert response.status_code == 400
     assert response.json()["error"] == {"code": -32600, "message": "A batch holds 1 to 50 messages"}
+
+
+async def test_a_batch_of_50_is_answered(node: NodeUnderTest) -> None:
+    assert len(json_of(await post(node, [request("ping")] * 50))) == 50
 
 
 async def test_of_a_batch_whose_answers_grow_too_long_the_rest_is_not_run(

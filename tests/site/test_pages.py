@@ -222,17 +222,27 @@ async def test_a_closed_thread_says_so_and_is_listed_apart(node: NodeUnderTest, 
     assert "takes no more replies" in page.text
     assert not [element for _, element in page.elements if "data-follow" in element]
     assert f"/board/{thread}" not in (await shown(node, "/board")).links()
-    assert f"/board/{thread}" in (await shown(node, "/board?status=closed")).links()
+    closed = await shown(node, "/board?status=closed")
+    assert f"/board/{thread}" in closed.links()
+    assert "/api/v1/board" not in str(closed.all("link")), "which lists open threads only"
 
 
 async def test_long_lists_have_pages(node: NodeUnderTest) -> None:
     threads = [await opened(node, title=f"Looking for reader number {number}") for number in range(PAGE_SIZE + 1)]
     first = await shown(node, "/board")
+    assert "board" in [element.get("data-follow") for _, element in first.elements]
     assert f"/board/{threads[0]}" not in first.links()
     (older,) = [link for link in first.links() if "offset" in link]
     second = await shown(node, older)
+    assert not [element for _, element in second.elements if "data-follow" in element]
     assert f"/board/{threads[0]}" in second.links()
     assert f"/board/{threads[1]}" not in second.links()
+
+
+@pytest.mark.settings(limits=Limits())
+@pytest.mark.parametrize("path", ["/board?q=reports", "/agents?q=reports"])
+async def test_a_search_on_a_page_counts_as_one(node: NodeUnderTest, path: str) -> None:
+    assert '"search";' in (await node.client.get(path)).headers["ratelimit-policy"]
 
 
 async def test_a_thread_of_long_replies_is_cut_into_pages(node: NodeUnderTest) -> None:
@@ -334,6 +344,11 @@ async def test_no_query_becomes_markup(node: NodeUnderTest) -> None:
         refused = await node.client.get("/board", params={"status": markup})
         assert refused.status_code == 422
         sound(refused)
+
+
+async def test_a_page_says_what_is_wrong_with_its_query(node: NodeUnderTest) -> None:
+    page = await shown(node, "/board?threshold=7&offset=-1", status=422)
+    assert "Expected int >= 0; Expected float <= 1.0" in page.text
 
 
 async def test_a_page_that_has_not_changed_is_not_sent_again(node: NodeUnderTest) -> None:

@@ -21,6 +21,13 @@ async def test_a_recipe_has_the_form_that_is_wanted_most(node: NodeUnderTest, ac
     assert (answer.status_code, answer.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
 
 
+@pytest.mark.parametrize("path", ["/recipes/nothing", "/recipes/nothing.md"])
+async def test_an_unknown_recipe_has_the_page_of_a_failure(node: NodeUnderTest, path: str) -> None:
+    answer = await node.client.get(path, headers={"accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "the list of recipes" in answer.text
+
+
 async def test_both_forms_are_described(node: NodeUnderTest) -> None:
     described = (await node.client.get("/openapi.json")).json()["paths"]["/recipes/{name}"]["get"]
     assert set(described["responses"]["200"]["content"]) == {"text/html", "text/markdown"}

@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from node.text.english import is_english, preload
 from node.text.payload import payload_is_english, text_payload_is_english
+from node.text.verdict import second_opinion
+from node.text.windows import WINDOW_CHARACTERS
+from tests.text import languages
 
 MUST_PASS = (
     "ok",
@@ -151,6 +154,44 @@ def test_a_foreign_quarter_of_a_long_text_fails() -> None:
     foreign = "Warteschlange wurde nachts abgearbeitet, niemand musste einen Prozess neu starten. " * 5
     assert is_english(english)
     assert not is_english(english + foreign)
+
+
+WINDOWS = {
+    "E": languages.ENGLISH[0],
+    "F": languages.FOREIGN["German"][0],
+    "y": "Please ping Xanthor, Brimble, Quandle and Fizzwick about frobnicating the zorblax queue.",
+    "n": "Server zorblax frobnicates quandle widgets, brimble retries fizzwick jobs tonight.",
+}
+"""A window that is surely English, one that is surely not, and two whose words do not decide: cld3 says yes and no."""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "passes", "asked"),
+    [
+        ("EEEEEEEEFF", True, 0),
+        ("FFEEEEEEEE", True, 0),
+        ("EEEEEEEFFF", False, 0),
+        ("EEEEEEEEnn", True, 0),
+        ("EEEEEEEnnn", False, 3),
+        ("EEEEEEyyyy", True, 2),
+        ("EEEEEEEFnn", False, 2),
+        ("nnnnnnnnnn", False, 2),
+        ("yyyyyyyyyy", True, 8),
+        ("FFFFnnnn", False, 0),
+    ],
+)
+def test_a_fifth_of_the_words_of_a_text_decides_and_cld3_is_asked_where_it_could_matter(
+    monkeypatch: pytest.MonkeyPatch, pattern: str, *, passes: bool, asked: int
+) -> None:
+    asks: list[list[str]] = []
+
+    def counted(words: list[str]) -> float:
+        asks.append(words)
+        return second_opinion(words)
+
+    monkeypatch.setattr("node.text.english.second_opinion", counted)
+    assert is_english("".join(WINDOWS[window].ljust(WINDOW_CHARACTERS) for window in pattern)) == passes
+    assert len(asks) == asked
 
 
 def test_foreign_text_in_the_middle_of_a_long_english_one_fails() -> None:

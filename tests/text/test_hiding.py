@@ -123,6 +123,12 @@ def test_what_a_long_english_text_may_hold_of_other_scripts_and_languages() -> N
         assert is_english(around + held + around), held
 
 
+@pytest.mark.parametrize(("word", "passes"), [("", True), ("и ", True), ("друг ", False)])
+def test_words_of_another_script_all_over_a_long_text_are_counted_in_all_of_it(word: str, *, passes: bool) -> None:
+    """No sample of such a text has too many."""
+    assert is_english(f"Our relay took a message {word}and told the fleet {word}of it before noon. " * 60) is passes
+
+
 def test_no_place_is_out_of_reach() -> None:
     """The first and the last words of a text are as likely to be seen as any others."""
     text = "".join(f"{number:<10}" for number in range(1_000))

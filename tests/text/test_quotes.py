@@ -82,6 +82,9 @@ def test_what_is_around_a_quotation_has_to_be_english_in_a_longer_text_too() -> 
     assert is_english(quoting)
     assert not is_english(quoting + "Wir warten alle auf eine Antwort von dir, bitte.")
     assert not is_english(quoting + "Мы все ждём ответа от вас сегодня.")
+    more = "Thanks to all of the team and to the {} desk for the help they gave us with it today."
+    assert is_english(quoting + more.format("report"))
+    assert not is_english(quoting + more.format("bonjour"))
     assert not is_english(
         f"The operator wrote: '{SENTENCE} {SENTENCE} {SENTENCE}' Please tell us today what that means."
     )

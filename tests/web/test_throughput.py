@@ -280,6 +280,18 @@ class TestNode:
         assert response.headers["x-error-code"] == "limit.throughput"
         assert (await node.client_at("198.51.100.1").get(path)).status_code == 200
 
+    async def test_replies_that_a_page_leaves_to_the_next_ones_count_as_well(self, node: NodeUnderTest) -> None:
+        long = "This is a long report about solar panels. " * 400
+        thread = (await node.client_at(B).post("/api/v1/board", json={"title": "A long thread", "body": long})).json()
+        for _ in range(20):
+            reply = await node.client_at(B).post(f"/api/v1/board/{thread['id']}/replies", json={"body": long})
+            assert reply.status_code == 201
+        times = 0
+        while (response := await node.client.get(f"/board/{thread['id']}")).status_code == 200:
+            times += 1
+            assert (times - 1) * 20 * len(long.strip()) < BURST_SECONDS * RATE
+        assert response.headers["x-error-code"] == "limit.throughput"
+
     async def test_offers_that_are_looked_at_for_who_waits_count_by_their_number(self, node: NodeUnderTest) -> None:
         fits_nobody = ("publisher_id", "nobody", "skills", "[]")
         await bulk(node.store, [("XADD", keys.OFFERS, "*", "id", UNKNOWN, *fits_nobody) for _ in range(2 * PAGE)])

@@ -50,6 +50,8 @@ def test_only_who_takes_nothing_is_let_go() -> None:
         _, unread = stack.enter_context(connected(listening))
         _, idle = stack.enter_context(connected(listening))
         _, foreign = stack.enter_context(connected(elsewhere))
+        for end in socket.socketpair():  # of Unix, as those to an embedded Redis
+            stack.enter_context(end)
         for accepted in (read, unread, foreign):
             send_until_full(accepted)
         answers = UnreadAnswers(listening.getsockname()[1])
