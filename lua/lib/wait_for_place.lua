@@ -1,4 +1,4 @@
--- wait_for_place(quotas, life, at) -> milliseconds until one more thing has a place in all `quotas` | nil: it has one now
+-- wait_for_place(quotas, life, at) -> milliseconds until a full one of the `quotas` has a place | nil: none is full
 -- Each of them is {set, most}: the names of things by when their places end, and how many there may be (0 = any number).
 -- Places of a full quota that would last for more than twice `life`, or two days, were taken before the clock was set
 -- back, and end as if they had been taken now.

@@ -4,7 +4,7 @@ import asyncio
 import re
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Generator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from time import monotonic
 
@@ -226,11 +226,11 @@ class Artifacts:
         """
         ended = 0
         for artifact_id in await self._store.due(SWEEP_LIMIT):
-            with suppress(Refused), _within_reach():
+            with _outage_reported():
                 await self._blobs.delete(artifact_id)
                 ended += await self._store.end(artifact_id)
         if monotonic() >= self._clears_at:
-            with suppress(Refused), _within_reach():
+            with _outage_reported():
                 await self._blobs.sweep()
                 self._clears_at = monotonic() + CLEAR_SECONDS
         return ended
@@ -318,6 +318,15 @@ def _text(content: bytes) -> str | None:
 
 def _is_filename(name: str) -> bool:
     return bool(name.strip(" .")) and is_one_line(name) and "/" not in name and "\\" not in name
+
+
+@contextmanager
+def _outage_reported() -> Generator[None]:
+    """Leave the block, and say so in the log, where it needs a blob store that is out of reach."""
+    try:
+        yield
+    except BlobUnavailable as unavailable:
+        OUTAGE.report(unavailable)
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from node.store import Arg, RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.batcher import Batcher
 from node.store.bulk import bulk, bulk_reachable, bulk_steps
 from node.store.decoding import code_of, flat_of
-from node.store.idempotency import IdempotencyKey, Once
+from node.store.idempotency import IdempotencyKey, Once, unrecorded
 from node.store.limits import QuotaArguments, QuotaLimit, RateLimit, counted
 from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
-from node.store.replay import FirstUse, bind, bind_to
+from node.store.replay import FirstUse
 from node.store.steps import Key, Rest, step
 from node.store.unreadable import read_each, read_reachable
 
@@ -106,8 +106,7 @@ class BoardStore:
         Raises Refused `limit.exceeded`, `quota.board`, `idempotency.conflict`, `signature.replayed`.
         """
         partition = ids.home_of(rate.client)
-        if replay_id:
-            replay_id = await self._unrecorded(replay_id, idempotency, partition)
+        replay_id = await unrecorded(self._store, idempotency, replay_id, partition)
         thread_id = ids.new_id(partition)
         thread = keys.thread(thread_id)
         reply = await self._store.run(
@@ -134,19 +133,6 @@ class BoardStore:
                 raise Refused("quota.board", retry_after=wait / 1000, most=rate.most)
             case _:
                 raise Refused(REFUSALS[kind])
-
-    async def _unrecorded(self, replay_id: str, idempotency: IdempotencyKey | None, partition: int) -> str:
-        """The signature that the script in this partition has to record; empty if the key has it recorded already.
-
-        Raises Refused `signature.replayed`.
-        """
-        if idempotency:
-            is_bound = await bind(self._store, replay_id, idempotency.scope)
-        else:
-            is_bound = await bind_to(self._store, replay_id, partition)
-        if not is_bound:
-            raise Refused("signature.replayed")
-        return "" if idempotency else replay_id
 
     async def reply(
         self, rate: RateLimit, thread_id: str, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields

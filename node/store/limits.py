@@ -41,9 +41,8 @@ class QuotaArguments(msgspec.Struct, frozen=True, gc=False):
     @classmethod
     def of(cls, kind: str, client: str, most: int) -> "QuotaArguments":
         """For the things of a kind."""
-        partition, site = ids.home_of(client), site_of(client)
-        own = keys.places(partition, kind, client)
-        return cls(own, own if site == client else keys.places(partition, kind, site), most, most * SITE_SHARE)
+        own, site, _ = _places(ids.home_of(client), kind, client)
+        return cls(own, site, most, most * SITE_SHARE)
 
 
 @step
@@ -205,11 +204,12 @@ class LimitStore:
         `quota.<kind>` if no such place is free, StoreUnavailable.
         """
         partition = ids.home_of(client)
-        quota, place = Quota(kind, client, label + os.urandom(4).hex()), QuotaArguments.of(kind, client, most)
+        quota = Quota(kind, client, label + os.urandom(4).hex())
+        counted_in = QuotaArguments.of(kind, client, most)
         taking = quota_take(
             rate=keys.rate(partition, kind, client),
-            quota=place,
-            all=keys.places_of_all(partition, kind) if for_node else place.own,
+            quota=counted_in,
+            all=keys.places_of_all(partition, kind) if for_node else counted_in.own,
             limit=limit,
             life=life_ms,
             name=quota.name,

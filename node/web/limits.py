@@ -30,9 +30,6 @@ COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
 """Kinds that exist until they are ended or expire. Their places are also counted for all clients together, so that the
 node knows how many there are."""
 
-KEPT_AS: dict[str, Kind] = {"board": "thread"}
-"""What is kept for requests in a limit of another name."""
-
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
 WITHOUT_EFFECT = (Refused, Invalid, StoreUnavailable)
@@ -137,7 +134,7 @@ class Limiter:
         `taken`: as in `Capacity.quota`. Raises Refused `memory.low`, `node.full`, `limit.exceeded`, `quota.<kind>`,
         StoreUnavailable.
         """
-        self._capacity.admit(cast("Kind", kind))
+        self._capacity.admit(_kept_as(kind))
         limit = self._limits[kind]
         if not limit.count:
             return None
@@ -153,7 +150,7 @@ class Limiter:
         """How many things of a kind one client may have now; 0 for any number. `taken`: as in `Capacity.quota`."""
         if not self._limits[kind].count:  # an operator who sets the limit to 0 wants no quota either
             return 0
-        return self._capacity.quota(KEPT_AS.get(kind, cast("Kind", kind)), self._quotas[kind], taken)
+        return self._capacity.quota(_kept_as(kind), self._quotas[kind], taken)
 
     async def is_known(self, key: IdempotencyKey) -> bool:
         """Whether a request with that Idempotency-Key has created something before. Raises StoreUnavailable."""
@@ -195,6 +192,11 @@ PermitOf = Callable[[Request], "Permit"]
 """Makes permits of one kind."""
 
 
+def _kept_as(kind: str) -> Kind:
+    """The kind of what is kept for the requests of a limit."""
+    return cast("Kind", "thread" if kind == "board" else kind)
+
+
 def _policy(kind: str, limit: Limit) -> Header:
     return (b"ratelimit-policy", b'"%b";q=%d;w=%d' % (kind.encode(), limit.count, limit.seconds))
 
@@ -210,9 +212,10 @@ class Permit:
 
     A request is counted once: by `count`, by `hold`, or by a script that is given the permit as its RateLimit. If the
     block raises Refused or Invalid before that, the request is counted then, so that nobody can try out the parser or
-    the English gate for free (SPEC 7). A refusal for lack of room (`hold`, `charge`, `store.busy`) is not counted, and
-    neither is one in the limit of an entity that does not exist. A request that repeats an earlier one needs no room.
-    In the end no bytes are charged for what is refused or repeated.
+    the English gate for free (SPEC 7). A refusal for lack of room by `hold`, by `charge`, or as `store.busy` is not
+    counted (by a script it is, since the request has been judged by then), and neither is one in the limit of an entity
+    that does not exist. A request that repeats an earlier one needs no room. In the end no bytes are charged for what
+    is refused or repeated.
     """
 
     __slots__ = (
