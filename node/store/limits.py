@@ -263,5 +263,5 @@ def _bytes_of(use: ByteUse, most: int) -> Step:
 
 def _places(partition: int, kind: str, client: str) -> tuple[Key, Key, Key]:
     """Where the things of a client are counted: for itself, for its site, and for the node."""
-    of_client, of_site = (keys.places(partition, kind, name) for name in (client, site_of(client)))
-    return of_client, of_site, keys.places_of_all(partition, kind)
+    own, of_site = keys.places(partition, kind, client), keys.places(partition, kind, site_of(client))
+    return own, of_site, keys.places_of_all(partition, kind)
