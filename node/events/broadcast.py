@@ -47,9 +47,9 @@ KEPT_BYTES = 4 * MAX_BEHIND_BYTES
 """Size of the events kept for followers that are behind, and for new ones, besides the last that were read. Followers
 that have not been dropped are not behind by more than half of it when more is read."""
 
-REST = 4.0
+REST = 8.0
 """How long a broadcast rests after telling its followers of events, as a multiple of the time that took, so that they
-take a fifth of a process, however many they are. What happens meanwhile is sent to each of them together."""
+take a ninth of a process, however many they are. What happens meanwhile is sent to each of them together."""
 
 TOLD_AT_ONCE = 100
 """Followers told before other work has its turn: sending to them takes about a millisecond."""
