@@ -5,6 +5,7 @@ score and rank that follow are decided here. Nothing here knows where candidates
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -131,14 +132,14 @@ class Ranking:
     def __init__(
         self, nearest: Sequence[NearEntity], text: TextMatches, shares: Mapping[str, float], least: float = 0.0
     ) -> None:
-        self._near = {each.entity_id: each for each in nearest}
+        meanings = [each.meaning for each in nearest]
+        self._near = dict(zip([each.entity_id for each in nearest], nearest, strict=True))
         self._text = text
         self._shares = dict(shares)
-        self._scores = scores = {each.entity_id: each.meaning for each in nearest}
+        self._scores = scores = dict(zip(self._near, meanings, strict=True))
         """The better of meaning and share, as far as they are known."""
-        self._weights = weights = {
-            each.entity_id: each.meaning**2 / (RECIPROCAL + rank) for rank, each in enumerate(nearest, 1)
-        }
+        by_meaning = [meaning * meaning / rank for rank, meaning in enumerate(meanings, RECIPROCAL + 1)]
+        self._weights = weights = dict(zip(self._near, by_meaning, strict=True))
         self._by_text: dict[str, float] = {}
         """The weights that entities have by their text alone."""
         for rank, entity in enumerate(text.entities, 1):
@@ -164,7 +165,7 @@ class Ranking:
         vectors. An entity's own text has some if any of its posts has, and so has what is nearest."""
         likeliest = self._likeliest(request)
         least = self._weights[likeliest[-1]] / BOTH_LISTS if likeliest else 0.0
-        nearness = [each for each in self._order if each not in self._near and self._weights[each] >= least]
+        nearness = [each for each in self._text.entities if each not in self._near and self._weights[each] >= least]
         replies = {each: seq for each, seq in self._text.entities.items() if seq and self._weights[each] >= least}
         for entity in replies.keys() & self._near.keys():
             if seq_and_piece(self._near[entity].passage)[0] == replies[entity]:
@@ -218,7 +219,7 @@ class Ranking:
 
 def _ordered(weights: Mapping[str, float]) -> list[str]:
     """Entities by their weight, the greatest first; of equals the newer first."""
-    return [entity for _, entity in sorted(zip(weights.values(), weights, strict=True), reverse=True)]
+    return list(map(itemgetter(1), sorted(zip(weights.values(), weights, strict=True), reverse=True)))
 
 
 def _mode(by_meaning: bool, by_text: bool) -> HitMode:
