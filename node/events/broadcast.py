@@ -47,9 +47,10 @@ KEPT_BYTES = 4 * MAX_BEHIND_BYTES
 """Size of the events kept for followers that are behind, and for new ones, besides the last that were read. Followers
 that have not been dropped are not behind by more than half of it when more is read."""
 
-REST = 8.0
+REST, REST_IF_SELDOM = 8.0, 4.0
 """How long a broadcast rests after telling its followers of events, as a multiple of the time that took, so that they
-take a ninth of a process, however many they are. What happens meanwhile is sent to each of them together."""
+take a ninth of a process, however many they are, or a fifth for a moment if events are seldom. What happens meanwhile
+is sent to each of them together."""
 
 TOLD_AT_ONCE = 100
 """Followers told before other work has its turn: sending to them takes about a millisecond."""
@@ -329,7 +330,7 @@ class Broadcast:
                 began = loop.time()
         self._shared.clear()
         if is_seldom:
-            await sleep(REST * (loop.time() - all_began))
+            await sleep(REST_IF_SELDOM * (loop.time() - all_began))
 
     async def _let_catch_up(self, most: int) -> None:
         """Wait until no follower has more bytes than that left, drop those who do not take them, and forget them."""
