@@ -47,10 +47,11 @@ KEPT_BYTES = 4 * MAX_BEHIND_BYTES
 """Size of the events kept for followers that are behind, and for new ones, besides the last that were read. Followers
 that have not been dropped are not behind by more than half of it when more is read."""
 
-REST, REST_IF_SELDOM = 8.0, 4.0
+REST, SHORT_REST = 8.0, 4.0
 """How long a broadcast rests after telling its followers of events, as a multiple of the time that took, so that they
-take a ninth of a process, however many they are, or a fifth for a moment if events are seldom. What happens meanwhile
-is sent to each of them together."""
+take a ninth of a process, however many they are. What happens meanwhile is sent to each of them together. The rest is
+short if events come seldom, so that the next one does not wait for long, and while there are more than can be read at
+once, so that followers catch up."""
 
 TOLD_AT_ONCE = 100
 """Followers told before other work has its turn: sending to them takes about a millisecond."""
@@ -290,7 +291,8 @@ class Broadcast:
             frames = await encoded(self._source.name, batch.events)
             size = self._keep(batch, frames)
             if frames:
-                await self._tell({event.type for event in batch.events}, size, is_seldom=is_seldom)
+                rest = SHORT_REST if is_seldom or batch.has_more else REST
+                await self._tell({event.type for event in batch.events}, size, rest, is_seldom=is_seldom)
                 if size > MAX_BEHIND_BYTES:
                     await self._let_catch_up(MAX_BEHIND_BYTES)
                 told_at = loop.time()
@@ -318,7 +320,7 @@ class Broadcast:
             self._floor = self._frames.popleft().position
             self._first_number += 1
 
-    async def _tell(self, types: set[str], size: int, *, is_seldom: bool) -> None:
+    async def _tell(self, types: set[str], size: int, rest: float, *, is_seldom: bool) -> None:
         """Tell all followers of events of these types and this size, and rest: after the last, or in between."""
         loop = asyncio.get_running_loop()
         at_once = max(1, min(TOLD_AT_ONCE, TOLD_BYTES // size))
@@ -326,11 +328,11 @@ class Broadcast:
         for number, follower in enumerate(list(self._followers), 1):
             follower.tell(types, size)
             if number % at_once == 0:
-                await sleep(0 if is_seldom else REST * (loop.time() - began))
+                await sleep(0 if is_seldom else rest * (loop.time() - began))
                 began = loop.time()
         self._shared.clear()
         if is_seldom:
-            await sleep(REST_IF_SELDOM * (loop.time() - all_began))
+            await sleep(rest * (loop.time() - all_began))
 
     async def _let_catch_up(self, most: int) -> None:
         """Wait until no follower has more bytes than that left, drop those who do not take them, and forget them."""

@@ -145,6 +145,35 @@ async def test_who_follows_seldom_events_hears_them_without_a_rest_and_frequent_
     assert all(rest > 0 for rest in rests[3:])
 
 
+async def test_the_rest_is_short_after_seldom_events_and_while_there_is_more_to_read(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
+) -> None:
+    rests: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(broadcast, "sleep", sleep)
+    monkeypatch.setattr(broadcast, "TOLD_AT_ONCE", 1)
+    monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)  # so that whatever comes after the first is frequent
+    monkeypatch.setattr(broadcast, "SHORT_REST", 0.0)
+    reader = Reader()
+    waiting = asyncio.create_task(joined(told).next(LONG, reader.hear))
+    await node.listened_to(numbers.channel)
+    for more, rested in ((1, 2), (READ_AT_ONCE + 1, 4)):
+        await numbers.grow(more)
+
+        async def has_rested(rested: int = rested) -> bool:
+            return len(rests) >= rested
+
+        await until(has_rested)
+    told.end()
+    await waiting
+    *short, long = rests
+    assert short == [0.0] * 3, "beside the first event, after it, and after as many as are read at once"
+    assert long > 0, "after the last"
+
+
 async def test_who_has_no_room_is_left_alone_until_it_has_and_gets_all_once_and_in_order(
     numbers: Numbers, told: Broadcast, node: NodeUnderTest
 ) -> None:
