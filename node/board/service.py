@@ -69,7 +69,7 @@ class Board:
         """Open a thread; the second value says whether it is an earlier one, given again.
 
         Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `quota.board`, `idempotency.conflict`,
-        `signature.replayed`.
+        `signature.replayed`; `thread.unknown` if what it repeats was hidden or removed.
         """
         title, body = new.title, readable(new.body)
         require_all(
