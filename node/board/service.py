@@ -82,7 +82,7 @@ class Board:
         )
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
-            fields |= await self._targets.accept(new.callback_url, rate.client)
+            fields |= await self._targets.accept(new.callback_url, rate.client, idempotency)
         thread_id, created_at, replayed = await self._store.post(rate, idempotency, _replay_id(signed), fields)
         if replayed:
             return await self._original(thread_id), True
