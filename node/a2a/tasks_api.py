@@ -135,6 +135,7 @@ class SharedTasksApi:
             "language.not_english",
             "idempotency.conflict",
             "idempotency.short",
+            "task.unknown",
             "signature.invalid",
             "signature.replayed",
             "quota.task",

@@ -105,7 +105,7 @@ class Artifacts:
         stored, replayed = await self._store.register(rate, idempotency, new.byte_size, self._quotas(free), fields)
         if replayed and idempotency:
             idempotency.check_token(stored.created_at, stored.read_at)
-        began = stored.created_at // 1000
+        began = stored.created_at / 1000
         ends_at = stored.created_at + UPLOAD_SECONDS * 1000
         usable = stored.status == "registered" and stored.read_at < ends_at
         registered = RegisteredArtifact(

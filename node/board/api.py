@@ -48,6 +48,8 @@ REPLY_WEIGHT = 8
 per thread, so only this bounds the replies of one client to all threads together."""
 
 UNKNOWN = ("thread.unknown",)
+"""Also of a post that repeats an earlier one, whose thread nobody may see any more."""
+
 WRITTEN = ("language.not_english", "idempotency.conflict", "signature.invalid", "signature.replayed")
 """Refusals of everything that writes a post."""
 
@@ -86,7 +88,7 @@ class BoardApi:
         shows=POSTED,
         status=201,
         callbacks=(BoardReplyCallback,),
-        errors=(*WRITTEN, "quota.board"),
+        errors=(*UNKNOWN, *WRITTEN, "quota.board"),
         limit="board",
     )
     async def post_thread(self, request: Request) -> Response:

@@ -69,7 +69,7 @@ class Board:
         """Open a thread; the second value says whether it is an earlier one, given again.
 
         Raises Invalid, Refused `language.not_english`, `limit.exceeded`, `quota.board`, `idempotency.conflict`,
-        `signature.replayed`.
+        `signature.replayed`; `thread.unknown` if what it repeats was hidden or removed.
         """
         title, body = new.title, readable(new.body)
         require_all(
@@ -82,7 +82,7 @@ class Board:
         )
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
-            fields |= await self._targets.accept(new.callback_url, rate.client)
+            fields |= await self._targets.accept(new.callback_url, rate.client, idempotency)
         thread_id, created_at, replayed = await self._store.post(rate, idempotency, _replay_id(signed), fields)
         if replayed:
             return await self._original(thread_id), True

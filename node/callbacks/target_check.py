@@ -4,11 +4,14 @@ This is a courtesy: the client learns at once that a URL would never be called. 
 judges again at every attempt (`guard.py`).
 """
 
+from collections.abc import Awaitable, Callable
+
 from node.callbacks.owners import publisher_of, site_part
 from node.callbacks.resolve import SystemResolver, check_name
 from node.callbacks.target import Target, TargetPolicy, TargetRefused, parse
 from node.common.refusal import Invalid
 from node.config import Settings
+from node.store.idempotency import IdempotencyKey
 
 CALLBACK_URL = "callback_url"
 """The field that usually holds the URL."""
@@ -17,7 +20,9 @@ CALLBACK_URL = "callback_url"
 class TargetCheck:
     """Refuses URLs that would never be called."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, is_known: Callable[[IdempotencyKey], Awaitable[bool]] | None = None) -> None:
+        """`is_known`: whether a request with that Idempotency-Key has created something before."""
+        self._is_known = is_known
         self._resolver = SystemResolver()
         self.change(settings)
 
@@ -32,17 +37,19 @@ class TargetCheck:
         except TargetRefused as refused:
             raise _invalid(refused, field) from None
 
-    async def accept(self, url: str, client: str) -> dict[str, str]:
+    async def accept(self, url: str, client: str, repeats: IdempotencyKey | None = None) -> dict[str, str]:
         """Judge the URL, and the addresses that its name has now, within a second. Returns what is to be kept of it.
 
-        Raises Invalid.
+        `repeats`: the key under which something is created. If it was before, nothing is kept of this request, so that
+        it does not matter where the URL leads by now. Raises Invalid, StoreUnavailable.
         """
-        target = self.check(url)
         kept = self.kept(url, client)
         try:
+            target = parse(url, self._policy)
             await check_name(target, self._policy, self._resolver, client=site_part(kept["callback_by"]))
         except TargetRefused as refused:
-            raise _invalid(refused) from None
+            if not repeats or not self._is_known or not await self._is_known(repeats):
+                raise _invalid(refused) from None
         return kept
 
     def kept(self, url: str, client: str) -> dict[str, str]:

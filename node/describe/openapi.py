@@ -35,7 +35,6 @@ from node.describe.implied import (
     entry_of,
     limit_text,
     limit_within,
-    takes_json,
     takes_key,
     types_of,
 )
@@ -45,6 +44,8 @@ from node.web.route import OtherAnswer, Route
 
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
+EVERYWHERE = ("X-Request-Id", "X-Ignored-Fields")
+"""Headers that any answer may have: of a request to any operation the query may have a parameter that it ignores."""
 RATE_HEADERS = ("RateLimit", "RateLimit-Policy")
 UTF8_TEXT = "text/plain; charset=utf-8"
 _PAGE = "text/html"
@@ -240,14 +241,14 @@ class _Builder:
             }
         for other in route.also:
             if other.status:
-                headers = _success_headers(route) if other.status < 300 else ["X-Request-Id", "Retry-After"]
+                headers = _success_headers(route) if other.status < 300 else [*EVERYWHERE, "Retry-After"]
                 response: Schema = {"description": other.meaning, "headers": _headers(headers)}
                 if other.media_type:  # 204 has no content
                     self._add(response.setdefault("content", {}), other)
                 failures[str(other.status)] = response
         if route.has_etag:
             meaning = "The client has this answer already."
-            failures["304"] = {"description": meaning, "headers": _headers(["X-Request-Id", "ETag"])}
+            failures["304"] = {"description": meaning, "headers": _headers([*EVERYWHERE, "ETag"])}
         return failures
 
     def _failure(self, status: int, codes: list[str], *, is_counted: bool) -> Schema:
@@ -257,10 +258,9 @@ class _Builder:
         """
         name = f"{status}-" + "-".join(sorted(codes)) + ("-counted" if is_counted else "")
         if name not in self._responses:
-            headers = ["X-Request-Id", "X-Error-Code", "Link"]
+            headers = [*EVERYWHERE, "X-Error-Code", "Link"]
             headers += ["Retry-After"] if status in {429, 503} else []
             headers += RATE_HEADERS if is_counted or status == 429 else []
-            headers += ["X-Ignored-Fields"] if status == 422 else []
             headers += headers_of(codes)
             shape = ValidationError if status == 422 else Error
             self._responses[name] = {
@@ -274,8 +274,7 @@ class _Builder:
 
 def _success_headers(route: Route) -> list[str]:
     """The headers of every answer that is no error."""
-    headers = ["X-Request-Id"]
-    headers += ["X-Ignored-Fields"] if route.query or (takes_json(route) and not route.text_body) else []
+    headers = [*EVERYWHERE]
     headers += RATE_HEADERS if route.limit else []
     headers += ["ETag"] if route.has_etag else []
     headers += ["Idempotency-Replayed"] if takes_key(route) else []
@@ -286,7 +285,7 @@ def _fault(meaning: str, media_type: str, schema: Schema, *headers: str) -> Sche
     """The response of an operation whose errors have a form of their own, whatever their status."""
     return {
         "description": meaning,
-        "headers": _headers(["X-Request-Id", "X-Error-Code", "Link", "Retry-After", *headers]),
+        "headers": _headers([*EVERYWHERE, "X-Error-Code", "Link", "Retry-After", *headers]),
         "content": {media_type: {"schema": schema}},
     }
 

@@ -10,6 +10,7 @@ from node.inbox.service import Inboxes
 from node.sessions.service import Sessions
 from node.store import ids
 from node.tasks.service import Tasks
+from node.web.bearer import bearer_of
 from node.web.http import NO_STORE, Request, Response, json_response
 from node.web.json import read_query
 from node.web.route import Operation, Route, routes_of
@@ -63,8 +64,11 @@ class DeliveriesApi:
         errors=("session.gone", NOTHING_SHOWN, "session.token"),
     )
     async def of_session(self, request: Request) -> Response:
+        # Its destroy_token alone opens it, so no signature is looked at.
         return await self._of_id(
-            request, lambda session_id, proof: self._sessions.require_opener(session_id, proof.token)
+            request,
+            lambda session_id, proof: self._sessions.require_opener(session_id, proof.token),
+            InboxProof(bearer_of(request)),
         )
 
     @Operation(
@@ -88,14 +92,19 @@ class DeliveriesApi:
     async def of_inbox(self, request: Request) -> Response:
         return await self._answer(request, request.params["address"], ids.partition_of, self._inboxes.require_owner)
 
-    async def _of_id(self, request: Request, require_right: RequireRight) -> Response:
-        return await self._answer(request, request.params["id"], ids.partition_of_id, require_right)
+    async def _of_id(self, request: Request, require_right: RequireRight, proof: InboxProof | None = None) -> Response:
+        return await self._answer(request, request.params["id"], ids.partition_of_id, require_right, proof)
 
     async def _answer(
-        self, request: Request, entity: str, partition_of: Callable[[str], int], require_right: RequireRight
+        self,
+        request: Request,
+        entity: str,
+        partition_of: Callable[[str], int],
+        require_right: RequireRight,
+        proof: InboxProof | None = None,
     ) -> Response:
         query = read_query(request, DeliveryQuery)
-        await require_right(entity, await proof_of(request, self._signatures))
+        await require_right(entity, proof or await proof_of(request, self._signatures))
         reading = self._records.read(partition_of(entity), entity, query)
         return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
 

@@ -109,7 +109,7 @@ class Inboxes:
         if wanted.callback_url is None:
             fields["callback_url"] = ""
         elif wanted.callback_url is not msgspec.UNSET:
-            fields |= await self._targets.accept(wanted.callback_url, client)
+            fields |= await self._targets.accept(wanted.callback_url, client, idempotency)
         opening = await self._store.open(
             owner,
             fields,

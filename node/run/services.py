@@ -83,7 +83,8 @@ class Services:
     def __init__(self, settings: Settings, stores: Stores) -> None:
         store = stores.main
         tokens = Tokens(settings.secret)
-        self.targets = targets = TargetCheck(settings)
+        limits = LimitStore(store)
+        self.targets = targets = TargetCheck(settings, limits.is_known)
         idempotency_ttl = settings.idempotency_ttl
         self.callbacks = CallbackQueue(store, unpack)
         self.deliveries = DeliveryRecords(store)
@@ -111,7 +112,7 @@ class Services:
         self.claims = ClaimsOfAny(store, self.tasks, self._matching, self.offers, idempotency_ttl)
         lines = SessionStore(store, idempotency_ttl, settings.session_max_lines, settings.session_max_bytes)
         self.sessions = Sessions(lines, settings, tokens, targets)
-        inboxes = InboxStore(store, LimitStore(store), idempotency_ttl)
+        inboxes = InboxStore(store, limits, idempotency_ttl)
         receipts = ReceiptStore(store)
         held = InboxMessageStore(store, inboxes, receipts, idempotency_ttl)
         tasks = InboxTasks(store, receipts, held, tokens)

@@ -39,7 +39,7 @@ class Sessions:
             require_line("label", wanted.label)
             fields["label"] = wanted.label
         if wanted.callback_url is not None:
-            fields |= await self._targets.accept(wanted.callback_url, client)
+            fields |= await self._targets.accept(wanted.callback_url, client, idempotency)
         ttl_ms = wanted.ttl_seconds * 1000
         opened = await self._store.create(Quota("session", client, place), idempotency, ttl_ms, fields)
         if opened.replayed_at is not None and idempotency:

@@ -65,7 +65,9 @@ on looking."""
 HOLDING = ("task.unknown", "task.token", "task.state")
 SIGNED = ("signature.invalid", "signature.replayed")
 MOVING = ("task.unknown", "task.actor", "task.token", "task.proof", "task.state", "task.result")
-OFFERING = ("language.not_english", "artifact.unusable", DEADLINE, "task.schema_dear", "quota.task", CONFLICT, SHORT)
+OFFERING = ("language.not_english", "artifact.unusable", DEADLINE, "task.schema_dear", "quota.task")
+REPEATING = (CONFLICT, SHORT, "task.unknown")
+"""Refusals of an offer with a key that was used before: the contract that it offered then may be removed."""
 PUBLISHING = ("task.unknown", "task.publisher", "task.state", *SIGNED)
 
 
@@ -87,7 +89,7 @@ class TasksApi:
         shows=examples.OFFERED,
         status=201,
         callbacks=(TaskCallback,),
-        errors=(*OFFERING, *SIGNED),
+        errors=(*OFFERING, *REPEATING, *SIGNED),
         limit="task",
     )
     async def create(self, request: Request) -> Response:

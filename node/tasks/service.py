@@ -89,7 +89,8 @@ class Tasks:
         `client`: the one on whose behalf its callbacks are sent.
 
         Raises Invalid, Refused `language.not_english`, `artifact.unusable`, `idempotency.conflict`,
-        `idempotency.short`, `signature.replayed`, `task.deadline`, `task.schema_dear`.
+        `idempotency.short`, `signature.replayed`, `task.deadline`, `task.schema_dear`; `task.unknown` if what
+        it repeats was removed.
         """
         try:
             fields = await self._offers.fields(new, client)

@@ -49,6 +49,18 @@ async def test_what_is_never_done_has_no_success(paths: Json) -> None:
         assert paths[path][method]["responses"].keys() == {"400", "default"}, path
 
 
+async def test_what_an_inbox_answers_comes_in_either_media_type(paths: Json) -> None:
+    contents = {
+        (method, path): operation["responses"]["200"]["content"].keys()
+        for path, methods in paths.items()
+        for method, operation in methods.items()
+        if path.startswith(f"{AGENT}/") and "agent-card" not in path and "200" in operation["responses"]
+    }
+    either = {"application/json", "application/a2a+json"}
+    assert [each for each, types in contents.items() if types not in (either, {"text/event-stream"})] == []
+    assert ("post", f"{AGENT}/message:send") in contents
+
+
 async def test_a_call_may_be_answered_by_a_stream(paths: Json) -> None:
     content = paths[AGENT]["post"]["responses"]["200"]["content"]
     assert content.keys() == {"application/json", "text/event-stream"}

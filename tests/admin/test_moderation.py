@@ -15,6 +15,7 @@ from tests.board.calls import BOARD, QUESTION
 from tests.board.signed_posts import send, signed
 from tests.sign.signing import PUBLIC
 from tests.support.node_under_test import NodeUnderTest, running, until
+from tests.tasks.calls import OFFER, TASKS
 
 MINE, OTHER = "203.0.113.7", "2001:db8:1:2::3"
 
@@ -211,6 +212,21 @@ async def test_all_that_a_client_posted_is_removed(node: NodeUnderTest, admin: A
     assert (await node.client.get(f"{BOARD}/{other}")).status_code == 404
     assert (await admin("threads", "unhide", f"{thread}:2")).status == 1, "a removed reply stays away"
     assert (await node.client.post(f"{BOARD}/{thread}/replies", json={"body": "One more"})).json()["seq"] == 3
+
+
+@pytest.mark.parametrize(("kind", "path", "body"), [("threads", BOARD, QUESTION), ("tasks", TASKS, OFFER)])
+async def test_a_repeated_request_whose_thing_was_removed_is_refused_as_documented(
+    node: NodeUnderTest, admin: Admin, kind: str, path: str, body: Any
+) -> None:
+    async def sent() -> Any:
+        return await node.client.post(path, json=body, headers={"idempotency-key": "a-key-of-some-length"})
+
+    first = (await sent()).json()["id"]
+    assert (await admin(kind, "purge", first)).status == 0
+    again = await sent()
+    assert again.status_code == 404
+    operation = (await node.client.get("/openapi.json")).json()["paths"][path]["post"]
+    assert str(again.status_code) in operation["responses"]
 
 
 async def test_json_for_the_operator_moves_no_terminal(node: NodeUnderTest, admin: Admin) -> None:

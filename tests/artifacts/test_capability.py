@@ -37,6 +37,20 @@ def test_a_capability_ends_at_its_second() -> None:
         signer.read(text)
 
 
+def test_a_capability_lasts_no_less_than_was_promised() -> None:
+    clock = Clock()
+    clock.now += 0.9
+    signer = GrantSigner(SECRET, clock)
+    texts = (
+        signer.upload(grant_for(), 900),
+        signer.upload(grant_for(), 900, begins=clock.now),
+        signer.download(grant_for(), None, 900),
+    )
+    clock.now += 899.95
+    for text in texts:
+        assert signer.read(text)
+
+
 def test_no_character_can_be_changed_added_or_left_out() -> None:
     signer = GrantSigner(SECRET)
     text = signer.upload(grant_for(), 900)

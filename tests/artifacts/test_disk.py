@@ -91,8 +91,8 @@ async def test_a_type_that_only_says_bytes_is_as_none(server: BlobServer, media_
 
 async def test_an_expired_url_is_refused(server: BlobServer) -> None:
     grant = grant_for()
-    assert_refused(await server.client.put(await server.store.upload_url(grant, 0), content=DATA), "blob.expired")
-    assert_refused(await server.client.get(await server.store.content_url(grant, None, 0)), "blob.expired")
+    assert_refused(await server.client.put(await server.store.upload_url(grant, -1), content=DATA), "blob.expired")
+    assert_refused(await server.client.get(await server.store.content_url(grant, None, -1)), "blob.expired")
 
 
 async def test_a_changed_url_is_refused(server: BlobServer) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
 import pytest
@@ -69,6 +70,21 @@ async def test_a_download_is_resumed_only_if_it_is_still_the_same_content(server
     assert (await server.get(range="bytes=5-", if_match=etag)).status_code == 206
     for other in ('"another"', f"W/{etag}"):
         assert_refused(await server.get(range="bytes=5-", if_match=other), "content.other")
+
+
+async def test_bytes_that_are_deleted_once_they_are_found_are_missing(
+    server: BlobServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await server.put()
+    find = server.store.open
+
+    def find_and_lose(artifact_id: str) -> BinaryIO:
+        file = find(artifact_id)
+        asyncio.run(server.store.delete(artifact_id))
+        return file
+
+    monkeypatch.setattr(server.store, "open", find_and_lose)
+    assert_refused(await server.get(), "blob.missing")
 
 
 async def test_conditions_mean_nothing_where_the_content_is_gone(server: BlobServer) -> None:

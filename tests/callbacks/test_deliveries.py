@@ -176,6 +176,13 @@ async def test_nobody_else_reads_them(node: NodeUnderTest) -> None:
             assert answer.status_code == 404
 
 
+async def test_no_signature_counts_where_a_token_alone_opens(node: NodeUnderTest) -> None:
+    session = (await node.client.post("/api/v1/sessions")).json()
+    path, wrong = f"/api/v1/sessions/{session['session_id']}/callbacks", {"signature-input": "nonsense"}
+    seen = await node.client.get(path, headers=bearer(session["destroy_token"]) | wrong)
+    assert (seen.status_code, seen.json()["callbacks"]) == (200, [])
+
+
 async def test_the_record_of_an_entity_is_bounded(node: NodeUnderTest) -> None:
     queue, records = CallbackQueue(node.store, unpack), DeliveryRecords(node.store)
     for n in range(30):

@@ -22,6 +22,11 @@ REFUSED = ("inbox.unknown", "inbox.policy", "inbox.turn", "inbox.full", "idempot
 EXAMPLE = {"message": MESSAGE, "configuration": {"returnImmediately": True}}
 
 
+def _either(kind: type) -> tuple[OtherAnswer]:
+    """The same answer, as A2A's own media type: for whoever asks for that or sends it (`negotiated`)."""
+    return (OtherAnswer(A2A_MEDIA, kind),)
+
+
 class InboxAgentApi:
     """An inbox to A2A clients that speak HTTP+JSON."""
 
@@ -35,7 +40,7 @@ class InboxAgentApi:
         body=InboxMessageBody,
         answers=SendMessageResponse,
         shows=SENT_TO_INBOX,
-        also=(OtherAnswer(A2A_MEDIA, SendMessageResponse),),
+        also=_either(SendMessageResponse),
         errors=REFUSED,
         limit="inbox_send",
         example=EXAMPLE,
@@ -61,7 +66,14 @@ class InboxAgentApi:
         _check(request)
         return await self._calls.send_streaming(request, await request.body(), bytes)
 
-    @Operation("An A2A task of an inbox", query=HistoryQuery, answers=A2ATask, shows=ANSWERED, fault=inbox_fault)
+    @Operation(
+        "An A2A task of an inbox",
+        query=HistoryQuery,
+        answers=A2ATask,
+        shows=ANSWERED,
+        also=_either(A2ATask),
+        fault=inbox_fault,
+    )
     async def get(self, request: Request) -> Response:
         check_version(request)
         request.answer_headers += NO_STORE
@@ -75,6 +87,7 @@ class InboxAgentApi:
         query=ListQuery,
         answers=TaskList,
         shows=TASKS,
+        also=_either(TaskList),
         fault=inbox_fault,
     )
     async def page(self, request: Request) -> Response:
@@ -89,6 +102,7 @@ class InboxAgentApi:
         "Cancel an A2A task of an inbox: its message is taken back",
         answers=A2ATask,
         shows=TAKEN_BACK,
+        also=_either(A2ATask),
         fault=inbox_fault,
     )
     async def cancel(self, request: Request) -> Response:
@@ -114,6 +128,7 @@ class InboxAgentApi:
         body=SentPushConfig,
         answers=PushConfig,
         shows=PUSHED,
+        also=_either(PushConfig),
         errors=("task.unknown",),
         limit="inbox_send",
         fault=inbox_fault,
@@ -127,6 +142,7 @@ class InboxAgentApi:
         "The push notification configs of an A2A task",
         answers=PushConfigs,
         shows={"configs": [PUSHED]},
+        also=_either(PushConfigs),
         fault=inbox_fault,
     )
     async def list_pushes(self, request: Request) -> Response:
@@ -134,14 +150,25 @@ class InboxAgentApi:
         request.answer_headers += NO_STORE
         return negotiated(request, await self._pushes.list(request.params["address"], request.params["id"]))
 
-    @Operation("A push notification config of an A2A task", answers=PushConfig, shows=PUSHED, fault=inbox_fault)
+    @Operation(
+        "A push notification config of an A2A task",
+        answers=PushConfig,
+        shows=PUSHED,
+        also=_either(PushConfig),
+        fault=inbox_fault,
+    )
     async def get_push(self, request: Request) -> Response:
         check_version(request)
         request.answer_headers += NO_STORE
         address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))
         return negotiated(request, await self._pushes.get(address, task_id, config_id))
 
-    @Operation("Send the events of an A2A task to a webhook no more", answers=DeletedPush, fault=inbox_fault)
+    @Operation(
+        "Send the events of an A2A task to a webhook no more",
+        answers=DeletedPush,
+        also=_either(DeletedPush),
+        fault=inbox_fault,
+    )
     async def delete_push(self, request: Request) -> Response:
         check_version(request)
         address, task_id, config_id = (request.params[name] for name in ("address", "id", "config_id"))

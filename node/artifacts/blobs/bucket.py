@@ -123,7 +123,7 @@ class BucketClient:
         headers: Mapping[str, str] = _NOTHING,
         query: Mapping[str, str] = _NOTHING,
         seconds: int = REQUEST_SECONDS,
-        begins: int | None = None,
+        begins: float | None = None,
     ) -> str:
         """A URL that takes a request with exactly these headers, for `seconds` from the Unix time `begins` or now."""
         now = self._clock()  # of this machine, whose clock may be behind that of Redis: no URL begins in the future

@@ -6,6 +6,7 @@ each upload happens only once.
 """
 
 import hmac
+import math
 import time
 from collections.abc import Callable
 from hashlib import sha256
@@ -52,9 +53,9 @@ class GrantSigner:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder[Capability](Capability).decode
 
-    def upload(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
+    def upload(self, grant: Grant, seconds: int, begins: float | None = None) -> str:
         """The text that lets its holder upload `grant` for `seconds` from the Unix time `begins`, or from now on."""
-        return self._sign(UploadGrant(grant, self._ends(seconds) if begins is None else begins + seconds))
+        return self._sign(UploadGrant(grant, self._ends(seconds, begins)))
 
     def download(self, grant: Grant, filename: str | None, seconds: int) -> str:
         """The text that lets its holder read `grant` for `seconds`."""
@@ -76,8 +77,9 @@ class GrantSigner:
         """Whole seconds until the capability ends, never negative."""
         return max(0, int(capability.expires - self._clock()))
 
-    def _ends(self, seconds: int) -> int:
-        return int(self._clock()) + seconds
+    def _ends(self, seconds: int, begins: float | None = None) -> int:
+        """A whole second, the next one: a URL lasts no less than was promised, even if that is a second."""
+        return math.ceil(self._clock() if begins is None else begins) + seconds
 
     def _sign(self, capability: Capability) -> str:
         payload = base64url.encode(self._encode(capability))

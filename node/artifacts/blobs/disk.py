@@ -52,7 +52,7 @@ class DiskStore:
     def upload_headers(self, grant: Grant) -> Mapping[str, str]:
         return {"Content-Type": grant.media_type}
 
-    async def upload_url(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
+    async def upload_url(self, grant: Grant, seconds: int, begins: float | None = None) -> str:
         return self._base + self.signer.upload(grant, seconds, begins)
 
     async def content_url(self, grant: Grant, filename: str | None, seconds: int) -> str:

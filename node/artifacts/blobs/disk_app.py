@@ -160,36 +160,45 @@ class DiskApp:
         with file:
             if client_has(scope["headers"], tag):
                 return await _start(send, 304, [*headers, (b"etag", tag.encode())], last=True)
-            size = os.fstat(file.fileno()).st_size
+            size = grant.byte_size
             is_head = scope["method"] == "HEAD"  # for which ranges are not defined (RFC 9110 §14.2)
             span = _span(asked.get(b"range"), size) if not is_head and asked.get(b"if-range", tag) == tag else None
             start, end = span or (0, size)
             if start >= size:
                 return await _refuse(send, Refused("blob.range"), [(b"content-range", b"bytes */%d" % size)])
+            piece = b"" if is_head else await self._piece(scope, file, start, end)
+            if not piece and not is_head:  # deleted since it was opened, which leaves it empty
+                raise Refused("blob.missing")
             headers += [*content_headers(grant, capability.filename), (b"content-length", b"%d" % (end - start))]
             if span:
                 headers.append((b"content-range", b"bytes %d-%d/%d" % (start, end - 1, size)))
             await _start(send, 206 if span else 200, headers, last=is_head)
             if not is_head:
-                await self._stream(file, start, end, scope, receive, send)
+                await self._stream(piece, file, start, end, scope, receive, send)
         return None
 
-    async def _stream(self, file: BinaryIO, start: int, end: int, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _stream(
+        self, piece: bytes, file: BinaryIO, start: int, end: int, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Send the bytes from `start` to `end`, of which `piece` has been read. If they end early, Content-Length tells
+        the reader."""
         # Granian raises nothing on a send to a closed connection, so the disconnect is awaited at the same time.
         left = asyncio.ensure_future(until_disconnected(receive))
         try:
-            while start < end and not left.done():
-                chunk = await self._in_turn(scope, os.pread, file.fileno(), min(PIECE_BYTES, end - start), start)
-                if not chunk:
-                    raise Disconnected
-                start += len(chunk)
-                message = {"type": "http.response.body", "body": chunk, "more_body": start < end}
+            while piece and not left.done():
+                start += len(piece)
+                message = {"type": "http.response.body", "body": piece, "more_body": start < end}
                 async with asyncio.timeout(self._send_stall):
                     await send(message)
-        except OSError as error:  # too few bytes have been sent by then, as Content-Length tells the reader
+                piece = await self._piece(scope, file, start, end) if start < end else b""
+        except OSError as error:
             raise Disconnected from error
         finally:
             left.cancel()
+
+    async def _piece(self, scope: Scope, file: BinaryIO, start: int, end: int) -> bytes:
+        """The next bytes of a download; empty if there are none any more. Raises OSError."""
+        return await self._in_turn(scope, os.pread, file.fileno(), min(PIECE_BYTES, end - start), start)
 
     async def _in_turn(self, scope: Scope, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run what blocks in a thread, as soon as the client's site has fewer threads."""

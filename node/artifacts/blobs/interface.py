@@ -63,7 +63,7 @@ class BlobStore(Protocol):
         """Headers that the PUT to `upload_url` has to carry, besides Content-Length."""
         ...
 
-    async def upload_url(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
+    async def upload_url(self, grant: Grant, seconds: int, begins: float | None = None) -> str:
         """A URL that takes one PUT of exactly these bytes, for `seconds` from the Unix time `begins`, or from now on.
 
         The same arguments make the same URL.

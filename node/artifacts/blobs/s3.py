@@ -44,7 +44,7 @@ class S3Store:
         headers = {"Content-Type": grant.media_type, "x-amz-checksum-sha256": digest_base64(grant.digest_sha256)}
         return headers | {"If-None-Match": "*"} if self._client.bucket.once else headers
 
-    async def upload_url(self, grant: Grant, seconds: int, begins: int | None = None) -> str:
+    async def upload_url(self, grant: Grant, seconds: int, begins: float | None = None) -> str:
         return self._client.url(
             "PUT", blob_id(grant.id), headers=self._signed_headers(grant), seconds=seconds, begins=begins
         )

@@ -126,6 +126,22 @@ async def test_what_the_schema_of_a_parameter_excludes_is_refused(node: NodeUnde
     assert "\n".join(taken) == ""
 
 
+async def test_an_answer_that_names_what_it_ignored_has_a_documented_header(
+    node: NodeUnderTest, document: Document
+) -> None:
+    named: dict[str, bool] = {}
+    for method, path, operation in document.operations():
+        body = example(operation)
+        more = {**body, "unknown_here": 1} if body else body
+        answer = await call(node, method, path, operation, more, {"unknown_here": "1"})
+        if "x-ignored-fields" in answer.headers:
+            responses = operation["responses"]
+            response = document.resolved(responses.get(str(answer.status_code), responses.get("default")))
+            named[f"{method} {path}: {answer.status_code}"] = "X-Ignored-Fields" in response["headers"]
+    assert named
+    assert [answer for answer, is_documented in named.items() if not is_documented] == []
+
+
 async def call(
     node: NodeUnderTest,
     method: str,
