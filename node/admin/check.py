@@ -20,7 +20,8 @@ import msgspec
 from node.admin.commands import NO_SECRET
 from node.common.extras import pip_install
 from node.config import ConfigError, Settings
-from node.embedding.exported import is_export
+from node.embedding.exported import ExportedModel, is_export
+from node.embedding.model import ModelUnavailable
 from node.observe.disk import disks
 from node.observe.memory import memory_of
 from node.run import keychain
@@ -252,6 +253,11 @@ def model(settings: Settings) -> Finding:
     if lacking:
         extra = "search" if exported else "worker"
         return Finding("missing", "embedding model", f"no {', '.join(lacking)}: {pip_install(extra)}")
+    if exported:
+        try:
+            ExportedModel(Path(name))
+        except ModelUnavailable as error:
+            return Finding("missing", "embedding model", str(error))
     return Finding("ok", "embedding model", name or "the bundled MiniLM")
 
 

@@ -1,5 +1,6 @@
 """`relay-node check`: what it says of the machine and of its Redis, and the exit status it gives."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,9 +8,11 @@ import pytest
 from node.admin.check import server_findings
 from node.cli import main
 from node.config import Settings
+from node.embedding.exported import GRAPH
 from node.sign.node_key import NodeKey
 from node.store import keys
 from node.store.identity import SCHEMA, fingerprint
+from tests.support.models import exported_model
 from tests.support.servers import Cluster, RedisServer, free_port
 
 pytestmark = pytest.mark.usefixtures("no_settings")
@@ -93,6 +96,19 @@ def test_check_says_that_a_model_is_not_there(
     assert main(["check"]) == 1
     said = f"missing RELAY_EMBEDDING_MODEL={tmp_path}/model is not there for this user"
     assert _findings(capsys)["embedding model"] == said
+
+
+def test_check_says_that_an_exported_model_is_damaged(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
+    folder = shutil.copytree(exported_model(), tmp_path / "model")
+    monkeypatch.setenv("RELAY_EMBEDDING_MODEL", str(folder))
+    main(["check"])
+    assert _findings(capsys)["embedding model"] == f"ok {folder}"
+    (folder / GRAPH).write_bytes(b"no graph")
+    main(["check"])
+    assert _findings(capsys)["embedding model"].startswith(f"missing the exported model in {folder} cannot be loaded: ")
 
 
 def test_check_looks_at_every_primary_of_a_cluster(
