@@ -215,11 +215,12 @@ def keys(settings: Settings) -> Finding:
     loose = [str(file) for file in files if is_there(file) and file.stat().st_mode & 0o077]
     if loose:
         return Finding("missing", "keys", f"others can read {' and '.join(loose)}: chmod 600")
-    if settings.secret and settings.signing_key:
-        return Finding("ok", "keys", "given by RELAY_SECRET and RELAY_SIGNING_KEY")
-    if settings.redis_url:
-        return Finding("note", "keys", f"kept in {settings.data_dir}: every host of this node needs the same two")
-    return Finding("ok", "keys", f"kept in {settings.data_dir}")
+    given = {"RELAY_SECRET": settings.secret, "RELAY_SIGNING_KEY": settings.signing_key}
+    sentences = [f"{name} is {'given' if key else f'kept in {settings.data_dir}'}" for name, key in given.items()]
+    facts = ", ".join(sentences)
+    if settings.redis_url and not all(given.values()):
+        return Finding("note", "keys", f"{facts}: every host of this node needs the same two")
+    return Finding("ok", "keys", facts)
 
 
 def blobs(settings: Settings) -> Finding:
