@@ -246,7 +246,7 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
         if not await stores.main.ready() and not stores.main.connected:
             raise StoreUnavailable(await diagnose(settings.redis_url, settings.store_timeout, "no connection"))
         await compare(stores.main, secret)
-        services = Services(settings, stores)
+        services = Services(msgspec.structs.replace(settings, secret=settings.secret or NO_SECRET), stores)
         try:
             yield CommandContext(settings, stores.main, services, who)
         finally:
@@ -270,12 +270,7 @@ def _located(settings: Settings) -> Settings:
     if not url:
         where = settings.data_dir.resolve()
         raise ConfigError(f"no node runs on {where}: start it, or set RELAY_DATA_DIR or RELAY_REDIS_URL to the node's")
-    return msgspec.structs.replace(
-        settings,
-        redis_url=url,
-        store_timeout=max(STORE_TIMEOUT, settings.store_timeout),
-        secret=settings.secret or NO_SECRET,
-    )
+    return msgspec.structs.replace(settings, redis_url=url, store_timeout=max(STORE_TIMEOUT, settings.store_timeout))
 
 
 def _target(given: argparse.Namespace) -> str:
