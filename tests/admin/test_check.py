@@ -1,6 +1,7 @@
 """`relay-node check`: what it says of the machine and of its Redis, and the exit status it gives."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,20 @@ def test_check_says_that_a_model_is_not_there(
     assert main(["check"]) == 1
     said = f"missing RELAY_EMBEDDING_MODEL={tmp_path}/model is not there for this user"
     assert _findings(capsys)["embedding model"] == said
+
+
+def test_check_says_how_there_may_be_a_model_where_only_exported_ones_can_be_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    main(["check"])
+    said = _findings(capsys)["embedding model"]
+    assert said.startswith("missing no torch: ")
+    assert said.endswith("'relay-node[worker]', or name an exported model in RELAY_EMBEDDING_MODEL")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    main(["check"])
+    assert _findings(capsys)["embedding model"].endswith("'relay-node[worker]'")
 
 
 def test_check_says_that_an_exported_model_is_damaged(
