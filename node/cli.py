@@ -2,8 +2,8 @@
 
 0: done; 1: done, and the answer is no; 2: a setting or an argument cannot be used, as one sentence on stderr explains;
 75: a temporary failure, after which whoever starts the node may try again: a port is taken, the embedded Redis was
-killed, that of an operator's command is out of reach, or the disk to which the output goes is full; 130: somebody
-pressed Ctrl-C.
+killed, the node of an operator's command is stopped or its Redis out of reach, or the disk to which the output goes is
+full; 130: somebody pressed Ctrl-C.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """A backup of a node that goes on serving: Redis, the two keys, and the bytes of artifacts on a local disk.
 
     <directory>/redis-0.rdb …        one for each primary
-               /secret, signing-key  if they are kept in the data directory
+               /secret, signing-key  if they are kept in the data directory, not given by a setting
                /blobs/…              if the blob store is a directory
                /blobs.jsonl          size and digest of each of those, one a line
                /backup.json          the list of all that, written last, once the rest is synced to disk: a backup
@@ -32,6 +32,7 @@ from node.common.disk_sync import sync, sync_all
 from node.common.folder_lock import locked
 from node.common.private_files import open_private
 from node.config import Settings
+from node.run import keychain
 from node.run.blobs import blob_directory
 from node.run.data_directory import NO_ROOM
 from node.store import Store
@@ -39,7 +40,8 @@ from node.store.address import locate
 from node.store.snapshot import primaries, snapshot
 
 MANIFEST = "backup.json"
-KEYS = ("secret", "signing-key")
+KEYS = {"RELAY_SECRET": keychain.SECRET, "RELAY_SIGNING_KEY": keychain.SIGNING_KEY}
+"""The files of the keys, by the settings that give a key instead."""
 BLOBS = "blobs"
 BLOB_LIST = "blobs.jsonl"
 STAMP = "%Y-%m-%dT%H%M%SZ"
@@ -73,7 +75,7 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     created_at: str
     redis: list[BackupFile]
     keys: list[BackupFile]
-    """Empty if RELAY_SECRET and RELAY_SIGNING_KEY are kept elsewhere: a backup copies no keys from the environment."""
+    """Without one that RELAY_SECRET or RELAY_SIGNING_KEY gives: a backup copies no keys from the environment."""
     blobs: int
     """How many files of artifacts."""
     blob_bytes: int
@@ -83,6 +85,12 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
     """Ids of artifacts whose bytes were damaged before and are left out."""
     blob_url: str
     """Where the bytes of artifacts are; empty if they are in the backup."""
+
+    @property
+    def keys_elsewhere(self) -> list[str]:
+        """The settings whose keys are not in it."""
+        names = {key.name for key in self.keys}
+        return [setting for setting, name in KEYS.items() if name not in names]
 
     @property
     def files(self) -> list[BackupFile]:
@@ -117,11 +125,9 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
     if sorted(file.slots for file in redis) != sorted(each.slots for each in await primaries(store, location)):
         # What went from a server that was copied later to one that was copied before is in neither copy.
         raise BackupError("slots of the Redis Cluster have moved meanwhile: make it again when none do")
-    keys: list[str] = []
-    for name in KEYS:
-        with suppress(FileNotFoundError):
-            copy_private(settings.data_dir / name, directory / name)
-            keys.append(name)
+    keys = list(keychain.files_in_use(settings))
+    for key in keys:
+        copy_private(key, directory / key.name)
     blobs = blob_directory(settings)
     if blobs:
         (directory / BLOBS).mkdir(mode=0o700)
@@ -141,7 +147,7 @@ async def _back_up(settings: Settings, store: Store, directory: Path, digests: M
         node_id=settings.node_id,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         redis=redis,
-        keys=[copied(directory / name) for name in keys],
+        keys=[copied(directory / key.name) for key in keys],
         blobs=len(kept),
         blob_bytes=sum(blob.byte_size for blob in kept),
         blob_list=copied(directory / BLOB_LIST),

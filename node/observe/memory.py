@@ -88,6 +88,7 @@ class MemoryAlarm:
         self._logs = logs
         self._has_warned = False
         self._looks = 0
+        self._share = 0.0
         self._full: dict[Kind, str] = {}
         self._begun: Set[tuple[str, Alarm]] = frozenset()
         """The stages of a shortage that have begun, each with the code of its refusals."""
@@ -99,7 +100,7 @@ class MemoryAlarm:
             try:
                 await self.look()
                 self._has_warned = False
-            except StoreUnavailable:  # until Redis answers again, the last decision holds
+            except StoreUnavailable:  # until Redis answers again, the last decision about memory holds
                 pass
             except CommandFailed as failed:
                 if self._logs and not self._has_warned:
@@ -108,15 +109,25 @@ class MemoryAlarm:
             await sleep_unless_stopped(stop, LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Decide what is refused from now on. Raises StoreUnavailable, CommandFailed."""
+        """Decide what is refused from now on. Raises StoreUnavailable, CommandFailed, having looked at the disk all the
+        same: where that is full, an embedded Redis ends with each write.
+        """
+        try:
+            await self._look_at_redis()
+        finally:
+            self._decide()
+
+    async def _look_at_redis(self) -> None:
         primaries = await redis_memory(self._store, self._limit)
-        share = max(primary.share for primary in primaries)
+        self._share = max(primary.share for primary in primaries)
         self._capacity.allowance = self._allowance(primaries)
         if self._looks % LOOKS_PER_COUNT == 0:
             await self._count()
         self._looks += 1
+
+    def _decide(self) -> None:
         before = self._capacity.refused
-        begun = [*self._short_of_memory(share), *self._short_of_disk()]
+        begun = [*self._short_of_memory(), *self._short_of_disk()]
         refused = dict(self._full)
         for code, stage in begun:
             refused |= dict.fromkeys(refused_from(stage), code)
@@ -124,13 +135,13 @@ class MemoryAlarm:
         self._capacity.refused, self._capacity.short = refused, frozenset(code for code, _ in begun)
         if self._logs and refused != before:
             write = log.warning if refused else log.info
-            write("capacity", memory_percent=round(share * 100, 1), refused=sorted(refused.items()))
+            write("capacity", memory_percent=round(self._share * 100, 1), refused=sorted(refused.items()))
 
-    def _short_of_memory(self, share: float) -> Iterator[tuple[str, Alarm]]:
+    def _short_of_memory(self) -> Iterator[tuple[str, Alarm]]:
         """The stages that have begun; each ends only some way below where it begins."""
         for stage, part in STAGES.items():
             alarm, begun = self._alarm + (1 - self._alarm) * part, ("memory.low", stage)
-            if self._alarm and share >= (alarm - HYSTERESIS if begun in self._begun else alarm):
+            if self._alarm and self._share >= (alarm - HYSTERESIS if begun in self._begun else alarm):
                 yield begun
 
     def _short_of_disk(self) -> Iterator[tuple[str, Alarm]]:

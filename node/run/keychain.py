@@ -6,7 +6,7 @@ Every web and worker process of a node, on every host, must have the same two.
 import base64
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -61,6 +61,17 @@ def check_signing_key(settings: Settings) -> None:
             NodeKey.parse(text)
     except ValueError as error:
         raise ConfigError(f"{source}: {error}") from error
+
+
+def files_in_use(settings: Settings) -> Iterator[Path]:
+    """The files that keep keys of this node. One whose key is not that which a setting gives was made by a start
+    without the setting, or is from before. Raises OSError.
+    """
+    for name, given in ((SECRET, settings.secret), (SIGNING_KEY, settings.signing_key)):
+        path = settings.data_dir / name
+        with suppress(FileNotFoundError):
+            if path.read_bytes().strip() == given.encode() or not given:
+                yield path
 
 
 def known_secret(settings: Settings) -> str:

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -24,6 +25,7 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 
 from node.common import control_group, process
+from node.common.extras import pip_install
 from node.common.signals import DRAIN, DRAINING, RELEASE_WAITERS
 from node.config import ConfigError, Settings
 from node.config.sources import CONFIG, ENVIRONMENT, config_path
@@ -115,6 +117,8 @@ def worker(settings: Settings, main: str = WORKER) -> None:
 
     Does not return but ends the process: the interpreter would wait seconds for a thread that loads the model.
     """
+    if find_spec("numpy") is None:
+        raise ConfigError(f"the worker needs an extra that is not installed: {pip_install('worker')}")
     settings = _prepare_role(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until they can be heeded
     is_checked = asyncio.run(check_redis(settings))

@@ -122,14 +122,16 @@ async def test_reindex_asks_the_workers(node: NodeUnderTest, admin: Admin) -> No
         assert await node.store.command("GET", SearchKeys(name).epoch) == b"1"
 
 
-def test_without_a_node_there_is_one_sentence_and_status_2(
+def test_without_a_node_there_is_one_sentence_and_where_one_is_stopped_it_may_be_tried_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.delenv("RELAY_REDIS_URL", raising=False)
     monkeypatch.setenv("RELAY_DATA_DIR", str(tmp_path))
     assert main(["admin", "status"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"relay-node: no node runs on {tmp_path}")
+    (tmp_path / "redis").mkdir()
+    assert main(["admin", "status"]) == os.EX_TEMPFAIL
+    for line in capsys.readouterr().err.splitlines():
+        assert line.startswith(f"relay-node: no node runs on {tmp_path}")
 
 
 def test_without_redis_there_is_one_sentence_and_it_may_be_tried_again(

@@ -18,6 +18,7 @@ import pytest
 from node.admin.backup import Backup, BackupError, BackupFile, back_up
 from node.admin.restore import BASE, LOG, restore
 from node.config import Settings
+from node.run.keychain import environment
 from node.store import StoreUnavailable, connect
 from node.store.address import ServerAddress, locate
 from node.store.snapshot import primaries, snapshot
@@ -328,6 +329,17 @@ def test_a_backup_of_another_user_is_not_called_damaged(tmp_path: Path, whole: P
         pytest.raises(BackupError, match="cannot be read: Permission denied; run this as the user who owns"),
     ):
         restore(Settings(data_dir=tmp_path / "node"), whole)
+
+
+async def test_a_key_that_is_not_in_use_is_in_no_backup(tmp_path: Path, make_backup: MakeBackup) -> None:
+    """A start without RELAY_SECRET makes one, and only then finds that the data is that of another."""
+    data = tmp_path / "data"
+    made = environment(Settings(data_dir=data))
+    one = await make_backup(tmp_path / "one", data_dir=data, secret="that of the environment", signing_key="")
+    assert ([key.name for key in one.keys], one.keys_elsewhere) == (["signing-key"], ["RELAY_SECRET"])
+    assert not (tmp_path / "one" / "secret").exists()
+    both = await make_backup(tmp_path / "both", data_dir=data, secret=made["RELAY_SECRET"], signing_key="")
+    assert both.keys_elsewhere == []
 
 
 async def test_a_backup_that_cannot_look_for_the_keys_fails(tmp_path: Path, make_backup: MakeBackup) -> None:

@@ -1,5 +1,7 @@
 """`relay-node check`: what it says of the machine and of its Redis, and the exit status it gives."""
 
+import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,9 +9,11 @@ import pytest
 from node.admin.check import server_findings
 from node.cli import main
 from node.config import Settings
+from node.embedding.exported import GRAPH
 from node.sign.node_key import NodeKey
 from node.store import keys
 from node.store.identity import SCHEMA, fingerprint
+from tests.support.models import exported_model
 from tests.support.servers import Cluster, RedisServer, free_port
 
 pytestmark = pytest.mark.usefixtures("no_settings")
@@ -95,6 +99,33 @@ def test_check_says_that_a_model_is_not_there(
     assert _findings(capsys)["embedding model"] == said
 
 
+def test_check_says_how_there_may_be_a_model_where_only_exported_ones_can_be_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    main(["check"])
+    said = _findings(capsys)["embedding model"]
+    assert said.startswith("missing no torch: ")
+    assert said.endswith("'relay-node[worker]', or name an exported model in RELAY_EMBEDDING_MODEL")
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    main(["check"])
+    assert _findings(capsys)["embedding model"].endswith("'relay-node[worker]'")
+
+
+def test_check_says_that_an_exported_model_is_damaged(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RELAY_REDIS_URL", "redis://127.0.0.1:1")
+    folder = shutil.copytree(exported_model(), tmp_path / "model")
+    monkeypatch.setenv("RELAY_EMBEDDING_MODEL", str(folder))
+    main(["check"])
+    assert _findings(capsys)["embedding model"] == f"ok {folder}"
+    (folder / GRAPH).write_bytes(b"no graph")
+    main(["check"])
+    assert _findings(capsys)["embedding model"].startswith(f"missing the exported model in {folder} cannot be loaded: ")
+
+
 def test_check_looks_at_every_primary_of_a_cluster(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -173,13 +204,14 @@ def test_check_refuses_keys_that_others_can_read(
     assert _findings(capsys)["keys"] == f"missing others can read {tmp_path}/data/secret: chmod 600"
     (tmp_path / "data" / "secret").chmod(0o600)
     main(["check"])
-    kept = f"note kept in {tmp_path}/data: every host of this node needs the same two"
-    assert _findings(capsys)["keys"] == kept
-    for name, key in (("RELAY_SECRET", GOOD_SECRET), ("RELAY_SIGNING_KEY", NodeKey.generate().secret)):
-        with monkeypatch.context() as patch:
-            patch.setenv(name, key)
-            main(["check"])
-            assert _findings(capsys)["keys"] == kept, "one of them is not given"
+    kept, needed = f"kept in {tmp_path}/data", "every host of this node needs the same two"
+    assert _findings(capsys)["keys"] == f"note RELAY_SECRET is {kept}, RELAY_SIGNING_KEY is {kept}: {needed}"
+    monkeypatch.setenv("RELAY_SECRET", GOOD_SECRET)
+    main(["check"])
+    assert _findings(capsys)["keys"] == f"note RELAY_SECRET is given, RELAY_SIGNING_KEY is {kept}: {needed}"
+    monkeypatch.setenv("RELAY_SIGNING_KEY", NodeKey.generate().secret)
+    main(["check"])
+    assert _findings(capsys)["keys"] == "ok RELAY_SECRET is given, RELAY_SIGNING_KEY is given"
 
 
 def test_check_tries_the_blob_store_with_bytes_that_it_removes_again(

@@ -21,13 +21,17 @@ PRINT_PLACES = "import node, node.store.scripts as s; print(node.__file__, s.FOL
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of programs of an environment that has the wheel, and borrows its dependencies from this one."""
-    place = tmp_path_factory.mktemp("environment")
+    return install(wheel, tmp_path_factory.mktemp("environment"), Path(sysconfig.get_path("purelib")))
+
+
+def install(wheel: Path, place: Path, dependencies: Path) -> Path:
+    """Install the wheel in a new environment at `place`, beside a folder of packages. Returns that of its programs."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", place], check=True, timeout=PATIENCE)
     python = place / "bin" / "python"
-    install = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
-    subprocess.run(install, check=True, timeout=PATIENCE, capture_output=True)
+    command = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index", wheel]
+    subprocess.run(command, check=True, timeout=PATIENCE, capture_output=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(place), "platbase": str(place)}))
-    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (packages / "dependencies.pth").write_text(f"{dependencies}\n")
     return place / "bin"
 
 
@@ -79,3 +83,18 @@ def test_an_installed_node_serves_from_any_directory(installed: Path, elsewhere:
         assert b"<html" in page
         node.signal(15)
         assert node.wait() == 0
+
+
+def test_a_node_without_the_extra_of_the_worker_says_what_to_install(
+    wheel: Path, tmp_path: Path, elsewhere: Path
+) -> None:
+    dependencies = tmp_path / "dependencies"
+    dependencies.mkdir()
+    for package in Path(sysconfig.get_path("purelib")).iterdir():
+        if not package.name.startswith("numpy"):
+            (dependencies / package.name).symlink_to(package)
+    programs = install(wheel, tmp_path / "environment", dependencies)
+    with NodeProcess(elsewhere / "data", [str(programs / "relay-node"), "serve"], cwd=elsewhere) as node:
+        node.start(RELAY_WORKERS="1")
+        assert node.wait() == 2
+        assert f"{programs / 'python'} -m pip install 'relay-node[worker]'" in node.words()

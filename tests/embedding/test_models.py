@@ -136,12 +136,25 @@ def test_without_the_library_of_the_format_an_export_says_so(
 def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does its export, on which the original follows, run a module of the current directory."""
     tmp_path.joinpath("node.py").write_text("raise SystemExit('that of the current directory')")
+    tmp_path.joinpath("empty").mkdir()
     monkeypatch.chdir(tmp_path)
     with capture_logs() as logged, pytest.raises(ModelUnavailable, match=r"empty.* cannot be loaded: "):
         load(str(tmp_path / "empty"), tmp_path / "models")
     assert ["cannot be loaded" in line["reason"] for line in logged if "not exported" in line["event"]] == [True]
     with pytest.raises(ModelUnavailable, match="none"):
         load("none", tmp_path)
+
+
+def test_of_a_folder_that_is_not_there_or_is_damaged_only_that_is_said(tmp_path: Path) -> None:
+    """Not what it would take to load another kind of model, such as torch where there is none."""
+    folder = tmp_path / "model"
+    with capture_logs() as logged, pytest.raises(ModelUnavailable, match="model is not there"):
+        load(str(folder), tmp_path / "models")
+    shutil.copytree(exported_model(), folder)
+    (folder / GRAPH).write_bytes(b"no graph")
+    with capture_logs() as logged_then, pytest.raises(ModelUnavailable, match="the exported model in"):
+        load(str(folder), tmp_path / "models")
+    assert logged + logged_then == []
 
 
 def test_an_export_that_is_damaged_or_of_another_format_says_so(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from node.observe.memory import MemoryAlarm, RedisMemory
 from node.observe.metrics.gauges import disk_figures
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, refused_from
+from node.store import StoreUnavailable, connect
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
 from tests.support.users import shut
@@ -138,6 +139,16 @@ async def test_where_the_log_of_redis_is_gone_there_is_no_room(node: NodeUnderTe
         source.rename(target)
         await alarm.look()
         assert capacity.refused == refused
+
+
+async def test_the_disk_is_looked_at_while_redis_is_gone(embedded: Path) -> None:
+    """Where it is full, the embedded Redis is gone most of the time."""
+    settings, capacity = Settings(data_dir=embedded, disk_reserve=2**60), Capacity()
+    gone = await connect(f"unix://{embedded}/redis/redis.sock", timeout=1, max_in_flight=1)
+    with pytest.raises(StoreUnavailable):
+        await MemoryAlarm(gone, settings, capacity).look()
+    await gone.close()
+    assert capacity.refused == dict.fromkeys(refused_from(Alarm.THIRD), "disk.low")
 
 
 async def test_a_disk_with_room_refuses_nothing(node: NodeUnderTest) -> None:

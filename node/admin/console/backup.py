@@ -79,8 +79,7 @@ async def _backup(context: CommandContext, given: argparse.Namespace) -> Command
     lines += [f"removed: {each}" for each in gone]
     lines += [f"not removed: {each}" for each in left]
     lines += [f"damaged, and not in it: the bytes of artifact {each}" for each in backup.damaged]
-    if not backup.keys:
-        lines.append("RELAY_SECRET and RELAY_SIGNING_KEY are not in it: keep them yourself")
+    lines += [f"{setting} is not in it: keep it yourself" for setting in backup.keys_elsewhere]
     if backup.blob_url:
         lines.append(f"the bytes of artifacts are at {backup.blob_url}, and not in it")
     return CommandResult(data=backup, lines=lines, outcome=f"{redis} bytes", ok=not (backup.damaged or left))

@@ -23,6 +23,7 @@ from node.config import ConfigError, Settings
 from node.run.embedded_redis import running
 from node.run.keychain import known_secret
 from node.run.redis_check import diagnose
+from node.run.validation import is_there
 from node.store import CommandFailed, Store, StoreUnavailable
 from node.store.errors import OutOfMemory
 from node.store.identity import compare
@@ -246,7 +247,7 @@ async def opened(settings: Settings, who: str) -> AsyncGenerator[CommandContext]
         if not await stores.main.ready() and not stores.main.connected:
             raise StoreUnavailable(await diagnose(settings.redis_url, settings.store_timeout, "no connection"))
         await compare(stores.main, secret)
-        services = Services(settings, stores)
+        services = Services(msgspec.structs.replace(settings, secret=settings.secret or NO_SECRET), stores)
         try:
             yield CommandContext(settings, stores.main, services, who)
         finally:
@@ -269,13 +270,11 @@ def _located(settings: Settings) -> Settings:
     url = settings.redis_url or running(settings.data_dir)
     if not url:
         where = settings.data_dir.resolve()
-        raise ConfigError(f"no node runs on {where}: start it, or set RELAY_DATA_DIR or RELAY_REDIS_URL to the node's")
-    return msgspec.structs.replace(
-        settings,
-        redis_url=url,
-        store_timeout=max(STORE_TIMEOUT, settings.store_timeout),
-        secret=settings.secret or NO_SECRET,
-    )
+        none = ConfigError(f"no node runs on {where}: start it, or set RELAY_DATA_DIR or RELAY_REDIS_URL to the node's")
+        if is_there(where / "redis"):  # it is stopped, or just starting, as when the machine has come up
+            none.status = os.EX_TEMPFAIL
+        raise none
+    return msgspec.structs.replace(settings, redis_url=url, store_timeout=max(STORE_TIMEOUT, settings.store_timeout))
 
 
 def _target(given: argparse.Namespace) -> str:
