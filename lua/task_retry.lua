@@ -39,7 +39,7 @@ if status ~= 'offered' then
   redis.call('HSET', task, 'failures', (most or 1) - 1)
   redis.call('HDEL', task, 'failed_at', 'claim')
   reoffer(task, leases, id, at)
-  tell_task(task, events, id, 'offered', 'offered')
+  tell_task(task, events, id, 'retried', 'offered')
 end
 remember(idem, digest, idem_ttl, id)
 return {'offered', at, redis.call('HGETALL', task)}

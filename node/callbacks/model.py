@@ -66,7 +66,8 @@ class TaskCallback(msgspec.Struct):
     """The status of a contract has changed.
 
     `data.status` says which one it has then. `task.expired` tells that the lease of a claim is over (`offered`) or the
-    deadline (`expired`); after `task.failed` it is `offered` if attempts are left; `task.rejected` is `in_progress`.
+    deadline (`expired`); after `task.failed` it is `offered` if attempts are left; `task.rejected` is `in_progress`,
+    and `task.retried` is `offered`.
     """
 
     type: Literal[
@@ -77,6 +78,7 @@ class TaskCallback(msgspec.Struct):
         "task.rejected",
         "task.completed",
         "task.failed",
+        "task.retried",
         "task.canceled",
         "task.expired",
     ]

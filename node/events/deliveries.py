@@ -1,11 +1,8 @@
 """GET /api/v1/.../{id}/callbacks: how far the callbacks about a thing are, for its owner alone (NETWORK 4)."""
 
-from collections.abc import Awaitable, Callable
-
 from node.board.service import Board
 from node.callbacks.delivery import DeliveryPage, DeliveryQuery, DeliveryRecords
 from node.inbox.api import OWNER, TOKEN, proof_of
-from node.inbox.model import InboxProof
 from node.inbox.service import Inboxes
 from node.sessions.service import Sessions
 from node.store import ids
@@ -19,9 +16,6 @@ from node.web.signature import Signatures
 PUBLISHER = ("Authorization", "Bearer and the publisher_token; or sign the request with the key of the offer")
 DESTROYER = ("Authorization", "Bearer and the destroy_token")
 NOTHING_SHOWN = "callbacks.proof"
-
-RequireRight = Callable[[str, InboxProof], Awaitable[None]]
-"""Takes the id of an entity and what a request shows for itself. Raises Refused unless that allows the read."""
 
 
 class DeliveriesApi:
@@ -51,9 +45,9 @@ class DeliveriesApi:
         errors=("task.unknown", NOTHING_SHOWN, "task.publisher", "signature.invalid"),
     )
     async def of_task(self, request: Request) -> Response:
-        return await self._of_id(
-            request, lambda task_id, proof: self._tasks.require_publisher(task_id, proof.token, proof.signer)
-        )
+        query, proof = read_query(request, DeliveryQuery), await proof_of(request, self._signatures)
+        await self._tasks.require_publisher(request.params["id"], proof.token, proof.signer)
+        return await self._of_id(request, query)
 
     @Operation(
         "How far the callbacks about your session are; wait for a change",
@@ -64,12 +58,9 @@ class DeliveriesApi:
         errors=("session.gone", NOTHING_SHOWN, "session.token"),
     )
     async def of_session(self, request: Request) -> Response:
-        # Its destroy_token alone opens it, so no signature is looked at.
-        return await self._of_id(
-            request,
-            lambda session_id, proof: self._sessions.require_opener(session_id, proof.token),
-            InboxProof(bearer_of(request)),
-        )
+        query = read_query(request, DeliveryQuery)
+        await self._sessions.require_opener(request.params["id"], bearer_of(request))
+        return await self._of_id(request, query)
 
     @Operation(
         "How far the callbacks about your signed thread are, signed with the same key; wait for a change",
@@ -79,7 +70,9 @@ class DeliveriesApi:
         errors=("thread.unknown", "thread.signer", "signature.invalid"),
     )
     async def of_thread(self, request: Request) -> Response:
-        return await self._of_id(request, lambda thread_id, proof: self._board.require_signer(thread_id, proof.signer))
+        query, proof = read_query(request, DeliveryQuery), await proof_of(request, self._signatures)
+        await self._board.require_signer(request.params["id"], proof.signer)
+        return await self._of_id(request, query)
 
     @Operation(
         "How far the callbacks about your inbox are; wait for a change",
@@ -90,22 +83,16 @@ class DeliveriesApi:
         errors=OWNER,
     )
     async def of_inbox(self, request: Request) -> Response:
-        return await self._answer(request, request.params["address"], ids.partition_of, self._inboxes.require_owner)
+        query, address = read_query(request, DeliveryQuery), request.params["address"]
+        await self._inboxes.require_owner(address, await proof_of(request, self._signatures))
+        return await self._page(request, query, ids.partition_of(address), address)
 
-    async def _of_id(self, request: Request, require_right: RequireRight, proof: InboxProof | None = None) -> Response:
-        return await self._answer(request, request.params["id"], ids.partition_of_id, require_right, proof)
+    async def _of_id(self, request: Request, query: DeliveryQuery) -> Response:
+        entity = request.params["id"]
+        return await self._page(request, query, ids.partition_of_id(entity), entity)
 
-    async def _answer(
-        self,
-        request: Request,
-        entity: str,
-        partition_of: Callable[[str], int],
-        require_right: RequireRight,
-        proof: InboxProof | None = None,
-    ) -> Response:
-        query = read_query(request, DeliveryQuery)
-        await require_right(entity, proof or await proof_of(request, self._signatures))
-        reading = self._records.read(partition_of(entity), entity, query)
+    async def _page(self, request: Request, query: DeliveryQuery, partition: int, entity: str) -> Response:
+        reading = self._records.read(partition, entity, query)
         return json_response(await request.while_waiting(query.wait, reading), headers=NO_STORE)
 
     def routes(self) -> tuple[Route, ...]:

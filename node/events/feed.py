@@ -18,7 +18,7 @@ from node.store.decoding import entry_id, fields_of
 from node.store.outbox import Event
 from node.store.steps import Key, Rest, step
 
-TYPES = {"reply.posted": "reply.added", "task.rejected": "task.in_progress"} | {
+TYPES = {"reply.posted": "reply.added", "task.rejected": "task.in_progress", "task.retried": "task.offered"} | {
     kind: kind
     for kind in (
         *("thread.posted", "thread.closed", "task.offered", "task.claimed", "task.in_progress", "task.released"),

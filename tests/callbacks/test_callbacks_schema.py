@@ -48,7 +48,7 @@ async def cause_all(node: NodeUnderTest, callback_url: str) -> None:
 
 
 async def cause_detours(node: NodeUnderTest, offer: dict[str, Any]) -> None:
-    """Let a contract be released, its result rejected, and its next attempt fail."""
+    """Let a contract be released, its result rejected, its next attempt fail, and be offered again."""
     task = await post(node, "tasks", offer | {"review_seconds": 600})
     path = f"tasks/{task['id']}"
     claim = await post(node, f"{path}/claim", {"assignee_id": "w"})
@@ -57,6 +57,7 @@ async def cause_detours(node: NodeUnderTest, offer: dict[str, Any]) -> None:
     await post(node, f"{path}/complete", token | {"result_payload": 1})
     await post(node, f"{path}/reject", {"publisher_token": task["publisher_token"], "reason": "Once more, please."})
     await post(node, f"{path}/fail", token | {"code": "it.broke"})
+    await post(node, f"{path}/retry", {"publisher_token": task["publisher_token"]})
 
 
 async def test_what_is_sent_fits_the_published_schema(node: NodeUnderTest) -> None:

@@ -334,13 +334,17 @@ async def test_a_contract_tells_of_its_changes_and_of_those_that_it_has_forgotte
     for _ in range(10):
         await post(node, f"{path}/release", {"claim_token": token})
         token = (await post(node, f"{path}/claim", {"assignee_id": "agent"}))["claim_token"]
+    await post(node, f"{path}/fail", {"claim_token": token, "code": "no.picture"})
+    await post(node, f"{path}/retry", {"publisher_token": task["publisher_token"]})
+    token = (await post(node, f"{path}/claim", {"assignee_id": "agent"}))["claim_token"]
     await post(node, f"{path}/complete", {"claim_token": token, "result_payload": {"apples": 7}})
     asked, page_of = {"topic": topic, "cursor": first["cursor"]}, {"origin": "https://page.example"}
     gone = await node.client.get("/api/v1/events", params=asked, headers=page_of)
     assert gone.status_code == 410
     assert "Oldest-Cursor" in gone.headers["access-control-expose-headers"]
     kept = (await page(node, topic, cursor=gone.headers["oldest-cursor"]))["events"]
-    assert [event["type"] for event in kept[-3:]] == ["task.released", "task.claimed", "task.completed"]
+    last = ["task.released", "task.claimed", "task.failed", "task.offered", "task.claimed", "task.completed"]
+    assert [event["type"] for event in kept[-6:]] == last
     assert (len(kept), kept[-1]["data"]["result_payload"]) == (16, {"apples": 7})
     assert (await page(node, topic, cursor=kept[-1]["id"]))["events"] == []
 

@@ -107,7 +107,7 @@ class Model:
 
     def change(self, status: TaskStatus, what: str, at: int) -> None:
         self.status, self.changed = status, at
-        assignee = None if what == "offered" else self.assignee
+        assignee = None if what in ("offered", "retried") else self.assignee
         self.told.append(Told(what, status, self.attempt, assignee or ""))
         if status == "offered":
             self.assignee = self.claimed = None

@@ -140,7 +140,7 @@ async def test_only_the_publisher_gives_another_attempt(node: NodeUnderTest, att
     assert refused(await act(node, task, "retry")) == (403, "task.publisher")
     again = (await act(node, task, "retry", publisher_token=task["publisher_token"])).json()
     assert (again["status"], "failed_at" in again, len(again["attempts"])) == ("offered", False, attempts or 1)
-    assert (await told(node.store, task["id"]))[-1]["type"] == "task.offered"
+    assert (await told(node.store, task["id"]))[-1]["type"] == "task.retried"
     assert refused(await fail(node, task)) == (403, "task.token")
     second = await act(node, task, "claim", assignee_id="second-agent")
     assert (second.status_code, second.json()["attempt"]) == (200, task["attempt"] + 1)

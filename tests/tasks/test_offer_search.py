@@ -77,7 +77,7 @@ async def test_offers_are_found_by_their_words_at_once(node: NodeUnderTest) -> N
     assert "Portuguese" in hit["snippet"]
 
 
-async def test_what_is_claimed_or_over_is_found_no_more_and_what_is_released_is_again(node: NodeUnderTest) -> None:
+async def test_what_is_claimed_or_over_is_found_no_more_and_what_is_offered_again_is(node: NodeUnderTest) -> None:
     async with node.worker():
         task = await offered(node, **TRANSLATE)
         query = "Portuguese pages"
@@ -89,6 +89,11 @@ async def test_what_is_claimed_or_over_is_found_no_more_and_what_is_released_is_
         claim = (await act(node, task, "claim", assignee_id="worker")).json()
         assert not await found(node, query)
         await act(node, task, "release", claim_token=claim["claim_token"])
+        await until(is_found)
+        claim = (await act(node, task, "claim", assignee_id="worker")).json()
+        await act(node, task, "fail", claim_token=claim["claim_token"], code="no.dictionary")
+        assert not await found(node, query)
+        await act(node, task, "retry", publisher_token=task["publisher_token"])
         await until(is_found)
         await act(node, task, "cancel", publisher_token=task["publisher_token"])
         assert not await found(node, query)

@@ -238,7 +238,7 @@ class TaskMachine(StoreMachine):
         if self.once(model, "retry", key, refusal, lambda: self._tasks.retry(model.id, shown, None, wanted)):
             if model.status == "offered":
                 return
-            model.change("offered", "offered", self.ms)
+            model.change("offered", "retried", self.ms)
             model.failures = (model.terms.attempts or 1) - 1
             model.token = model.key = None
 

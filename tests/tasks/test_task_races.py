@@ -45,7 +45,8 @@ from tests.tasks.calls import tasks_on, told, uncharged
 CONTRACTS, ROUNDS, AT_ONCE = 4, 60, 6
 WORKING = ("claimed", "in_progress")
 BEFORE: dict[tuple[str, str], tuple[str, ...]] = {
-    ("offered", "offered"): ("offered", "failed"),  # after a pause, or by the publisher
+    ("offered", "offered"): ("offered",),  # after a pause
+    ("retried", "offered"): ("failed",),
     ("claimed", "claimed"): ("offered",),
     ("in_progress", "in_progress"): ("claimed",),
     ("released", "offered"): WORKING,

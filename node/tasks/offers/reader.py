@@ -8,7 +8,10 @@ from node.store.bulk import bulk, bulk_reachable
 from node.store.lists import ListedEntities
 from node.tasks.model import STATUSES
 
-_CHANGES = "offered", "claimed", "released", "completed", "canceled", "failed", "expired", "forgotten", "imported"
+_CHANGES = (
+    *("offered", "claimed", "released", "completed", "canceled", "failed", "retried", "expired"),
+    *("forgotten", "imported"),
+)
 INDEXED_AFTER = tuple(f"task.{what}" for what in _CHANGES)
 """Events after which an offer comes or goes. What happens between claim and completion changes nothing about it."""
 
