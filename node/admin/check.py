@@ -6,7 +6,6 @@ the blob store with a few bytes that are deleted again.
 
 import asyncio
 import importlib.util
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ import msgspec
 from node.admin.commands import NO_SECRET
 from node.common.extras import pip_install
 from node.config import ConfigError, Settings
+from node.embedding.choice import is_path
 from node.embedding.exported import ExportedModel, is_export
 from node.embedding.model import ModelUnavailable
 from node.observe.disk import disks
@@ -244,7 +244,7 @@ def blobs(settings: Settings) -> Finding:
 def model(settings: Settings) -> Finding:
     """Whether the worker can load an embedding model; without one, search is by text only."""
     name = settings.embedding_model
-    if os.sep in name and not is_there(Path(name)):
+    if is_path(name) and not is_there(Path(name)):
         return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={name} is not there for this user")
     exported = is_export(Path(name)) if name else False
     to_run, to_export = ["onnxruntime", "tokenizers", "numpy"], ["sentence_transformers", "torch", "onnx"]

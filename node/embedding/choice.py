@@ -31,7 +31,7 @@ def load(name: str, models: Path) -> Model:
     if name == NO_MODEL:
         raise ModelUnavailable("RELAY_EMBEDDING_MODEL is none")
     folder = Path(name)
-    if os.sep in name and not folder.exists():
+    if is_path(name) and not folder.exists():
         raise ModelUnavailable(f"{name} is not there")
     if name and is_export(folder):
         return ExportedModel(folder)
@@ -40,6 +40,11 @@ def load(name: str, models: Path) -> Model:
     except (OSError, subprocess.SubprocessError, ModelUnavailable) as error:
         log.warning("embedding model not exported", reason=str(error))
         return load_original(name)
+
+
+def is_path(name: str) -> bool:
+    """Whether that can only be a path: the names of models on the hub are relative and have one slash at most."""
+    return name.startswith((os.sep, f".{os.sep}", f"..{os.sep}")) or name.count(os.sep) > 1
 
 
 def exported(name: str, models: Path) -> Path:

@@ -97,6 +97,10 @@ def test_check_says_that_a_model_is_not_there(
     assert main(["check"]) == 1
     said = f"missing RELAY_EMBEDDING_MODEL={tmp_path}/model is not there for this user"
     assert _findings(capsys)["embedding model"] == said
+    named = "sentence-transformers/all-MiniLM-L6-v2"  # on the hub, which is not asked here
+    monkeypatch.setenv("RELAY_EMBEDDING_MODEL", named)
+    main(["check"])
+    assert _findings(capsys)["embedding model"] == f"ok {named}"
 
 
 def test_check_says_how_there_may_be_a_model_where_only_exported_ones_can_be_run(

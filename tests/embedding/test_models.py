@@ -19,7 +19,7 @@ from structlog.testing import capture_logs
 from node.cli import main
 from node.embedding import export as exporting
 from node.embedding.choice import exported as export_of
-from node.embedding.choice import load
+from node.embedding.choice import is_path, load
 from node.embedding.export import EXACT, QUANTISED, ExportFailed, export, least_cosine
 from node.embedding.exported import DESCRIPTION, GRAPH, Description, ExportedModel, description_of
 from node.embedding.model import Model, ModelUnavailable
@@ -143,6 +143,17 @@ def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path, monkeypatch: pyt
     assert ["cannot be loaded" in line["reason"] for line in logged if "not exported" in line["event"]] == [True]
     with pytest.raises(ModelUnavailable, match="none"):
         load("none", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        *((path, True) for path in ("/srv/model", "./model", "../model", "models/of/mine")),
+        *((name, False) for name in ("", "all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2", ".hidden")),
+    ],
+)
+def test_a_name_of_the_hub_is_not_taken_for_a_path(name: str, is_one: bool) -> None:
+    assert is_path(name) is is_one
 
 
 def test_of_a_folder_that_is_not_there_or_is_damaged_only_that_is_said(tmp_path: Path) -> None:
