@@ -31,7 +31,13 @@ def test_words_that_every_text_has_are_left_out() -> None:
 
 
 def test_accents_and_typographic_variants_do_not_matter() -> None:
-    assert words_of("Résumé naïve ﬁle") == words_of("resume naive file")
+    assert words_of("Résumé naïve ﬁle ⑴") == words_of("resume naive file 1")
+
+
+def test_words_of_other_scripts_are_terms_too() -> None:
+    first, second = terms_of("Привет мир")
+    assert first != second
+    assert terms_of("мир, ПРИВЕТ!") == [second, first]
 
 
 @pytest.mark.parametrize(
@@ -81,9 +87,13 @@ def test_a_version_is_not_contained_in_other_numbers(text: str) -> None:
     assert QueryTerms("2.10.5").share(marks_of(terms_of(text))) == 0.0
 
 
-def test_a_version_counts_as_one_word() -> None:
-    marks = marks_of(terms_of("relay-kit 2.11.0 is out"))
-    assert QueryTerms("relay-kit 2.10.5").share(marks) == pytest.approx(2 / 3)
+@pytest.mark.parametrize(("asked", "share"), [("relay-kit 2.10.5", 2 / 3), ("relay@2.10.5", 1 / 2)])
+def test_a_version_counts_as_one_word(asked: str, share: float) -> None:
+    assert QueryTerms(asked).share(marks_of(terms_of("relay-kit 2.11.0 is out"))) == pytest.approx(share)
+
+
+def test_the_parts_of_an_identifier_are_less_than_the_whole() -> None:
+    assert QueryTerms("os.path").share(marks_of(terms_of("the path of an os"))) == pytest.approx(2 / 3)
 
 
 def test_versions_of_documents_made_before_are_found() -> None:
@@ -128,6 +138,8 @@ def test_the_share_counts_distinct_words() -> None:
     marks = marks_of(terms_of("The upload stops after thirty seconds"))
     assert QueryTerms("upload upload upload seconds").share(marks) == 1.0
     assert QueryTerms("uploads stop at night").share(marks) == pytest.approx(2 / 3)
+    assert QueryTerms("night upload").share(marks) == QueryTerms("night upload").least == 1 / 2
+    assert QueryTerms("upload").share(marks) == QueryTerms("upload").least == 1
     assert QueryTerms("something else").share(marks) == 0.0
 
 
