@@ -24,10 +24,7 @@
 local at = now()
 local current, counted, url, type, data, happened, last, untold =
   unpack(redis.call('HMGET', callback, 'id', 'attempt', 'url', 'type', 'data', 'at', 'reason', 'after'))
-if not counted then -- it is over: another worker that had taken it, too, has settled it
-  redis.call('ZREM', due, name)
-  return {'over'}
-end
+if not counted then return {'over'} end -- another worker that had taken it, too, has settled it
 if ending == 'postpone' then
   redis.call('HINCRBY', callback, 'waited', pause)
   redis.call('ZADD', due, at + pause, name)

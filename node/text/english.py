@@ -114,7 +114,7 @@ def _windows_pass(all_windows: list[str]) -> bool:
         undecided_size -= size_of(words)
         if margin + second_opinion(words) < 0:
             failing += size_of(words)
-    return failing < limit or total == 0
+    return failing < limit
 
 
 def _samples_pass(text: str, count: int) -> bool:

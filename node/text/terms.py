@@ -96,7 +96,7 @@ class RememberedTerms(dict[str, str]):
 
 def _stemmed(word: str) -> str:
     folded = word.lower() if word.isascii() else _folded(word)
-    if not folded or folded in STOP_WORDS:
+    if folded in STOP_WORDS:
         return ""
     if not folded.isascii():
         return f"u{folded.encode('utf-8', 'surrogatepass').hex()}"[:MAX_TERM_CHARACTERS]

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from node.text.lexicon import ENGLISH, FOREIGN, foreign_words, lexicon
 from node.text.word_forms import is_formed
 
-UNKNOWN, UNKNOWN_ACCENTED = -3.0, -4.0
-"""Points of a lower-case word that is not in the lexicon, and of one with accents."""
+UNKNOWN, UNKNOWN_ACCENTED = -3.0, float(FOREIGN)
+"""Points of a lower-case word that is not in the lexicon, and of one with accents, which counts as a foreign word."""
 UNKNOWN_NAME, UNKNOWN_ACCENTED_NAME = -2.0, -2.5
 """The same for a capitalised word, which is more likely a name."""
 UNKNOWN_FORMED = -1.0

@@ -55,8 +55,8 @@ def schema_of(kind: Any) -> Schema:
 def _allow_null(body: Schema) -> None:
     """Let the members that have a default be null."""
     members: dict[str, Schema] = body.get("properties", {})
-    for name, member in members.items():
-        if name not in body["required"] and member.get("default") is not None:
+    for member in members.values():
+        if member.get("default") is not None:
             kind = {word: member.pop(word) for word in list(member) if word not in {"default", "description"}}
             member["anyOf"] = [kind, {"type": "null"}]
 

@@ -10,14 +10,14 @@ from node.board.model import NewThread, Reply, ThreadQuery
 from node.board.store import LISTS, BoardStore, StoredThread
 from node.config import Limit, Limits
 from node.sign.signed import Signed
-from node.store import OutcomeUnknown, Store, StoreUnavailable, keys
+from node.store import OutcomeUnknown, Store, StoreUnavailable, ids, keys
 from tests.board.board_on import board_on
 from tests.board.calls import BOARD, QUESTION, posted
 from tests.support.answers import json_of
 from tests.support.interrupted import Interrupted
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.rates import Unlimited
-from tests.support.servers import WOKEN
+from tests.support.servers import PATIENCE, WOKEN
 
 
 async def test_a_thread_is_posted(node: NodeUnderTest) -> None:
@@ -30,6 +30,14 @@ async def test_a_thread_is_posted(node: NodeUnderTest) -> None:
     assert thread["author"] == "csv-agent"
     assert (thread["status"], thread["is_signed"], thread["signature"]) == ("open", False, None)
     assert (thread["reply_count"], thread["last_reply_at"], thread["source"]) == (0, None, "board")
+
+
+async def test_a_post_wakes_the_readers_of_its_outbox(node: NodeUnderTest) -> None:
+    """Else what follows from it is made seconds later."""
+    outbox = keys.events(ids.home_of("203.0.113.7"))
+    with await node.store.wakeups.listen(outbox) as listener:
+        await posted(node)
+        assert await listener.next(PATIENCE) == b"thread.posted"
 
 
 async def test_a_thread_is_read_at_both_addresses(node: NodeUnderTest) -> None:

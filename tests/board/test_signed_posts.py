@@ -1,14 +1,16 @@
 """Signed posts over HTTP: what is signed is kept as it was signed, once, and anyone can verify it."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
 from node.board.store import BoardStore
 from node.sign.proof import Proof, verify_proof
+from node.sign.request import REPLAY_SECONDS
 from node.store import keys
+from node.store.clock import now_ms
 from node.web.waiting_places import WAITING_BY_CLIENT
 from tests.board.signed_posts import BOARD, OFFER, OTHER_KEY, QUESTION, TASKS, send, signed
 from tests.sign.signing import KEY, PUBLIC
@@ -88,6 +90,17 @@ async def test_a_signature_is_good_for_one_thread(node: NodeUnderTest, key: str)
     assert again.headers["signature-error"] == "error=invalid_signature"
     assert "has been used already" in again.json()["error"]
     assert (await node.client.get(BOARD)).json()["total"] == 1
+
+
+@pytest.mark.parametrize("key", [{}, {"idempotency_key": "key-1"}], ids=["without a key", "with a key"])
+async def test_a_used_signature_is_remembered_for_as_long_as_it_would_be_accepted(
+    node: NodeUnderTest, key: dict[str, str]
+) -> None:
+    began = await now_ms(node.store)
+    assert (await send(node, signed(BOARD, QUESTION), **key)).status_code == 201
+    ends = [await node.store.command("PEXPIRETIME", record) for record in await node.names("replay:*")]
+    assert ends
+    assert min(cast("list[int]", ends)) >= began + REPLAY_SECONDS * 1000
 
 
 async def test_a_signature_is_good_for_one_thread_from_whatever_addresses_it_is_sent(node: NodeUnderTest) -> None:

@@ -14,6 +14,7 @@ from node.config import Limit, Limits
 from node.observe.memory import MemoryAlarm, memory_of
 from node.share.capacity import Capacity
 from node.share.cost import Alarm, refused_from
+from node.share.site import SITE_SHARE
 from node.store import CommandFailed, StoreUnavailable, keys
 from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
@@ -275,6 +276,14 @@ async def test_a_client_may_post_and_offer_so_much_a_day(node: NodeUnderTest) ->
     assert await post(node, "/api/v1/board", THREAD) == (429, "quota.board")
     await offered(node)
     assert await post(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Read"}) == (429, "quota.task")
+
+
+@pytest.mark.settings(limits=FREE, client_threads=1)
+async def test_clients_of_one_site_may_post_so_much_a_day_together(node: NodeUnderTest) -> None:
+    clients = [node.client_at(f"2001:db8:1:{number:x}::1") for number in range(SITE_SHARE + 1)]
+    posted = [await client.post("/api/v1/board", json=THREAD) for client in (*clients, node.client)]
+    assert [answer.status_code for answer in posted] == [201] * SITE_SHARE + [429, 201]
+    assert posted[SITE_SHARE].headers["x-error-code"] == "quota.board"
 
 
 @pytest.mark.settings(limits=Limits(board=Limit(3, 600)), client_threads=1)

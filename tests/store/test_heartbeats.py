@@ -147,6 +147,19 @@ async def test_a_worker_that_died_before_the_clock_was_set_back_is_found_dead(cl
     assert await living(store) == 1
 
 
+async def test_a_worker_that_leaves_is_neither_living_nor_dead(clock: Clock) -> None:
+    store = FakeStore()
+    told: list[str] = []
+    leaving, staying = Heartbeat(store, "leaving", []), Heartbeat(store, "staying", [told.append])
+    await leaving.beat()
+    await leaving.leave()
+    assert await living(store) == 0
+    clock.advance(SILENT_MS / 1000 + 1)
+    for _ in range(3):
+        await staying.beat()
+    assert told == []
+
+
 async def test_the_beat_goes_on_without_memory_and_does_not_outlive_the_workers(
     store: Store, redis_server: RedisServer
 ) -> None:

@@ -12,6 +12,7 @@ from tests.store.conftest import Opener, step
 from tests.support.servers import PATIENCE, RedisServer, eventually
 
 PUBLISH = step("publish", "redis.call('SET', key1, arg1) redis.call('SPUBLISH', key1, arg1) return 1", args=1)
+PUBLISH_TWO = step("publish", "redis.call('SPUBLISH', key1, 'one') redis.call('SPUBLISH', key1, 'two') return 1")
 
 
 def channels(server: RedisServer) -> list[bytes]:
@@ -67,6 +68,36 @@ async def test_a_channel_without_listeners_is_left_after_a_while_and_can_be_hear
         await eventually(lambda: channels(redis_server) == [])
 
 
+async def test_a_channel_that_was_left_is_not_subscribed_again(
+    redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
+    with await store.wakeups.listen("left"), await store.wakeups.listen("channel"):
+        pass
+    with await store.wakeups.listen("channel") as listener:
+        await eventually(lambda: channels(redis_server) == [b"channel"])
+        redis_server.do("CLIENT", "KILL", "TYPE", "PUBSUB")
+        await heard_again(redis_server, listener)
+        assert channels(redis_server) == [b"channel"]
+
+
+async def test_a_listener_with_a_prefix_hears_what_begins_with_it(store: Store) -> None:
+    with await store.wakeups.listen("channel", b"mine") as listener:
+        for message in ("yours", "mine: read"):
+            await store.command("SPUBLISH", "channel", message)
+        assert await listener.next(PATIENCE) == b"mine: read"
+
+
+async def test_messages_that_arrive_together_are_all_heard_by_who_waits(store: Store) -> None:
+    with await store.wakeups.listen("channel") as listener:
+        waiting = asyncio.create_task(listener.next(PATIENCE))
+        await asyncio.sleep(0)
+        await store.run(PUBLISH_TWO("channel"))
+        assert [await waiting, await listener.next(PATIENCE)] == [b"one", b"two"]
+        await store.command("SPUBLISH", "channel", "three")
+        assert await listener.next(PATIENCE) == b"three"
+
+
 async def test_a_payload_arrives_as_it_was_sent(store: Store) -> None:
     vector = bytes(range(256)) * 6
     with await store.wakeups.listen("answers") as listener:
@@ -119,10 +150,11 @@ async def test_after_a_restart_listeners_are_told_to_look_and_hear_again(
         await heard_again(redis_server, listener)
 
 
+@pytest.mark.parametrize("prefix", [b"", b"aft"])
 async def test_after_a_broken_connection_listeners_are_told_to_look_and_hear_again(
-    redis_server: RedisServer, store: Store
+    redis_server: RedisServer, store: Store, prefix: bytes
 ) -> None:
-    with await store.wakeups.listen("channel") as listener:
+    with await store.wakeups.listen("channel", prefix) as listener:
         redis_server.do("CLIENT", "KILL", "TYPE", "PUBSUB")
         await heard_again(redis_server, listener)
 
@@ -137,6 +169,15 @@ async def test_a_silent_server_is_noticed_and_listening_resumes(
         await eventually(lambda: store.stats.reconnects)
         redis_server.resume()
         await heard_again(redis_server, listener)
+
+
+async def test_a_server_that_has_nothing_to_tell_is_asked_whether_it_is_there(
+    redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.05)
+    monkeypatch.setattr("node.store.wakeups.PING_SECONDS", 0.2)
+    with await store.wakeups.listen("channel"):
+        await eventually(lambda: b"cmd=ping" in redis_server.do("CLIENT", "LIST", "TYPE", "PUBSUB"))
 
 
 async def test_a_process_that_was_held_up_itself_keeps_its_connection(

@@ -26,6 +26,12 @@ async def listed(node: NodeUnderTest, status: str) -> dict[str, Any]:
     return (await node.client.get(TASKS, params={"status": status})).json()
 
 
+async def test_contracts_are_spread_over_the_partitions(node: NodeUnderTest) -> None:
+    """Else one server of a cluster would have all of them."""
+    made = [await offered(node) for _ in range(8)]
+    assert len({ids.partition_of_id(task["id"]) for task in made}) > 1
+
+
 async def test_a_contract_that_no_list_was_told_of_is_projected(node: NodeUnderTest) -> None:
     task = await claimed(node)
     await node.store.command("DEL", keys.tasks_with("claimed"))

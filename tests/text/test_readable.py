@@ -141,6 +141,25 @@ def test_terminal_sequences_go_whole() -> None:
     assert readable("\x1b[31mred\x1b[0m \x1b]8;;https://x.example\x07link\x1b]8;;\x07") == "red link"
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("It works! Really.", "It works!"),
+        ("It works", "It works"),
+        ("Version 2.0\n  is out. Try it.", "Version 2.0 is out."),
+        ("\u202e\n" * 40 + "It works", "It works"),
+        ("It is all twenty now", "It is all twenty now"),
+        ("It is over twenty now", "It is over twenty…"),
+        ("It is not over twenty", "It is not over…"),
+        ("No" + "o" * 30, "No" + "o" * 17 + "…"),
+        ("See no" + "o" * 30, "See no" + "o" * 13 + "…"),
+        ("x" + "می\u200c" * 20, "x" + "می\u200c" * 5 + "می…"),
+    ],
+)
+def test_the_first_sentence_is_one_line_that_ends_with_a_word(text: str, sentence: str) -> None:
+    assert first_sentence(text, 20) == sentence
+
+
 def test_a_plain_text_is_itself() -> None:
     for text in ("", "Plain.", "Two\n\tlines.\r\n", "déjà vu… “quoted”", "日本語 한국어 עברית"):
         assert readable(text) == text

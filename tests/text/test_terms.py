@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node.text import terms
-from node.text.terms import MAX_QUERY_TERMS, MAX_TERM_CHARACTERS, QueryTerms, RememberedTerms, marks_of, terms_of
+from node.text.terms import (
+    FEW_MARKS,
+    MAX_QUERY_TERMS,
+    MAX_TERM_CHARACTERS,
+    QueryTerms,
+    RememberedTerms,
+    marks_of,
+    terms_of,
+)
 from tests.support.words import words_of
 
 TERM = re.compile(rf"[a-z0-9]{{1,{MAX_TERM_CHARACTERS}}}")
@@ -23,12 +31,24 @@ def test_words_that_every_text_has_are_left_out() -> None:
 
 
 def test_accents_and_typographic_variants_do_not_matter() -> None:
-    assert words_of("Résumé naïve ﬁle") == words_of("resume naive file")
+    assert words_of("Résumé naïve ﬁle ⑴") == words_of("resume naive file 1")
+
+
+def test_words_of_other_scripts_are_terms_too() -> None:
+    first, second = terms_of("Привет мир")
+    assert first != second
+    assert terms_of("мир, ПРИВЕТ!") == [second, first]
 
 
 @pytest.mark.parametrize(
     ("text", "whole"),
-    [("ERR_CONN_4471", "errconn4471"), ("os.path", "ospath"), ("std::vector", "stdvector"), ("v2.10.5", "v2105")],
+    [
+        ("ERR_CONN_4471", "errconn4471"),
+        ("os.path", "ospath"),
+        ("std::vector", "stdvector"),
+        ("Estimator::set_params", "setparams"),
+        ("v2.10.5", "v2105"),
+    ],
 )
 def test_an_identifier_is_found_by_its_parts_and_as_a_whole(text: str, whole: str) -> None:
     found = terms_of(f"it says {text}.")
@@ -59,15 +79,21 @@ def test_an_identifier_is_found_however_it_is_written(asked: str, written: str) 
     assert QueryTerms(asked).share(marks_of(terms_of(f"since {written} it fails"))) == 1.0
 
 
-@pytest.mark.parametrize("text", ["2 tools, 10 users and 5 nodes", "the 2105th", "v2.11.0, then 2.1.5", "2.10.50"])
+@pytest.mark.parametrize(
+    "text", ["2 tools, 10 users and 5 nodes", "2105 users", "the 2105th", "v2.11.0, then 2.1.5", "2.10.50"]
+)
 def test_a_version_is_not_contained_in_other_numbers(text: str) -> None:
     """Once, three of the four terms of 2.10.5 were in nearly every long text, which is above the threshold."""
     assert QueryTerms("2.10.5").share(marks_of(terms_of(text))) == 0.0
 
 
-def test_a_version_counts_as_one_word() -> None:
-    marks = marks_of(terms_of("relay-kit 2.11.0 is out"))
-    assert QueryTerms("relay-kit 2.10.5").share(marks) == pytest.approx(2 / 3)
+@pytest.mark.parametrize(("asked", "share"), [("relay-kit 2.10.5", 2 / 3), ("relay@2.10.5", 1 / 2)])
+def test_a_version_counts_as_one_word(asked: str, share: float) -> None:
+    assert QueryTerms(asked).share(marks_of(terms_of("relay-kit 2.11.0 is out"))) == pytest.approx(share)
+
+
+def test_the_parts_of_an_identifier_are_less_than_the_whole() -> None:
+    assert QueryTerms("os.path").share(marks_of(terms_of("the path of an os"))) == pytest.approx(2 / 3)
 
 
 def test_versions_of_documents_made_before_are_found() -> None:
@@ -77,12 +103,18 @@ def test_versions_of_documents_made_before_are_found() -> None:
         assert QueryTerms(asked).share(marks) == 1.0
 
 
-def test_identifiers_that_differ_in_an_ending_are_different() -> None:
-    assert terms_of("parse_header")[-1] != terms_of("parse_headers")[-1]
+@pytest.mark.parametrize("identifier", ["parse_header", "x2header"])
+def test_identifiers_that_differ_in_an_ending_are_different(identifier: str) -> None:
+    assert terms_of(identifier)[-1] != terms_of(f"{identifier}s")[-1]
 
 
 def test_a_hyphenated_word_is_two_words() -> None:
-    assert terms_of("rate-limit") == ["rate", "limit"]
+    assert terms_of("rate-limit") == QueryTerms("rate-limit").terms == ["rate", "limit"]
+
+
+def test_each_word_and_each_identifier_is_one_term_in_its_place() -> None:
+    text = "the rate-limit of parse_header in relay code"
+    assert terms_of(text) == ["rate", "limit", "pars", "header", "parseheader", "relay", "code"]
 
 
 @given(st.text())
@@ -106,11 +138,14 @@ def test_the_share_counts_distinct_words() -> None:
     marks = marks_of(terms_of("The upload stops after thirty seconds"))
     assert QueryTerms("upload upload upload seconds").share(marks) == 1.0
     assert QueryTerms("uploads stop at night").share(marks) == pytest.approx(2 / 3)
+    assert QueryTerms("night upload").share(marks) == QueryTerms("night upload").least == 1 / 2
+    assert QueryTerms("upload").share(marks) == QueryTerms("upload").least == 1
     assert QueryTerms("something else").share(marks) == 0.0
 
 
-def test_a_query_of_stop_words_matches_no_text() -> None:
-    assert QueryTerms("what is this").share(marks_of(terms_of("What is this?"))) == 0.0
+@pytest.mark.parametrize("query", ["what is this", "a.m"])
+def test_a_query_of_stop_words_matches_no_text(query: str) -> None:
+    assert QueryTerms(query).share(marks_of(terms_of(f"{query}?"))) == 0.0
 
 
 def test_a_text_without_words_contains_nothing() -> None:
@@ -123,9 +158,20 @@ def test_of_a_long_query_the_first_words_count() -> None:
     assert asked.terms[0] == "word0x"
 
 
-def test_a_very_long_word_is_cut() -> None:
-    (term,) = terms_of("a" * 10_000)
-    assert len(term) == MAX_TERM_CHARACTERS
+@pytest.mark.parametrize("size", [FEW_MARKS - 1, FEW_MARKS, FEW_MARKS + 1, 1000])
+def test_a_text_of_any_length_contains_its_words_and_no_others(size: int) -> None:
+    marks = marks_of([f"word{number}" for number in range(size)])
+    asked = QueryTerms(f"word0 absent word{size // 2} missing word{size - 1}")
+    assert asked.share(marks) == pytest.approx(3 / 5)
+    assert asked.share(marks, marks_of(terms_of("missing"))) == pytest.approx(4 / 5)
+    assert not any(QueryTerms(f"absent{number}").share(marks) for number in range(1000))
+
+
+@pytest.mark.parametrize(
+    ("text", "term"), [("a" * 10_000, "a" * MAX_TERM_CHARACTERS), ("_".join(20 * ["part"]), "part")]
+)
+def test_a_very_long_word_is_cut_and_a_very_long_identifier_is_no_term(text: str, term: str) -> None:
+    assert {*terms_of(text)} == {*QueryTerms(text).terms} == {term}
 
 
 @given(st.text(alphabet=st.sampled_from("abXY09 _.:/#@+-\n\t'\"(),;\x00\x1c"), max_size=40))

@@ -33,6 +33,8 @@ def test_known_words_carry_the_points_of_their_class() -> None:
 def test_a_known_foreign_word_is_reported() -> None:
     assert weigh("say bonjour").has_foreign
     assert not weigh("say xyzzyq").has_foreign
+    assert weigh("say xýzzyq").has_foreign, "an unknown word with an accent is taken for one"
+    assert not weigh("say Xýzzyq").has_foreign, "unless it may be a name"
 
 
 def test_the_level_is_the_sum_over_the_root_of_the_count() -> None:

@@ -152,6 +152,19 @@ async def test_a_publisher_or_worker_with_a_long_key_may_move(node: NodeUnderTes
         assert claimed.json() == told.json()
 
 
+@pytest.mark.parametrize(("name", "is_secret"), [("agent-7", True), ("agent-77", False)])
+async def test_a_name_of_few_letters_may_be_in_a_secret_by_chance(
+    node: NodeUnderTest, name: str, *, is_secret: bool
+) -> None:
+    key = {"idempotency-key": name + LONG[len(name) :]}
+    async with node.client_at("198.51.100.9") as elsewhere:
+        offers = [
+            (await client.post("/api/v1/tasks", json=OFFER | {"publisher_id": name}, headers=key)).json()["id"]
+            for client in (node.client, elsewhere)
+        ]
+    assert (offers[0] == offers[1]) is is_secret
+
+
 @pytest.mark.parametrize(("key", "status"), [("", 422), ("k", 201), ("k" * 255, 201), ("k" * 256, 422)])
 @pytest.mark.parametrize("in_body", [False, True], ids=["header", "body"])
 async def test_a_key_has_1_to_255_characters(node: NodeUnderTest, key: str, status: int, *, in_body: bool) -> None:

@@ -114,6 +114,18 @@ async def test_who_has_nothing_left_is_refused_what_is_kept(
     assert (refused.status_code, refused.headers["x-error-code"]) == (429, "quota.bytes")
 
 
+@pytest.mark.parametrize(("path", "body"), WRITES)
+async def test_who_has_nothing_left_is_told_again_what_is_kept_already(
+    node: NodeUnderTest, path: str, body: dict[str, Any]
+) -> None:
+    path, key = await begun(node, path), {"idempotency-key": "a key that is a secret"}
+    body = body | {"padding": "x" * (TOTAL // MAX_UNREPORTED_SHARE)}
+    first = await node.client.post(path, json=body, headers=key)
+    await has_left(node, 0)
+    again = await node.client.post(path, json=body, headers=key)
+    assert (again.status_code, again.headers["idempotency-replayed"]) == (first.status_code, "true")
+
+
 async def test_an_inbox_that_lists_its_card_is_charged_for_that_too(node: NodeUnderTest) -> None:
     wanted = {"label": "desk", "padding": "x" * (TOTAL // MAX_UNREPORTED_SHARE)}
     await has_left(node, 2 * COSTS["inbox"].of(len(json.dumps(wanted | {"card": card_of()}))))
