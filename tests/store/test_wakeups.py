@@ -214,8 +214,9 @@ async def test_a_listener_that_waits_long_for_its_subscription_is_not_forgotten(
 
 
 async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(
-    redis_server: RedisServer, store: Store
+    redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
     redis_server.pause()
     task = asyncio.create_task(store.wakeups.listen("channel"))
     await asyncio.sleep(0)
@@ -230,6 +231,7 @@ async def test_a_listener_that_gives_up_while_subscribing_leaves_no_trace(
         while (message := await listener.next(PATIENCE)) == b"":
             pass
         assert message == b"message"
+    await eventually(lambda: channels(redis_server) == [])
 
 
 async def test_thousands_of_listeners_each_hear_their_own_channel(store: Store) -> None:
