@@ -21,7 +21,7 @@ from node.common.extras import pip_install
 from node.config import ConfigError, Settings
 from node.embedding.choice import is_path
 from node.embedding.exported import ExportedModel, is_export
-from node.embedding.model import ModelUnavailable
+from node.embedding.model import NO_MODEL, ModelUnavailable
 from node.observe.disk import disks
 from node.observe.memory import memory_of
 from node.run import keychain
@@ -244,6 +244,8 @@ def blobs(settings: Settings) -> Finding:
 def model(settings: Settings) -> Finding:
     """Whether the worker can load an embedding model; without one, search is by text only."""
     name = settings.embedding_model
+    if name == NO_MODEL:
+        return Finding("note", "embedding model", "none, so search is by text alone")
     if is_path(name) and not is_there(Path(name)):
         return Finding("missing", "embedding model", f"RELAY_EMBEDDING_MODEL={name} is not there for this user")
     exported = is_export(Path(name)) if name else False

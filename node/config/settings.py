@@ -215,7 +215,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     session_max_lines: Annotated[int, says("lines one session may hold", 1)] = 5000
     session_max_bytes: Annotated[int, says("of line text one session may hold", 1, unit="bytes")] = 2 * 1024 * 1024
     embedding_model: Annotated[
-        str, says("exported or sentence-transformers model, by path or name; empty = the bundled MiniLM")
+        str,
+        says("exported or sentence-transformers model, by path or name; empty = the bundled MiniLM; none = text only"),
     ] = ""
     vector_index: Annotated[
         Literal["auto", "flat", "hnsw"], says("vector index of the search engine; auto = flat below 10,000 passages")

@@ -101,6 +101,9 @@ def test_check_says_that_a_model_is_not_there(
     monkeypatch.setenv("RELAY_EMBEDDING_MODEL", named)
     main(["check"])
     assert _findings(capsys)["embedding model"] == f"ok {named}"
+    monkeypatch.setenv("RELAY_EMBEDDING_MODEL", "none")
+    main(["check"])
+    assert _findings(capsys)["embedding model"] == "note none, so search is by text alone"
 
 
 def test_check_says_how_there_may_be_a_model_where_only_exported_ones_can_be_run(
