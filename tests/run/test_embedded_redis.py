@@ -86,6 +86,7 @@ def test_an_acknowledgement_means_what_the_setting_says(tmp_path: Path, durabili
             "appendonly": "yes",
             "appendfsync": durability,
             "aof-use-rdb-preamble": "yes",
+            "auto-aof-rewrite-min-size": str(256 * 1024 * 1024),
             "maxmemory-policy": "noeviction",
             "save": "",
             "port": "0",
