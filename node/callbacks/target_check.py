@@ -20,7 +20,7 @@ CALLBACK_URL = "callback_url"
 class TargetCheck:
     """Refuses URLs that would never be called."""
 
-    def __init__(self, settings: Settings, is_known: Callable[[IdempotencyKey], Awaitable[bool]] | None = None) -> None:
+    def __init__(self, settings: Settings, is_known: Callable[[IdempotencyKey], Awaitable[bool]]) -> None:
         """`is_known`: whether a request with that Idempotency-Key has created something before."""
         self._is_known = is_known
         self._resolver = SystemResolver()
@@ -48,7 +48,7 @@ class TargetCheck:
             target = parse(url, self._policy)
             await check_name(target, self._policy, self._resolver, client=site_part(kept["callback_by"]))
         except TargetRefused as refused:
-            if not repeats or not self._is_known or not await self._is_known(repeats):
+            if not repeats or not await self._is_known(repeats):
                 raise _invalid(refused) from None
         return kept
 

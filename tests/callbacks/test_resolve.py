@@ -10,8 +10,10 @@ from node.callbacks.target import TargetPolicy, TargetRefused, parse
 from node.callbacks.target_check import TargetCheck
 from node.common.refusal import Invalid
 from node.config import Settings
+from node.store.limits import LimitStore
 from tests.callbacks.dns_server import DnsServer
 from tests.callbacks.network import FakeResolver, never
+from tests.support.fake_store import FakeStore
 
 POLICY = TargetPolicy.of("https://node.example")
 AGENT = parse("https://agent.example/", POLICY)
@@ -41,7 +43,7 @@ async def test_who_gives_a_url_whose_name_is_not_public_is_told_the_field(
         monkeypatch.setattr(
             "node.callbacks.target_check.SystemResolver", lambda: SystemResolver(server.lookup(tmp_path))
         )
-        policy = TargetCheck(Settings(base_url="https://node.example"))
+        policy = TargetCheck(Settings(base_url="https://node.example"), LimitStore(FakeStore()).is_known)
         with pytest.raises(Invalid) as refusal:
             await policy.accept("https://agent.example/hook", "203.0.113.7")
         (issue,) = refusal.value.issues

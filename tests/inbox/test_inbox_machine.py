@@ -80,7 +80,9 @@ class InboxMachine(StoreMachine):
         inboxes = InboxStore(self.store, self._limits, REMEMBERED)
         receipts = ReceiptStore(self.store)
         held = InboxMessageStore(self.store, inboxes, receipts, REMEMBERED)
-        self._inboxes = Inboxes(inboxes, held, receipts, given, Tokens(SECRET), TargetCheck(given))
+        self._inboxes = Inboxes(
+            inboxes, held, receipts, given, Tokens(SECRET), TargetCheck(given, self._limits.is_known)
+        )
         self._opening = 0
         self._ends = 0
         """When the inbox ends if its owner stays away."""

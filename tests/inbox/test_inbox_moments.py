@@ -46,7 +46,7 @@ async def inboxes(store: FakeStore) -> Inboxes:
     given, tokens = Settings(secret=SECRET, base_url="http://node.example"), Tokens(SECRET)
     stored, receipts = InboxStore(store, LimitStore(store), 60), ReceiptStore(store)
     messages = InboxMessageStore(store, stored, receipts, 60)
-    inboxes = Inboxes(stored, messages, receipts, given, tokens, TargetCheck(given))
+    inboxes = Inboxes(stored, messages, receipts, given, tokens, TargetCheck(given, LimitStore(store).is_known))
     await inboxes.open("203.0.113.9", "", NewInbox(), OWNER, None)
     return inboxes
 

@@ -11,6 +11,7 @@ from node.sessions.model import NewLine, NewSession, PollQuery
 from node.sessions.service import Sessions
 from node.sessions.store import SessionStore
 from node.store.idempotency import bound_key
+from node.store.limits import LimitStore
 from tests.support.machine import StoreMachine
 from tests.support.node_under_test import SECRET
 from tests.support.rates import Limited
@@ -63,7 +64,7 @@ class SessionMachine(StoreMachine):
         self._all: list[Model] = []
         given = Settings(secret=SECRET, base_url="http://node.example")
         lines = SessionStore(self.store, REMEMBERED, MAX_LINES, MAX_BYTES)
-        self._sessions = Sessions(lines, given, Tokens(SECRET), TargetCheck(given))
+        self._sessions = Sessions(lines, given, Tokens(SECRET), TargetCheck(given, LimitStore(self.store).is_known))
 
     @initialize(target=models, ttl=st.sampled_from([60, 600]))
     def begin(self, ttl: int) -> Model:

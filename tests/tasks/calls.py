@@ -16,6 +16,7 @@ from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.sign.keys import PublicKey
 from node.store import Store, keys
+from node.store.limits import LimitStore
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.offers.search import OfferSearch
 from node.tasks.service import Tasks
@@ -100,7 +101,7 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) ->
         through or TaskStore(store, settings.idempotency_ttl),
         settings,
         Tokens(SECRET),
-        TargetCheck(settings),
+        TargetCheck(settings, LimitStore(store).is_known),
         statuses,
         OfferFeed(store),
     )

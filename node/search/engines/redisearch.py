@@ -6,14 +6,12 @@ made of a-z and 0-9 only (`node.text.terms`) and ids have been checked, so nothi
 cluster the engine must be cluster-wide: asked at one primary, it answers for all.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import repeat
-from operator import itemgetter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from node.search.corpus import OWN, Corpus
 from node.search.index_versions import IndexVersion
-from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, MissingFacts, NearEntity, Nearness
+from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, MissingFacts, NearEntity, Nearness, meaning_of
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
@@ -109,7 +107,7 @@ class QueryEngine:
     async def by_meaning(self, version: str, vector: bytes) -> list[NearEntity]:
         """Entities nearest to a vector, best first. Raises CommandFailed without the index."""
         found = await self._documents.command(*self._nearest(version, "*", vector, CANDIDATES))
-        return sorted(_nearness(found).values(), reverse=True)
+        return sorted(_nearness(_rows(found, 2)).values(), reverse=True)
 
     async def read_missing(self, version: str, vector: bytes, missing: MissingFacts) -> tuple[Nearness, list[str]]:
         """How near entities are, and which of them have no vectors of what they were found by. Raises CommandFailed
@@ -126,8 +124,9 @@ class QueryEngine:
         without_vectors = [entity for entity, exists in zip(missing.replies, found, strict=False) if not exists]
         if not missing.nearness:
             return {}, without_vectors
-        nearness = _nearness(passages := cast("list[RedisReply]", found[-1]))
-        if len(passages) // 2 < PASSAGES_LOOKED_AT:
+        rows = list(_rows(found[-1], 2))
+        nearness = _nearness(rows)
+        if len(rows) < PASSAGES_LOOKED_AT:
             without_vectors += [entity for entity in missing.nearness if entity not in nearness]
         return nearness, without_vectors
 
@@ -174,17 +173,14 @@ def _matching(index: str, terms: Sequence[str], most: int, *content: Arg) -> tup
     return _search(index, f"@terms:({'|'.join(terms)})", *scored, *content)
 
 
-def _nearness(reply: RedisReply) -> dict[str, NearEntity]:
-    """The nearest passage of each entity found, the furthest entity first."""
-    rows = cast("list[Any]", reply)
-    names = [key.decode().rsplit(":", 2) for key in rows[1::2]]
-    # A distance is 1 - cosine. Rounding puts it below 0 or above 2; `map`, since this takes a tenth of a search.
-    distances = map(min, map(abs, map(float, map(itemgetter(1), rows[2::2]))), repeat(2.0))
-    found = [
-        (entity, NearEntity(1 - distance / 2, entity, passage))
-        for (_, entity, passage), distance in zip(names, distances, strict=True)
-    ]
-    return dict(reversed(found))
+def _nearness(rows: Iterable[tuple[Any, ...]]) -> dict[str, NearEntity]:
+    """The entities of the passages found, the nearest first."""
+    nearest: dict[str, NearEntity] = {}
+    for key, (_, distance) in rows:
+        _, entity, passage = key.decode().rsplit(":", 2)
+        if entity not in nearest:
+            nearest[entity] = NearEntity(meaning_of(1 - float(distance)), entity, passage)
+    return nearest
 
 
 def _rows(reply: RedisReply, width: int) -> Iterator[tuple[Any, ...]]:
