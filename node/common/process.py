@@ -12,6 +12,7 @@ import signal
 import site
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +20,9 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that 
 
 NICENESS = 10
 """For work that no acknowledgement waits for: it gets a tenth of the processor time that other work gets."""
+
+LOWEST_NICENESS = 19
+"""For work that even NICENESS is too much for: the kernel gives it a seventieth of what other work gets."""
 
 _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -83,6 +87,20 @@ def raise_descriptor_limit() -> None:
 def give_way() -> None:
     """Lower the priority of this process below that of Redis and the web processes."""
     os.nice(NICENESS)
+
+
+def have_children_give_way(parent: int) -> None:
+    """Lower the priority of the children of the main thread of process `parent` to the lowest there is.
+
+    Only Linux tells which these are; elsewhere they keep theirs.
+    """
+    try:
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    except OSError:  # not Linux, or the parent has just ended
+        return
+    for child in children.split():
+        with suppress(ProcessLookupError):  # it has just ended
+            os.setpriority(os.PRIO_PROCESS, int(child), LOWEST_NICENESS)
 
 
 def freeze() -> None:

@@ -10,11 +10,14 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 
-from node.common.process import NICENESS
+from node.common.process import LOWEST_NICENESS, NICENESS
 from node.run import listener
+from node.run.embedded_redis import socket_path
 from node.run.serve import KILL_AFTER
 from tests.support.node_under_test import SECRET
 from tests.support.nodes import NodeProcess, gone
@@ -82,13 +85,28 @@ def test_what_a_node_acknowledged_is_there_after_its_redis_was_killed(tmp_path: 
 
 def test_the_worker_runs_behind_redis_and_web(small: NodeProcess) -> None:
     small.start().ready()
-    redis, web, worker = (small.child(name) for name in ("redis", "web", "worker"))
+    server, web, worker = (small.child(name) for name in ("redis", "web", "worker"))
     ours = os.getpriority(os.PRIO_PROCESS, small.pid)
     until(lambda: os.getpriority(os.PRIO_PROCESS, worker) == min(19, ours + NICENESS), "the worker gives way")
-    assert [os.getpriority(os.PRIO_PROCESS, child) for child in (redis, web)] == [ours, ours]
+    assert [os.getpriority(os.PRIO_PROCESS, child) for child in (server, web)] == [ours, ours]
     # In sessions of their own they would be scheduled as equals, whatever their priorities (sched(7), autogroups).
-    assert {os.getsid(child) for child in (redis, web, worker)} == {os.getsid(small.pid)}
-    assert len({os.getpgid(each) for each in (small.pid, redis, web, worker)}) == 4  # Ctrl-C reaches one
+    assert {os.getsid(child) for child in (server, web, worker)} == {os.getsid(small.pid)}
+    assert len({os.getpgid(each) for each in (small.pid, server, web, worker)}) == 4  # Ctrl-C reaches one
+
+
+def test_a_rewrite_of_the_log_gives_way_to_everything_else(small: NodeProcess) -> None:
+    small.start().ready()
+    server = small.child("redis")
+    client: Any = redis.Redis(unix_socket_path=str(socket_path(small.folder)))
+    with client:
+        client.mset({f"key {number}": "x" for number in range(1000)})
+        client.config_set("rdb-key-save-delay", 1_000_000)  # us, so that the rewrite lasts
+        client.bgrewriteaof()
+    children = Path(f"/proc/{server}/task/{server}/children")
+    until(children.read_text, "the rewrite has begun")
+    rewrite = int(children.read_text())
+    until(lambda: os.getpriority(os.PRIO_PROCESS, rewrite) == LOWEST_NICENESS, "it gives way")
+    assert os.getpriority(os.PRIO_PROCESS, server) == os.getpriority(os.PRIO_PROCESS, small.pid)
 
 
 def test_a_web_process_that_dies_is_replaced_while_the_others_answer(small: NodeProcess) -> None:
