@@ -99,7 +99,7 @@ def have_children_give_way(parent: int) -> None:
     except OSError:  # not Linux, or the parent has just ended
         return
     for child in children.split():
-        with suppress(ProcessLookupError):  # it has just ended
+        with suppress(ProcessLookupError, PermissionError):  # it has just ended; a sandbox forbids it
             os.setpriority(os.PRIO_PROCESS, int(child), LOWEST_NICENESS)
 
 

@@ -194,7 +194,7 @@ class EmbeddedRedis:
             "appendfsync": self._appendfsync,
             "no-appendfsync-on-rewrite": "no",  # `always` holds during a rewrite too
             "aof-use-rdb-preamble": "yes",
-            # Answers wait for up to a tenth of a second while the log is written anew. One of this size loads in 4 s.
+            # Each rewrite takes a second of processor time and delays answers. A log of this size loads in 4 s.
             "auto-aof-rewrite-min-size": "256mb",
             "repl-diskless-sync-delay": "0",  # only a backup replicates, so no second replica is to be waited for
             "save": "",  # the log keeps everything; snapshots would cost a fork each
