@@ -19,8 +19,8 @@
 -- include now
 -- include enlist
 -- include announce
--- include unlist
-local status, posting, ends, by = unpack(redis.call('HMGET', agent, 'status', 'posted', 'ends_at', 'by'))
+-- include tell_removed
+local status, posting, ends, by, shown = unpack(redis.call('HMGET', agent, 'status', 'posted', 'ends_at', 'by', 'shown'))
 if status ~= 'checking' or posting ~= posted then return {'stale'} end
 
 local at = now()
@@ -40,15 +40,15 @@ if ends and verdict == 'rejected' then
   return {'stays'}
 end
 
-if ends then
-  unlist(agent, listed, due, events, agent_id)
-else
-  redis.call('ZREM', listed, agent_id)
-  redis.call('ZREM', due, agent_id)
-  redis.call('UNLINK', agent)
+redis.call('ZREM', listed, agent_id)
+redis.call('ZREM', due, agent_id)
+if ends then tell_removed(events, agent_id, shown) end
+local said = {} -- is forgotten; who posted it, and when, is not
+for _, name in ipairs(redis.call('HKEYS', agent)) do
+  if name ~= 'posted' and name ~= 'by' then table.insert(said, name) end
 end
-redis.call('HSET', agent, 'status', 'rejected', 'reason', reason, 'checked_at', at, 'posted', posted, 'by', by,
-  unpack(ARGV, 9))
+redis.call('HDEL', agent, unpack(said))
+redis.call('HSET', agent, 'status', 'rejected', 'reason', reason, 'checked_at', at, unpack(ARGV, 9))
 redis.call('PEXPIRE', agent, kept)
 redis.call('SPUBLISH', agent, 'rejected')
 return {'rejected'}

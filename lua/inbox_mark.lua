@@ -15,8 +15,8 @@ local status, place, pushed = unpack(redis.call('HMGET', receipt, 'status', 'pla
 local expires = status == 'queued' and redis.call('ZSCORE', ends, place)
 if not expires or tonumber(expires) <= now() then return {'known'} end
 local read = string.sub(place, 1, -2) .. 'r'
+redis.call('ZADD', ends, expires, read) -- first: in a slot that moves, a step cannot touch again what it has emptied
 redis.call('ZREM', ends, place)
-redis.call('ZADD', ends, expires, read)
 redis.call('PEXPIREAT', ends, redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2])
 redis.call('HSET', receipt, 'status', 'read', 'read_at', now(), 'place', read)
 redis.call('SPUBLISH', receipt, 'read')

@@ -14,11 +14,12 @@
 -- include now
 -- include lapse
 -- include finish
+-- include plan
 -- include tell_task
 -- include is_publisher
 -- include first_use
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if not is_publisher(task, proven, signer) then return {'refused', 'task.publisher', status} end
 if status ~= 'canceled' then
@@ -26,7 +27,8 @@ if status ~= 'canceled' then
     return {'refused', 'task.state', status}
   end
   if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
-  finish(task, leases, id, 'canceled', at)
+  finish(task, 'canceled', at)
+  plan(task, leases, id)
   tell_task(task, events, id, 'canceled', 'canceled')
 end
 return {'canceled', at, redis.call('HGETALL', task)}

@@ -16,10 +16,11 @@
 -- include now
 -- include lapse
 -- include lease
+-- include plan
 -- include tell_task
 -- include first_use
 local at = now()
-local status, opens = lapse(task, events, leases, id, at)
+local status, opens = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 local is_last = redis.call('HGET', task, 'claim') == request
 if status == 'claimed' or status == 'in_progress' then
@@ -33,6 +34,7 @@ if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.repl
 
 redis.call('HINCRBY', task, 'attempt', 1)
 redis.call('HSET', task, 'status', 'claimed', 'assignee_id', assignee, 'claim', request, 'claimed_at', at)
-lease(task, leases, id, at)
+lease(task, at)
+plan(task, leases, id)
 tell_task(task, events, id, 'claimed', 'claimed')
 return {'claimed', at, redis.call('HGETALL', task)}

@@ -19,10 +19,10 @@
 -- include lapse
 -- include is_claimant
 -- include finish
--- include due
+-- include plan
 -- include tell_task
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if status == 'offered' or not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
 if status == 'completed' or status == 'submitted' then
@@ -36,12 +36,12 @@ elseif status == 'claimed' or status == 'in_progress' then
   if review then
     redis.call('HSET', task, 'status', 'submitted', 'submitted_at', at, 'review_ends_at', at + review)
     redis.call('HDEL', task, 'lease_expires_at')  -- it does not run meanwhile
-    due(leases, id, at + review)
     tell_task(task, events, id, 'submitted', 'submitted')
   else
-    finish(task, leases, id, 'completed', at)
+    finish(task, 'completed', at)
     tell_task(task, events, id, 'completed', 'completed')
   end
+  plan(task, leases, id)
 else
   return {'refused', 'task.state', status}
 end

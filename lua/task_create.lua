@@ -18,7 +18,7 @@
 -- include now
 -- include once
 -- include remember
--- include due
+-- include plan
 -- include tell_task
 -- include first_use
 local before, original = once(idem, digest)
@@ -31,7 +31,7 @@ if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.repl
 redis.call('HSET', task, 'kind', 'contract', 'status', 'offered', 'attempt', 0, 'created_at', at, unpack(ARGV, 7))
 if deadline ~= '' then
   redis.call('HSET', task, 'deadline', deadline)
-  due(leases, id, deadline)
+  plan(task, leases, id)
 end
 tell_task(task, events, id, 'offered', 'offered', client)
 remember(idem, digest, idem_ttl, id)

@@ -12,10 +12,12 @@
 -- include lapse
 -- include is_claimant
 -- include lease
+-- include plan
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if status == 'offered' or not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
 if status ~= 'claimed' and status ~= 'in_progress' then return {'refused', 'task.state', status} end
-lease(task, leases, id, at)
+lease(task, at)
+plan(task, leases, id)
 return {'extended', at, redis.call('HGETALL', task)}

@@ -15,13 +15,15 @@
 -- include lapse
 -- include is_claimant
 -- include end_attempt
+-- include plan
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
 if status == 'claimed' or status == 'in_progress' then
-  end_attempt(task, events, leases, id, at, 'failed', reason, retryable == '1')
+  end_attempt(task, events, id, at, 'failed', reason, retryable == '1')
   redis.call('HSET', task, 'failed_attempt', attempt)
+  plan(task, leases, id)
 elseif redis.call('HGET', task, 'failed_attempt') ~= attempt or (status ~= 'offered' and status ~= 'failed') then
   return {'refused', status == 'offered' and 'task.token' or 'task.state', status}
 end

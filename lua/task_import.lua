@@ -12,15 +12,12 @@
 -- Slot    partition of the id
 -- include now
 -- include reoffer
--- include due
+-- include plan
 -- include announce
 if redis.call('EXISTS', task) == 1 or redis.call('EXISTS', packed) == 1 then return {'known'} end
 redis.call('HSET', task, unpack(ARGV, 3))
-local status, opens, deadline = unpack(redis.call('HMGET', task, 'status', 'retry_at', 'deadline'))
-if status == 'offered' then
-  due(leases, id, opens, deadline)
-elseif over ~= '1' then
-  reoffer(task, leases, id, now(), opens)
-end
+local status, opens = unpack(redis.call('HMGET', task, 'status', 'retry_at'))
+if status ~= 'offered' and over ~= '1' then reoffer(task, now(), opens) end
+plan(task, leases, id)
 announce(events, 'task.imported', id)
 return {'imported'}

@@ -11,12 +11,9 @@
 -- Slot    partition of the id
 -- include now
 -- include lapse
--- include due
+-- include plan
 local at = now()
 redis.call('ZADD', leases, at + again, id)
-local status = lapse(task, events, leases, id, at)
-local ends, opens, review, deadline =
-  unpack(redis.call('HMGET', task, 'lease_expires_at', 'retry_at', 'review_ends_at', 'deadline'))
-local expires = status == 'offered' or status == 'claimed' or status == 'in_progress'
-due(leases, id, ends, opens, review, expires and deadline)
+local status = lapse(task, events, id, at)
+plan(task, leases, id)
 return {status or ''}

@@ -13,14 +13,16 @@
 -- include lapse
 -- include is_claimant
 -- include reoffer
+-- include plan
 -- include tell_task
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
 if status == 'claimed' or status == 'in_progress' then
   tell_task(task, events, id, 'released', 'offered')
-  reoffer(task, leases, id, at)
+  reoffer(task, at)
+  plan(task, leases, id)
 elseif status ~= 'offered' then
   return {'refused', 'task.state', status}
 end

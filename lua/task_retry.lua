@@ -21,11 +21,12 @@
 -- include once
 -- include remember
 -- include reoffer
+-- include plan
 -- include tell_task
 -- include is_publisher
 -- include first_use
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if not is_publisher(task, proven, signer) then return {'refused', 'task.publisher', status} end
 local before = once(idem, digest)
@@ -38,8 +39,9 @@ if status ~= 'offered' then
   if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
   redis.call('HSET', task, 'failures', (most or 1) - 1)
   redis.call('HDEL', task, 'failed_at', 'claim')
-  reoffer(task, leases, id, at)
+  reoffer(task, at)
   tell_task(task, events, id, 'retried', 'offered')
+  plan(task, leases, id)
 end
 remember(idem, digest, idem_ttl, id)
 return {'offered', at, redis.call('HGETALL', task)}

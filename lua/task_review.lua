@@ -23,11 +23,12 @@
 -- include remember
 -- include lease
 -- include finish
+-- include plan
 -- include tell_task
 -- include is_publisher
 -- include first_use
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if not is_publisher(task, proven, signer) then return {'refused', 'task.publisher', status} end
 local before = once(idem, digest)
@@ -41,21 +42,21 @@ if status ~= 'submitted' and not (reviewed and done) then return {'refused', 'ta
 if status == 'submitted' then
   if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
   if reason == '' then
-    finish(task, leases, id, 'completed', at)
+    finish(task, 'completed', at)
     tell_task(task, events, id, 'completed', 'completed')
   else
     redis.call('HSET', task, 'rejection', reason)
     redis.call('HDEL', task, 'result_payload', 'submitted_at', 'review_ends_at')
-    redis.call('ZREM', leases, id)
     if is_over then
       tell_task(task, events, id, 'expired', 'expired')
-      finish(task, leases, id, 'expired', at)
+      finish(task, 'expired', at)
     else
       redis.call('HSET', task, 'status', 'in_progress', 'updated_at', at)
-      lease(task, leases, id, at)
+      lease(task, at)
       tell_task(task, events, id, 'rejected', 'in_progress')
     end
   end
+  plan(task, leases, id)
 end
 remember(idem, digest, idem_ttl, id)
 return {reason == '' and 'completed' or 'rejected', at, redis.call('HGETALL', task)}

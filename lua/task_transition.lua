@@ -28,9 +28,10 @@
 -- include is_claimant
 -- include first_use
 -- include finish
+-- include plan
 -- include tell_task
 local at = now()
-local status = lapse(task, events, leases, id, at)
+local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 local before = once(idem, digest)
 if before == 'conflict' then return {'refused', 'idempotency.conflict', status} end
@@ -51,7 +52,8 @@ if after == 'completed' and (asked or reviewed) then return {'refused', 'task.re
 if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
 
 if after == 'completed' then
-  finish(task, leases, id, after, at)
+  finish(task, after, at)
+  plan(task, leases, id)
 else
   redis.call('HSET', task, 'status', after, 'updated_at', at)
 end

@@ -1,4 +1,4 @@
--- end_attempt(task, events, leases, id, at, outcome, reason, retryable) -> status
+-- end_attempt(task, events, id, at, outcome, reason, retryable) -> status
 -- Ends the present attempt at the time `at` (ms) without a result, notes it with its `reason` (JSON; empty = none) among
 -- the last ten, and offers the contract again after a pause, or ends it as failed if no attempt is left. The pause
 -- doubles from one attempt to the next up to a day, and is a fifth longer or shorter by the digits of the claim, so that
@@ -6,7 +6,7 @@
 -- include reoffer
 -- include finish
 -- include tell_task
-local function end_attempt(task, events, leases, id, at, outcome, reason, retryable)
+local function end_attempt(task, events, id, at, outcome, reason, retryable)
   local attempt, assignee, claimed, claim, most, failures, pause, attempts = unpack(redis.call('HMGET', task,
     'attempt', 'assignee_id', 'claimed_at', 'claim', 'max_attempts', 'failures', 'retry_ms', 'attempts'))
   failures = (tonumber(failures or 0)) + 1
@@ -20,7 +20,7 @@ local function end_attempt(task, events, leases, id, at, outcome, reason, retrya
 
   if not retryable or failures >= tonumber(most or 1) then
     tell_task(task, events, id, 'failed', 'failed')
-    finish(task, leases, id, 'failed', at)
+    finish(task, 'failed', at)
     return 'failed'
   end
   tell_task(task, events, id, outcome == 'failed' and 'failed' or 'expired', 'offered')
@@ -29,6 +29,6 @@ local function end_attempt(task, events, leases, id, at, outcome, reason, retrya
     local share = 0.8 + 0.4 * tonumber(string.sub(claim, 1, 4), 16) / 65535
     opens = at + math.floor(math.min(pause * 2 ^ (failures - 1), 86400000) * share)
   end
-  reoffer(task, leases, id, at, opens)
+  reoffer(task, at, opens)
   return 'offered'
 end

@@ -1,8 +1,7 @@
--- finish(task, leases, id, status, at) -> nothing
+-- finish(task, status, at) -> nothing
 -- Ends a contract from the time `at` (ms): its status is `completed`, `canceled`, `failed` or `expired`, and it does not
 -- change by itself any more.
-local function finish(task, leases, id, status, at)
+local function finish(task, status, at)
   redis.call('HSET', task, 'status', status, status .. '_at', at)
   redis.call('HDEL', task, 'lease_expires_at', 'retry_at', 'review_ends_at')
-  redis.call('ZREM', leases, id)
 end

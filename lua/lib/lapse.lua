@@ -1,4 +1,4 @@
--- lapse(task, events, leases, id, at) -> status, or nil if this is no contract; when it can be claimed again, if later
+-- lapse(task, events, id, at) -> status, or nil if this is no contract; when it can be claimed again, if later
 -- The status of a contract at the time `at` (ms). What changes by itself, the first step that meets it writes down
 -- together with its own write: a lease that has ended voids the claim, a pause that is over opens the offer, a review
 -- that nobody made accepts the result, and after its deadline a contract is over.
@@ -6,7 +6,7 @@
 -- include end_attempt
 -- include finish
 -- include tell_task
-local function lapse(task, events, leases, id, at)
+local function lapse(task, events, id, at)
   local kind, status, ends, opens, review, deadline, most = unpack(redis.call('HMGET', task,
     'kind', 'status', 'lease_expires_at', 'retry_at', 'review_ends_at', 'deadline', 'max_attempts'))
   if kind ~= 'contract' then return nil end
@@ -15,32 +15,32 @@ local function lapse(task, events, leases, id, at)
     ends and tonumber(ends), opens and tonumber(opens), review and tonumber(review), deadline and tonumber(deadline)
 
   if review and review <= at then
-    finish(task, leases, id, 'completed', review)
+    finish(task, 'completed', review)
     tell_task(task, events, id, 'completed', 'completed')
     return 'completed'
   end
   local over = deadline and deadline <= at and (status == 'offered' or status == 'claimed' or status == 'in_progress')
   if ends and ends <= at and not (over and deadline <= ends) then
     if most then
-      status = end_attempt(task, events, leases, id, ends, 'lapsed', '', true)
+      status = end_attempt(task, events, id, ends, 'lapsed', '', true)
       opens = redis.call('HGET', task, 'retry_at')
       opens = opens and tonumber(opens)
     else
       tell_task(task, events, id, 'expired', 'offered')
-      reoffer(task, leases, id, ends)
+      reoffer(task, ends)
       status = 'offered'
     end
     redis.call('HDEL', task, 'claim')
   end
   if opens and opens <= at and not (over and deadline <= opens) then
     redis.call('HSET', task, 'updated_at', opens)
-    redis.call('HDEL', task, 'retry_at')  -- the sweep finds that moment still planned, and plans the next one
+    redis.call('HDEL', task, 'retry_at')
     tell_task(task, events, id, 'offered', 'offered')
     opens = nil
   end
   if over and status ~= 'failed' then
     tell_task(task, events, id, 'expired', 'expired')
-    finish(task, leases, id, 'expired', deadline)
+    finish(task, 'expired', deadline)
     return 'expired'
   end
   return status, opens

@@ -134,9 +134,10 @@ class Events:
                 try:
                     async with paused():
                         frames = await follower.next(ends - monotonic())
+                        newest = follower.position  # now: until the pause ends, the broadcast may forget what it was
                 finally:
                     follower.leave()
-                return _page(topic, [frame.view for frame in frames], query.limit, follower.position)
+                return _page(topic, [frame.view for frame in frames], query.limit, newest)
             batch = await topic.read(batch.position, query.limit)
         events = [EventView(topic.cursor(each.position), each.type, each.at, each.data) for each in batch.events]
         return EventPage(events, topic.cursor(batch.position), batch.has_more)

@@ -88,10 +88,10 @@ class InboxTasks:
         return _there(next(iter(heads), None))
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
-        """The task that a message is of; None if it is of none, or its time is over."""
-        receipt = await self._receipts.read(address, message_id)
-        named = receipt.fields.get(b"task") if receipt else None
-        return await self._read(address, named.decode()) if named else None
+        """The `head` of the task that a message is of; None if it is of none, or its time is over."""
+        message = (await self._standing(address, [message_id])).get(message_id)
+        heads = await self._heads(address, [message.fields[b"task"].decode()]) if message else []
+        return next(iter(heads), None)
 
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask], bool]

@@ -1,14 +1,18 @@
 """What the followers of one broadcast get, whatever each of them is doing when events come."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 
+from node.common.pauses import PAUSE
 from node.events import broadcast
 from node.events.broadcast import READ_AT_ONCE, Broadcast, Broadcasts, Follower
 from node.events.frames import Frames
-from node.events.source import START, EventBatch, Position, SourceEvent
+from node.events.model import EventPage, EventQuery
+from node.events.service import Topic
+from node.events.source import START, EventBatch, Position, SourceEvent, position_of
 from node.store import Store, StoreUnavailable
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import PATIENCE, eventually
@@ -338,3 +342,35 @@ async def test_who_has_been_let_go_does_not_wait(told: Broadcast) -> None:
     told.end()
     async with asyncio.timeout(LONG):
         assert data_of(await follower.next(100 * LONG)) == []
+
+
+async def test_a_page_ends_where_its_events_do_although_others_are_forgotten_before_its_client_has_a_turn_again(
+    monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
+) -> None:
+    monkeypatch.setattr(broadcast, "KEPT_BYTES", 1)
+    waits, has_turn = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def pause() -> AsyncGenerator[None]:
+        yield
+        waits.set()
+        await has_turn.wait()
+
+    async def ask() -> EventPage:
+        PAUSE.set(pause)
+        topic = Topic(numbers, Broadcasts(node.store.wakeups, 1), told, BOTH)
+        return await node.services().events.page(topic, EventQuery(numbers.name, wait=LONG))
+
+    async def is_read(last: int) -> bool:
+        return await told.newest() == (last, 0)
+
+    asking = asyncio.create_task(ask())
+    await node.listened_to(numbers.channel)
+    await numbers.grow(1)
+    await waits.wait()
+    for last in (2, 3, 4):
+        await numbers.grow(1)
+        await until(lambda last=last: is_read(last))
+    has_turn.set()
+    page = await asking
+    assert ([each.data for each in page.events], position_of(numbers.name, page.cursor)) == ([1], (1, 0))

@@ -15,6 +15,7 @@ from tests.callbacks.receiver import Receiver
 from tests.callbacks.test_callbacks import PUBLIC
 from tests.inbox.calls import Json, closed, members, opened, path_of, read
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import RedisServer
 
 EXPIRED = 1  # ms since 1970
 
@@ -285,6 +286,19 @@ async def test_a_worker_that_was_held_up_does_not_shorten_the_life_of_configs_of
     assert (named, len(targets)) == (task["id"], 1)
     kept = keys.inbox_pushes(inbox["address"], task["id"])
     assert cast("int", await node.store.command("PTTL", kept)) > 8 * DAY_MS  # as long as the message that came last
+
+
+async def test_whom_a_change_is_told_is_found_without_what_anybody_said(
+    node: NodeUnderTest, empty_redis: RedisServer
+) -> None:
+    inbox, size = await opened(node), 10_000
+    task = await begun(node, inbox, message("word " * (size // 5)))
+    assert (await pushed_to(node, inbox, task, url="http://127.0.0.1:9/")).status_code == 200
+    settled = await answered(node, inbox, reply="what? " * (size // 6))
+    before = empty_redis.info("stats")["total_net_output_bytes"]
+    named, targets = await node.services().pushes.notified_of(inbox["address"], settled["id"])
+    assert (named, len(targets)) == (task["id"], 1)
+    assert empty_redis.info("stats")["total_net_output_bytes"] - before < size
 
 
 async def test_a_second_receiver_is_told_how_a_task_stands_and_the_first_is_not_told_again(
