@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from node.share.cost import COSTS, Kind
+from node.web.http import ASGIMessage
 from node.web.usage import Usage
+from node.web.waiting_places import WAITING_BY_CLIENT
 from tests.agents.calls import card_of
 from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, path_of, sent
 from tests.sign.signing import content_digest
+from tests.support.http_scope import HOST, http_scope
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import eventually
 from tests.tasks.calls import claimed
@@ -131,6 +134,26 @@ async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeU
         again = await node.client.post(path, json=body, headers=bearer(inbox["inbox_token"]))
         assert (first.status_code, again.status_code, again.json()) == (200, 200, first.json())
         assert sum(used for _, used in charges) == paid, path
+
+
+async def test_a_worker_that_hangs_up_while_it_waits_pays_nothing(node: NodeUnderTest, charges: Charges) -> None:
+    body = b'{"assignee_id":"ann","wait":30}'
+    messages: list[ASGIMessage] = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+
+    async def receive() -> ASGIMessage:
+        if len(messages) == 1:
+            await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
+        return messages.pop(0)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await node.app(http_scope("POST", "/api/v1/tasks/claim-next", HOST, *headers), receive, no_answer)
+    assert [kind for kind, _ in charges] == ["claim", None]
+    assert sum(used for _, used in charges) == 0
+
+
+async def no_answer(message: ASGIMessage) -> None:
+    """Send what nobody is there to get."""
+    pytest.fail(f"{message} was sent to nobody")
 
 
 async def test_an_inbox_that_was_opened_with_its_card_before_is_paid_once(
