@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from node.a2a.inboxes.pushes import PushConfigService
+from node.inbox.model import MAX_PUSH_CONFIGS
 from node.share.cost import COSTS, Kind
 from node.web.http import ASGIMessage
 from node.web.usage import Usage
 from node.web.waiting_places import WAITING_BY_CLIENT
+from tests.a2a.inbox_calls import answered, begun, message, pushed_to, reason
+from tests.a2a.inbox_calls import sent as sent_over_a2a
 from tests.agents.calls import card_of
-from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, path_of, sent
+from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, path_of, read, sent
 from tests.sign.signing import content_digest
 from tests.support.http_scope import HOST, http_scope
 from tests.support.node_under_test import NodeUnderTest
@@ -209,3 +213,27 @@ async def test_a_message_over_a2a_is_charged_as_often_as_it_is_kept(
     sending = await node.client.post(where, content=body, headers={"content-type": "application/json"})
     assert sending.status_code == 200, sending.text
     assert charges == [("message", COSTS["message"].of(kept * len(body)))]
+
+
+async def test_a_message_is_paid_whose_receiver_found_its_place_taken_meanwhile(
+    node: NodeUnderTest, charges: Charges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox, url = await opened(node), "https://8.8.8.8/"
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    require_room = PushConfigService.require_room
+
+    async def requiring(*call: Any) -> None:
+        await require_room(*call)
+        for number in range(MAX_PUSH_CONFIGS):
+            assert (await pushed_to(node, inbox, task, url=url, id=f"c{number}")).status_code == 200
+        charges.clear()
+
+    monkeypatch.setattr(PushConfigService, "require_room", requiring)
+    goes_on = message("That one", taskId=task["id"])
+    assert (
+        reason(await sent_over_a2a(node, inbox, goes_on, taskPushNotificationConfig={"url": url}))
+        == "UNSUPPORTED_OPERATION"
+    )
+    assert len((await read(node, inbox))["messages"]) == 1, "the message is sent"
+    assert [kind for kind, _ in charges] == ["message"]
