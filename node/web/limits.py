@@ -323,6 +323,9 @@ class Permit:
         self._repeats = self._repeats or repeats
         try:
             self._charged = await self._limiter.charge(self._request, kind, size)
+        except OutcomeUnknown:  # of the bytes alone: nothing is made for which the place would be
+            await self.release()
+            raise
         except Refused as refused:
             self._is_settled = True
             if not await self._needs_no_room(refused):

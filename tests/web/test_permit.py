@@ -287,6 +287,26 @@ async def test_the_place_of_what_may_have_been_made_stays_taken(desk: Desk) -> N
     assert (await desk.counted(), await desk.places()) == (1, 1)
 
 
+@pytest.mark.parametrize(("owner", "call"), [(Store, "run"), (LimitStore, "take_bytes")], ids=["hold", "charge"])
+async def test_a_place_for_what_was_not_made_is_given_back_if_its_own_answer_is_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, owner: type, call: str
+) -> None:
+    """An inbox that nobody had begun to open kept its place for a month."""
+    desk.capacity.allowance = 10_000
+    answered = getattr(owner, call)
+
+    async def lost(*arguments: object) -> None:
+        await answered(*arguments)
+        raise OutcomeUnknown("no answer came")
+
+    monkeypatch.setattr(owner, call, lost)
+    with pytest.raises(OutcomeUnknown):
+        async with desk.permit() as permit:
+            await permit.hold()
+            await permit.charge("task", 100)
+    assert (await desk.counted(), await desk.places()) == (1, 0)
+
+
 async def test_a_replay_gives_its_place_back_and_says_so(desk: Desk) -> None:
     async with desk.permit() as permit:
         await permit.hold()
