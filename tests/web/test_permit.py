@@ -221,6 +221,16 @@ async def test_who_was_over_a_limit_is_let_in_at_once_when_it_is_raised(desk: De
     assert await desk.counted() == COUNT + 1
 
 
+async def test_who_is_over_a_limit_when_it_is_switched_off_may_try_again(desk: Desk) -> None:
+    """A thread was answered with 500, and a report that was not kept with 200."""
+    async with desk.permit() as permit:
+        desk.limiter.change(Limits(task=Limit(0, 60)))
+        with pytest.raises(Refused, match=r"store\.busy"):
+            permit.settle(LimitState(False, 0, 59.1))
+    async with desk.permit() as permit:
+        permit.settle(LimitState(True, 0, 0))
+
+
 async def test_a_request_that_is_over_another_limit_counts_in_neither(desk: Desk) -> None:
     line = desk.permit("line", SESSION)
     for _ in range(COUNT):
@@ -372,6 +382,6 @@ async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> N
             async with limiter.permit(sent, "task") as permit:
                 assert await permit.hold() == ""
                 await permit.count()
-                permit.settle(LimitState(False, 0, 60.0))
+                permit.settle(LimitState(True, 0, 0))
             assert sent.answer_headers == []
         assert await store.command("DBSIZE", key="any") == 0
