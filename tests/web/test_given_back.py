@@ -160,6 +160,17 @@ async def no_answer(message: ASGIMessage) -> None:
     pytest.fail(f"{message} was sent to nobody")
 
 
+async def test_who_reports_a_post_again_pays_for_one_report(node: NodeUnderTest, charges: Charges) -> None:
+    thread = (await node.client.post("/api/v1/board", json={"title": "Help", "body": "Who can read this?"})).json()
+    paid: list[int] = []
+    for _ in range(2):
+        charges.clear()
+        reported = await node.client.post(f"/api/v1/board/{thread['id']}/report", json={"reason": "It is spam."})
+        assert reported.status_code == 202, reported.text
+        paid.append(sum(used for _, used in charges))
+    assert paid[0] > paid[1] == 0
+
+
 async def test_an_inbox_that_was_opened_with_its_card_before_is_paid_once(
     node: NodeUnderTest, charges: Charges
 ) -> None:
