@@ -13,7 +13,7 @@
 -- ARGV[5] threshold  reports that hide the post; 0 = none do
 -- ARGV[6] most       reports of one post that are kept; more are not counted
 -- ARGV[7] ttl        milliseconds for which they are kept
--- Returns {'received'}: now or before | {'unknown'}: no such post, or a hidden one
+-- Returns {'kept'} | {'known'}: it was before, or there are enough | {'unknown'}: no such post, or a hidden one
 -- Slot    partition of the thread's id
 -- include now
 -- include hide_post
@@ -24,7 +24,7 @@ if seq ~= '0' then
   if string.find(hidden or ',', ',' .. seq .. ',', 1, true) then return {'unknown'} end
 end
 local by = 'by:' .. reporter
-if redis.call('HEXISTS', report, by) == 1 or redis.call('HLEN', report) > tonumber(most) then return {'received'} end
+if redis.call('HEXISTS', report, by) == 1 or redis.call('HLEN', report) > tonumber(most) then return {'known'} end
 
 local at = now()
 redis.call('HSET', report, by, string.format('%.0f %s', at, reason))
@@ -34,4 +34,4 @@ redis.call('ZADD', reports, at, thread_id .. ':' .. seq)
 if threshold ~= '0' and count >= tonumber(threshold) and hide_post(thread, events, thread_id, seq) then
   redis.call('HSET', report, 'hid', 1)
 end
-return {'received'}
+return {'kept'}

@@ -156,7 +156,9 @@ class BoardApi:
             new = await read_json(request, NewReport)
             await permit.count()
             await permit.charge("report", len(await request.body()))
-            received = await self._board.report(request.params["id"], new, permit.client)
+            received, is_kept = await self._board.report(request.params["id"], new, permit.client)
+            if not is_kept:
+                await permit.keep_nothing()
         return json_response(received, status=202)
 
     @Operation("JSON Schema of threads, replies, hits and requests", media_type="application/json")

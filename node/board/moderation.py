@@ -85,17 +85,19 @@ class Moderation:
             await self._store.purge([thread_id])
             await self._store.project([thread_id])
 
-    async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> None:
-        """Keep a client's report about a post. `threshold` reports hide the post; 0: none do.
+    async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> bool:
+        """Keep a client's report about a post; False if it was kept before. `threshold` reports hide it; 0: none do.
 
         Raises Refused `thread.unknown`.
         """
-        if not await self._posts.report(thread_id, seq, client, reason, threshold):
+        outcome = await self._posts.report(thread_id, seq, client, reason, threshold)
+        if outcome == "unknown":
             raise Refused("thread.unknown")
         if threshold:
             # The post is hidden even if the lists cannot be changed now: the worker does so soon.
             with suppress(StoreUnavailable):
                 await self._store.project([thread_id])
+        return outcome == "kept"
 
     async def reported(self, limit: int) -> Sequence[ReportedPost]:
         """Posts that clients have reported and the operator has not looked at, those reported last first."""

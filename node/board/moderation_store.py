@@ -87,8 +87,8 @@ class ModerationStore:
         moderating = post_moderate(post=PostKeys.of(thread_id, seq), action=action)
         return code_of(await self._store.run(moderating)) == "done"
 
-    async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> bool:
-        """Keep a client's report about a post, once; False if there is no such post to be seen."""
+    async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> str:
+        """Keep a client's report about a post, once: `kept`, `known`, or `unknown` without such a post to be seen."""
         reporting = report_add(
             post=PostKeys.of(thread_id, seq),
             report=keys.report(thread_id, seq),
@@ -99,7 +99,7 @@ class ModerationStore:
             most=MAX_REPORTS,
             ttl=REPORT_MS,
         )
-        return code_of(await self._store.run(reporting)) == "received"
+        return code_of(await self._store.run(reporting))
 
     async def settle(self, thread_id: str, seq: int, action: Literal["hide", "dismiss"]) -> bool:
         """Take a post off the queue, hidden or not; False if nobody has reported it."""

@@ -132,8 +132,10 @@ class Board:
         )
         return reply, False
 
-    async def report(self, thread_id: str, new: NewReport, client: str) -> ReceivedReport:
+    async def report(self, thread_id: str, new: NewReport, client: str) -> tuple[ReceivedReport, bool]:
         """Tell the operator of a post that nobody should read; each client counts once for a post.
+
+        The second value says whether the report is kept, and was not before.
 
         Raises Invalid, Refused `thread.unknown`.
         """
@@ -141,8 +143,8 @@ class Board:
         reason = readable(new.reason)
         require_text("reason", reason)
         seq = new.reply_seq or 0
-        await self.moderation.report(thread_id, seq, client, reason, self._report_threshold)
-        return ReceivedReport("received")
+        is_kept = await self.moderation.report(thread_id, seq, client, reason, self._report_threshold)
+        return ReceivedReport("received"), is_kept
 
     async def close(self, thread_id: str, signed: Signed | None) -> Thread:
         """Close a thread for the key that signed it; again, it stays closed.

@@ -5,6 +5,7 @@ A limit is counted exactly, by a log of the times of the last accepted requests 
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, cast
 
 import msgspec
@@ -15,6 +16,7 @@ from node.share.site import SITE_SHARE, site_of
 from node.store import Store, ids, keys
 from node.store.bulk import bulk, bulk_steps
 from node.store.clock import now_ms
+from node.store.errors import OutcomeUnknown, StoreUnavailable
 from node.store.idempotency import IdempotencyKey
 from node.store.steps import Key, Step, step
 
@@ -214,7 +216,12 @@ class LimitStore:
             life=life_ms,
             name=quota.name,
         )
-        outcome, *rest = cast("list[Any]", await self._store.run(taking))
+        try:
+            outcome, *rest = cast("list[Any]", await self._store.run(taking))
+        except OutcomeUnknown:  # nothing is made for which the place would be
+            with suppress(StoreUnavailable):
+                await self.release(quota)
+            raise
         if outcome == b"quota":
             raise Refused(f"quota.{kind}", retry_after=rest[0] / 1000, most=most)
         return quota, LimitState.of(*rest)

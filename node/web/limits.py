@@ -169,8 +169,13 @@ class Limiter:
             raise self._exceeded(kind, wait)
 
     def settle(self, request: Request, kind: str, taken: LimitState, scope: str = "") -> None:
-        """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit."""
+        """Apply how Redis counted a request: answer headers, and Refused `limit.exceeded` if it is over the limit.
+
+        Raises Refused `store.busy` if it was over a limit that has been switched off meanwhile.
+        """
         if not self._limits[kind].count:
+            if not taken.allowed:
+                raise Refused("store.busy", retry_after=1)
             return
         request.answer_headers += self._headers(kind, taken.remaining, taken.reset)
         if taken.allowed:
@@ -323,6 +328,9 @@ class Permit:
         self._repeats = self._repeats or repeats
         try:
             self._charged = await self._limiter.charge(self._request, kind, size)
+        except OutcomeUnknown:  # of the bytes alone: nothing is made for which the place would be
+            await self.release()
+            raise
         except Refused as refused:
             self._is_settled = True
             if not await self._needs_no_room(refused):

@@ -7,11 +7,18 @@ from typing import Any
 
 import pytest
 
+from node.a2a.inboxes.pushes import PushConfigService
+from node.inbox.model import MAX_PUSH_CONFIGS
 from node.share.cost import COSTS, Kind
+from node.web.http import ASGIMessage
 from node.web.usage import Usage
+from node.web.waiting_places import WAITING_BY_CLIENT
+from tests.a2a.inbox_calls import answered, begun, message, pushed_to, reason
+from tests.a2a.inbox_calls import sent as sent_over_a2a
 from tests.agents.calls import card_of
-from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, path_of, sent
+from tests.inbox.calls import UNKNOWN_ADDRESS, bearer, opened, path_of, read, sent
 from tests.sign.signing import content_digest
+from tests.support.http_scope import HOST, http_scope
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import eventually
 from tests.tasks.calls import claimed
@@ -133,6 +140,37 @@ async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeU
         assert sum(used for _, used in charges) == paid, path
 
 
+async def test_a_worker_that_hangs_up_while_it_waits_pays_nothing(node: NodeUnderTest, charges: Charges) -> None:
+    body = b'{"assignee_id":"ann","wait":30}'
+    messages: list[ASGIMessage] = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+
+    async def receive() -> ASGIMessage:
+        if len(messages) == 1:
+            await eventually(lambda: WAITING_BY_CLIENT.total() == 1)
+        return messages.pop(0)
+
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await node.app(http_scope("POST", "/api/v1/tasks/claim-next", HOST, *headers), receive, no_answer)
+    assert [kind for kind, _ in charges] == ["claim", None]
+    assert sum(used for _, used in charges) == 0
+
+
+async def no_answer(message: ASGIMessage) -> None:
+    """Send what nobody is there to get."""
+    pytest.fail(f"{message} was sent to nobody")
+
+
+async def test_who_reports_a_post_again_pays_for_one_report(node: NodeUnderTest, charges: Charges) -> None:
+    thread = (await node.client.post("/api/v1/board", json={"title": "Help", "body": "Who can read this?"})).json()
+    paid: list[int] = []
+    for _ in range(2):
+        charges.clear()
+        reported = await node.client.post(f"/api/v1/board/{thread['id']}/report", json={"reason": "It is spam."})
+        assert reported.status_code == 202, reported.text
+        paid.append(sum(used for _, used in charges))
+    assert paid[0] > paid[1] == 0
+
+
 async def test_an_inbox_that_was_opened_with_its_card_before_is_paid_once(
     node: NodeUnderTest, charges: Charges
 ) -> None:
@@ -186,3 +224,27 @@ async def test_a_message_over_a2a_is_charged_as_often_as_it_is_kept(
     sending = await node.client.post(where, content=body, headers={"content-type": "application/json"})
     assert sending.status_code == 200, sending.text
     assert charges == [("message", COSTS["message"].of(kept * len(body)))]
+
+
+async def test_a_message_is_paid_whose_receiver_found_its_place_taken_meanwhile(
+    node: NodeUnderTest, charges: Charges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inbox, url = await opened(node), "https://8.8.8.8/"
+    task = await begun(node, inbox)
+    await answered(node, inbox, status="input_required", reply="Which?")
+    require_room = PushConfigService.require_room
+
+    async def requiring(*call: Any) -> None:
+        await require_room(*call)
+        for number in range(MAX_PUSH_CONFIGS):
+            assert (await pushed_to(node, inbox, task, url=url, id=f"c{number}")).status_code == 200
+        charges.clear()
+
+    monkeypatch.setattr(PushConfigService, "require_room", requiring)
+    goes_on = message("That one", taskId=task["id"])
+    assert (
+        reason(await sent_over_a2a(node, inbox, goes_on, taskPushNotificationConfig={"url": url}))
+        == "UNSUPPORTED_OPERATION"
+    )
+    assert len((await read(node, inbox))["messages"]) == 1, "the message is sent"
+    assert [kind for kind, _ in charges] == ["message"]

@@ -221,6 +221,16 @@ async def test_who_was_over_a_limit_is_let_in_at_once_when_it_is_raised(desk: De
     assert await desk.counted() == COUNT + 1
 
 
+async def test_who_is_over_a_limit_when_it_is_switched_off_may_try_again(desk: Desk) -> None:
+    """A thread was answered with 500, and a report that was not kept with 200."""
+    async with desk.permit() as permit:
+        desk.limiter.change(Limits(task=Limit(0, 60)))
+        with pytest.raises(Refused, match=r"store\.busy"):
+            permit.settle(LimitState(False, 0, 59.1))
+    async with desk.permit() as permit:
+        permit.settle(LimitState(True, 0, 0))
+
+
 async def test_a_request_that_is_over_another_limit_counts_in_neither(desk: Desk) -> None:
     line = desk.permit("line", SESSION)
     for _ in range(COUNT):
@@ -285,6 +295,26 @@ async def test_the_place_of_what_may_have_been_made_stays_taken(desk: Desk) -> N
             await permit.hold()
             raise OutcomeUnknown("no answer came")
     assert (await desk.counted(), await desk.places()) == (1, 1)
+
+
+@pytest.mark.parametrize(("owner", "call"), [(Store, "run"), (LimitStore, "take_bytes")], ids=["hold", "charge"])
+async def test_a_place_for_what_was_not_made_is_given_back_if_its_own_answer_is_lost(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, owner: type, call: str
+) -> None:
+    """An inbox that nobody had begun to open kept its place for a month."""
+    desk.capacity.allowance = 10_000
+    answered = getattr(owner, call)
+
+    async def lost(*arguments: object) -> None:
+        await answered(*arguments)
+        raise OutcomeUnknown("no answer came")
+
+    monkeypatch.setattr(owner, call, lost)
+    with pytest.raises(OutcomeUnknown):
+        async with desk.permit() as permit:
+            await permit.hold()
+            await permit.charge("task", 100)
+    assert (await desk.counted(), await desk.places()) == (1, 0)
 
 
 async def test_a_replay_gives_its_place_back_and_says_so(desk: Desk) -> None:
@@ -352,6 +382,6 @@ async def test_without_a_limit_nothing_is_counted(empty_redis: RedisServer) -> N
             async with limiter.permit(sent, "task") as permit:
                 assert await permit.hold() == ""
                 await permit.count()
-                permit.settle(LimitState(False, 0, 60.0))
+                permit.settle(LimitState(True, 0, 0))
             assert sent.answer_headers == []
         assert await store.command("DBSIZE", key="any") == 0

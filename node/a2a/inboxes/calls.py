@@ -17,7 +17,7 @@ from node.inbox.model import InboxProof, InboxTask
 from node.store import ids
 from node.store.errors import after_write
 from node.web.http import Request
-from node.web.idempotency import idempotency_key
+from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import decode
 from node.web.limits import Limiter
 from node.web.signature import Signatures
@@ -108,11 +108,13 @@ class InboxCalls:
                 # The text is kept for its owner and in the history.
                 await permit.charge("message", 2 * len(content), idempotency)
                 task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
-            if push:
-                with after_write("the message is sent"):
-                    await self._pushes.create(address, task.id, push)
             if is_replay:
-                await permit.replay()
+                await permit.keep_nothing()
+        if push:  # outside of the permit: if it has no place by now, the message is kept all the same
+            with after_write("the message is sent"):
+                await self._pushes.create(address, task.id, push)
+        if is_replay:
+            mark_replayed(request)
         return received, task
 
     @asynccontextmanager

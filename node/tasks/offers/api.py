@@ -9,7 +9,7 @@ from node.tasks.model import ClaimedTask, NextClaim
 from node.tasks.offers.claim_next import ClaimsOfAny
 from node.tasks.offers.hits import TaskHits
 from node.tasks.offers.search import OfferSearch
-from node.web.http import Request, Response, json_response
+from node.web.http import Disconnected, Request, Response, json_response
 from node.web.idempotency import idempotency_key
 from node.web.json import read_json
 from node.web.limits import Limiter, PermitOf
@@ -71,7 +71,11 @@ class OffersApi:
                     await searching.count()
                 with named_in_body(new.idempotency_key):
                     claiming = self._claims.claim(new, idempotency, permit.client, searching.spend)
-                    task, replayed = await request.while_waiting(new.wait, claiming)
+                    try:
+                        task, replayed = await request.while_waiting(new.wait, claiming)
+                    except Disconnected:  # it has claimed nothing, unless it left in the moment of a claim
+                        await permit.keep_nothing()
+                        raise
             if replayed:
                 await permit.replay()
             elif task is None:
