@@ -6,21 +6,26 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from structlog.testing import capture_logs
 
 from node.common.process import LOWEST_NICENESS, NICENESS
-from node.run import listener
+from node.config.values import USAGE_ERROR
+from node.run import listener, serve
 from node.run.embedded_redis import socket_path
 from node.run.serve import KILL_AFTER
 from tests.support.node_under_test import SECRET
 from tests.support.nodes import NodeProcess, gone
+from tests.support.own_process import kept_as_it_was
 from tests.support.servers import PATIENCE, until
 
 SMALL = (sys.executable, "-m", "tests.support.small_node", "serve")
@@ -161,6 +166,26 @@ def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> No
     until(lambda: small.get("/worker"), "the node answers")
 
 
+def test_a_child_that_ends_again_and_again_pauses_longer_before_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that can no longer use its settings: the other children serve on."""
+    monkeypatch.setattr(serve, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(serve, "LONGEST_PAUSE", 0.003)
+    first, later = (partial(subprocess.Popen[bytes], ("sh", "-c", f"exit {status}")) for status in (0, USAGE_ERROR))
+    child = serve.Child("worker", later, first=first)
+
+    def pauses(count: int) -> list[float]:
+        found: list[float] = []
+        with capture_logs() as logged:
+            while len(found) < count:
+                child.tend()
+                found = [line["restart_in"] for line in logged if line["event"] == "child ended"]
+        return found
+
+    assert pauses(4) == [0.001, 0.002, 0.003, 0.003]
+    monkeypatch.setattr(serve, "STEADY_SECONDS", 0.0)
+    assert pauses(2) == [0.001, 0.001]
+
+
 def test_a_child_that_cannot_be_started_again_is_tried_until_it_can(small: NodeProcess) -> None:
     small.start().ready()
     data, away = small.folder / "redis", small.folder / "away"
@@ -226,7 +251,12 @@ def test_stalled_requests_do_not_keep_a_node_from_stopping(small: NodeProcess) -
     ):
         assert answer.readline() == b"begun\n"
         half.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\nhalf")
+        server, web, worker = (small.child(name) for name in ("redis", "web", "worker"))
         small.signal(signal.SIGTERM)
+        small.line("stopping")
+        small.signal(signal.SIGTERM)
+        until(lambda: gone(server), "redis has ended")
+        assert gone(web) and gone(worker), "what is in flight needs it"
         assert small.wait() == 0
         assert silent.recv(1) == b""
     assert {line["level"] for line in small.lines if line["event"].startswith("web process killed")} == {"warning"}
@@ -237,6 +267,21 @@ def test_a_node_that_is_told_to_stop_is_gone_in_time_whatever_its_processes_do()
     kills = [listener.KILL_SECONDS, *(KILL_AFTER[name] for name in ("web", "worker", "metrics", "redis"))]
     assert kills == sorted(set(kills))
     assert kills[-1] < STOPPED_WITHIN
+
+
+def test_no_child_is_killed_before_its_drain_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(KILL_AFTER, "web", 0.0)
+
+    def draining() -> "subprocess.Popen[bytes]":
+        child = subprocess.Popen(("sh", "-c", "trap '' TERM; echo; exec sleep 0.2"), stdout=subprocess.PIPE)
+        assert child.stdout
+        with child.stdout as said:
+            said.readline()
+        return child
+
+    with kept_as_it_was(), capture_logs() as logged:
+        serve._stop([serve.Child("web", draining)], drain_seconds=60)  # pyright: ignore[reportPrivateUsage]
+    assert "child killed" not in [line["event"] for line in logged]
 
 
 def test_no_child_outlives_a_supervisor_that_was_killed(small: NodeProcess) -> None:
