@@ -113,11 +113,14 @@ async def test_an_entry_that_is_no_event_stops_nothing(store: Store, redis_serve
 
 
 async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_is_back(
-    store: Store, redis_server: RedisServer
+    store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing, seen = True, Seen()
+    monkeypatch.setattr(outbox, "POLL_SECONDS", 10 * PATIENCE)
+    failing, tries, seen = True, 0, Seen()
 
     async def handle(events: Sequence[Event]) -> None:
+        nonlocal tries
+        tries += 1
         if failing:
             raise StoreUnavailable("gone")
         await seen(events)
@@ -125,6 +128,9 @@ async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_
     async with reading(store, handle):
         await write(store, "a", "b")
         await eventually(lambda: pending(redis_server) > 0)
+        for _ in range(500):  # in which one that did not wait would have tried again and again
+            await store.command("PING")
+        assert tries <= 2, "once for each wake-up"
         failing = False
         redis_server.do("SPUBLISH", STREAM, "look")
         await eventually(lambda: seen.entities == {"a", "b"} and pending(redis_server) == 0)
@@ -146,7 +152,7 @@ async def test_an_outbox_that_cannot_be_read_is_tried_again_and_holds_up_no_othe
 
     await write(store, "a")
     with capture_logs() as logged:
-        async with reading(store, handle):
+        async with reading(store, handle, may_fail=True):
             await eventually(lambda: any(line["event"] == "background task failed" for line in logged))
             await write(store, "other", stream=keys.events(8))
             await eventually(lambda: seen.entities == {"a", "other"})
