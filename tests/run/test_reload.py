@@ -135,7 +135,7 @@ def test_a_node_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
     assert status_after_the_terminal_is_gone(small_node, environment, b"child started") == 0
 
 
-# Their last lines to begin with come after everything that they do with signals.
+# Each writes this when it has done everything that it does with signals.
 @pytest.mark.parametrize(("part", "begun"), [("worker", b"serverfeed"), ("web", b"Started worker-1")])
 def test_a_part_whose_terminal_is_gone_ends(tmp_path: Path, part: str, begun: bytes) -> None:
     with RedisServer(tmp_path / "redis") as server:
