@@ -21,9 +21,10 @@ from node.common.process import LOWEST_NICENESS, NICENESS
 from node.config.values import USAGE_ERROR
 from node.run import serve
 from node.run.embedded_redis import socket_path
+from tests.deploy.processes import ends, status
 from tests.support.node_under_test import SECRET
 from tests.support.nodes import SMALL, NodeProcess, gone
-from tests.support.servers import PATIENCE, until
+from tests.support.servers import PATIENCE, RedisServer, until
 
 NEW_CONNECTIONS = 20  # shared out among the web processes, of which there are two
 
@@ -35,6 +36,18 @@ def test_a_node_says_once_that_it_is_ready_and_answers_from_then_on(tmp_path: Pa
         node.signal(signal.SIGTERM)
         assert node.wait() == 0
         assert [line["event"] for line in node.lines].count("ready") == 1
+
+
+def test_a_node_is_ready_once_its_redis_is_there(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path / "redis")
+    with NodeProcess(tmp_path / "data") as node:
+        node.start(RELAY_REDIS_URL=server.url, RELAY_STORE_TIMEOUT="0.5", RELAY_EMBEDDING_MODEL="none")
+        until(lambda: status(node.port, "/health") == 503, "it answers that it is not well")
+        with server:
+            node.ready()
+            events = [line["event"] for line in node.lines]
+            assert events.index("redis connected") < events.index("ready")
+            assert ends(node) == 0
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
