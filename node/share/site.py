@@ -42,8 +42,8 @@ def network_of(name: str) -> Network:
         shape = "an IP address or prefix, such as 203.0.113.7 or 2001:db8::/48, or the thumbprint of a key"
         raise ValueError(f"{name!r} is not {shape}") from None
     mapped = network.network_address.ipv4_mapped if isinstance(network, IPv6Network) else None
-    if mapped is not None and network.prefixlen >= 96:
-        network = IPv4Network((mapped, network.prefixlen - 96), strict=False)
+    if mapped is not None:
+        network = IPv4Network((mapped, network.prefixlen - 96))
     if isinstance(network, IPv6Network) and network.prefixlen > CLIENT_BITS:
         network = network.supernet(new_prefix=CLIENT_BITS)
     if network.prefixlen == 0:

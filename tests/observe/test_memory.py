@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from node.share.capacity import Capacity
 from node.share.cost import Alarm, refused_from
 from node.share.site import SITE_SHARE
 from node.store import CommandFailed, StoreUnavailable, keys
+from tests.inbox.calls import opened, sent, settled
 from tests.support.limits import every_limit
 from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
 from tests.support.servers import RedisServer
@@ -26,6 +28,7 @@ MAXMEMORY = 96 * 2**20
 GIB = 2**30
 THREAD = {"title": "Looking for a parser", "body": "Who can parse a large table in a sandbox?"}
 MESSAGE = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}}
+ARTIFACT = {"publisher_id": "p", "media_type": "text/csv", "text": "name,size\nrelay,1\n"}
 
 
 @pytest.fixture
@@ -61,48 +64,60 @@ async def post(node: NodeUnderTest, path: str, body: Any) -> tuple[int, str | No
     return response.status_code, response.headers.get("x-error-code")
 
 
+async def is_refused(node: NodeUnderTest, path: str, body: Any) -> bool:
+    """Whether it is refused for lack of memory, and not done."""
+    status, code = await post(node, f"/api/v1/{path}", body)
+    assert status < 300 or (status, code) == (503, "memory.low"), path
+    return status == 503
+
+
 async def health(node: NodeUnderTest) -> str:
     return (await node.client.get("/health")).json()["memory"]
 
 
-async def test_new_sessions_and_threads_are_refused_first_and_taken_again(
+async def test_what_begins_something_is_refused_first_and_taken_again(
     full_node: NodeUnderTest, small: RedisServer
 ) -> None:
-    node = full_node
+    """Row by row of the table in docs/operations.md; of each row, the first request is repeated until it is refused."""
+    node, relay = full_node, {"message": "Who can read a long report?"}
     session = (await node.client.post("/api/v1/sessions", json={})).json()
     thread = (await node.client.post("/api/v1/board", json=THREAD)).json()
-    task = await offered(node)
+    inbox, task = await opened(node), await offered(node)
+    message = await sent(node, inbox)
+    rows: list[tuple[float, list[tuple[str, dict[str, Any]]]]] = [
+        (0.82, [("relay", relay), ("sessions", {}), ("inboxes", {}), ("board", THREAD)]),
+        (
+            0.92,
+            [
+                ("message:send", MESSAGE),
+                ("tasks", {"publisher_id": "p", "title": "Read a report"}),
+                ("artifacts/inline", ARTIFACT),
+                ("agents", {"url": "https://agents.example/card.json"}),
+                ("relay", relay | {"public": False}),
+                (f"inboxes/{inbox['address']}/messages", {"body": "Hello"}),
+            ],
+        ),
+        (
+            0.96,
+            [
+                (f"sessions/{session['session_id']}/messages", {"body": "a line"}),
+                (f"board/{thread['id']}/replies", {"body": "I can do that for you"}),
+                ("feedback", {"feedback_text": "The search finds my threads quickly."}),
+                (f"board/{thread['id']}/report", {"reason": "spam"}),
+            ],
+        ),
+    ]
     assert await health(node) == "ok"
-    fill(small, 0.82)
-
-    async def is_low() -> bool:
-        return await health(node) == "low"
-
-    await until(is_low)
-    refused = (503, "memory.low")
-    assert await post(node, "/api/v1/sessions", {}) == refused
-    assert await post(node, "/api/v1/board", THREAD) == refused
-    assert await post(node, "/api/v1/relay", {"message": "Who can read a long report?"}) == refused
-    line, reply = {"body": "a line"}, {"body": "I can do that for you"}
-    lines = f"/api/v1/sessions/{session['session_id']}/messages"
-    assert (await post(node, lines, line))[0] == 200
-    assert (await node.client.get(lines)).json()["next_since_seq"] == 1
-    assert (await post(node, f"/api/v1/board/{thread['id']}/replies", reply))[0] == 201
-    private = {"message": "Who can read a long report?", "public": False}
-    assert (await post(node, "/api/v1/relay", private))[0] == 200
-    assert (await post(node, "/api/v1/message:send", MESSAGE))[0] == 200
-    await offered(node)
+    for share, row in rows:
+        fill(small, share)
+        await until(partial(is_refused, node, *row[0]))
+        assert await health(node) == "low"
+        for first_share, requests in rows:
+            for path, body in requests:
+                assert await is_refused(node, path, body) == (first_share <= share), (path, share)
     claim = (await act(node, task, "claim", assignee_id="ann")).json()
     assert (await act(node, task, "complete", claim_token=claim["claim_token"])).status_code == 200
-
-    fill(small, 0.92)
-
-    async def refuses_tasks() -> bool:
-        return (await post(node, "/api/v1/message:send", MESSAGE))[0] == 503
-
-    await until(refuses_tasks)
-    assert await post(node, "/api/v1/tasks", {"publisher_id": "p", "title": "Read a report"}) == refused
-    assert (await post(node, lines, line))[0] == 200
+    assert (await settled(node, inbox, message)).status_code == 200
 
     small.do("DEL", "filling")
 
@@ -110,8 +125,8 @@ async def test_new_sessions_and_threads_are_refused_first_and_taken_again(
         return await health(node) == "ok"
 
     await until(is_ok)
-    assert (await post(node, "/api/v1/sessions", {}))[0] == 201
-    assert (await post(node, "/api/v1/board", THREAD))[0] == 201
+    for _, requests in rows:
+        assert not [path for path, body in requests if await is_refused(node, path, body)]
 
 
 async def test_the_alarm_does_not_flutter(full_node: NodeUnderTest, small: RedisServer) -> None:

@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any
 
 from node.overload.admission import INTERVAL_SECONDS, MAX_NORMAL_REQUESTS, Admission
-from node.overload.intake import Intake, Schedule
+from node.overload.intake import AGE_GROUP_SECONDS, Intake, Schedule
 from tests.support.servers import eventually
 
 RELAY = "/api/v1/relay"
@@ -107,6 +107,12 @@ class Door:
     async def has_observed(self) -> None:
         """Return once it has observed for the first time; what comes from then on is in a group of its own."""
         group = self.intake.age_group
+        await eventually(lambda: self.intake.age_group is not group)
+
+    async def next_group(self) -> None:
+        """Let time pass until who comes is counted in another group."""
+        group = self.intake.age_group
+        self.now += AGE_GROUP_SECONDS
         await eventually(lambda: self.intake.age_group is not group)
 
     def knows_clients(self) -> None:

@@ -109,6 +109,10 @@ def test_refusals_before_the_present_overload_do_not_count() -> None:
     assert not admission.is_refusing
     admission.refused_early += 1
     assert admission.is_refusing
+    with capture_logs() as logs:
+        admission.observe(1.0, TARGET_SECONDS, MANY)
+        admission.observe(2.0, TARGET_SECONDS, MANY)
+    assert [(line["event"], line["refused"]) for line in logs] == [("overload over", 1)]
 
 
 class Lives(RuleBasedStateMachine):

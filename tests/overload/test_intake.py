@@ -135,6 +135,7 @@ async def test_a_request_whose_body_is_late_is_begun_once(door: Door) -> None:
     door.now += BODY_SECONDS
     await eventually(lambda: door.begun == [slow])
     slow.proto.bring_body()
+    await asyncio.sleep(0)  # it is told that the body has come
     [next_one] = door.come()
     await eventually(lambda: next_one in door.begun)
     assert door.begun == [slow, next_one]
@@ -287,19 +288,26 @@ async def test_health_does_not_wait_for_a_store_that_stalls(door: Door) -> None:
 
 
 async def test_old_requests_do_not_count_as_work(door: Door) -> None:
-    before = door.intake.age_group
-    await eventually(lambda: door.intake.age_group is not before)  # from now on groups end by the clock that is set
+    await door.has_observed()  # from now on groups end by the clock that is set
     door.come(5)
     await eventually(lambda: len(door.begun) == 5)
-    door.now += AGE_GROUP_SECONDS
-    first = door.intake.age_group
-    await eventually(lambda: door.intake.age_group is not first)
+    await door.next_group()
     assert door.intake.working == 5
     door.now += AGE_GROUP_SECONDS
     await eventually(lambda: door.intake.working == 0)
     door.end.set()
     await eventually(lambda: all(watcher.task and watcher.task.done() for watcher in door.begun))
     assert door.intake.working == 0
+
+
+async def test_a_request_that_ends_a_while_after_it_came_no_longer_counts(door: Door) -> None:
+    await door.has_observed()
+    door.come(2)
+    await eventually(lambda: len(door.begun) == 2)
+    await door.next_group()
+    assert door.intake.working == 2
+    door.end.set()
+    await eventually(lambda: door.intake.working == 0)
 
 
 async def test_a_store_that_does_not_answer_counts_as_delay(door: Door) -> None:

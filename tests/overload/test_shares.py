@@ -1,16 +1,8 @@
 """Under overload sites share the limit: who sends hundreds of requests at a time is refused, and not the others."""
 
 from node.overload.admission import MAX_QUEUE_SECONDS
-from node.overload.intake import AGE_GROUP_SECONDS
 from tests.overload.door import MODEST, Door, refused
 from tests.support.servers import eventually
-
-
-async def next_group(door: Door) -> None:
-    """Let time pass until who comes is counted in another group."""
-    group = door.intake.age_group
-    door.now += AGE_GROUP_SECONDS
-    await eventually(lambda: door.intake.age_group is not group)
 
 
 async def test_beyond_the_limit_each_site_has_its_share(door: Door) -> None:
@@ -49,12 +41,12 @@ async def test_a_share_is_free_again_when_its_requests_have_ended(door: Door) ->
 
 async def test_a_share_that_was_taken_a_while_ago_still_counts(door: Door) -> None:
     door.knows_clients()
-    await next_group(door)
+    await door.next_group()
     door.overload(limit=4)
     door.come(4)
     door.come(2, client=MODEST)
     await eventually(lambda: len(door.begun) == 6)
-    await next_group(door)
+    await door.next_group()
     assert refused(door.come(1, client=MODEST)) == [True]
     assert refused(door.come(1, client="203.0.113.9")) == [False]
 
@@ -72,6 +64,15 @@ async def test_who_is_within_its_share_is_not_refused_for_having_waited(door: Do
     assert refused(eager) == [True] * 3 + [False] * 3 + [True]  # until it is within its share
     assert door.begun == [fresh, *modest[::-1], *eager[5:2:-1]], "the newest first"
     assert (door.admission.refused_early, door.admission.refused_late) == (1, 3)
+
+
+async def test_who_is_alone_has_the_whole_limit_however_long_it_waited(door: Door) -> None:
+    door.knows_clients()
+    door.overload(limit=6)
+    eager = door.come(7)
+    door.now += 2 * MAX_QUEUE_SECONDS
+    await eventually(lambda: len(door.begun) == 6)
+    assert refused(eager) == [False] * 6 + [True]
 
 
 async def test_who_came_before_the_overload_has_its_share_as_well(door: Door) -> None:

@@ -209,6 +209,14 @@ def empty(file: Path) -> None:
     file.write_bytes(b"")
 
 
+def garble(file: Path) -> None:
+    file.write_bytes(b"\xff\0" * 20)
+
+
+def repeat(file: Path) -> None:
+    file.write_bytes(file.read_bytes() * 2)
+
+
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The data directory of a server that has rewritten its log once, with keys in both files."""
@@ -235,6 +243,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("*.base.rdb", empty),
         ("*.base.rdb", Path.unlink),
         ("*.manifest", spoil),
+        ("*.manifest", garble),
+        ("*.manifest", repeat),
         ("*.manifest", empty),
         ("*.manifest", Path.unlink),
     ],
@@ -247,6 +257,14 @@ def test_a_log_that_is_damaged_is_called_so(
     damage(file)
     with EmbeddedRedis(tmp_path) as server, pytest.raises(EmbeddedError, match=r"its log is damaged .*operations\.md"):
         server.start()
+
+
+def test_an_empty_file_that_the_manifest_does_not_name_is_no_damage(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole / "redis", tmp_path / "redis")
+    (tmp_path / "redis" / "appendonlydir" / "appendonly.aof.3.base.rdb").touch()  # as if killed during a rewrite
+    with EmbeddedRedis(tmp_path) as server:
+        server.start()
+        assert client(server).dbsize() == 100
 
 
 def test_a_log_whose_end_is_half_written_is_read_up_to_there(tmp_path: Path) -> None:
@@ -291,6 +309,7 @@ def test_a_server_that_is_killed_at_its_start_may_be_tried_again(
     with EmbeddedRedis(tmp_path) as server, pytest.raises(EmbeddedError, match="killed by signal 9") as raised:
         server.start()
     assert raised.value.status == os.EX_TEMPFAIL
+    assert "damaged" not in str(raised.value)
 
 
 def test_what_is_not_a_directory_holds_no_node() -> None:

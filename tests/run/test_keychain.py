@@ -1,6 +1,7 @@
 """The keys of a node: those it makes are good ones, and with a secret that could be guessed nothing starts."""
 
 import os
+import tempfile
 from base64 import b64encode
 from pathlib import Path
 from secrets import token_bytes, token_hex, token_urlsafe
@@ -54,21 +55,25 @@ def test_keys_that_are_given_are_used_and_none_is_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_node_makes_itself_is_taken_at_every_start(tmp_path: Path) -> None:
-    settings = Settings(data_dir=tmp_path / "data")
+def test_what_the_node_makes_itself_is_taken_at_every_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # no secret is written to a folder that others use
+    settings = Settings(data_dir=tmp_path / "new" / "data")
     check_secret(settings)  # there is none yet
     assert environment(settings) == environment(settings)
+    assert settings.data_dir.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_key_that_was_made_has_its_name_on_the_disk_before_it_is_used(
+def test_a_key_that_was_made_is_on_the_disk_with_its_name_before_it_is_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    data, fsync, named = tmp_path / "data", os.fsync, list[str]()
+    data, fsync, synced, named = tmp_path / "data", os.fsync, set[int](), list[str]()
 
     def record(descriptor: int) -> None:
         fsync(descriptor)
+        synced.add(os.fstat(descriptor).st_ino)
         if os.path.samestat(os.fstat(descriptor), data.stat()):
-            named[:] = [name for name in ("secret", "signing-key") if (data / name).exists()]
+            named[:] = [key for key in ("secret", "signing-key") if (data / key).exists()]
+            assert {(data / key).stat().st_ino for key in named} <= synced
 
     monkeypatch.setattr(os, "fsync", record)
     environment(Settings(data_dir=data))

@@ -1,9 +1,10 @@
-"""How many web processes a node has, which signals reach them, and how much memory its Redis may use: half of what the
-node may.
+"""How many web processes a node has, which signals reach them, how many files they may open, and how much memory its
+Redis may use: half of what the node may.
 """
 
 import asyncio
 import os
+import resource
 import signal
 import time
 from collections.abc import Iterator
@@ -51,6 +52,16 @@ def test_one_for_each_core_that_may_be_used(
     (group / "cpu.max").write_text(f"{said}\n")
     assert launch.web_processes(Settings()) == processes
     assert launch.web_processes(Settings(workers=3)) == 3
+
+
+def test_a_process_may_have_as_many_connections_as_the_system_lets_it(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard - 1), hard))
+    try:
+        launch.prepare(Settings(data_dir=tmp_path))
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_an_embedded_redis_may_use_half_of_the_memory_of_its_unit(unit: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from multiprocessing.process import BaseProcess
@@ -51,6 +52,14 @@ def test_the_kernel_keeps_little_for_a_client_that_reads_nothing() -> None:
             while taken < 8 * listener.UNSENT_BYTES:
                 taken += accepted.send(bytes(listener.UNSENT_BYTES))
     assert listener.UNSENT_BYTES <= taken < 4 * listener.UNSENT_BYTES
+
+
+def test_pieces_of_an_answer_do_not_wait_for_each_other() -> None:
+    with ExitStack() as stack:
+        [listening] = (stack.enter_context(each) for each in listener.listen("127.0.0.1", free_port(), 1))
+        stack.enter_context(socket.create_connection(listening.getsockname()))
+        accepted = stack.enter_context(listening.accept()[0])
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 class Accepting(WorkerProcess):
@@ -101,3 +110,16 @@ def test_a_web_process_that_does_not_stop_is_killed_and_reported(
         server._stop_workers()  # pyright: ignore[reportPrivateUsage] - Granian calls it
     assert [line["child_pid"] for line in logged] == [stuck.pid]
     assert stuck.inner.exitcode == -signal.SIGKILL
+
+
+def test_a_web_process_that_ended_at_once_is_not_replaced_at_once_and_never_in_a_server_that_stops(
+    server: listener.Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener, "FIRST_PAUSE", PATIENCE)
+    monkeypatch.setattr(listener, "LONGEST_PAUSE", PATIENCE)
+    ended = Accepting(server)
+    ended.inner.kill()
+    ended.inner.join()
+    threading.Timer(0.1, server.signal_handler_interrupt).start()
+    server._respawn_workers([0], None, None)  # pyright: ignore[reportPrivateUsage] - Granian calls it
+    assert server.wrks == [ended]

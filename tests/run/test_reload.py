@@ -15,10 +15,10 @@ from typing import cast
 import pytest
 import structlog
 
-from node.config import Networks, Proxies, Settings, load
+from node.config import Limit, Networks, Proxies, Settings, load
 from node.observe.log import configure
 from node.run.reload import ChildSettings, Reloading
-from tests.support.nodes import NodeProcess
+from tests.support.nodes import NodeProcess, gone
 from tests.support.servers import RedisServer, free_port, until
 
 
@@ -135,11 +135,13 @@ def test_a_node_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
     assert status_after_the_terminal_is_gone(small_node, environment, b"child started") == 0
 
 
-def test_a_worker_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
+# Each writes this when it has done everything that it does with signals.
+@pytest.mark.parametrize(("part", "begun"), [("worker", b"serverfeed"), ("web", b"Started worker-1")])
+def test_a_part_whose_terminal_is_gone_ends(tmp_path: Path, part: str, begun: bytes) -> None:
     with RedisServer(tmp_path / "redis") as server:
         environment = {"RELAY_DATA_DIR": str(tmp_path / "data"), "RELAY_REDIS_URL": server.url}
-        # Its subscriptions come after everything that it does with signals.
-        assert status_after_the_terminal_is_gone(("-m", "node", "worker"), environment, b"serverfeed") == 0
+        environment |= {"RELAY_PORT": str(free_port()), "RELAY_WORKERS": "1"}
+        assert status_after_the_terminal_is_gone(("-m", "node", part), environment, begun) == 0
 
 
 def test_a_node_that_ignores_hang_ups_goes_on_without_its_terminal(tmp_path: Path) -> None:
@@ -182,7 +184,11 @@ def status_after_the_terminal_is_gone(command: Sequence[str], environment: Mappi
             shown += os.read(terminal, 4096)
     finally:
         os.close(terminal)
-    _, status = os.waitpid(child, 0)
+    try:
+        until(lambda: gone(child), "it has ended")
+    finally:
+        os.kill(child, signal.SIGKILL)  # without effect once it has ended
+        _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
 
 
@@ -194,6 +200,7 @@ def test_what_is_taken_over_and_what_waits(written: Path, monkeypatch: pytest.Mo
     changed = current.read()
     assert changed is not None
     assert (changed.log, changed.workers) == ("error", Settings().workers)
+    assert logging.getLogger("node").getEffectiveLevel() == logging.ERROR
     assert changed.callback_refused_networks == Networks.parse("192.0.2.0/24")
     written.write_text("log = 'loud'")
     assert current.read() is None
@@ -202,6 +209,27 @@ def test_what_is_taken_over_and_what_waits(written: Path, monkeypatch: pytest.Mo
     changed = current.read()
     assert changed is not None
     assert (changed.trusted_proxies, changed.log) == (Proxies(unix=True), "info")
+
+
+def test_what_is_started_again_has_what_was_taken_over_and_nothing_else(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELAY_CONFIG", str(written))
+    written.write_text('node_id = "first"\n')
+    child_settings = ChildSettings()
+    written.write_text(
+        'node_id = "second"\nlog = "error"\ntrusted_proxies = "unix"\ncallback_refused_networks = "192.0.2.0/24"\n'
+        '[limit]\nrelay = "5/60"\n'
+    )
+    child_settings.renew()
+    for name, value in child_settings.environment.items():
+        monkeypatch.setenv(name, value)
+    started = load()
+    assert (started.node_id, started.log, started.limits.relay) == ("first", "error", Limit(5, 60))
+    assert (started.trusted_proxies, started.callback_refused_networks) == (
+        Proxies(unix=True),
+        Networks.parse("192.0.2.0/24"),
+    )
 
 
 def test_a_file_that_is_broken_between_two_looks_ends_no_supervisor(

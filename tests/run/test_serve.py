@@ -1,4 +1,4 @@
-"""A node under its supervisor: it starts whole, loses any one process without harm, and ends in order."""
+"""A node under its supervisor: it starts whole, and loses any one process without harm."""
 
 import base64
 import http.client
@@ -6,44 +6,27 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from structlog.testing import capture_logs
 
 from node.common.process import LOWEST_NICENESS, NICENESS
-from node.run import listener
+from node.config.values import USAGE_ERROR
+from node.run import serve
 from node.run.embedded_redis import socket_path
-from node.run.serve import KILL_AFTER
+from tests.deploy.processes import ends, status
 from tests.support.node_under_test import SECRET
-from tests.support.nodes import NodeProcess, gone
-from tests.support.servers import PATIENCE, until
+from tests.support.nodes import SMALL, NodeProcess, gone
+from tests.support.servers import PATIENCE, RedisServer, until
 
-SMALL = (sys.executable, "-m", "tests.support.small_node", "serve")
-AT_A_LOCK = """
-import signal, sys, threading
-from tests.support import small_node
-
-def interrupt(frame, event, called):
-    code = frame.f_code
-    if (event, code.co_filename, code.co_name) == ("c_return", threading.__file__, "__enter__"):
-        signal.raise_signal(signal.SIGTERM)
-
-sys.setprofile(interrupt)
-small_node.main("serve")
-"""
-STOPPED_WITHIN = 10.0  # s after it was told to, DESIGN 2
 NEW_CONNECTIONS = 20  # shared out among the web processes, of which there are two
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[NodeProcess]:
-    with NodeProcess(tmp_path / "data", SMALL) as node:
-        yield node
 
 
 def test_a_node_says_once_that_it_is_ready_and_answers_from_then_on(tmp_path: Path) -> None:
@@ -53,6 +36,18 @@ def test_a_node_says_once_that_it_is_ready_and_answers_from_then_on(tmp_path: Pa
         node.signal(signal.SIGTERM)
         assert node.wait() == 0
         assert [line["event"] for line in node.lines].count("ready") == 1
+
+
+def test_a_node_is_ready_once_its_redis_is_there(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path / "redis")
+    with NodeProcess(tmp_path / "data") as node:
+        node.start(RELAY_REDIS_URL=server.url, RELAY_STORE_TIMEOUT="0.5", RELAY_EMBEDDING_MODEL="none")
+        until(lambda: status(node.port, "/health") == 503, "it answers that it is not well")
+        with server:
+            node.ready()
+            events = [line["event"] for line in node.lines]
+            assert events.index("redis connected") < events.index("ready")
+            assert ends(node) == 0
 
 
 @pytest.mark.parametrize("closed", ["<&-", "<&- >&-"])
@@ -161,6 +156,26 @@ def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> No
     until(lambda: small.get("/worker"), "the node answers")
 
 
+def test_a_child_that_ends_again_and_again_pauses_longer_before_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that can no longer use its settings: the other children serve on."""
+    monkeypatch.setattr(serve, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(serve, "LONGEST_PAUSE", 0.003)
+    first, later = (partial(subprocess.Popen[bytes], ("sh", "-c", f"exit {status}")) for status in (0, USAGE_ERROR))
+    child = serve.Child("worker", later, first=first)
+
+    def pauses(count: int) -> list[float]:
+        found: list[float] = []
+        with capture_logs() as logged:
+            while len(found) < count:
+                child.tend()
+                found = [line["restart_in"] for line in logged if line["event"] == "child ended"]
+        return found
+
+    assert pauses(4) == [0.001, 0.002, 0.003, 0.003]
+    monkeypatch.setattr(serve, "STEADY_SECONDS", 0.0)
+    assert pauses(2) == [0.001, 0.001]
+
+
 def test_a_child_that_cannot_be_started_again_is_tried_until_it_can(small: NodeProcess) -> None:
     small.start().ready()
     data, away = small.folder / "redis", small.folder / "away"
@@ -171,79 +186,17 @@ def test_a_child_that_cannot_be_started_again_is_tried_until_it_can(small: NodeP
     until(lambda: small.get("/worker"), "the node answers")
 
 
-@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
-def test_a_node_that_is_told_to_stop_leaves_nothing_behind(small: NodeProcess, signum: int) -> None:
-    small.start().ready()
-    children = [small.child(name) for name in ("redis", "web", "worker")]
-    small.signal(signum)
-    assert small.wait() == 0
-    assert all(gone(child) for child in children)
-    assert not (small.folder / "redis" / "redis.sock").exists()
-
-
-def test_web_processes_that_are_still_loading_end_at_once(small: NodeProcess) -> None:
-    small.start(LOADS_FOR_EVER="1").line("loading")
-    small.signal(signal.SIGTERM)
-    assert small.wait() == 0
-    assert not [line["event"] for line in small.lines if "killed" in line["event"]]
-
-
-def test_a_signal_that_comes_while_the_supervisor_has_a_lock_stops_it(tmp_path: Path) -> None:
-    with NodeProcess(tmp_path / "data", (sys.executable, "-c", AT_A_LOCK)) as node:
-        node.start().line("child started", child="worker")
-        node.signal(signal.SIGTERM)  # in case that it takes none
-        assert node.wait() == 0
-
-
-def test_a_stopping_node_answers_the_requests_it_holds(small: NodeProcess) -> None:
-    small.start().ready()
-    with urllib.request.urlopen(f"{small.url}/held") as answer:
-        assert answer.readline() == b"held\n"
-        small.signal(signal.SIGTERM)
-        assert answer.read() == b"released"
-    assert small.wait() == 0
-
-
-def test_a_second_signal_ends_the_drain(small: NodeProcess) -> None:
-    small.start(RELAY_DRAIN_SECONDS="300").ready()
-    small.signal(signal.SIGTERM)
-    small.line("draining")
-    small.signal(signal.SIGTERM)
-    assert small.wait() == 0
+def test_a_hang_up_ends_no_part_that_is_still_starting(small: NodeProcess) -> None:
+    small.start().line("child started", child="worker")
+    small.signal(signal.SIGHUP)
+    small.line("settings reloaded", pid=small.pid)
+    small.ready()
+    assert not [line for line in small.lines if line["event"] == "child ended"]
 
 
 def test_a_piece_of_a_stream_that_has_room_is_sent_without_a_wait(small: NodeProcess) -> None:
     small.start().ready()
     assert small.get("/sent") == b"piece sent"  # else followers of events cost three times as much
-
-
-def test_stalled_requests_do_not_keep_a_node_from_stopping(small: NodeProcess) -> None:
-    small.start().ready()
-    with (
-        urllib.request.urlopen(f"{small.url}/never") as answer,
-        socket.create_connection(("127.0.0.1", small.port)) as silent,
-        socket.create_connection(("127.0.0.1", small.port)) as half,
-    ):
-        assert answer.readline() == b"begun\n"
-        half.sendall(b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\nhalf")
-        small.signal(signal.SIGTERM)
-        assert small.wait() == 0
-        assert silent.recv(1) == b""
-    assert {line["level"] for line in small.lines if line["event"].startswith("web process killed")} == {"warning"}
-
-
-def test_a_node_that_is_told_to_stop_is_gone_in_time_whatever_its_processes_do() -> None:
-    """How long that takes a busy machine is not measured: what does not end by itself is killed before."""
-    kills = [listener.KILL_SECONDS, *(KILL_AFTER[name] for name in ("web", "worker", "metrics", "redis"))]
-    assert kills == sorted(set(kills))
-    assert kills[-1] < STOPPED_WITHIN
-
-
-def test_no_child_outlives_a_supervisor_that_was_killed(small: NodeProcess) -> None:
-    small.start().ready()
-    family = [small.child(name) for name in ("redis", "web", "worker")] + [small.web_process(1), small.web_process(2)]
-    small.kill()
-    until(lambda: all(gone(member) for member in family), "all are gone")
 
 
 def test_a_new_node_takes_over_from_one_that_was_killed(small: NodeProcess) -> None:

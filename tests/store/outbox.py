@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from node.common import counters
 from node.store import Store, keys
 from node.store.decoding import entry_id
 from node.store.outbox import Consumer, Event, Handler
@@ -52,15 +53,19 @@ async def write(store: Store, *entities: str, stream: str = STREAM) -> list[byte
 
 
 @asynccontextmanager
-async def reading(store: Store, handle: Handler, group: str = GROUP, at_once: int = 1) -> AsyncGenerator[None]:
-    """A consumer for as long as the context lasts."""
+async def reading(
+    store: Store, handle: Handler, group: str = GROUP, at_once: int = 1, *, may_fail: bool = False
+) -> AsyncGenerator[None]:
+    """A consumer for as long as the context lasts. `may_fail`: some of its readers fail, and are started again."""
     stop = asyncio.Event()
+    failed_before = counters.RESTARTS[f"events:{group}"]
     running = asyncio.create_task(Consumer(store, group, handle, at_once=at_once).run(stop))
     try:
         yield
     finally:
         stop.set()
         await asyncio.wait_for(running, PATIENCE)
+    assert may_fail or counters.RESTARTS[f"events:{group}"] == failed_before
 
 
 def raw(server: RedisServer, *command: str | bytes | int) -> Any:

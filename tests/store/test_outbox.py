@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 from structlog.testing import capture_logs
 
-from node.store import Store, StoreUnavailable, ids, keys, outbox
-from node.store.outbox import BATCH_SIZE, MAX_DELIVERIES, Consumer, Event, Postponed
+from node.store import Store, StoreUnavailable, keys, outbox
+from node.store.outbox import MAX_DELIVERIES, Consumer, Event, Postponed
 from tests.store.outbox import GROUP, STREAM, Seen, held_by_the_dead, move, pending, raw, reading, write
 from tests.support.node_under_test import PATIENCE, until
 from tests.support.servers import RedisServer, eventually
@@ -64,8 +64,10 @@ async def test_one_event_that_cannot_be_handled_holds_up_no_other(
     seen.bad = {"bad"}
     await write(store, "a", "bad", "b")
     async with reading(store, seen):
+        await eventually(lambda: ["bad"] in seen.batches)
         await write(store, "c")
         await eventually(lambda: seen.entities == {"a", "bad", "b", "c"} and pending(redis_server) == 1)
+    assert seen.batches.count(["bad"]) == 1, "it comes again after a while"
 
 
 async def test_an_event_that_was_not_handled_comes_again(store: Store, redis_server: RedisServer, seen: Seen) -> None:
@@ -78,6 +80,18 @@ async def test_an_event_that_was_not_handled_comes_again(store: Store, redis_ser
     async with reading(store, seen):
         await eventually(lambda: pending(redis_server) == 0)
     assert seen.batches == [["bad"], ["bad"]]
+
+
+async def test_an_event_that_was_not_handled_is_not_renewed(
+    store: Store, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would come again only with the next event of its outbox, if there ever is one."""
+    for name, value in {"STALE_MS": 200, "RENEW_SECONDS": 0.02, "TAKE_OVER_SECONDS": 0.0, "POLL_SECONDS": 0.02}.items():
+        monkeypatch.setattr(outbox, name, value)
+    seen.bad = {"bad"}
+    await write(store, "bad")
+    async with reading(store, seen):
+        await eventually(lambda: seen.batches[:2] == [["bad"], ["bad"]])
 
 
 async def test_an_event_that_can_never_be_handled_is_given_up_in_the_end(
@@ -99,11 +113,14 @@ async def test_an_entry_that_is_no_event_stops_nothing(store: Store, redis_serve
 
 
 async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_is_back(
-    store: Store, redis_server: RedisServer
+    store: Store, redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    failing, seen = True, Seen()
+    monkeypatch.setattr(outbox, "POLL_SECONDS", 10 * PATIENCE)
+    failing, tries, seen = True, 0, Seen()
 
     async def handle(events: Sequence[Event]) -> None:
+        nonlocal tries
+        tries += 1
         if failing:
             raise StoreUnavailable("gone")
         await seen(events)
@@ -111,9 +128,39 @@ async def test_what_a_reader_held_when_redis_failed_it_is_handled_as_soon_as_it_
     async with reading(store, handle):
         await write(store, "a", "b")
         await eventually(lambda: pending(redis_server) > 0)
+        for _ in range(500):  # in which one that did not wait would have tried again and again
+            await store.command("PING")
+        assert tries <= 2, "once for each wake-up"
         failing = False
         redis_server.do("SPUBLISH", STREAM, "look")
         await eventually(lambda: seen.entities == {"a", "b"} and pending(redis_server) == 0)
+
+
+async def test_an_outbox_that_cannot_be_read_is_tried_again_and_holds_up_no_other(
+    store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox, "STALE_MS", 10**9)
+    is_first = True
+
+    async def handle(events: Sequence[Event]) -> None:
+        nonlocal is_first
+        await seen(events)
+        if is_first:
+            is_first = False
+            redis_server.do("RENAME", STREAM, "away")
+            redis_server.do("SET", STREAM, "no outbox")
+
+    await write(store, "a")
+    with capture_logs() as logged:
+        async with reading(store, handle, may_fail=True):
+            await eventually(lambda: any(line["event"] == "background task failed" for line in logged))
+            await write(store, "other", stream=keys.events(8))
+            await eventually(lambda: seen.entities == {"a", "other"})
+            redis_server.do("RENAME", "away", STREAM)
+            await eventually(lambda: pending(redis_server) == 0)
+    assert seen.batches.count(["a"]) == 2
+    notes = [note for line in logged if "exc_info" in line for note in line["exc_info"].__notes__]
+    assert set(notes) == {"in the outbox of partition 7"}
 
 
 async def test_reading_goes_on_when_redis_has_restarted_empty(
@@ -225,17 +272,21 @@ async def test_a_handler_that_hangs_holds_no_stopping_worker_and_its_event_comes
     store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "STOP_SECONDS", 0.05)
-    begun, stop = asyncio.Event(), asyncio.Event()
+    begun, cut_off, stop = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def hang(events: Sequence[Event]) -> None:
         begun.set()
-        await asyncio.Future()
+        try:
+            await asyncio.Future()
+        finally:
+            cut_off.set()
 
     running = asyncio.create_task(Consumer(store, GROUP, hang).run(stop))
     await write(store, "a")
     await begun.wait()
     stop.set()
     await asyncio.wait_for(running, PATIENCE)
+    assert cut_off.is_set()
     assert pending(redis_server) == 1
     move(redis_server, minutes=1)
     async with reading(store, seen):
@@ -258,74 +309,6 @@ async def test_what_a_handler_postpones_comes_again_and_is_no_failure(
     move(redis_server, minutes=1)
     async with reading(store, seen):
         await eventually(lambda: pending(redis_server) == 0)
-
-
-async def test_what_comes_while_a_batch_is_handled_shares_the_next(store: Store, seen: Seen) -> None:
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def handle(events: Sequence[Event]) -> None:
-        begun.set()
-        await go_on.wait()
-        await seen(events)
-
-    async with reading(store, handle):
-        await write(store, "a")
-        await begun.wait()
-        await write(store, "b", "c")
-        go_on.set()
-        await eventually(lambda: len(seen.entities) == 3)
-    assert seen.batches == [["a"], ["b", "c"]]
-
-
-async def test_what_comes_while_a_reader_rests_shares_its_next_batch(
-    store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("node.store.outbox.REST_FACTOR", 1e9)
-    monkeypatch.setattr("node.store.outbox.MAX_REST_SECONDS", 3.0)
-    await write(store, "last", stream=keys.events(ids.PARTITIONS - 1))
-    async with reading(store, seen):
-        await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn
-        await write(store, "a")
-        await eventually(lambda: "a" in seen.entities and pending(redis_server) == 0)
-        await write(store, "b")
-        for _ in range(50):  # in which a reader that did not rest would have handled it
-            await store.command("PING")
-        await write(store, "c")
-        await eventually(lambda: len(seen.entities) == 4)
-    assert seen.batches == [["last"], ["a"], ["b", "c"]]
-
-
-@pytest.mark.parametrize("at_once", [1, 3])
-async def test_no_more_batches_are_handled_at_a_time_than_may_be(store: Store, at_once: int) -> None:
-    under_way: set[int] = set()
-    all_that_may = asyncio.Event()
-    most = 0
-    handled = 0
-
-    async def handle(events: Sequence[Event]) -> None:
-        nonlocal most, handled
-        under_way.add(events[0].partition)
-        most = max(most, len(under_way))
-        if most == at_once:
-            all_that_may.set()
-        await all_that_may.wait()
-        await store.command("PING")
-        under_way.discard(events[0].partition)
-        handled += len(events)
-
-    for partition in range(20):
-        await write(store, "a", stream=keys.events(partition))
-    async with reading(store, handle, at_once=at_once):
-        await eventually(lambda: handled == 20)
-    assert most == at_once
-
-
-async def test_an_outbox_with_a_backlog_leaves_the_others_their_turn(store: Store, seen: Seen) -> None:
-    await write(store, *map(str, range(3 * BATCH_SIZE)))
-    await write(store, "other", stream=keys.events(8))
-    async with reading(store, seen):
-        await eventually(lambda: len(seen.entities) == 3 * BATCH_SIZE + 1)
-    assert ["other"] in seen.batches[:2]
 
 
 async def test_what_is_being_handled_is_renewed(

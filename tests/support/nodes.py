@@ -19,6 +19,7 @@ from tests.support.node_under_test import SECRET
 from tests.support.servers import PATIENCE, free_port, until
 
 ROOT = Path(__file__).parents[2]
+SMALL = (sys.executable, "-m", "tests.support.small_node", "serve")
 
 _said: deque[str] = deque(maxlen=200)
 """The last lines that nodes have written since the test began."""

@@ -1,0 +1,14 @@
+"""A node whose processes do what the tests of their supervisor need."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.nodes import SMALL, NodeProcess
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[NodeProcess]:
+    with NodeProcess(tmp_path / "data", SMALL) as node:
+        yield node
