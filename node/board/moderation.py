@@ -86,7 +86,9 @@ class Moderation:
             await self._store.project([thread_id])
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> bool:
-        """Keep a client's report about a post; False if it was kept before. `threshold` reports hide it; 0: none do.
+        """Keep a client's report about a post, which `threshold` reports hide; 0: none do.
+
+        Returns whether it is kept now: not if it was before, or if there are enough.
 
         Raises Refused `thread.unknown`.
         """

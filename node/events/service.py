@@ -134,7 +134,7 @@ class Events:
                 try:
                     async with paused():
                         frames = await follower.next(ends - monotonic())
-                        newest = follower.position  # now: until the pause is over, the broadcast may drop more than it keeps
+                        newest = follower.position  # before the pause ends: the broadcast may move on until then
                 finally:
                     follower.leave()
                 return _page(topic, [frame.view for frame in frames], query.limit, newest)
