@@ -88,9 +88,7 @@ class Moderation:
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> bool:
         """Keep a client's report about a post, which `threshold` reports hide; 0: none do.
 
-        Returns whether it is kept now: not if it was before, or if there are enough.
-
-        Raises Refused `thread.unknown`.
+        Returns whether it is kept now: not if it was before, or if there are enough. Raises Refused `thread.unknown`.
         """
         outcome = await self._posts.report(thread_id, seq, client, reason, threshold)
         if outcome == "unknown":

@@ -135,9 +135,8 @@ class Board:
     async def report(self, thread_id: str, new: NewReport, client: str) -> tuple[ReceivedReport, bool]:
         """Tell the operator of a post that nobody should read; each client counts once for a post.
 
-        The second value says whether the report is kept, and was not before.
-
-        Raises Invalid, Refused `thread.unknown`.
+        The second value says whether it is kept now: not if it was before, or if there are enough. Raises Invalid,
+        Refused `thread.unknown`.
         """
         ids.require_id(thread_id, "thread.unknown")
         reason = readable(new.reason)
