@@ -219,6 +219,20 @@ async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_doe
         await heard_again(server, listener)
 
 
+async def test_a_subscription_that_the_server_refused_is_tried_again(
+    redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with CLUSTERDOWN, for a reason that a single server has, too."""
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
+    redis_server.do("ACL", "SETUSER", "default", "resetchannels")
+    listening = asyncio.create_task(store.wakeups.listen("channel"))
+    await eventually(lambda: redis_server.do("ACL", "LOG"))
+    redis_server.do("ACL", "SETUSER", "default", "allchannels")
+    with await listening as listener:
+        await store.command("SPUBLISH", "channel", "message")
+        assert await listener.next(PATIENCE) == b"message"
+
+
 async def test_a_listener_that_waits_long_for_its_subscription_is_not_forgotten(
     redis_server: RedisServer, open_store: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
