@@ -72,12 +72,17 @@ async def test_a_channel_without_listeners_is_left_after_a_while_and_can_be_hear
     redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
+
+    def connections() -> int:
+        return redis_server.do("CLIENT", "LIST").count(b"\n")
+
+    before = connections()
     for _ in range(2):
         with await store.wakeups.listen("channel") as listener:
             assert channels(redis_server) == [b"channel"]
             await store.command("SPUBLISH", "channel", "message")
             assert await listener.next(PATIENCE) == b"message"
-        await eventually(lambda: channels(redis_server) == [])
+        await eventually(lambda: channels(redis_server) == [] and connections() == before)
 
 
 async def test_a_channel_that_was_left_is_not_subscribed_again(
