@@ -56,6 +56,19 @@ async def test_listeners_follow_a_slot_that_moves_and_are_told_to_look(
     await heard(store, listeners)
 
 
+async def test_who_only_listens_learns_where_a_slot_has_moved(
+    cluster: Cluster, store: Store, open_store: Opener
+) -> None:
+    only_listens = await open_store(cluster.url, timeout=TIMEOUT)
+    slot = slots_in_use()[0]
+    source = cluster.primary_of(slot)
+    target = next(server for server in cluster.servers[:3] if server is not source)
+    await asyncio.to_thread(cluster.move, slot, target)
+    channel = next(channel for channel in CHANNELS if slot_of(channel) == slot)
+    with await only_listens.wakeups.listen(channel) as listener:
+        await heard(store, {channel: listener})
+
+
 async def test_listeners_follow_a_failover(mortal_cluster: Cluster, open_store: Opener) -> None:
     store = await open_store(mortal_cluster.url, timeout=TIMEOUT)
     with ExitStack() as stack:

@@ -72,12 +72,17 @@ async def test_a_channel_without_listeners_is_left_after_a_while_and_can_be_hear
     redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
+
+    def connections() -> int:
+        return redis_server.do("CLIENT", "LIST").count(b"\n")
+
+    before = connections()
     for _ in range(2):
         with await store.wakeups.listen("channel") as listener:
             assert channels(redis_server) == [b"channel"]
             await store.command("SPUBLISH", "channel", "message")
             assert await listener.next(PATIENCE) == b"message"
-        await eventually(lambda: channels(redis_server) == [])
+        await eventually(lambda: channels(redis_server) == [] and connections() == before)
 
 
 async def test_a_channel_that_was_left_is_not_subscribed_again(
@@ -217,6 +222,20 @@ async def test_listening_before_redis_exists_works_and_tells_to_look_when_it_doe
     store = await open_store(server.url, max_in_flight=10, required=False)
     with await store.wakeups.listen("channel") as listener, server:
         await heard_again(server, listener)
+
+
+async def test_a_subscription_that_the_server_refused_is_tried_again(
+    redis_server: RedisServer, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with CLUSTERDOWN, for a reason that a single server has, too."""
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)
+    redis_server.do("ACL", "SETUSER", "default", "resetchannels")
+    listening = asyncio.create_task(store.wakeups.listen("channel"))
+    await eventually(lambda: redis_server.do("ACL", "LOG"))
+    redis_server.do("ACL", "SETUSER", "default", "allchannels")
+    with await listening as listener:
+        await store.command("SPUBLISH", "channel", "message")
+        assert await listener.next(PATIENCE) == b"message"
 
 
 async def test_a_listener_that_waits_long_for_its_subscription_is_not_forgotten(
