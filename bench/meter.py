@@ -170,6 +170,14 @@ def waiting_for_vectors(server: Server, corpus: str) -> int:
         return client.zcard(keys.pending) + client.zcard(keys.backlog)
 
 
+def is_being_indexed(server: Server, corpus: str) -> bool:
+    """Whether vectors of a corpus are still to be made, or those of an index that was replaced to be removed."""
+    if server.redis is None:
+        return False
+    with _client(server.redis) as client:
+        return client.scard(SearchKeys(corpus).versions) > 1 or waiting_for_vectors(server, corpus) > 0
+
+
 SETTINGS = ("appendonly", "appendfsync", "save", "maxmemory-policy", "io-threads", "stream-node-max-bytes")
 
 
