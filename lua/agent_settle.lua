@@ -43,7 +43,8 @@ end
 redis.call('ZREM', listed, agent_id)
 redis.call('ZREM', due, agent_id)
 if ends then tell_removed(events, agent_id, shown) end
-local said = {} -- is forgotten; who posted it, and when, is not
+-- What its card said is forgotten. Who posted it, and when, is kept.
+local said = {}
 for _, name in ipairs(redis.call('HKEYS', agent)) do
   if name ~= 'posted' and name ~= 'by' then table.insert(said, name) end
 end

@@ -218,7 +218,7 @@ class LimitStore:
         )
         try:
             outcome, *rest = cast("list[Any]", await self._store.run(taking))
-        except OutcomeUnknown:  # nothing is made for which the place would be
+        except OutcomeUnknown:  # the place may be taken, but nothing will be made that needs it
             with suppress(StoreUnavailable):
                 await self.release(quota)
             raise

@@ -328,7 +328,7 @@ class Permit:
         self._repeats = self._repeats or repeats
         try:
             self._charged = await self._limiter.charge(self._request, kind, size)
-        except OutcomeUnknown:  # of the bytes alone: nothing is made for which the place would be
+        except OutcomeUnknown:  # whether bytes were charged; nothing will be made that needs the place
             await self.release()
             raise
         except Refused as refused:

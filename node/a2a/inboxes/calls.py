@@ -110,7 +110,7 @@ class InboxCalls:
                 task, is_replay = await self._agents.send(rate, address, received, proof, idempotency)
             if is_replay:
                 await permit.keep_nothing()
-        if push:  # outside of the permit: if it has no place by now, the message is kept all the same
+        if push:  # outside of the permit, which gives back on a refusal: the message is kept, and so is paid for
             with after_write("the message is sent"):
                 await self._pushes.create(address, task.id, push)
         if is_replay:
