@@ -4,7 +4,8 @@ import gc
 import importlib
 import os
 import sys
-from typing import cast
+
+from node.common.unused_package import as_if_not_installed
 
 GC_THRESHOLDS = (50_000, 20, 50)
 """Much higher than Python's, so that the cyclic garbage collector runs rarely: imports and requests make many objects
@@ -15,7 +16,8 @@ def main() -> int:
     """Run the command line and return the exit status."""
     _open_standard_streams()
     gc.set_threshold(*GC_THRESHOLDS)
-    _import_structlog()
+    with as_if_not_installed("rich"):  # Litestar brings it, and structlog would show tracebacks in colours; we log JSON
+        importlib.import_module("structlog")
     from node import cli  # noqa: PLC0415 - with Python's thresholds, this import would take a tenth longer
 
     return cli.main()
@@ -32,18 +34,6 @@ def _open_standard_streams() -> None:
             descriptor = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
             os.set_inheritable(descriptor, True)
             setattr(sys, name, os.fdopen(descriptor, mode))
-
-
-def _import_structlog() -> None:
-    """As if rich were not installed, which Litestar brings. structlog would import it to show tracebacks in colours;
-    we log JSON. That would be an eighth of the start of each process, and 3 MB of its memory.
-    """
-    if "rich" in sys.modules:
-        return
-    modules = cast("dict[str, object]", sys.modules)
-    modules["rich"] = None  # so that importing it raises ImportError
-    importlib.import_module("structlog")
-    del modules["rich"]
 
 
 if __name__ == "__main__":

@@ -222,10 +222,12 @@ def test_no_command_loads_the_embedding_model() -> None:
     assert ran.stdout == "False False\n"
 
 
-def test_no_process_loads_what_shows_logs_in_colours() -> None:
+def test_a_web_process_does_not_load_what_it_has_no_use_for() -> None:
     loaded = (
         "import sys; from node.__main__ import main; sys.argv[1:] = ['config']; main();"
-        "import structlog, node.run.web; print([name for name in sys.modules if name.startswith('rich')])"
+        "import structlog, node.run.web; from node.web.paths import Paths; from node.web.router import Router;"
+        "Router((), Paths(()));"
+        "print([name for name in sys.modules if name.partition('.')[0] in ('rich', 'pydantic', 'pydantic_core')])"
     )
     ran = subprocess.run([sys.executable, "-c", loaded], cwd=ROOT, capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"

@@ -14,6 +14,7 @@ from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 
 from node.common.refusal import Refused
+from node.common.unused_package import as_if_not_installed
 from node.web import http
 from node.web.errors import response_to
 from node.web.paths import Paths
@@ -105,12 +106,13 @@ class Router:
 
 @cache  # it takes some 40 ms, and depends on nothing of the node: tests start many nodes in a process
 def _litestar_of(patterns: tuple[str, ...]) -> Litestar:
-    return Litestar(
-        route_handlers=list(map(_leaves, patterns)),
-        exception_handlers={Exception: _leave_failure},
-        openapi_config=None,
-        logging_config=None,
-    )
+    with as_if_not_installed("pydantic"):  # for models, of which the node has none: 6 MB
+        return Litestar(
+            route_handlers=list(map(_leaves, patterns)),
+            exception_handlers={Exception: _leave_failure},
+            openapi_config=None,
+            logging_config=None,
+        )
 
 
 def _leaves(pattern: str) -> ASGIRouteHandler:
