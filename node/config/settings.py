@@ -6,7 +6,7 @@ them, and docs/settings.md is made from this module (`node/describe/settings.py`
 
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
@@ -335,3 +335,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         path = urlsplit(self.public_url).path.strip("/")
         return f"/{quote(path, safe=PLAIN_IN_PATH)}" if path else ""
+
+    @property
+    def blob_directory(self) -> Path | None:
+        """The local directory for the bytes of artifacts; None if RELAY_BLOB_URL names a bucket.
+
+        Raises ValueError if it is neither that nor the URL of a directory.
+        """
+        if self.blob_url.startswith("s3:"):
+            return None
+        if not self.blob_url:
+            return self.data_dir / "blobs"
+        url = urlsplit(self.blob_url)
+        if url.scheme != "file" or url.netloc not in ("", "localhost") or len(url.path) < 2:
+            raise ValueError(f"{self.blob_url!r} is not file:///<absolute path>")
+        return Path(unquote(url.path))

@@ -2,8 +2,7 @@
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -205,16 +204,3 @@ def host_names(text: str) -> str:
         if ":" in name or "/" in name:
             raise ValueError(f"{name.strip()!r} is no name of a host: write it without a port, a scheme and a path")
     return text
-
-
-def directory_of(blob_url: str, data_dir: Path) -> Path:
-    """Where the bytes of artifacts go: the path of RELAY_BLOB_URL `file:///…`, else `blobs` in the data directory.
-
-    Raises ValueError for any other URL.
-    """
-    if not blob_url:
-        return data_dir / "blobs"
-    url = urlsplit(blob_url)
-    if url.scheme != "file" or url.netloc not in ("", "localhost") or len(url.path) < 2:
-        raise ValueError(f"{blob_url!r} is not file:///<absolute path>")
-    return Path(unquote(url.path))
