@@ -38,13 +38,13 @@ AT_ONCE = 200
 CONTRACTS_AT_ONCE = 8
 """Contracts that are read together: each may have a result of a megabyte."""
 
-RIGHTS = {"callback_url", "callback_by"}
+CALLBACK_FIELDS = {"callback_url", "callback_by"}
 """Fields that are neither exported nor imported: a callback was agreed with the one node, not with the other."""
 
 UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError)
 """What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
 
-OF_A_CLAIM = {
+CLAIM_FIELDS = {
     "assignee_id",
     "claimed_at",
     "lease_expires_at",
@@ -53,10 +53,10 @@ OF_A_CLAIM = {
     "review_ends_at",
     "result_payload",
 }
-"""Fields of a contract that are not imported unless it is over. With a review it would complete by itself."""
+"""Fields of a contract that are imported only if it is over: one under review would otherwise complete by itself."""
 
-MOMENTS = {"lease_expires_at", "review_ends_at", "retry_at"}
-"""Fields that are not imported of one that is over: it does not change by itself any more."""
+TIMER_FIELDS = {"lease_expires_at", "review_ends_at", "retry_at"}
+"""Fields of a contract that are not imported if it is over, since time does not change it any more."""
 
 Value = str | dict[str, str]
 """The value of a field: text, or `{"base64": …}` where it is not UTF-8."""
@@ -136,7 +136,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
         record = msgspec.json.decode(line, type=ExportedRecord)
         if not ids.is_id(record.id):
             raise ExchangeError(f"line {number} has no id")
-        fields = {name: _bytes(value) for name, value in record.fields.items() if name not in RIGHTS}
+        fields = {name: _bytes(value) for name, value in record.fields.items() if name not in CALLBACK_FIELDS}
         _check(record, fields)
     except UNREADABLE as error:
         raise ExchangeError(f"line {number} is no record: {type(error).__name__} {error}") from error
@@ -154,7 +154,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
             )
         case "task":
             is_over = fields.get("status", b"").decode() in (*OVER, "failed")
-            left_out = MOMENTS if is_over else OF_A_CLAIM
+            left_out = TIMER_FIELDS if is_over else CLAIM_FIELDS
             kept = {name: each for name, each in fields.items() if name not in left_out}
             importing = task_import(
                 contract=ContractKeys.of(record.id),
@@ -249,7 +249,7 @@ async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord
 
 def _shown(fields: dict[bytes, bytes]) -> dict[str, Value]:
     named = {name.decode(): value for name, value in fields.items()}
-    return {name: _text(value) for name, value in named.items() if name not in RIGHTS}
+    return {name: _text(value) for name, value in named.items() if name not in CALLBACK_FIELDS}
 
 
 def _text(value: bytes) -> Value:

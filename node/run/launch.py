@@ -36,6 +36,7 @@ from node.run.metrics import reporting
 from node.run.redis_check import LateCheck, check_redis, check_redis_when_there
 from node.run.reload import Reloading, Terminal, block_hangup
 from node.store.address import locate
+from node.web.http import ASGIApp
 
 HEADER_TIMEOUT_MS = 7000
 """Milliseconds after which a silent or idle connection is closed. Longer than httpx uses one that is idle (5 s): when
@@ -67,7 +68,6 @@ WORKER = "node.run.worker:main"
 
 _logger = structlog.stdlib.get_logger("node.run.launch")
 
-ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
 
 

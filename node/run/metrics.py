@@ -74,7 +74,7 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
             process.end(reporter, STOP_SECONDS)
 
 
-def room_figures(store: Store) -> list[Figures]:
+def feature_figures(store: Store) -> list[Figures]:
     """What `Gauges` shows of agents, artifacts and search."""
     agents, manifests = AgentLists(store), ArtifactStore(store, 0, 0)
     queues = [IndexQueue(store, corpus.keys) for corpus in corpora_of(store)]
@@ -127,7 +127,7 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
         documents = None
         if settings.search_url:
             documents = await stack.enter_async_context(await connected(settings.search_url))
-        gauges = Gauges(settings, store, room_figures(store), documents)
+        gauges = Gauges(settings, store, feature_figures(store), documents)
         instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names, here)
         stack.callback(asyncio.create_task(certificate.watch(stop)).cancel)
         with MetricsServer((settings.admin_host, settings.admin_port), instance, pages, loop) as server:

@@ -140,7 +140,7 @@ class Outgoing:
         self._caller.policy = policy_of(settings)
 
     def deliverer(
-        self, queue: CallbackQueue, pushes: PushSource, make: Callable[[NodeKey, Caller, str], Sender] = Sender
+        self, queue: CallbackQueue, pushes: PushSource, make: Callable[[NodeKey, Caller, str], Sender]
     ) -> Deliverer:
         """What sends this node's callbacks. Raises ConfigError."""
         settings = self._settings

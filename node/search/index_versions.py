@@ -13,7 +13,7 @@ import msgspec
 from node.embedding.model import Model
 from node.search.passages import FORMAT
 from node.store import Store, ids
-from node.store.decoding import code_of, fields_of, flat_of
+from node.store.decoding import code_of, flat_of, texts_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
@@ -142,7 +142,7 @@ class IndexVersions:
 
 
 def _version(reply: object) -> IndexVersion | None:
-    fields = {name.decode(): value.decode() for name, value in fields_of(reply).items()}
+    fields = texts_of(reply)
     return msgspec.convert(fields, IndexVersion, strict=False) if fields else None
 
 

@@ -95,23 +95,24 @@ def _holds_any(kind: Any) -> bool:
 
 @cache
 def _holds(kind: Any, wanted: type[msgspec.inspect.Type]) -> bool:
-    """Whether a part of the type is of the kind that is wanted; `object`, which orjson reads, has no parts."""
-    return kind is not object and _has(msgspec.inspect.type_info(kind), wanted)
+    """`contains_type` for a type of a body; `object`, which orjson reads, has no parts."""
+    return kind is not object and contains_type(msgspec.inspect.type_info(kind), wanted)
 
 
-def _has(kind: msgspec.inspect.Type, wanted: type[msgspec.inspect.Type]) -> bool:
+def contains_type(kind: msgspec.inspect.Type, wanted: type[msgspec.inspect.Type]) -> bool:
+    """Whether a type, or a part of it, is of the wanted kind."""
     if isinstance(kind, wanted):
         return True
     match kind:
         case msgspec.inspect.Metadata():
-            return _has(kind.type, wanted)
+            return contains_type(kind.type, wanted)
         case msgspec.inspect.UnionType():
-            return any(_has(each, wanted) for each in kind.types)
+            return any(contains_type(each, wanted) for each in kind.types)
         case msgspec.inspect.CollectionType():
-            return _has(kind.item_type, wanted)
+            return contains_type(kind.item_type, wanted)
         case msgspec.inspect.DictType():
-            return _has(kind.value_type, wanted)
+            return contains_type(kind.value_type, wanted)
         case msgspec.inspect.StructType():
-            return any(_has(field.type, wanted) for field in kind.fields)
+            return any(contains_type(field.type, wanted) for field in kind.fields)
         case _:
             return False

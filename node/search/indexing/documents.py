@@ -208,7 +208,7 @@ class Documents:
             self._store, [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
         )
         has = zip(passages.items(), cast("list[tuple[bytes | None, bytes | None]]", found), strict=True)
-        return {each for (each, text), (entity, mark) in has if entity and mark in (None, _mark(text))}
+        return {each for (each, text), (entity, digest) in has if entity and digest in (None, _text_digest(text))}
 
     async def vectors(self, version: str, passages: Passages) -> dict[tuple[str, str], bytes]:
         """The vectors of those of these passages that have one."""
@@ -227,7 +227,10 @@ class Documents:
                 vector=self._keys.vector(version.name, *each),
                 passages=self._keys.passages(version.name, each[0]),
                 name=each[1],
-                fields=["thread", each[0], "vector", vector, *(("text", _mark(texts[each])) if each in texts else ())],
+                fields=[
+                    *("thread", each[0], "vector", vector),
+                    *(("text", _text_digest(texts[each])) if each in texts else ()),
+                ],
             )
             for each, vector in vectors.items()
         ]
@@ -296,7 +299,7 @@ class Documents:
         return [PostRef(entity_id, seq) for seq in dropped]
 
 
-def _mark(text: str) -> bytes:
+def _text_digest(text: str) -> bytes:
     """A short digest by which different texts of a passage are told apart."""
     return blake2b(text.encode(), digest_size=8).digest()
 
