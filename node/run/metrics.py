@@ -124,10 +124,10 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
 
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await connected(settings.redis_url))
-        documents = None
+        searched = None
         if settings.search_url:
-            documents = await stack.enter_async_context(await connected(settings.search_url))
-        gauges = Gauges(settings, store, feature_figures(store), documents)
+            searched = await stack.enter_async_context(await connected(settings.search_url))
+        gauges = Gauges(settings, store, feature_figures(store), searched)
         instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names, here)
         stack.callback(asyncio.create_task(certificate.watch(stop)).cancel)
         with MetricsServer((settings.admin_host, settings.admin_port), instance, pages, loop) as server:

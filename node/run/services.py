@@ -55,7 +55,7 @@ class Stores(NamedTuple):
     """The node's Redis, and the one with the search index; they are the same unless RELAY_SEARCH_URL is set."""
 
     main: Store
-    documents: Store
+    searched: Store
 
     @classmethod
     async def open(cls, settings: Settings) -> "Stores":
@@ -66,11 +66,11 @@ class Stores(NamedTuple):
     def wrapped_by(self, wrap: Callable[[Store], Store]) -> "Stores":
         """Each of them as `wrap` returns it."""
         main = wrap(self.main)
-        return Stores(main, main if self.documents is self.main else wrap(self.documents))
+        return Stores(main, main if self.searched is self.main else wrap(self.searched))
 
     async def close(self) -> None:
         """Drop all connections."""
-        for store in {self.main, self.documents}:
+        for store in {self.main, self.searched}:
             await store.close()
 
 
@@ -91,7 +91,7 @@ class Services:
         self.relay = Relay(RelayStore(store, idempotency_ttl), settings, targets)
         turns = SearchTurns()
         self.searches = {
-            corpus.name: Search(SearchStore(store, stores.documents, corpus), turns) for corpus in corpora_of(store)
+            corpus.name: Search(SearchStore(store, stores.searched, corpus), turns) for corpus in corpora_of(store)
         }
         """By the name of their corpus."""
         self.search = self.searches["board"]

@@ -67,7 +67,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             stack.push_async_callback(tracing.close)
         stack.push_async_callback(stores.close)
         services = Services(settings, stores)
-        search = SearchWorker(store, stores.documents, corpora_of(store), settings)
+        search = SearchWorker(store, stores.searched, corpora_of(store), settings)
         stack.push_async_callback(services.close)
         stack.callback(search.close)
         pushes = PushSource(services.inbox_agents.view, services.pushes)

@@ -63,10 +63,10 @@ class KnownMarks(NamedTuple):
 class EngineRetriever:
     """Asks the query engine, with the vector of the query if a worker provides one in time."""
 
-    def __init__(self, engine: QueryEngine, keys: SearchKeys, documents: Store, workers: WorkerClient) -> None:
+    def __init__(self, engine: QueryEngine, keys: SearchKeys, searched: Store, workers: WorkerClient) -> None:
         self._engine = engine
         self._keys = keys
-        self._documents = documents
+        self._searched = searched
         self._workers = workers
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
@@ -75,7 +75,7 @@ class EngineRetriever:
         (text, known), (vector, nearest) = await asyncio.gather(
             self._by_text(query), self._by_meaning(request.text, work)
         )
-        shares = TermCoverage(self._documents, self._keys, query, known, work)
+        shares = TermCoverage(self._searched, self._keys, query, known, work)
         async with work.reading():
             ranking = Ranking(nearest, text, await shares.read(list(text.entities)), query.least)
             ranking.contain(await shares.read(ranking.unshared(request)))
@@ -118,9 +118,9 @@ class EngineRetriever:
 class WorkerMemoryRetriever:
     """Asks a worker that holds the index in memory; if none answers in time, looks through the newest entities."""
 
-    def __init__(self, corpus: Corpus, documents: Store, workers: WorkerClient) -> None:
+    def __init__(self, corpus: Corpus, searched: Store, workers: WorkerClient) -> None:
         self._corpus = corpus
-        self._documents = documents
+        self._searched = searched
         self._workers = workers
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
@@ -137,7 +137,7 @@ class WorkerMemoryRetriever:
         if not query.terms:
             return RankedEntities([], "text")
         entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
-        indexed = TermCoverage(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), work)
+        indexed = TermCoverage(self._searched, self._corpus.keys, query, KnownMarks({}, False, None), work)
         shares = await indexed.read(entities)
         await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, work)
         found = [entity for entity in entities if shares.get(entity)]
@@ -166,9 +166,9 @@ class TermCoverage:
     """Reads which share of a query's terms entities contain, until MAX_MARKS were looked at."""
 
     def __init__(
-        self, documents: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, work: SearchWork
+        self, searched: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, work: SearchWork
     ) -> None:
-        self._documents = documents
+        self._searched = searched
         self._keys = keys
         self._query = query
         self._known = known
@@ -204,7 +204,7 @@ class TermCoverage:
         if not unread and not replied:
             return known.own, {}
         found = await bulk(
-            self._documents,
+            self._searched,
             [
                 *(marks_of_own(self._keys, each) for each in unread),
                 *(marks_of_replies(self._keys, each) for each in replied),

@@ -34,17 +34,17 @@ class SearchState(msgspec.Struct, frozen=True):
 class SearchStore:
     """The parts of the search that web processes and workers share. Every method raises StoreUnavailable.
 
-    `documents` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
+    `searched` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
     """
 
-    def __init__(self, store: Store, documents: Store, corpus: Corpus) -> None:
+    def __init__(self, store: Store, searched: Store, corpus: Corpus) -> None:
         self.main = store
         self.corpus = corpus
         self.keys = keys = corpus.keys
-        self.searched = documents
-        self.choice = EngineChoice(documents, corpus)
+        self.searched = searched
+        self.choice = EngineChoice(searched, corpus)
         self.changes = DocumentChanges(store, keys, self.choice)
-        self.documents = Documents(documents, keys, self.choice, self.changes)
+        self.documents = Documents(searched, keys, self.choice, self.changes)
         self.versions = IndexVersions(store, keys)
         self.queue = IndexQueue(store, keys)
         self.workers = WorkerClient(store, keys)

@@ -47,13 +47,13 @@ class CorpusWorker:
 class SearchWorker:
     """Indexes what can be searched, embeds queries, and searches where there is no query engine.
 
-    `documents` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
+    `searched` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
     """
 
-    def __init__(self, store: Store, documents: Store, corpora: Sequence[Corpus], settings: Settings) -> None:
+    def __init__(self, store: Store, searched: Store, corpora: Sequence[Corpus], settings: Settings) -> None:
         self._embedder = Embedder(settings.embedding_model, settings.data_dir / "models")
         self._workers = [
-            CorpusWorker(SearchStore(store, documents, corpus), self._embedder, settings) for corpus in corpora
+            CorpusWorker(SearchStore(store, searched, corpus), self._embedder, settings) for corpus in corpora
         ]
 
     async def handle(self, events: Sequence[Event]) -> None:

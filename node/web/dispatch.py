@@ -161,7 +161,7 @@ class Dispatcher:
 
     async def _refuse(self, request: Request, refused: Refused, send: Send) -> None:
         """Refuse a request that reaches no handler, in the form of its path's protocol. Its body is not waited for."""
-        path = request.scope["raw_path"].decode("latin-1")  # as it was sent: an escaped slash is no step of a path
+        path = request.scope["raw_path"].decode("latin-1")  # as it was sent: an escaped slash divides no segments
         response = self._paths.fault(request.method, path)(request, refused)
         counters.UNROUTED.add(response.status)
         if request.is_unread:

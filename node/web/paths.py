@@ -30,7 +30,7 @@ class Paths:
         """By path pattern, then by method."""
         for route in routes:
             self._operations.setdefault(route.path, {})[route.method] = route
-        self._patterns = [(_steps(path), path) for path in self._operations if "{" in path]
+        self._patterns = [(_segments(path), path) for path in self._operations if "{" in path]
         self.constant = frozenset(path.encode() for path in self._operations if "{" not in path)
         """Paths without a parameter."""
         self._having: dict[str, list[Route]] = {}
@@ -85,18 +85,18 @@ class Paths:
 
     def _find(self, path: str) -> dict[str, Route]:
         """The operations at a path. Of several matching patterns, the one with the fewest parameters counts."""
-        steps = _steps(path)
-        exact = self._operations.get("/" + "/".join(steps))
+        segments = _segments(path)
+        exact = self._operations.get("/" + "/".join(segments))
         if exact is not None:
             return exact
-        matching = [pattern for shape, pattern in self._patterns if _matches(shape, steps)]
+        matching = [pattern for shape, pattern in self._patterns if _matches(shape, segments)]
         if not matching:
             return {}
         return self._operations[min(matching, key=lambda pattern: (pattern.count("{"), -len(pattern)))]
 
 
-def _steps(path: str) -> list[str]:
-    return [step for step in path.split("/") if step]
+def _segments(path: str) -> list[str]:
+    return [segment for segment in path.split("/") if segment]
 
 
 def _words(path: str) -> list[str]:
@@ -105,8 +105,8 @@ def _words(path: str) -> list[str]:
     return [word for word in dict.fromkeys(words) if word and "{" not in word and word not in COMMON_WORDS]
 
 
-def _matches(pattern: list[str], steps: list[str]) -> bool:
-    return len(pattern) == len(steps) and all(
-        part == step or (part.startswith("{") and step.endswith(part.partition("}")[2]))
-        for part, step in zip(pattern, steps, strict=True)
+def _matches(pattern: list[str], segments: list[str]) -> bool:
+    return len(pattern) == len(segments) and all(
+        part == segment or (part.startswith("{") and segment.endswith(part.partition("}")[2]))
+        for part, segment in zip(pattern, segments, strict=True)
     )
