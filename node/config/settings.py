@@ -16,7 +16,7 @@ SECRETS = frozenset(("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL", "RE
 """Settings whose values are never shown (URLs may hold passwords); each may be in a file, as `RELAY_SECRET_FILE`."""
 
 PLAIN_IN_PATH = "/%:@!$&()*+="
-"""Characters that a path may have (RFC 3986 §3.3) and that have no meaning in headers and policies."""
+"""Characters that a path may contain (RFC 3986 §3.3) and that need no quoting in headers and policies."""
 
 _FULLER = "; once half of them are there, an address may have fewer and fewer"
 

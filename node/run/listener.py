@@ -31,7 +31,7 @@ BACKLOG = 4096
 STEADY_SECONDS = 5.0
 """How long a web process must live for its death not to count as a failure to start."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.25, 5.0
 """Seconds before one that died sooner is replaced; the pause doubles each time, so that a process that cannot start
 does not use up a core."""
 
@@ -128,7 +128,7 @@ class Server(MPServer):
         When one dies twice within seconds, Granian would give up and end all others with what they hold.
         """
         is_soon = any(time.monotonic() - self.wrks[each].birth < STEADY_SECONDS for each in workers)
-        self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE) if is_soon else 0.0
+        self._pause = min(max(2 * self._pause, FIRST_PAUSE), MAX_PAUSE) if is_soon else 0.0
         if not self._stops.wait(self._pause):
             super()._respawn_workers(workers, *how, **more)  # pyright: ignore[reportUnknownMemberType]
         self.respawned_wrks.clear()  # pyright: ignore[reportUnknownMemberType]

@@ -43,7 +43,7 @@ LOOK_SECONDS = 0.1
 STEADY_SECONDS = 30.0
 """How long a child must live for its next restart to pause only FIRST_PAUSE again."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.05, 5.0
 """Seconds before a child is started again; the pause doubles each time."""
 
 PROBE_TIMEOUT = 1.0
@@ -112,7 +112,7 @@ class Child:
 
     def _pause_before_start(self, *, steady: bool) -> float:
         """Schedule the restart. Returns the pause before it, in seconds: twice the last one unless it was `steady`."""
-        self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
+        self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), MAX_PAUSE)
         self._restart_at = time.monotonic() + self._pause
         return self._pause
 

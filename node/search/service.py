@@ -39,11 +39,11 @@ HITS_AT_ONCE = 10
 CHARACTERS = 400_000
 """Characters that one search looks at for its snippets: 8,000 for each of fifty hits."""
 
-CHARACTERS_A_HIT = 40_000
+MAX_CHARACTERS_A_HIT = 40_000
 """The most that it looks at for one hit, however little the others need: an entity's own text and a reply, both of the
 greatest length."""
 
-LEAST_CHARACTERS = 1_000
+MIN_CHARACTERS_A_HIT = 1_000
 """The least that it looks at for each hit, however much the others have taken."""
 
 SUGGESTED_STEPS = 20
@@ -195,7 +195,7 @@ class Search:
             for number, match in enumerate(opened):
                 share = left // min(query.limit - len(hits), len(opened) - number + len(matches))
                 before = work.characters
-                most = max(LEAST_CHARACTERS, min(CHARACTERS_A_HIT, share))
+                most = max(MIN_CHARACTERS_A_HIT, min(MAX_CHARACTERS_A_HIT, share))
                 hits.append(await _hit(match, posts, wanted, most, work))
                 left -= work.characters - before
         return hits, is_incomplete

@@ -1,4 +1,4 @@
-"""Whom something came from, as an operator names it: an address, a prefix, or the thumbprint of a key."""
+"""Where something came from, as an operator names it: an address, a prefix, or the thumbprint of a key."""
 
 from ipaddress import ip_network
 
@@ -15,7 +15,7 @@ class ClientOrigin(msgspec.Struct, frozen=True):
     """A network, or the thumbprint of a key."""
 
     def covers(self, client: str, signer: str | None) -> bool:
-        """Whether what that client sent, signed by that key if it was, came from here."""
+        """Whether something that this client sent, signed by this key or by none, came from here."""
         if isinstance(self.named, str):
             return signer == self.named
         try:

@@ -11,11 +11,11 @@ from node.store.keys import Key
 from node.store.replay import bind, bind_to
 
 SECRET_KEY_LENGTH = 16
-"""A key of at least this length is taken for a secret: so many random characters hold 60 bits or more. What everybody
-knows, such as the id of the contract that it claims, does not count."""
+"""A key of at least this length is taken for a secret: so many random characters hold 60 bits or more. Public parts of
+it, such as the id of the contract that is claimed, do not count."""
 
-LEAST_KNOWN_LENGTH = 8
-"""What everybody knows counts as random if it is shorter: a secret may contain it by chance."""
+MIN_KNOWN_LENGTH = 8
+"""Shortest public part that does not count: a shorter one may be in a secret by chance."""
 
 RETRY_SECONDS = 60
 """Time within which a client repeats a request whose answer it did not get. A key that is not a secret may be guessed
@@ -71,17 +71,17 @@ def bound_key(
     home: int | None = None,
     entity: str = "",
 ) -> IdempotencyKey | None:
-    """None if the request carries no key.
+    """The key as it is recorded; None if the request carries no key.
 
-    A key counts for its client; with `name`, which a body may give (`publisher_id`), a secret key counts for that name,
-    whatever address its client has by then. `home`: the partition where the request writes, if the key does not decide.
+    A key belongs to its client. With a `name` from the body (`publisher_id`), a secret key belongs to that name, from
+    whatever address it comes. `home`: the partition where the request writes, if the key does not decide.
     `entity`: the public id of what the request is about.
     """
     if key is None:
         return None
     rest = key
     for known in (entity, name or ""):
-        if len(known) >= LEAST_KNOWN_LENGTH:
+        if len(known) >= MIN_KNOWN_LENGTH:
             rest = rest.replace(known, "")
     is_secret = len(rest) >= SECRET_KEY_LENGTH
     who = (client,) if name is None else (name,) if is_secret else (client, name)

@@ -31,7 +31,7 @@ from node.web.turn import ClientTurns, RequestTurn
 HEALTH = ("/health", "/ready")
 """Answered to every client, even a blocked one, and under any Host: load balancers ask for them."""
 
-LONGEST_PATH = 2048
+MAX_PATH_BYTES = 2048
 """Bytes of the longest path that is routed. None of the node's is a tenth as long."""
 
 _UNCANONICAL = re.compile(rb"//|(?<=.)/\Z|%(?:2[D-Fd-f]|3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|7[Ee])")
@@ -185,7 +185,7 @@ def _malformed(request: Request, raw: bytes) -> Refused | None:
     """The refusal of a request without a usable Host, or with an endless path; None for all others."""
     if (not _is_host(request.first_headers.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
         return Refused("host.invalid")
-    return Refused("path.long") if len(raw) > LONGEST_PATH else None
+    return Refused("path.long") if len(raw) > MAX_PATH_BYTES else None
 
 
 def _may_lack_host(request: Request) -> bool:

@@ -16,7 +16,7 @@ from node.web.http import Handler, Header, Request, Response
 
 HOUR = b"public, max-age=3600"
 
-LONGEST_DATE = 40
+MAX_DATE_CHARACTERS = 40
 """Characters of the longest date that is read; in the longest of HTTP's three forms there are 33 (RFC 9110 §5.6.7)."""
 
 MADE_WEIGHT = 2
@@ -115,7 +115,7 @@ def _values(headers: Sequence[Header], wanted: bytes) -> bytes:
 def _since(headers: Sequence[Header], name: bytes, modified: float | None) -> bool | None:
     """Whether it was modified after the date in a header; None if there is no such date, as for two headers."""
     value = _values(headers, name)
-    if modified is None or not value or len(value) > LONGEST_DATE:
+    if modified is None or not value or len(value) > MAX_DATE_CHARACTERS:
         return None
     try:
         date = parsedate_to_datetime(value.decode("latin-1"))

@@ -8,7 +8,7 @@ from node.web.http import Disconnected, Request, Response
 from node.web.json import name_parameters
 from node.web.route import Route
 
-LONGEST_NAMED = 2048
+MAX_NAMED_QUERY_BYTES = 2048
 """Bytes of the longest query whose parameters are named if the operation takes none. A longer one is not parsed:
 /health, for instance, answers every client, even a blocked one, so its cost must not depend on the query."""
 
@@ -52,7 +52,7 @@ def _look_at_query(route: Route, request: Request) -> None:
     """Charge the client for the escapes of a query; name the parameters of one that the operation does not take."""
     query: bytes = request.scope["query_string"]
     request.cost += ESCAPE_COST * query.count(b"%")
-    if route.query is None and len(query) <= LONGEST_NAMED:
+    if route.query is None and len(query) <= MAX_NAMED_QUERY_BYTES:
         name_parameters(request)
 
 

@@ -21,19 +21,19 @@ from node.text.faults import JUDGED, faults_of
 from node.web.http import Header
 from node.web.json_schema import MAX_SAFE_INTEGER
 
-LONGEST_LOOKED_AT = 256 * 1024
+MAX_EXAMINED_CHARACTERS = 256 * 1024
 """Characters of the longest body that is looked at again: 20,000 of text, all of them escaped, take 120,000."""
 
-MOST_LOOKED_AT = 100
+MAX_EXAMINED_OBJECTS = 100
 """Objects of the longest list in a body that are looked at again."""
 
 IGNORED = b"x-ignored-fields"
 
-LEAST_WORD = 4
+MIN_WORD_LETTERS = 4
 """Letters of the shortest word of a name that is compared; shorter ones, such as `ids`, say too little."""
 
-NAMED_FIELDS = 10
-NAMED_CHARACTERS = 40
+MAX_NAMED_FIELDS = 10
+MAX_NAME_CHARACTERS = 40
 """How many ignored fields are named, and by how many characters each: a header has no room for all of a body. No more
 of them are looked at by `require_content`."""
 
@@ -53,13 +53,13 @@ _PATH = re.compile(r"(key in )?\$(?P<path>.*)`")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
-LONGEST_MESSAGE = 500
+MAX_MESSAGE_CHARACTERS = 500
 """Characters of a message that are shown: one about an enumeration repeats the value, however long that is."""
 
 ONE_LINE = r"$(?!\\n)"
 """How msgspec writes the end of a pattern for one line: with a doubled backslash, so nobody could use it as shown."""
 
-LONGEST_NUMBER = 40
+MAX_NUMBER_CHARACTERS = 40
 """Characters of the longest number that may be an integer in another form."""
 
 _FLOAT = re.compile(rb"-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+)")
@@ -70,7 +70,7 @@ _objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 def members_of(text: str) -> Members | None:
     """The members of a JSON object; None if it is none, or too long to be looked at."""
-    if len(text) > LONGEST_LOOKED_AT:
+    if len(text) > MAX_EXAMINED_CHARACTERS:
         return None
     try:
         return _members.decode(text)
@@ -91,8 +91,8 @@ def require_content(text: str, kind: type[msgspec.Struct], members: Members | No
     if not content:
         return
     if members is not None:
-        words = [word for name in content for word in name.split("_") if len(word) >= LEAST_WORD]
-        unknown = islice((name.lower() for name in members if name not in _fields(kind)), NAMED_FIELDS)
+        words = [word for name in content for word in name.split("_") if len(word) >= MIN_WORD_LETTERS]
+        unknown = islice((name.lower() for name in members if name not in _fields(kind)), MAX_NAMED_FIELDS)
         if not any((not elsewhere and name in OTHER_NAMES) or any(word in name for word in words) for name in unknown):
             return
     if elsewhere:
@@ -135,7 +135,7 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
         case msgspec.inspect.ListType(item_type=msgspec.inspect.StructType() as each):
             with suppress(msgspec.ValidationError):
                 objects = _objects.decode(raw)
-                if len(objects) <= MOST_LOOKED_AT:
+                if len(objects) <= MAX_EXAMINED_OBJECTS:
                     return msgspec.Raw(msgspec.json.encode([as_meant(members, each.cls) for members in objects]))
         case msgspec.inspect.StructType():
             with suppress(msgspec.ValidationError):
@@ -147,7 +147,7 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
 
 def digits_of(text: bytes) -> bytes | None:
     """The digits of an integer that is written with a fraction or an exponent; None for anything else."""
-    if len(text) <= LONGEST_NUMBER and _FLOAT.fullmatch(text):
+    if len(text) <= MAX_NUMBER_CHARACTERS and _FLOAT.fullmatch(text):
         number = float(text)
         if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may stand for another integer
             return b"%d" % number
@@ -182,8 +182,8 @@ def issue_of(message: str, *where: str | int) -> Issue:
     if match := _MISSING.match(message):
         return Issue((*loc, match[1]), "Field required", "missing")
     shown = message.replace("`", "").replace(ONE_LINE, "$")
-    if len(shown) > LONGEST_MESSAGE:
-        shown = f"{shown[:LONGEST_MESSAGE]}…"
+    if len(shown) > MAX_MESSAGE_CHARACTERS:
+        shown = f"{shown[:MAX_MESSAGE_CHARACTERS]}…"
     return Issue(tuple(loc), shown, "value_error" if "Expected" not in message else "type_error")
 
 
@@ -196,8 +196,8 @@ def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None)
     unknown = [name for name in names if name not in known and name not in PROTOCOL_PARAMETERS]
     if not unknown:
         return None
-    named = [f"{where}.{quote(name[:NAMED_CHARACTERS], safe='')}" for name in unknown[:NAMED_FIELDS]]
-    more = ["..."] if len(unknown) > NAMED_FIELDS else []
+    named = [f"{where}.{quote(name[:MAX_NAME_CHARACTERS], safe='')}" for name in unknown[:MAX_NAMED_FIELDS]]
+    more = ["..."] if len(unknown) > MAX_NAMED_FIELDS else []
     return (IGNORED, ", ".join([*named, *more]).encode("ascii"))
 
 

@@ -11,10 +11,10 @@ from node.web.route import Route
 COMMON_WORDS = frozenset({"api", "v1"})
 """Words of a path that say nothing of what is wanted."""
 
-WORDS_LOOKED_AT = 8
+MAX_WORDS = 8
 """Of an unknown path; no documented one has more."""
 
-MOST_NEAR = 3
+MAX_NEAR = 3
 """Operations that the refusal of an unknown path names."""
 
 LLMS_TXT = "the node's llms.txt, which lists the operations"
@@ -62,12 +62,10 @@ class Paths:
         """The refusal of a path that does not exist. It names the operations that have most words in common with it:
         the one that was meant is often among them."""
         shared = Counter(
-            (route.method, route.path)
-            for word in _words(path)[:WORDS_LOOKED_AT]
-            for route in self._having.get(word, ())
+            (route.method, route.path) for word in _words(path)[:MAX_WORDS] for route in self._having.get(word, ())
         )
         near = sorted(shared, key=lambda each: (-shared[each], each[0] != method, len(each[1])))
-        named = ", ".join(f"{method} {self.root}{path}" for method, path in near[:MOST_NEAR])
+        named = ", ".join(f"{method} {self.root}{path}" for method, path in near[:MAX_NEAR])
         return Refused("path.unknown", where=f"{named} or {LLMS_TXT}" if named else LLMS_TXT)
 
     def is_page(self, path: str) -> bool:

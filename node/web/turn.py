@@ -30,11 +30,11 @@ SITE_REQUESTS_AT_ONCE = 2 * REQUESTS_AT_ONCE
 """The same for one site. Not SITE_SHARE times as many: everybody else's request waits for all that are under way, and
 sixteen bodies of 1 MiB take a third of a second."""
 
-MOST_WAITING = 512
+MAX_WAITING_TURNS = 512
 """Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections
 do not bound them: a client may be gone before its request is begun, and its connection free for the next one."""
 
-MOST_WAITING_IN_ALL = 8192
+MAX_WAITING_TURNS_IN_ALL = 8192
 """Requests of all clients that wait for their turn in one process."""
 
 SHARED_SECONDS = 1.0
@@ -75,7 +75,7 @@ class ClientTurns:
 
     def check_room(self, name: str, most: int) -> None:
         """Raise Refused `limit.waiting` if `most` requests of that client or site wait already, or too many in all."""
-        if self._waiting.get(name, 0) >= most or self._waiting_in_all >= MOST_WAITING_IN_ALL:
+        if self._waiting.get(name, 0) >= most or self._waiting_in_all >= MAX_WAITING_TURNS_IN_ALL:
             raise Refused("limit.waiting", retry_after=1.0, most=most)
 
     @contextmanager
@@ -124,7 +124,7 @@ class RequestTurn:
                 self._under_way = True
                 return True
             clients.leave(self._client)
-        turns.check_room(self._site or self._client, MOST_WAITING * (SITE_SHARE if self._site else 1))
+        turns.check_room(self._site or self._client, MAX_WAITING_TURNS * (SITE_SHARE if self._site else 1))
         return False
 
     async def begin(self) -> None:

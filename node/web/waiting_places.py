@@ -21,7 +21,7 @@ MAX_WAITING_IN_ALL = 16_384
 """Places of all clients together, 256 MiB of bodies. Once half of them are taken, a client and a site may have fewer
 and fewer (`share_of`): forty addresses held 1.3 GB. All requests that a process takes (`launch`) need a quarter."""
 
-LEAST_PLACES = 65
+MIN_PLACES = 65
 """Places that a client may have in any case: a body of the largest size, and a wait."""
 
 WAITING_BYTES = 16 * 1024
@@ -60,7 +60,7 @@ class WaitingPlaces:
             return
         taken = WaitingPlaces.in_all / MAX_WAITING_IN_ALL
         for counter, name, most in self._among:
-            now = max(share_of(most, taken), min(most, LEAST_PLACES))
+            now = max(share_of(most, taken), min(most, MIN_PLACES))
             if counter[name] + more > now:
                 raise Refused("limit.waiting", retry_after=retry_after, most=now)
         self._add(more)
