@@ -1,7 +1,7 @@
 """How much is free on the local disks that a node writes to: that of the embedded Redis, and that of artifacts.
 
-An embedded Redis that cannot write its log ends, so writes are refused before that (`memory`). The artifact store
-itself leaves RELAY_BLOB_RESERVE free. The disk of an external Redis is for its operator to watch.
+An embedded Redis ends if it cannot write its log, so writes are refused before that (`memory`). The artifact store
+leaves RELAY_BLOB_RESERVE free by itself. The disk of an external Redis is for its operator to watch.
 """
 
 import os

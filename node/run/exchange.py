@@ -30,7 +30,7 @@ FORMAT = "relay-node-export"
 FORMAT_VERSION = 1
 
 MAX_SEQ = 2**53
-"""The largest number of a reply or an attempt: those above are not exact in Lua."""
+"""The largest number of a reply or an attempt; larger ones are not exact in Lua."""
 
 AT_ONCE = 200
 """Entities, or replies of a thread, that are read together."""
@@ -104,8 +104,8 @@ def header_of(node_id: str) -> ExportHeader:
 async def records(store: Store) -> AsyncIterator[ExportedRecord]:
     """Everything that is exported; a thread comes after its replies. Raises ExchangeError, StoreUnavailable.
 
-    It is found by the names of keys, which stay: what goes from one list to another while lists are read may be in none
-    of them when its turn comes. A contract that is compacted meanwhile comes with the others that are.
+    Entities are found by the names of their keys, which do not change: one that moves from one list to another while
+    the lists are read might be missed. A contract that is compacted meanwhile comes with the compacted ones.
     """
     async for thread_id, fields in _entities(store, "thread"):
         async for reply in _replies(store, thread_id):
@@ -168,7 +168,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
 
 
 def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
-    """Raise one of UNREADABLE for a record that this node could not show, or change: every list with it would fail."""
+    """Raise one of UNREADABLE for a record that this node could not show or change: every list with it would fail."""
     named = {name.encode(): value for name, value in fields.items()}
     if "signature" in fields:
         msgspec.json.decode(fields["signature"], type=Proof)

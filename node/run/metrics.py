@@ -47,13 +47,13 @@ MAX_IN_FLIGHT = 4096
 
 
 def command(*roles: Role) -> list[str]:
-    """The command line of the metrics process for this process and its children, which have these roles."""
+    """The command line of the metrics process that reports on this process and its children, which have these roles."""
     return [sys.executable, "-P", "-m", PROGRAM, "--parent", str(os.getpid()), *roles]
 
 
 @contextmanager
 def reporting(settings: Settings, role: Role) -> Generator[str]:
-    """Report on this process and its children for as long as the context lasts, if RELAY_ADMIN_PORT asks for it.
+    """Run a metrics process for this process and its children while the context lasts, if RELAY_ADMIN_PORT is set.
 
     Yields the folder where their counts go, or "" where nobody counts; children find it in their environment.
     """
@@ -75,7 +75,7 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
 
 
 def feature_figures(store: Store) -> list[Figures]:
-    """What `Gauges` shows of agents, artifacts and search."""
+    """The figures of agents, artifacts and search, for `Gauges`."""
     agents, manifests = AgentLists(store), ArtifactStore(store, 0, 0)
     queues = [IndexQueue(store, corpus.keys) for corpus in corpora_of(store)]
 

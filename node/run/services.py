@@ -59,7 +59,7 @@ class Stores(NamedTuple):
 
     @classmethod
     async def open(cls, settings: Settings) -> "Stores":
-        """Connect to both; to one that cannot be reached now, as soon as it can be."""
+        """Connect to both. One that cannot be reached now is connected as soon as it can be."""
         main = await _connect(settings.redis_url, settings)
         return cls(main, await _connect(settings.search_url, settings) if settings.search_url else main)
 
@@ -130,7 +130,7 @@ class Services:
         self.feedback = Feedback(FeedbackStore(store, idempotency_ttl))
 
     async def close(self) -> None:
-        """End the work for those who wait, and close the blob store. Whoever opened the stores closes them."""
+        """End the work for waiting requests, and close the blob store. Whoever opened the stores closes them."""
         await self._matching.close()
         await self.blobs.close()
 

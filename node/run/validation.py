@@ -30,7 +30,7 @@ def validate(settings: Settings) -> None:
 
 
 def check_paths(settings: Settings) -> None:
-    """Check that the system can look for these paths: a name may be too long, or a link lead to itself."""
+    """Check that these paths can be looked up at all: a name may be too long, or a link may lead to itself."""
     model = settings.embedding_model
     paths = {
         "RELAY_DATA_DIR": settings.data_dir,

@@ -9,12 +9,12 @@ from node.web.json import name_parameters
 from node.web.route import Route
 
 MAX_NAMED_QUERY_BYTES = 2048
-"""Bytes of the longest query whose parameters are named if the operation takes none. A longer one is not parsed:
+"""Bytes of the longest query whose parameters are named where the operation takes none. A longer one is not parsed:
 /health, for instance, answers every client, even a blocked one, so its cost must not depend on the query."""
 
 ESCAPE_COST = 10
-"""Cost of an escape in a query, in bytes of an answer (0.5 µs). 10,000 of them, in the longest query that Granian
-accepts, take 3 ms to decode; 30,000 percent signs that escape nothing take 15 ms, since each is found out by itself."""
+"""Cost of an escape in a query, in bytes of an answer (0.5 µs). In the longest query that Granian accepts, 10,000
+escapes take 3 ms to decode, and 30,000 percent signs that escape nothing 15 ms, since each is an error of its own."""
 
 
 async def handle_in_turn(route: Route, request: Request) -> Response | None:

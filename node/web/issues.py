@@ -1,7 +1,7 @@
-"""What is wrong with a body or a query, field by field, and which of its fields mean nothing here.
+"""Lists everything that is wrong with a body or a query, field by field, and the fields that are ignored.
 
-msgspec stops at the first wrong field, which is enough to refuse and costs nothing where all is well. Only what it has
-refused is looked at again here, so that its sender learns everything at once.
+msgspec stops at the first wrong field, which is enough to refuse a request and costs nothing where all is well. Only
+what it has refused is examined again here, so that the sender learns everything at once.
 """
 
 import re
@@ -22,10 +22,10 @@ from node.web.http import Header
 from node.web.json_schema import MAX_SAFE_INTEGER
 
 MAX_EXAMINED_CHARACTERS = 256 * 1024
-"""Characters of the longest body that is looked at again: 20,000 of text, all of them escaped, take 120,000."""
+"""Characters of the longest body that is examined: a text of 20,000, all of them escaped, takes 120,000."""
 
 MAX_EXAMINED_OBJECTS = 100
-"""Objects of the longest list in a body that are looked at again."""
+"""Objects of the longest list in a body that is examined."""
 
 IGNORED = b"x-ignored-fields"
 
@@ -34,13 +34,13 @@ MIN_WORD_LETTERS = 4
 
 MAX_NAMED_FIELDS = 10
 MAX_NAME_CHARACTERS = 40
-"""How many ignored fields are named, and by how many characters each: a header has no room for all of a body. No more
-of them are looked at by `require_content`."""
+"""How many ignored fields are named, and with how many characters each: a header has no room for all of a body. As many
+are examined by `require_content`."""
 
 OTHER_NAMES = frozenset(
     {"answer", "body", "content", "data", "message", "output", "reason", "response", "text", "value"}
 )
-"""Names that other operations, and other services, have for what `CONTENT` names."""
+"""Names that other operations and other services use for what `CONTENT` names."""
 
 PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
 """Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""
@@ -57,7 +57,7 @@ MAX_MESSAGE_CHARACTERS = 500
 """Characters of a message that are shown: one about an enumeration repeats the value, however long that is."""
 
 ONE_LINE = r"$(?!\\n)"
-"""How msgspec writes the end of a pattern for one line: with a doubled backslash, so nobody could use it as shown."""
+"""How msgspec writes the end of a one-line pattern: with a doubled backslash, so that it cannot be used as shown."""
 
 MAX_NUMBER_CHARACTERS = 40
 """Characters of the longest number that may be an integer in another form."""
@@ -69,7 +69,7 @@ _objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def members_of(text: str) -> Members | None:
-    """The members of a JSON object; None if it is none, or too long to be looked at."""
+    """The members of a JSON object; None for anything else, or if it is too long to be examined."""
     if len(text) > MAX_EXAMINED_CHARACTERS:
         return None
     try:
@@ -81,10 +81,10 @@ def members_of(text: str) -> Members | None:
 def require_content(text: str, kind: type[msgspec.Struct], members: Members | None) -> None:
     """Refuse a body that has its content under a wrong name, such as `result` for `result_payload`. Raises Invalid.
 
-    The step cannot be repeated, so what it does not read would be lost for good. A body is refused if it has no member
-    that is in the `CONTENT` of its type, and an unknown one whose name is in `OTHER_NAMES` or has a word of those in
-    `CONTENT`. One that is too long to be looked at (`members` is None) counts as if it had such a member. A type that
-    takes no content says in `ELSEWHERE` what it would be called and where it belongs.
+    The operation cannot be repeated, so content that it does not read would be lost for good. A body is refused if it
+    has none of the members that `CONTENT` of its type lists, but an unknown one whose name is in `OTHER_NAMES` or has a
+    word of those in `CONTENT`. A body that is too long to be examined (`members` is None) is taken to have such an
+    unknown member. A type that takes no content says in `ELSEWHERE` what content would be called and where it belongs.
     """
     elsewhere = cast("Sequence[str]", getattr(kind, "ELSEWHERE", ()))
     content = elsewhere[:1] or cast("Sequence[str]", getattr(kind, "CONTENT", ()))
@@ -105,7 +105,7 @@ def require_content(text: str, kind: type[msgspec.Struct], members: Members | No
 
 
 def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
-    """The members that the type has, without those whose null stands for a default; likewise in the objects they hold.
+    """The members that the type has, without those whose null stands for a default; the same for objects inside them.
 
     An integer may be written as `900.0` or `9e2`, which JSON Schema takes for integers.
     """
@@ -118,9 +118,9 @@ def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
 
 
 def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
-    """`raw` with the objects and integers in it `as_meant`, where its type says what they are.
+    """`raw` with the objects and integers in it `as_meant`, as far as its type says what they are.
 
-    Anything else is left as it is, and is refused when the whole is decoded.
+    Anything else stays as it is, and is refused when the whole body is decoded.
     """
     match kind:
         case msgspec.inspect.Metadata():
@@ -155,7 +155,7 @@ def digits_of(text: bytes) -> bytes | None:
 
 
 def issues_of_body(members: Members, kind: type[msgspec.Struct]) -> list[Issue]:
-    """What is wrong with the members of a body, and if anything is, with the texts that a service would judge later."""
+    """What is wrong with the members of a body; if anything is, also with texts that a service would judge later."""
     issues = _issues(members, kind, "body", _read_member)
     if not issues:
         return []
@@ -208,7 +208,7 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, FieldInfo]:
 
 @cache
 def _content(kind: Any) -> type[msgspec.Struct]:
-    """A struct of which only that is read, and nothing of it checked."""
+    """A struct that has only the members in `CONTENT` of a type, unchecked."""
     return msgspec.defstruct(
         "Content", [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in kind.CONTENT]
     )

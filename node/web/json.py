@@ -1,6 +1,6 @@
 """Reads JSON bodies and query strings into types, with the errors of SPEC 2.10.
 
-Deep nesting, bad UTF-8 and other input that parsers fail on is an error of the client too. Of duplicate keys the last
+Deep nesting, bad UTF-8 and whatever else makes a parser fail is an error of the client, too. Of duplicate keys the last
 one counts. NaN, Infinity and lone surrogates are not JSON.
 """
 
@@ -42,13 +42,13 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 
 async def read_json(request: Request, kind: type[T]) -> T:
-    """The body as `kind`; names in a header what it does not know. Raises Refused `body.media_type`, or Invalid."""
+    """The body as `kind`; a header names members that are ignored. Raises Refused `body.media_type`, or Invalid."""
     require_json(request)
     return await decode_in_steps(request, await request.body(), kind, request.answer_headers)
 
 
 async def read_optional_json(request: Request, kind: type[T]) -> T:
-    """`read_json`, where no body stands for the defaults of all fields."""
+    """`read_json`, where an empty body stands for the defaults of all fields."""
     return await read_json(request, kind) if await request.body() else kind()
 
 
@@ -64,9 +64,9 @@ def media_type(request: Request) -> str:
 
 
 async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
-    """Like `decode`, but other requests go on between its steps, and before what follows, where the body is large.
+    """Like `decode`; if the body is large, other requests may go on between its steps and after the last.
 
-    Raises Refused `store.busy`, too.
+    Also raises Refused `store.busy`.
     """
     if len(body) < LARGE_BODY:
         return decode(body, kind, headers)
@@ -78,7 +78,7 @@ async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers:
 
 
 def decode(body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
-    """`body` as `kind`; `headers` gets a header if it has members that the type does not have. Raises Invalid."""
+    """`body` as `kind`; members that the type does not have are named in `headers`. Raises Invalid."""
     return _parsed(_checked(body, kind), kind, headers)
 
 
@@ -106,9 +106,9 @@ def _parsed(text: str, kind: type[T], headers: list[Header] | None) -> T:
 
 
 def _second_look(text: str, kind: type[T], headers: list[Header] | None, first: str) -> T:
-    """The body as `kind` without what it need not have: unknown members, null for a default, `.0` of an integer.
+    """The body as `kind`, decoded without unknown members, nulls for defaults, and the `.0` of integers.
 
-    `first` is what was wrong with the body as it was sent. Raises Invalid.
+    `first`: what msgspec found wrong with the body as it was sent. Raises Invalid.
     """
     if not issubclass(kind, msgspec.Struct):
         raise Invalid([issue_of(first, "body")])
@@ -130,7 +130,7 @@ def _second_look(text: str, kind: type[T], headers: list[Header] | None, first: 
 
 
 def read_query(request: Request, kind: type[S]) -> S:
-    """The query string as `kind`; names in a header what it does not know. Raises Invalid."""
+    """The query string as `kind`; a header names parameters that are ignored. Raises Invalid."""
     raw: bytes = request.scope["query_string"]
     if len(raw) <= REMEMBERED_QUERY_BYTES and kind.__struct_config__.frozen:
         with suppress(Invalid):  # read once more below: errors are not remembered
@@ -151,9 +151,9 @@ def _remembered(raw: bytes, kind: type[msgspec.Struct]) -> tuple[msgspec.Struct,
 
 
 def name_parameters(request: Request, kind: type[msgspec.Struct] | None = None) -> None:
-    """Name in a header the query parameters that `kind` does not know: all of them for an operation that takes none.
+    """Name in a header the query parameters that `kind` does not have; None has none.
 
-    What was named before is forgotten: another reader of the same query had other parameters.
+    Replaces what was named before, for a `kind` with other parameters.
     """
     request.answer_headers[:] = [each for each in request.answer_headers if each[0] != IGNORED]
     with suppress(Invalid):  # a query string that cannot be read has no names
@@ -181,7 +181,7 @@ def convert_query(query: dict[str, str], kind: type[S]) -> S:
 
 @cache
 def _decoder(kind: Any, knows_all: bool) -> Callable[[str], Any]:
-    """`knows_all`: members that the type does not have are an error, so that they are found without a look at each."""
+    """`knows_all`: members that the type does not have are an error, so that they are found without examining each."""
     if kind is object:
         # msgspec takes 25 µs for a number like 1e300, and a body has room for 170,000 of them.
         return orjson.loads

@@ -1,4 +1,4 @@
-"""Which operations there are at a path, or near it, for requests that reach no handler."""
+"""Which operations a path has, or paths like it, for requests that reach no handler."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,10 +9,10 @@ from node.web.http import Fault
 from node.web.route import Route
 
 COMMON_WORDS = frozenset({"api", "v1"})
-"""Words of a path that say nothing of what is wanted."""
+"""Words of a path that say nothing about what is wanted."""
 
 MAX_WORDS = 8
-"""Of an unknown path; no documented one has more."""
+"""Words of an unknown path that are compared; no documented path has more."""
 
 MAX_NEAR = 3
 """Operations that the refusal of an unknown path names."""
@@ -34,7 +34,7 @@ class Paths:
         self.constant = frozenset(path.encode() for path in self._operations if "{" not in path)
         """Paths without a parameter."""
         self._having: dict[str, list[Route]] = {}
-        """The documented operations that have a certain word in their path, which may be in the singular, too."""
+        """The documented operations by the words of their paths, which are also there in the singular."""
         for route in self._documented():
             words = _words(route.path)
             for form in {word.removesuffix(ending) for word in words for ending in ("", "s", "es")}:

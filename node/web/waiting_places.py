@@ -1,7 +1,7 @@
-"""How many requests of one client wait in a process: for a change (`wait=`), or for the rest of a body that is slow.
+"""Bounds the requests of one client that wait in a process: for a change (`wait=`), or for the rest of a slow body.
 
-Each keeps in memory what it has brought so far, for as long as it waits. So a request counts for its size as well: what
-a client can have a process hold is bounded, however many connections it has.
+For as long as a request waits, the memory of the process holds what has come of its body. So a request also counts by
+its size: what a process holds for one client is bounded, however many connections it has.
 """
 
 from collections import Counter
@@ -19,14 +19,15 @@ MAX_WAITING_PER_SITE = 4096
 
 MAX_WAITING_IN_ALL = 16_384
 """Places of all clients together, 256 MiB of bodies. Once half of them are taken, a client and a site may have fewer
-and fewer (`share_of`): forty addresses held 1.3 GB. All requests that a process takes (`launch`) need a quarter."""
+and fewer (`share_of`): otherwise forty addresses could hold 1.3 GB. All requests that a process takes (`launch`) need a
+quarter."""
 
 MIN_PLACES = 65
-"""Places that a client may have in any case: a body of the largest size, and a wait."""
+"""Places that a client may have in any case: for a body of the largest size, and a wait."""
 
 WAITING_BYTES = 16 * 1024
-"""A request counts as one more for each so many bytes of its body. While its body is still to come, it counts for these
-alone."""
+"""A request takes one more place for each so many bytes of its body. While the rest of its body is to come, it takes
+only these."""
 
 WAITING_BY_CLIENT: Counter[str] = Counter()
 """How many requests of each client wait in this process now."""

@@ -44,7 +44,7 @@ def disk_figures(settings: Settings) -> list[Reading]:
 
 
 class Gauges:
-    """Reads all of them. What Redis refuses for lack of a permission is left out and logged once."""
+    """Reads all figures. What Redis refuses for lack of a permission is left out, and logged once."""
 
     def __init__(
         self, settings: Settings, store: Store, features: Sequence[Figures] = (), searched: Store | None = None
