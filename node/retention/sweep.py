@@ -25,7 +25,7 @@ from node.store.limits import DAY_MS
 log = structlog.get_logger()
 
 LOOK_SECONDS = 2.0
-"""Between two looks at the lists."""
+"""Time between two looks at the lists."""
 
 WORK_SECONDS = 0.5
 """Time for the work of one look, roughly: a fifth of the worker's time when there is much to do."""

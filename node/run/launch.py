@@ -86,7 +86,7 @@ def web(settings: Settings, app: str = APP) -> None:
     block_hangup()
     for signum in (DRAIN, RELEASE_WAITERS):  # each would end this process, which has no handler
         signal.signal(signum, signal.SIG_IGN)
-    if sys.platform == "linux":  # Python 3.14 would start each anew, with nothing shared, not even the mark DRAINING
+    if sys.platform == "linux":  # otherwise Python 3.14 shares nothing with its processes, not even the flag DRAINING
         multiprocessing.set_start_method("fork", force=True)
     server = listener.Server(
         app,

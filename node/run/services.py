@@ -93,7 +93,7 @@ class Services:
         self.searches = {
             corpus.name: Search(SearchStore(store, stores.searched, corpus), turns) for corpus in corpora_of(store)
         }
-        """By the name of their corpus."""
+        """The searches, by the name of their corpus."""
         self.search = self.searches["board"]
         self.provenance = Provenance(store, settings.provenance_days)
         boards = BoardStore(store, idempotency_ttl)

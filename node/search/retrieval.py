@@ -1,6 +1,6 @@
-"""The ways in which a web process finds entities: by the query engine, by a worker's memory, or by itself.
+"""How a web process finds entities: with the query engine, with a worker's memory, or by itself.
 
-Each takes a request and gives ranked entities; texts and links are added by `service`.
+Each way takes a request and returns ranked entities; `service` adds texts and links.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from node.store.search_keys import SearchKeys
 from node.text.terms import MARK, QueryTerms, marks_of, terms_of
 
 MAX_MARKS = 262_144
-"""Marks of candidates that one search looks at: those of a hundred long entities. For further ones, which rank lower,
-the engine's word has to do."""
+"""Marks of candidates that one search looks at: those of a hundred long entities. Further candidates, which rank lower,
+count as the engine has found them."""
 
 MARKS_A_CHARACTER = 2
-"""How many marks take as long to look at as one character of a text."""
+"""Marks that take as long to look at as one character of a text."""
 
 ENTITIES_AT_ONCE = 32
 """Entities that are read together."""
@@ -43,17 +43,17 @@ SCANNED_ENTITIES = 2000
 """Open entities that a web process looks through when nobody else can: the newest."""
 
 UNINDEXED_ENTITIES = 100
-"""How many of these it reads itself, because they have no document yet."""
+"""How many of those it reads itself, because they have no document yet."""
 
 UNINDEXED_CHARACTERS = 100_000
-"""Characters that it reads of those, all together."""
+"""Characters that it reads of those in all."""
 
 
 class KnownMarks(NamedTuple):
-    """Which marks of candidates need not be read."""
+    """What is known of the marks of candidates, so that it need not be read."""
 
     own: Mapping[str, bytes]
-    """The marks of these entities' own texts are known."""
+    """The known marks of own texts, by entity."""
     own_complete: bool
     """Whether the own text of no other entity contains any of the terms."""
     replied: Collection[str] | None
@@ -70,7 +70,7 @@ class EngineRetriever:
         self._workers = workers
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
-        """The matches. Raises StoreUnavailable, CommandFailed if the engine is not what it was."""
+        """The matches. Raises StoreUnavailable, CommandFailed if the engine has changed meanwhile."""
         query = QueryTerms(request.text)
         (text, known), (vector, nearest) = await asyncio.gather(
             self._by_text(query), self._by_meaning(request.text, work)
@@ -132,7 +132,7 @@ class WorkerMemoryRetriever:
             return await self._scan(request, work)
 
     async def _scan(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
-        """By text, in the order of shares, then of activity."""
+        """The matches by text, in the order of their shares, then of activity."""
         query = QueryTerms(request.text)
         if not query.terms:
             return RankedEntities([], "text")
@@ -163,7 +163,7 @@ class WorkerMemoryRetriever:
 
 
 class TermCoverage:
-    """Reads which share of a query's terms entities contain, until MAX_MARKS were looked at."""
+    """Finds out which share of a query's terms entities contain, until MAX_MARKS have been looked at."""
 
     def __init__(
         self, searched: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, work: SearchWork

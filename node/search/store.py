@@ -51,12 +51,12 @@ class SearchStore:
 
     @property
     def wakeups(self) -> WakeUps:
-        """Where the loops of a worker are woken."""
+        """The wake-ups for the loops of a worker."""
         return self.main.wakeups
 
     @property
     def reconnects(self) -> tuple[int, int]:
-        """How often the connections to both have been made anew: data may have been lost meanwhile."""
+        """How often the connections to both were made again: data may have been lost meanwhile."""
         return self.main.stats.reconnects, self.searched.stats.reconnects
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
@@ -68,7 +68,7 @@ class SearchStore:
             return await (await self._retriever()).find(request, work)
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
-        """Have a new entity found by text at once."""
+        """Index a new entity by text at once."""
         try:
             await self.documents.note(entity_id, title, body)
         except CommandFailed:  # an entity is posted whether or not it can be searched for
@@ -79,12 +79,8 @@ class SearchStore:
         """Whether a worker embeds queries now."""
         return bool(await self.main.command("EXISTS", self.keys.workers("vectors")))
 
-    async def wake_reconcilers(self) -> None:
-        """Have all workers look after the index now."""
-        await self.main.command("SPUBLISH", self.keys.current, "")
-
     async def state(self) -> SearchState:
-        """What there is of the index, and what is still to be done."""
+        """The versions of the index, and what is still to be done."""
         return SearchState(*await self.versions.both(), *await self.queue.lengths(), await self.embeds_queries())
 
     async def _retriever(self) -> EngineRetriever | WorkerMemoryRetriever:

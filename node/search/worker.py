@@ -76,8 +76,7 @@ class SearchWorker:
         self._embedder.close()
 
     async def _load_model(self, stop: asyncio.Event) -> None:
-        """Load the model while the rest goes on: searches are by text at first, and by meaning once the model is
-        there."""
+        """Load the model while the rest works: searches are by text until then."""
         try:
             model = await unless(stop, self._embedder.load())
         except ModelUnavailable as error:

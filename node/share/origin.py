@@ -43,7 +43,7 @@ class Attributed(msgspec.Struct, frozen=True):
 
     kind: str
     id: str
-    """As the operator's commands name it: of a reply `<thread>:<number>`, of a message `<inbox>:<id>`."""
+    """As the operator's commands name it: `<thread>:<number>` for a reply, `<inbox>:<id>` for a message."""
     at: int | None
     """Milliseconds since 1970; None where that is not kept."""
     client: str | None

@@ -28,7 +28,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     scope: str
     """The name of the record: a digest, from which neither client nor key can be read."""
     digest: str
-    """Of the body of the request. The same key with another body is a conflict."""
+    """A digest of the body of the request. The same key with another body is a conflict."""
     is_secret: bool = True
     """Whether the key is long enough that only its maker can know it."""
     home: int | None = None
@@ -37,7 +37,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
     @property
     def partition(self) -> int:
-        """Where the record is kept, and what the request creates."""
+        """The partition of the record, and of what the request creates."""
         return ids.partition_of(self.scope) if self.home is None else self.home
 
     def check_token(self, first: int, now: int) -> None:
@@ -51,12 +51,12 @@ class Once(msgspec.Struct, frozen=True, gc=False):
 
     idem: Key
     digest: str
-    """Of the body; empty for a request without a key."""
+    """A digest of the body; empty for a request without a key."""
     idem_ttl: int
 
     @classmethod
     def of(cls, given: IdempotencyKey | None, partition: int, other: Key, ttl_ms: int) -> "Once":
-        """For that key. Without one there is no record; `other`, any key in the slot, stands in for its key."""
+        """The arguments for a key. Without one nothing is recorded, and `other`, any key in the slot, is passed."""
         if given is None:
             return cls(other, "", ttl_ms)
         return cls(keys.idempotency(partition, given.scope), given.digest, ttl_ms)

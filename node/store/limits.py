@@ -42,7 +42,7 @@ class QuotaArguments(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, kind: str, client: str, most: int) -> "QuotaArguments":
-        """For the things of a kind."""
+        """The arguments for things of a kind."""
         own, site, _ = _places(ids.home_of(client), kind, client)
         return cls(own, site, most, most * SITE_SHARE)
 
@@ -91,7 +91,7 @@ class LimitState(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "LimitState":
-        """From the integers in a script's reply."""
+        """The state in a script's reply, which has integers."""
         return cls(allowed, remaining, reset_ms / 1000, at)
 
 
@@ -110,7 +110,7 @@ class RateLimit(Protocol):
 
 
 class QuotaLimit(RateLimit, Protocol):
-    """The same, where what the request creates also has a place in a quota of its client."""
+    """A RateLimit for a request whose result also takes a place in a quota of its client."""
 
     @property
     def most(self) -> int:

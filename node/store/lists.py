@@ -14,7 +14,7 @@ ENTITIES_AT_ONCE = 500
 """How many entities of a list are read together."""
 
 Listing: TypeAlias = Mapping[str, Sequence[bytes | None]]
-"""By the ids of entities, the values of the fields that say where each is listed."""
+"""By the id of an entity, the values of the fields that say in which lists it is."""
 
 
 async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[list[str], int]:

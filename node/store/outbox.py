@@ -319,7 +319,7 @@ class _Reader:
                 await self._acknowledge(entries)
 
     async def _failure_of(self, entries: Sequence[Entry]) -> Exception | None:
-        """What the handler raised on these entries, if it failed. Raises StoreUnavailable while Redis is away."""
+        """The exception of the handler on these entries, if it failed. Raises StoreUnavailable while Redis is away."""
         try:
             if events := [_event(self._partition, entry, flat) for entry, flat in entries if flat]:
                 await self._handle(events)

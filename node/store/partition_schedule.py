@@ -29,7 +29,7 @@ class PartitionSchedule:
         """`interval`: seconds between two reads of a partition in which nothing is known to be due."""
         self._interval = interval
         self._read_at = [0.0] * ids.PARTITIONS
-        """In loop time."""
+        """When each partition is read next, in loop time."""
         self._is_sooner = asyncio.Event()
         """Set when a partition is to be read earlier than was planned."""
 

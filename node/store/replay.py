@@ -45,5 +45,6 @@ class FirstUse(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, replay_id: str, partition: int, other: Key) -> "FirstUse":
-        """For that signature. Without one there is no record; `other`, any key in the slot, stands in for its key."""
+        """The arguments for a signature. Without one nothing is recorded, and `other`, any key in the slot, is
+        passed."""
         return cls(keys.replay(partition, replay_id), REPLAY_MS) if replay_id else cls(other, 0)

@@ -1,4 +1,4 @@
-"""What a client wants to be answered in: Accept and Accept-Encoding (RFC 9110 §12.5)."""
+"""The media types and codings that a client prefers: Accept and Accept-Encoding (RFC 9110 §12.5)."""
 
 import re
 from collections.abc import Mapping

@@ -18,7 +18,7 @@ escapes take 3 ms to decode, and 30,000 percent signs that escape nothing 15 ms,
 
 
 async def handle_in_turn(route: Route, request: Request) -> Response | None:
-    """Like `handle`, within the client's turn; also counts how the request ended and how long it took.
+    """`handle` within the client's turn; also counts how the request ended and how long it took.
 
     It does not call `handle`: that would be one more coroutine for each request.
     """

@@ -56,7 +56,7 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 
 NO_STORE: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
-"""For answers that caches must not keep: they are for whoever knows an id, or true only now."""
+"""Header of answers that caches must not keep: they are for whoever knows an id, or true only now."""
 
 
 def receive_all(scope: Scope, receive: Receive) -> Receive:

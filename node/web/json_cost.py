@@ -74,7 +74,7 @@ def _brackets(body: bytes) -> bytes:
 
 
 def _outside_strings(text: bytes, most: int = -1) -> bytes:
-    """What is outside of strings in a text without escapes; only its first `most` quotes count, if that is given."""
+    """The parts outside of strings of a text without escapes. If `most` is given, only as many quotes count."""
     return b"".join(text.split(b'"', most)[::2])
 
 

@@ -62,7 +62,7 @@ class Limiter:
         """Templates of RateLimit's value, by class."""
         self._store = store
         self._refused_until = RefusedUntil[tuple[str, str]]()
-        """By limit (its class and scope) and client."""
+        """The clients refused at present, by limit (its class and scope) and client."""
         self.change(limits)
 
     def change(self, limits: Limits) -> None:

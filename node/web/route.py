@@ -28,7 +28,7 @@ class OtherAnswer(msgspec.Struct, frozen=True):
 
     media_type: str
     answers: Any
-    """Its type; None for a body that is empty."""
+    """The type of its body; None for an empty one."""
     status: int = 0
     """0: the status of the main answer."""
     meaning: str = ""

@@ -39,7 +39,7 @@ MAX_WAITING_TURNS_IN_ALL = 8192
 """Requests of all clients that may wait for their turn in one process."""
 
 SHARED_SECONDS = 1.0
-"""For this many seconds after a request of another client, no client has the process to itself."""
+"""Seconds after a request of another client for which no client has the process to itself."""
 
 
 class ClientTurns:
@@ -50,7 +50,7 @@ class ClientTurns:
         # Any number may be under way in all, and how many may wait is up to `check_room`.
         self.clients = FairSemaphore(sys.maxsize, each=REQUESTS_AT_ONCE, waiting=sys.maxsize)
         self.sites = FairSemaphore(sys.maxsize, each=SITE_REQUESTS_AT_ONCE, waiting=sys.maxsize)
-        """For clients that are not their own site."""
+        """Places of sites, for clients that are not their own site."""
         self._waiting: dict[str, int] = {}
         """Requests that wait, by the site of their client, or by the client if it is its own site."""
         self._waiting_in_all = 0

@@ -15,7 +15,7 @@ MAX_WAITING_PER_CLIENT = 2048
 """Requests with `wait=` of one client in one process: a quarter of all that may wait there (RELAY_MAX_WAITING)."""
 
 MAX_WAITING_PER_SITE = 4096
-"""Those of one IPv6 /48: half of all."""
+"""The same for one IPv6 /48: half of all."""
 
 MAX_WAITING_IN_ALL = 16_384
 """Places of all clients together, 256 MiB of bodies. Once half of them are taken, a client and a site may have fewer
@@ -52,7 +52,7 @@ class WaitingPlaces:
         self._taken = 0
 
     def take(self, size: int, requests: int = 0, retry_after: float = 1.0) -> None:
-        """From now on, have as many places in all as `size` bytes take, and `requests` more.
+        """Have as many places in all as `size` bytes take, and `requests` more.
 
         Raises Refused `limit.waiting` if the client or its site has not so many left.
         """

@@ -56,7 +56,7 @@ class AdminRequest(NamedTuple):
     peer: str
     """The address it came from."""
     headers: Mapping[str, str]
-    """By lower-case names."""
+    """By name, in lower case."""
     body: bytes
     ready: Callable[[], Awaitable[InstanceState]]
     """Finds out what `/ready` says."""

@@ -1,4 +1,4 @@
-"""Chooses what finds entities: the query engine of the Redis that holds the documents, or the workers' memory."""
+"""Chooses the engine: the query engine of the Redis that holds the documents, or the memory of workers."""
 
 import structlog
 

@@ -15,7 +15,7 @@ from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, Missing
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
-"""Version of the indexes of terms: another one makes new indexes."""
+"""Version of the indexes of terms. A node with another version makes new ones."""
 
 TEXT_QUERY_MS = 25
 """Milliseconds that Redis, which does nothing else meanwhile, may spend on each of the two queries by text before it
@@ -113,7 +113,7 @@ class QueryEngine:
         """How near entities are, and which of them have no vectors of what they were found by. Raises CommandFailed
         without the index.
 
-        If they have more passages than are looked at, nothing is said of those that are further away.
+        If they have more passages than are looked at, the result is silent about entities that are further away.
         """
         replies = ((entity, f"{seq}.0") for entity, seq in missing.replies.items())
         commands: list[tuple[Arg, ...]] = [("EXISTS", self._keys.vector(version, *reply)) for reply in replies]
