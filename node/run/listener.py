@@ -153,8 +153,7 @@ class Server(MPServer):
         """End all web processes: ask them to, and kill those that are still there after KILL_SECONDS.
 
         Granian asks `multiprocessing` whether a process lives. That says yes if the thread that watches the process has
-        reaped it in this moment, and then a process that has ended in order is reported as killed. The sentinel is
-        exact.
+        just reaped it, and then a process that has ended in order is reported as killed. The sentinel is exact.
         """
         for each in self.wrks:
             each.terminate()

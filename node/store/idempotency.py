@@ -56,7 +56,7 @@ class Once(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, given: IdempotencyKey | None, partition: int, other: Key, ttl_ms: int) -> "Once":
-        """The arguments for a key. Without one nothing is recorded, and `other`, any key in the slot, is passed."""
+        """The arguments for a key. Without one nothing is recorded; `other`, any key in the slot, is passed."""
         if given is None:
             return cls(other, "", ttl_ms)
         return cls(keys.idempotency(partition, given.scope), given.digest, ttl_ms)

@@ -55,8 +55,8 @@ async def wait_for_next(
 ) -> T:
     """`wait_for_change` for numbered things, of which `read` returns those after `since`.
 
-    `last_of` gives the number of the last one; None if there will be none. If `since` is greater, it is
-    lowered to that, so that the next one is new: otherwise the reader would be woken in vain by all up to `since`.
+    `last_of` gives the number of the last one; None if none will come. A greater `since` is lowered to it, so that the
+    next one is new: otherwise the reader would be woken in vain by all up to `since`.
     """
 
     async def look() -> T:

@@ -1,8 +1,7 @@
-"""When a worker reads each partition for what is due (`node.store.due`): callbacks, and checks of agents. So it
-need not poll all partitions all the time.
+"""When a worker reads each partition for what is due (`node.store.due`): callbacks, and checks of agents.
 
-A process knows when something is due that it has put into a partition itself, or has seen there. What other processes
-put there it finds at the next regular read.
+It need not poll all partitions all the time. A process knows when something is due that it has put into a partition
+itself, or has seen there. What other processes put there it finds at the next regular read.
 """
 
 import asyncio

@@ -45,6 +45,5 @@ class FirstUse(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, replay_id: str, partition: int, other: Key) -> "FirstUse":
-        """The arguments for a signature. Without one nothing is recorded, and `other`, any key in the slot, is
-        passed."""
+        """The arguments for a signature. Without one nothing is recorded; `other`, any key in the slot, is passed."""
         return cls(keys.replay(partition, replay_id), REPLAY_MS) if replay_id else cls(other, 0)

@@ -82,8 +82,7 @@ class Described(msgspec.Struct, frozen=True):
     keeps: str = ""
     """The kind of what the node keeps of it (`node.share.cost`), if that has not the name of its limit."""
     example: Any = None
-    """A JSON body that works as it stands; needed if not all members of `body` that have examples belong in one
-    body."""
+    """A JSON body that works as it stands, if not all members of `body` that have examples belong in one body."""
     fault: Fault | None = None
     """How failures are shown, where the protocol has a form of its own."""
     hot: bool = False

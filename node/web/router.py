@@ -44,8 +44,7 @@ class PathPattern:
             self._verbs.add(verb)
 
     def find(self, request: http.Request) -> Route | http.Response | None:
-        """The operation for a request, or the answer that there is no such verb; None if the path takes other
-        methods."""
+        """The operation for a request, or the answer that there is no such verb; None for another method."""
         by_verb = self._by_method.get(request.method)
         if by_verb is None:
             return None
