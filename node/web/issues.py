@@ -110,7 +110,7 @@ def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
     An integer may be written as `900.0` or `9e2`, which JSON Schema takes for integers.
     """
     return {
-        name: _inside(raw, types_of(kind)[name])
+        name: _inside(raw, field_types(kind)[name])
         for name, raw in members.items()
         if (field := _fields(kind).get(name)) is not None
         and (bytes(raw) != b"null" or field.required or field.default in (None, msgspec.UNSET))
@@ -215,7 +215,7 @@ def _content(kind: Any) -> type[msgspec.Struct]:
 
 
 @cache
-def types_of(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
+def field_types(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
     """The types of a struct's fields, by their names in JSON."""
     described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
     return {field.encode_name: field.type for field in described.fields}
@@ -224,7 +224,7 @@ def types_of(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
 @cache
 def _judged(kind: type[msgspec.Struct]) -> dict[str, str]:
     """The fields whose texts a service judges, and how (`node.text.faults`)."""
-    return {name: judged for name, of in types_of(kind).items() if (judged := _judgement(of))}
+    return {name: judged for name, of in field_types(kind).items() if (judged := _judgement(of))}
 
 
 def _judgement(kind: msgspec.inspect.Type) -> str | None:
@@ -257,7 +257,7 @@ def _issues(
         except msgspec.ValidationError as error:
             issue = issue_of(str(error), where, name)
             if issue.msg.startswith("Invalid enum value"):
-                allowed = ", ".join(map(str, _allowed(types_of(kind)[name], issue.loc[2:])))
+                allowed = ", ".join(map(str, _allowed(field_types(kind)[name], issue.loc[2:])))
                 issue = msgspec.structs.replace(issue, msg=f"{issue.msg}; it is one of {allowed}")
             found.append(issue)
     return found

@@ -20,13 +20,13 @@ from node.web.http import Header, Request, parameters_of
 from node.web.issues import (
     IGNORED,
     as_meant,
+    field_types,
     ignored,
     issue_of,
     issues_of_body,
     issues_of_query,
     members_of,
     require_content,
-    types_of,
 )
 from node.web.json_cost import check_cost, contains_type
 from node.web.large_bodies import LARGE_BODY
@@ -197,7 +197,7 @@ def _nullable(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
 @cache
 def _integers(kind: type[msgspec.Struct]) -> list[str]:
     """The parameters that are integers."""
-    return [name for name, of in types_of(kind).items() if contains_type(of, msgspec.inspect.IntType)]
+    return [name for name, of in field_types(kind).items() if contains_type(of, msgspec.inspect.IntType)]
 
 
 def _lone_surrogate(text: str) -> str | None:
