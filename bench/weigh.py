@@ -54,7 +54,7 @@ class Scales:
         self.store = stores.main
         self.services = Services(settings, stores)
         _, offers, _ = corpora_of(stores.main)
-        self.offers = SearchStore(stores.main, stores.documents, offers).documents
+        self.offers = SearchStore(stores.main, stores.searched, offers).documents
         """What offered contracts are found by; a worker removes it when one is claimed."""
 
     async def weigh(self, what: str, count: int, make: Make) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from node.admin.commands import NO_SECRET
 from node.common.extras import pip_install
+from node.common.file_access import existing, is_there, is_writable
 from node.config import ConfigError, Settings
 from node.embedding.choice import is_path
 from node.embedding.exported import ExportedModel, is_export
@@ -28,7 +29,6 @@ from node.run import keychain
 from node.run.blobs import blob_directory, try_blobs
 from node.run.embedded_redis import OLDEST_SERVER, EmbeddedRedis, running
 from node.run.redis_check import diagnose, schema_in_redis
-from node.run.validation import existing, is_there, is_writable
 from node.store import CommandFailed, RedisReply, StoreUnavailable, connect
 from node.store.address import Access, ServerAddress, locate
 from node.store.decoding import facts_of, texts_of
@@ -68,7 +68,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
 
 def data_dir(settings: Settings) -> Finding:
     """Whether files can be made in the data directory."""
-    path = existing(settings.data_dir)
+    path = existing(settings.data_dir.resolve())
     if is_writable(path):
         return Finding("ok", "data directory", f"{settings.data_dir} is writable")
     return Finding("missing", "data directory", f"{path} is not writable: set RELAY_DATA_DIR to a place that is")
@@ -231,7 +231,7 @@ def blobs(settings: Settings) -> Finding:
     try:
         directory = blob_directory(settings)
         if directory and not is_there(directory):
-            path = existing(directory)
+            path = existing(directory.resolve())
             if is_writable(path):
                 return Finding("ok", "blob store", f"{directory} will be made")
             return Finding("missing", "blob store", f"{path} is not writable: set RELAY_BLOB_URL to a place that is")

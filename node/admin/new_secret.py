@@ -10,11 +10,11 @@ import sys
 from contextlib import ExitStack
 
 from node.admin.commands import Commands
+from node.common.file_access import is_there
 from node.config import ConfigError, Settings
 from node.run.embedded_redis import EmbeddedRedis
 from node.run.keychain import SECRET
 from node.run.redis_check import diagnose
-from node.run.validation import is_there
 from node.store import StoreUnavailable, connect
 from node.store.identity import forget_secret
 

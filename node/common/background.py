@@ -1,6 +1,4 @@
-"""Tasks that run beside the requests of a process, or are all that it does. One that fails is logged, counted and
-started again.
-"""
+"""The background tasks of a process. One that fails is logged, counted and started again."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -16,14 +14,14 @@ log = structlog.get_logger()
 FIRST_PAUSE = 0.1
 """Seconds before a task that failed is started again; the pause doubles with each failure in a row."""
 
-LONGEST_PAUSE = 30.0
-"""The most that the pause grows to, in seconds; after a run longer than this it is FIRST_PAUSE again."""
+MAX_PAUSE = 30.0
+"""The longest pause, in seconds. After a run that lasted longer than this, the next pause is FIRST_PAUSE again."""
 
 CoroutineFunction = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def report_every(seconds: float, report: CoroutineFunction) -> None:
-    """Call `report` every `seconds` until cancelled, and once more then, for what it has not reported yet."""
+    """Call `report` every `seconds` until cancelled, and then once more for what is left."""
     try:
         while True:
             await asyncio.sleep(seconds)
@@ -36,12 +34,12 @@ class Background:
     """Background tasks of one process."""
 
     def __init__(self, stop: asyncio.Event | None = None) -> None:
-        """`stop`: what fails once this is set is not started again."""
+        """`stop`: once it is set, a task that fails is not started again."""
         self._stop = stop or asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, name: str, work: CoroutineFunction) -> "asyncio.Task[None]":
-        """Run `work` until it returns, or until `close`; start it again each time it fails. Returns what does so."""
+        """Run `work` until it returns or `close` is called; start it again each time it fails. Returns its task."""
         counters.RESTARTS.setdefault(name, 0)  # so that a monitor sees the first failure as an increase
         task = asyncio.create_task(self._supervise(name, work), name=name)
         self._tasks.add(task)
@@ -68,15 +66,15 @@ class Background:
                 raise
             try:
                 failure = task.exception()
-            except asyncio.CancelledError as stray:  # not by `close`: the work awaited something that was cancelled
+            except asyncio.CancelledError as stray:  # not by `close`: it awaited something that was cancelled
                 failure = stray
             if failure is None:
                 return
             counters.RESTARTS[name] += 1
             log.error("background task failed", task=name, exc_info=failure)
-            if asyncio.get_running_loop().time() - began > LONGEST_PAUSE:  # it ran well meanwhile
+            if asyncio.get_running_loop().time() - began > MAX_PAUSE:  # it ran well meanwhile
                 pause = FIRST_PAUSE
             await sleep_unless_stopped(self._stop, pause)
             if self._stop.is_set():
                 return
-            pause = min(2 * pause, LONGEST_PAUSE)
+            pause = min(2 * pause, MAX_PAUSE)

@@ -1,4 +1,4 @@
-"""Waiting for the first of two tasks, so that nothing of the other is left running."""
+"""Waits for the first of two tasks to end, and cancels the other."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ from typing import Any
 async def ended_before(work: asyncio.Future[Any], other: asyncio.Future[Any]) -> bool:
     """Wait until one of two tasks has ended, and cancel the other. Returns whether `work` had ended by itself.
 
-    Both have ended, and cleaned up, when this returns or raises. What they raised is not raised here.
+    When this returns or raises, both have ended and cleaned up. Their own exceptions are not raised here.
     """
     try:
         await asyncio.wait((work, other), return_when=asyncio.FIRST_COMPLETED)

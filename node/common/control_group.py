@@ -1,17 +1,17 @@
-"""What a container, or a unit of systemd, may use of its machine (cgroup v2)."""
+"""How much of the machine a container or a systemd unit may use (cgroup v2)."""
 
 from pathlib import Path, PurePosixPath
 
 OWN = Path("/proc/self/cgroup")
-"""Names the control group of this process, in a line that begins with `0::/`."""
+"""Has the control group of this process in a line that begins with `0::/`."""
 
 GROUPS = Path("/sys/fs/cgroup")
 
 
 def bounds(name: str) -> list[str]:
-    """What the file of this name, such as `memory.max`, says in the process' group and in those around it.
+    """The contents of the file of this name, such as `memory.max`, in the process' group and in those above it.
 
-    `max` stands for no bound. There is none outside Linux.
+    `max` means no bound. Empty outside Linux.
     """
     lines = OWN.read_text().splitlines() if OWN.exists() else []
     own = PurePosixPath(next((line.removeprefix("0::/") for line in lines if line.startswith("0::/")), ""))

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 NOT_POSSIBLE = frozenset({errno.EACCES, errno.EINVAL, errno.ENOTSUP})
-"""Errors for directories that this user may not read, or whose file system cannot sync them."""
+"""Errors for directories that this user may not read, or that the file system cannot sync."""
 
 
 def sync(path: Path) -> None:

@@ -4,5 +4,5 @@ import sys
 
 
 def pip_install(extra: str) -> str:
-    """The command that installs an extra beside the running program, whichever `pip` a shell would find."""
+    """The command that installs an extra for the running interpreter, not for the one that a shell would find."""
     return f"{sys.executable} -m pip install 'relay-node[{extra}]'"

@@ -1,4 +1,4 @@
-"""Rows of lists as JSON, kept from one answer to the next."""
+"""Keeps the rows of lists as JSON from one answer to the next."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -8,26 +8,26 @@ from msgspec import Raw, json
 S = TypeVar("S")
 
 KEPT_BYTES = 4 * 1024 * 1024
-"""Kept of one list, about: the rows of its first pages, or the 30 longest."""
+"""Bytes kept for one list, about: enough for the rows of its first pages, or for the 30 longest rows."""
 
 OVERHEAD = 2048
-"""Bytes that a row takes beyond its text, for the objects that it was made of."""
+"""Bytes that a row takes besides its text, for the objects it was made from."""
 
 
 class PreparedRows(Generic[S]):
     """Encodes a row once for as long as it stays the same.
 
-    A row is kept with what it was made of, and used again only if what was read now is equal, so it is never older than
-    the read. The least recently used rows go first.
+    A row is kept with the source it was made from, and used again only for an equal source, so it is never older than
+    what was read. The least recently used rows are dropped first.
     """
 
     def __init__(self, show: Callable[[str, S], object], most: int = KEPT_BYTES) -> None:
-        """`show` makes the row of what was read of an entity."""
+        """`show` makes the row of an entity from its id and what was read of it. `most`: bytes kept, about."""
         self._show = show
         self._most = most
         self._rows: dict[str, tuple[S, Raw]] = {}
         self.size = 0
-        """Bytes that are kept, about."""
+        """Bytes kept now, about."""
 
     def of(self, entity_id: str, source: S) -> Raw:
         """The row of an entity, of which `source` was read."""

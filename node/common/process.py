@@ -19,10 +19,10 @@ from typing import NoReturn
 PR_SET_PDEATHSIG = 1  # linux/prctl.h: signal this process when the thread that made it ends
 
 NICENESS = 10
-"""For work that no acknowledgement waits for: it gets a tenth of the processor time that other work gets."""
+"""For work that no acknowledgement waits for: beside other work it gets a tenth as much processor time."""
 
 LOWEST_NICENESS = 19
-"""For work that even NICENESS is too much for: the kernel gives it a seventieth of what other work gets."""
+"""For work that has to wait even for work of NICENESS: beside other work it gets a seventieth."""
 
 _libc: ctypes.CDLL | None = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -51,7 +51,7 @@ def exists(pid: int) -> bool:
 
 
 def leave() -> NoReturn:
-    """End this process with status 0 without waiting for its threads, after writing what was logged or printed."""
+    """End this process with status 0, without waiting for its threads. What was logged or printed is written first."""
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()

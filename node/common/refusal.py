@@ -37,7 +37,7 @@ class Invalid(Exception):
         self.issues = tuple(issues)
 
     def moved(self, new_loc: Callable[[tuple[str | int, ...]], tuple[str | int, ...]]) -> "Invalid":
-        """The same issues, each at what `new_loc` makes of its `loc`: a body may be part of what a client sent."""
+        """The same issues, each with `new_loc(loc)` as its `loc`: a body may be part of what a client sent."""
         return Invalid([msgspec.structs.replace(issue, loc=new_loc(issue.loc)) for issue in self.issues])
 
     @classmethod

@@ -19,7 +19,7 @@ class SharedReads(Generic[K, V]):
     def __init__(self, read: Callable[[K], Awaitable[V]]) -> None:
         self._read = read
         self._waiting: dict[K, list[asyncio.Future[V]]] = {}
-        """Callers that wait for the next read, by key; a key stays as long as one of its reads runs."""
+        """Callers that wait for the next read, by key. A key is there as long as a read of it runs."""
         self._under_way: set[asyncio.Task[V]] = set()
 
     def get(self, key: K) -> "asyncio.Future[V]":

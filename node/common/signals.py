@@ -1,11 +1,11 @@
-"""What the processes of a node tell each other: signals, and a mark for those that could not heed one."""
+"""What the processes of a node tell each other: signals, and a flag for processes that miss one."""
 
 import mmap
 import signal
 
 
-class SharedMark:
-    """A flag that is set once and seen by this process and all forked from it, before or after.
+class SharedFlag:
+    """A flag that is set once, and seen by this process and all processes forked from it, earlier or later.
 
     It is a byte of shared memory. `multiprocessing.Event` has a lock, which a process that is killed while holding it
     would keep for ever.
@@ -25,7 +25,7 @@ DRAIN = signal.SIGUSR2
 """Sent to each web process when the node is going to stop. GET /ready then answers 503, so that load balancers stop
 sending requests before the node stops listening."""
 
-DRAINING = SharedMark()
+DRAINING = SharedFlag()
 """Set before DRAIN is sent. Otherwise a web process that is still starting, or replaces another one later, would report
 itself ready, and load balancers would come back to a node that is about to end."""
 

@@ -1,5 +1,5 @@
-"""Notices that this process was held up: stopped, or without a processor. An answer that it waited for meanwhile may
-have come in time, so that its timeouts say nothing about who was to answer.
+"""Notices that this process was held up: it was stopped, or got no processor time. An answer that it waited for may
+have come in time all the same, so a timeout then says nothing about the other side.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ LOOK_SECONDS = 0.5
 """Time between two looks at the clock."""
 
 HELD_UP_SECONDS = 3.0
-"""A look that is late by so much shows that the process was held up. The shortest timeout of an outgoing call is as
-long, and such a pause uses it up by itself."""
+"""A look that comes this late shows that the process was held up. It is the shortest timeout of an outgoing call, which
+such a delay uses up by itself."""
 
 
 class StallDetector:
@@ -25,7 +25,7 @@ class StallDetector:
         self._held_up_until = -math.inf
 
     async def watch(self, stop: asyncio.Event) -> None:
-        """Look until `stop` is set. Of timers that end while the process is held up, this one is among the first."""
+        """Look until `stop` is set. Of timers that expire while the process is held up, this one is among the first."""
         while not stop.is_set():
             looked_at = self._clock()
             await sleep_unless_stopped(stop, LOOK_SECONDS)

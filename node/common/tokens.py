@@ -1,7 +1,7 @@
 """Capability tokens, which allow whoever presents them to do something (SPEC 5.2).
 
-A token is an HMAC, under RELAY_SECRET, of what it allows. Tokens are not stored, so none can leak from the store, and
-the answer to a repeated request carries the same token.
+A token is the HMAC of what it allows, with RELAY_SECRET as the key. Tokens are not stored, so none can leak from the
+store, and the answer to a repeated request carries the same token.
 """
 
 import hmac

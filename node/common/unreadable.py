@@ -15,16 +15,16 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 LEFT_OUT = "entity not read, lists are without it"
-"""What is logged, with the exception."""
+"""The log message, which comes with the exception."""
 
 MAX_LOGGED = 1000
-"""Times that one process logs about an entity."""
+"""Most entities about which one process logs."""
 
 _logged: set[tuple[Hashable, str]] = set()
 
 
 def show_each(rows: Iterable[tuple[K, S]], show: Callable[[K, S], T]) -> dict[K, T]:
-    """What `show` makes of each entity and what was read of it, without those on which it fails."""
+    """The results of `show`, called with each entity and what was read of it; those on which it fails are left out."""
     found: dict[K, T] = {}
     for entity, row in rows:
         try:
@@ -36,7 +36,7 @@ def show_each(rows: Iterable[tuple[K, S]], show: Callable[[K, S], T]) -> dict[K,
 
 
 def is_news(entity: Hashable, said: str = LEFT_OUT) -> bool:
-    """Whether that has not been logged about the entity, and there is room for it; from now on it has."""
+    """Whether `said` is still to be logged about the entity, and may be (MAX_LOGGED). The next call says no."""
     if (entity, said) in _logged or len(_logged) >= MAX_LOGGED:
         return False
     _logged.add((entity, said))

@@ -1,4 +1,4 @@
-"""The settings of a node: which there are (`settings`), how they are read (`values`), and from where (`sources`)."""
+"""The settings of a node: the list (`settings`), their types (`values`), where they come from (`sources`)."""
 
 from node.config.current import CurrentSettings
 from node.config.loading import load, texts, variable

@@ -1,4 +1,4 @@
-"""Makes `Settings` from what the sources say. Nothing else in the program reads settings from the environment."""
+"""Makes `Settings` from the texts of the sources. Nothing else in the program reads settings from the environment."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ MAX_FLOAT = 1e6
 """The largest value of a setting that may be fractional: as days, nearly 3,000 years."""
 
 FIELDS = tuple(name for name in Settings.__struct_fields__ if name not in {"limits", "aws"})
-"""The settings that are one variable each."""
+"""The settings that have one variable each."""
 
 _PARSERS: Mapping[Any, Callable[[str], Any]] = {
     Limit: Limit.parse,
@@ -58,7 +58,7 @@ _TEXTS: Mapping[str, Callable[[str], str]] = {
 
 
 def texts(environ: Mapping[str, str] = os.environ) -> dict[str, SettingText]:
-    """The text of every setting that is given, with its source; no value is checked. Raises ConfigError."""
+    """The text of every setting that is given, with its source; values are not checked. Raises ConfigError."""
     return gather(environ, SECRETS, Settings().data_dir)
 
 

@@ -6,7 +6,7 @@ them, and docs/settings.md is made from this module (`node/describe/settings.py`
 
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
@@ -16,7 +16,7 @@ SECRETS = frozenset(("RELAY_SECRET", "RELAY_SIGNING_KEY", "RELAY_REDIS_URL", "RE
 """Settings whose values are never shown (URLs may hold passwords); each may be in a file, as `RELAY_SECRET_FILE`."""
 
 PLAIN_IN_PATH = "/%:@!$&()*+="
-"""Characters that a path may have (RFC 3986 §3.3) and that have no meaning in headers and policies."""
+"""Characters that a path may contain (RFC 3986 §3.3) and that need no quoting in headers and policies."""
 
 _FULLER = "; once half of them are there, an address may have fewer and fewer"
 
@@ -335,3 +335,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         path = urlsplit(self.public_url).path.strip("/")
         return f"/{quote(path, safe=PLAIN_IN_PATH)}" if path else ""
+
+    @property
+    def blob_directory(self) -> Path | None:
+        """The local directory for the bytes of artifacts; None if RELAY_BLOB_URL names a bucket.
+
+        Raises ValueError if it is neither that nor the URL of a directory.
+        """
+        if self.blob_url.startswith("s3:"):
+            return None
+        if not self.blob_url:
+            return self.data_dir / "blobs"
+        url = urlsplit(self.blob_url)
+        if url.scheme != "file" or url.netloc not in ("", "localhost") or len(url.path) < 2:
+            raise ValueError(f"{self.blob_url!r} is not file:///<absolute path>")
+        return Path(unquote(url.path))

@@ -1,7 +1,7 @@
 """Where the text of each setting comes from: the environment, a file that it names, or relay.toml.
 
-The environment wins over relay.toml. `RELAY_SECRET_FILE` and the like name a file that holds the value, so that an
-operator writes a secret into neither. Nothing here knows a setting by name, except those that say where to look.
+The environment takes precedence over relay.toml. `RELAY_SECRET_FILE` and the like name a file that holds the value, so
+that an operator writes a secret into neither. This module knows no setting by name but those that say where to look.
 """
 
 import errno
@@ -27,17 +27,17 @@ CONFIG_NAME = "relay.toml"
 """The file of settings if none is named, looked for in the data directory that the environment names."""
 
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
-"""Errors that show that nothing is at a path; after any other, nobody knows."""
+"""Errors that mean that there is nothing at a path. Any other leaves that open."""
 
 IN_FORCE = "NODE_SETTINGS"
 """The variable in which a supervisor hands down the part of relay.toml that is in force, as JSON: a process that it
 starts again has the same settings as the others, whatever the file says by now."""
 
 MAX_SECRET_BYTES = 64 * 1024
-"""Size of a file with one value, at most. A larger one, such as a device or a log, was named by mistake."""
+"""Largest size of a file that holds one value. A larger one, such as a device or a log, was named by mistake."""
 
-# Variables that Kubernetes adds to every container of a namespace for each Service there, so for one whose name begins
-# with `relay`. `enableServiceLinks: false` keeps them out.
+# Variables that Kubernetes adds to every container of a namespace for each Service in it, such as one named `relay`.
+# `enableServiceLinks: false` turns them off.
 _SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?")
 _SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
 
@@ -50,7 +50,7 @@ class SettingText(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """How a message about it begins: with the file, if it is from one."""
+        """The beginning of a message about it: the file, if it is from one."""
         return "" if self.source == ENVIRONMENT else f"{self.source}: "
 
 
@@ -81,7 +81,7 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
 def config_path(environ: Mapping[str, str], data_dir: Path) -> Path | None:
     """The file of settings, if there is one. Raises ConfigError if one is named and missing, or if it cannot be read.
 
-    Anything there that is not a file is an error, too: to mount a file that the host lacks makes a directory instead.
+    Anything else at its path is an error, too: a container that mounts a file which the host lacks gets a directory.
     """
     named = environ.get(CONFIG)
     path = Path(named or Path(environ.get("RELAY_DATA_DIR") or data_dir, CONFIG_NAME))
@@ -120,7 +120,7 @@ def _value_of_file(name: str, path: str) -> str:
 
 
 def with_files(given: Mapping[str, SettingText], secrets: Iterable[str]) -> dict[str, SettingText]:
-    """The same, with the values of files in place of the settings that name them. Raises ConfigError."""
+    """`given`, with the values of files in place of the settings that name the files. Raises ConfigError."""
     found = dict(given)
     for name in sorted(secrets):
         if by_file := found.pop(name + FILE_SUFFIX, None):

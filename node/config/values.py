@@ -1,17 +1,16 @@
-"""The types of settings other than numbers and words: each is parsed from text, and `str` gives such a text again."""
+"""The types of settings other than numbers and words. Each is parsed from text, and `str` gives such a text back."""
 
 import re
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
 MAX_PAUSE = 86400.0
-"""Seconds between two attempts at one callback, at most."""
+"""Longest pause between two attempts at one callback, in seconds."""
 
 MAX_PAUSES = 100
-"""Pauses between attempts at one callback, at most: until the last, its message takes room in Redis."""
+"""Most pauses between attempts at one callback: until the last attempt, its message takes memory in Redis."""
 
 MAX_COUNT = 10**9
 """The largest count of a limit; Redis keeps the time of each request in the window."""
@@ -183,7 +182,7 @@ def http_url(text: str) -> str:
 
 
 def listening_host(text: str) -> str:
-    """Read the address or the name of a host, where the port is a setting of its own. Raises ValueError."""
+    """Read the address or name of a host, without a port, which is another setting. Raises ValueError."""
     if not _HOST_NAME.fullmatch(text):
         try:
             ip_address(text)
@@ -205,16 +204,3 @@ def host_names(text: str) -> str:
         if ":" in name or "/" in name:
             raise ValueError(f"{name.strip()!r} is no name of a host: write it without a port, a scheme and a path")
     return text
-
-
-def directory_of(blob_url: str, data_dir: Path) -> Path:
-    """Where the bytes of artifacts go: the path of RELAY_BLOB_URL `file:///…`, else `blobs` in the data directory.
-
-    Raises ValueError for any other URL.
-    """
-    if not blob_url:
-        return data_dir / "blobs"
-    url = urlsplit(blob_url)
-    if url.scheme != "file" or url.netloc not in ("", "localhost") or len(url.path) < 2:
-        raise ValueError(f"{blob_url!r} is not file:///<absolute path>")
-    return Path(unquote(url.path))

@@ -43,7 +43,7 @@ def load(name: str, models: Path) -> Model:
 
 
 def is_path(name: str) -> bool:
-    """Whether that can only be a path: the names of models on the hub are relative and have one slash at most."""
+    """Whether a name can only be a path: names of models on the hub are relative, and have one slash at most."""
     return name.startswith((os.sep, f".{os.sep}", f"..{os.sep}")) or name.count(os.sep) > 1
 
 
@@ -82,7 +82,7 @@ def key_of(path: Path) -> str:
 def _export(name: str, folder: Path) -> None:
     """Export in a process of its own, whose end frees torch's memory. Raises OSError, SubprocessError.
 
-    It ends with this process: workers that die again and again would otherwise leave one behind each time, with 800 MB.
+    It ends with this process: otherwise a worker that dies again and again would leave one with 800 MB each time.
     """
     log.info("embedding model is being exported", folder=str(folder))
     done = subprocess.run(  # noqa: S603 - the command is ours and no shell reads it

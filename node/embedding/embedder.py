@@ -1,6 +1,6 @@
-"""A model for an event loop: queries in one thread, passages in another of lower priority.
+"""Runs a model for an event loop: queries in one thread, passages in another of lower priority.
 
-So no query waits for passages, which take many times as long on a busy machine as on an idle one. Only a model that
+So no query waits for passages, which on a busy machine take many times as long as on an idle one. Only a model that
 could not be exported takes one call at a time.
 """
 
@@ -20,11 +20,11 @@ from node.embedding.model import Model, ModelUnavailable
 T = TypeVar("T")
 
 PASSAGES_NICENESS = 10
-"""Added to the niceness of the process for the thread that embeds passages: nobody waits for these."""
+"""Added to the niceness of the process, for the thread that embeds passages: nobody waits for these."""
 
 BATCH_CHARACTERS = 400
-"""Characters in one batch, with each text counted as long as the longest. They take about 10 ms of one core: the
-longest that a query waits for others that came with it."""
+"""Characters in one batch, with each text counted as long as the longest. They take about 10 ms of one core, the
+longest time that a query waits for others that came with it."""
 
 BATCH_TEXTS = 16
 

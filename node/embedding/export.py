@@ -35,7 +35,7 @@ from node.embedding.model import Model
 from node.embedding.original import OriginalModel, load_original
 
 QUANTISED, EXACT = 0.97, 0.9999
-"""Least cosine of an exported vector and the original's that is accepted, with 8-bit weights and without."""
+"""Smallest accepted cosine between an exported vector and the original's, with 8-bit weights and without."""
 
 OPSET = 17
 """Version of the ONNX operators: the newest that torch's exporter writes."""
@@ -67,7 +67,7 @@ _REFUSALS = (AssertionError, AttributeError, ImportError, LookupError, OSError, 
 
 
 _UNFINISHED = ".relay-node-export-"
-"""How the names of folders begin in which exports are made."""
+"""The beginning of the names of folders in which exports are made."""
 
 
 class ExportFailed(Exception):
@@ -102,8 +102,8 @@ def export(name: str, folder: Path) -> Description:
 
 @contextmanager
 def _alone(models: Path) -> Generator[None]:
-    """Wait until no other process exports into this folder, and remove what those that were killed have left there: 90
-    MB each time, which would fill the disk where the memory is too small for torch."""
+    """Wait until no other process exports into this folder, and remove what killed exports have left there: 90 MB each
+    time, which would fill the disk of a machine with too little memory for torch."""
     with ExitStack() as stack:
         with suppress(OSError):  # some file systems have no such locks
             stack.enter_context(locked(models, wait=True))

@@ -13,7 +13,7 @@ from node.embedding.model import MAX_QUERY_CHARACTERS, ModelUnavailable, threads
 DESCRIPTION, GRAPH, TOKENIZER = "export.json", "model.onnx", "tokenizer.json"
 
 FORMAT = 1
-"""Version of the folder's format. A node of another format exports anew."""
+"""Version of the folder's format. A node with another one exports again."""
 
 
 class Description(msgspec.Struct, frozen=True):
@@ -21,11 +21,12 @@ class Description(msgspec.Struct, frozen=True):
 
     format: int
     fingerprint: str
-    """Of the original weights: the vectors of both are close enough to be compared (`node.embedding.export`)."""
+    """That of the original model, whose vectors are close enough to be compared (`node.embedding.export`)."""
     dimension: int
     query_prompt: str
-    """What the model expects before a query."""
+    """The text that the model expects before a query."""
     passage_prompt: str
+    """The text that it expects before a passage."""
 
 
 class ExportedModel:

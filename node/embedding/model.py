@@ -1,4 +1,4 @@
-"""What every embedding model is to the rest of the node."""
+"""The interface of embedding models."""
 
 import os
 from collections.abc import Sequence

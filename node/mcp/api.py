@@ -8,7 +8,7 @@ from functools import lru_cache
 from node.mcp.server import McpServer, RpcReply
 from node.mcp.transport import PREFLIGHT, TransportError, cors_of, event, fault, require_json
 from node.mcp.versions import WITH_HANDSHAKE
-from node.web.accept import LONGEST_ACCEPT, weight_of, weights
+from node.web.accept import MAX_ACCEPT_CHARACTERS, weight_of, weights
 from node.web.http import JSON_TYPE, Header, Request, Response
 from node.web.origin import OriginPolicy
 from node.web.route import Operation, OtherAnswer, Route, routes_of
@@ -43,7 +43,7 @@ class McpApi:
         headers = request.first_headers
         cors = cors_of(self._origins, request)
         require_json(request)
-        as_events = _wants_events(headers.get(b"accept", b"")[:LONGEST_ACCEPT])
+        as_events = _wants_events(headers.get(b"accept", b"")[:MAX_ACCEPT_CHARACTERS])
         body = await request.body()
         version = headers.get(b"mcp-protocol-version", b"")
         if version in _WITH_HANDSHAKE:

@@ -1,7 +1,7 @@
-"""For how long the certificate is valid that clients of the node's public address are shown.
+"""How long the TLS certificate of the node's public address is still valid.
 
-The proxy in front of the node has it, and renews it; this asks for it once an hour, as a client does. From the node
-that may be impossible, and where it is, nothing is shown.
+The proxy in front of the node has the certificate, and renews it. Once an hour the address is called as a client would
+call it. Where that does not work from the node itself, no figure is shown.
 """
 
 import asyncio
@@ -21,19 +21,19 @@ LOOK_SECONDS = 3600.0
 """Time between two looks."""
 
 DEADLINE = 10.0
-"""How long one may take, in seconds."""
+"""How long one look may take, in seconds."""
 
 
 class Certificate:
-    """The certificate of a public address; nothing is known of it before the first look, or without https."""
+    """The certificate of a public address. Nothing is known of it before the first look, or without https."""
 
     def __init__(self, public_url: str) -> None:
         self._url = urlsplit(public_url)
         self._ends: float | None = None
-        """Seconds since 1970; 0 if clients do not trust it."""
+        """When it ends, in seconds since 1970; 0 if clients do not trust it. None: not known."""
 
     def figures(self) -> list[Reading]:
-        """For how many seconds clients go on to trust it."""
+        """The seconds for which clients still trust it, as a metric."""
         if self._ends is None:
             return []
         return [Reading("relay_certificate_seconds", (), max(0.0, self._ends - time.time()))]
@@ -45,7 +45,7 @@ class Certificate:
             await sleep_unless_stopped(stop, LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Ask for it. If the address does not answer, what was known stays."""
+        """Ask for the certificate. If the address does not answer, what was known stays."""
         try:
             self._ends = await self._asked()
         except ssl.SSLCertVerificationError as untrusted:

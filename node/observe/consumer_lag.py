@@ -22,7 +22,7 @@ class GroupLag(msgspec.Struct):
     oldest_seconds: float = 0.0
     """Age of the oldest event that is unread or unacknowledged."""
     consumers: int = 0
-    """Workers that are alive, each of which reads for every group. Not Redis's list, which keeps those that died."""
+    """Workers that are alive; each reads for every group. Redis' own list is not used: it keeps those that died."""
 
 
 async def lags(store: Store) -> list[GroupLag]:

@@ -1,7 +1,7 @@
 """How much is free on the local disks that a node writes to: that of the embedded Redis, and that of artifacts.
 
-An embedded Redis that cannot write its log ends, so writes are refused before that (`memory`). The artifact store
-itself leaves RELAY_BLOB_RESERVE free. The disk of an external Redis is for its operator to watch.
+An embedded Redis ends if it cannot write its log, so writes are refused before that (`memory`). The artifact store
+leaves RELAY_BLOB_RESERVE free by itself. The disk of an external Redis is for its operator to watch.
 """
 
 import os
@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from node.common.file_access import existing
 from node.config import Settings
-from node.config.values import directory_of
 
 
 class DiskSpace(msgspec.Struct, frozen=True):
@@ -28,12 +28,12 @@ class DiskSpace(msgspec.Struct, frozen=True):
 def disks(settings: Settings) -> Iterator[DiskSpace]:
     """The local disks that the node writes to."""
     redis = (settings.data_dir / "redis").absolute()
-    path = _existing(redis)
+    path = existing(redis)
     is_to_be_made = not settings.redis_url and path != redis and os.access(path, os.X_OK)
     if is_to_be_made or redis_directory(settings):
         yield space("redis", path)
-    if not settings.blob_url.startswith("s3:"):
-        yield space("blobs", _existing(directory_of(settings.blob_url, settings.data_dir)))
+    if blobs := settings.blob_directory:
+        yield space("blobs", existing(blobs.absolute()))
 
 
 def redis_directory(settings: Settings) -> Path | None:
@@ -47,9 +47,3 @@ def space(use: Literal["redis", "blobs"], directory: Path) -> DiskSpace:
     """Ask the file system. Raises OSError."""
     found = os.statvfs(directory)
     return DiskSpace(use, directory, found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
-
-
-def _existing(directory: Path) -> Path:
-    """The directory, or the nearest one above it at which this user can see anything."""
-    directory = directory.absolute()
-    return next(path for path in (directory, *directory.parents) if os.access(path, os.F_OK))

@@ -59,7 +59,7 @@ class HealthApi:
         self._store = store
         self._settings = settings
         self.draining = False
-        """Set when the process is about to stop: it still serves, but load balancers should use others."""
+        """Set when the process is about to stop: it still serves, but load balancers should use other processes."""
         self._healthy: Response | None = None
         """The last answer with 200."""
         self._healthy_until = 0.0

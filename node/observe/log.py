@@ -29,8 +29,8 @@ MAX_TEXT = 500
 _role = "command"
 
 QUOTED = re.compile(r"""(?<!\w)(['"]).+?(?:\1(?!\w)|\Z)""", re.DOTALL)
-"""A quotation in a message of Python or a library; what it quotes may be a payload. One that is not closed goes on to
-the end: to look for the end of each would take a time that grows with the square of their number."""
+"""A quotation in a message of Python or a library, which may quote a payload. One that is not closed goes on to the end
+of the message: to try each quotation mark anew would take a time that grows with the square of their number."""
 
 
 def add_origin(_logger: object, _method: str, event: EventDict) -> EventDict:

@@ -31,7 +31,7 @@ LOOKS_PER_COUNT = 5
 """The totals are counted at every so many looks."""
 
 HYSTERESIS = 0.05
-"""How far behind its threshold a value must be before an alarm ends: a share of the memory, or of the disk reserve."""
+"""How far a value must be back from its threshold before an alarm ends: a share of the memory, or the disk reserve."""
 
 STAGES = {Alarm.FIRST: 0.0, Alarm.SECOND: 0.5, Alarm.THIRD: 0.75}
 """Where each stage begins, on the way from RELAY_MEMORY_ALARM (0) to full memory (1), or from RELAY_DISK_RESERVE to a
@@ -63,7 +63,7 @@ async def redis_memory(store: Store, limit: int = 0) -> list[RedisMemory]:
 
 
 def memory_of(info: bytes, limit: int = 0) -> RedisMemory:
-    """What an answer to INFO says. `limit` is for a server without maxmemory, or one that does not report it."""
+    """The memory in a reply to INFO. `limit` is for a server without maxmemory, or one that does not report it."""
     facts = facts_of(info)
     allocated = int(facts["used_memory"])
     used = max(0, allocated - int(facts.get("mem_not_counted_for_evict", 0)))
@@ -71,7 +71,7 @@ def memory_of(info: bytes, limit: int = 0) -> RedisMemory:
 
 
 class MemoryAlarm:
-    """Keeps up to date what a process refuses. If it `logs`, it logs changes."""
+    """Keeps up to date what a process refuses. If `logs`, changes are logged."""
 
     def __init__(self, store: Store, settings: Settings, capacity: Capacity, *, logs: bool = False) -> None:
         self._store = store
@@ -109,8 +109,9 @@ class MemoryAlarm:
             await sleep_unless_stopped(stop, LOOK_SECONDS)
 
     async def look(self) -> None:
-        """Decide what is refused from now on. Raises StoreUnavailable, CommandFailed, having looked at the disk all the
-        same: where that is full, an embedded Redis ends with each write.
+        """Decide what is refused from now on. Raises StoreUnavailable, CommandFailed.
+
+        The disk is looked at even then: while that is full, an embedded Redis ends at each write.
         """
         try:
             await self._look_at_redis()
@@ -155,7 +156,7 @@ class MemoryAlarm:
                 yield begun
 
     def _room_of(self, disk: Path) -> int:
-        """Bytes that the embedded Redis may still write: none where its log is gone, since that loses all writes."""
+        """Bytes that the embedded Redis may still write: none if its log is gone, since all writes are lost then."""
         is_gone = redis_directory(self._settings) is None
         if self._logs and is_gone and not self._is_log_gone:
             log.error("the log of redis is gone: what it acknowledges does not outlive it", directory=str(disk))

@@ -47,7 +47,7 @@ EXPORT_TIMEOUT = 2.0
 """How long the collector may take for a batch, in seconds: a stopping node must end in time."""
 
 METHODS = frozenset({"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"})
-"""Methods by which spans are named. Any other is a word of the client, of up to 32 kB."""
+"""Methods by which spans are named. Any other is a word from the client, of up to 32 kB."""
 OTHER = "_OTHER"
 """What the semantic conventions of OpenTelemetry call any other."""
 
@@ -55,7 +55,7 @@ CONTEXT_HEADERS = (b"traceparent", b"tracestate")
 
 
 class Unquoted(TypedDict):
-    """How spans are opened that have no text of an exception: it may quote what a client or a receiver wrote."""
+    """Arguments that keep the text of exceptions out of a span: it may quote what a client or a receiver wrote."""
 
     record_exception: bool
     set_status_on_exception: bool

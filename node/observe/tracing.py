@@ -1,7 +1,7 @@
 """OpenTelemetry traces of requests, store calls and callbacks (extra `otel`, RELAY_TRACE_URL).
 
-Everything is wrapped from outside when a process is put together. Without RELAY_TRACE_URL nothing is wrapped, nothing
-of OpenTelemetry is imported, and no request executes a line of this.
+When a process is put together, its parts are wrapped so that they make spans. Without RELAY_TRACE_URL nothing is
+wrapped, nothing of OpenTelemetry is imported, and no request executes a line of this.
 """
 
 from importlib.util import find_spec

@@ -45,7 +45,7 @@ log = structlog.get_logger()
 OBSERVE_SECONDS = 0.02
 """Time between two measurements of the delay."""
 BEGUN_PER_TURN = 32
-"""Requests that are begun in one turn of the event loop, so that those under way get on as well."""
+"""Requests begun in one turn of the event loop. The limit leaves time for those under way."""
 MAX_STORE_CALLS = 64
 """Calls to Redis under way beyond which no request is begun: in the queue here it can still be refused."""
 TURN_SECONDS = 0.001
@@ -53,22 +53,22 @@ TURN_SECONDS = 0.001
 LOOP_PASSES = 3
 """How often a request waits in the event loop's own queue: for its first step, its body, and the reply of Redis."""
 AGE_GROUP_SECONDS = 0.25
-"""Time after which a new AgeGroup begins. A request older than two groups is taken to be waiting for its client or for
-a change, which is no work for the process. (One that is known to wait is taken out at once, by `AgeGroup.inactive`.)"""
+"""Time after which a new AgeGroup begins. A request older than two groups is assumed to wait for its client or for a
+change, which is no work for the process. (One that is known to wait is left out at once, by `AgeGroup.inactive`.)"""
 
 OVERLOADED = "node.overloaded"
 WITH_BODY = frozenset({"POST", "PUT"})
-"""Methods whose body is requested at once. The request is begun when it comes: to begin it and wait would cost a
-second wake-up of the event loop, a tenth of an acknowledgement."""
+"""Methods whose body is requested at once. The request is begun when its body has come: to begin it earlier and wait
+would cost a second wake-up of the event loop, a tenth of an acknowledgement."""
 BODY_SECONDS = 0.02
-"""How long a request is held for its body. Then it is begun without: its sender is slow, or sends none."""
+"""How long a request is held for its body. Then it is begun without it: the sender is slow, or sends no body."""
 NEVER_QUEUED = frozenset({"/health", "/ready"})
 """Paths that are served at once, whatever the load."""
 UNREAD_BYTES = 8192
-"""Size of a body that Granian reads off by itself after a refusal, if it is there, and the connection goes on. With a
-larger one it closes the connection, which the refusal announces."""
+"""Largest body that Granian drops by itself after a refusal, if it has arrived, keeping the connection open. With a
+larger one it closes the connection, and the refusal says so."""
 UNREAD_HEADERS = frozenset({b"transfer-encoding", b"expect"})
-"""Of requests whose body is of any size, or is not sent before it is asked for."""
+"""Headers of requests whose body has an unknown size, or is sent only when it is asked for."""
 RETRY_AFTER_SECONDS = 1.0
 """When a refused client may try again."""
 
@@ -92,11 +92,11 @@ class AgeGroup:
         self.entered = 0
         """Requests let in; written by Granian's thread."""
         self.inactive = 0
-        """Those of them that have ended, or wait for a change or for their client; written by the event loop."""
+        """How many of these have ended, or wait for a change or for their client; written by the event loop."""
         self.entered_by_site: dict[str, int] = {}
-        """Those let in during overload, by the site of their client; written by Granian's thread."""
+        """Requests let in during overload, by the site of their client; written by Granian's thread."""
         self.ended_by_site: dict[str, int] = {}
-        """Those of these that have ended; written by the event loop."""
+        """How many of the requests in `entered_by_site` have ended; written by the event loop."""
 
     def under_way(self, site: str) -> int:
         """Requests of a site, let in during overload, that have not ended."""
@@ -108,21 +108,21 @@ class AdmittedRequest(msgspec.Struct):
 
     watcher: Any
     group: AgeGroup
-    """In which it is counted."""
+    """The group that counts it."""
     at: float = 0.0
     """When it came, by the clock of the intake."""
     site: str = ""
-    """Its client's, if it is counted by that."""
+    """The site of its client; empty if it is not counted by site."""
 
     def end(self) -> None:
-        """Count it among those that have ended."""
+        """Count it as ended."""
         self.group.inactive += 1
         if self.site:
             self.group.ended_by_site[self.site] = self.group.ended_by_site.get(self.site, 0) + 1
 
 
 class Intake:
-    """The way of requests into one web process."""
+    """Lets requests into one web process, or refuses them."""
 
     _loop: asyncio.AbstractEventLoop
     _context: Context
@@ -145,7 +145,7 @@ class Intake:
         self._queue: deque[AdmittedRequest] = deque()
         """Requests that are let in and not begun."""
         self._without_body: dict[Any, AdmittedRequest] = {}
-        """Those that are not in the queue yet because their body has not come, by the body."""
+        """Requests that wait for their body before they are queued, by the future of the body."""
         self._turn_is_due = False
         """Whether `_begin_queued` is scheduled."""
         self.age_group = AgeGroup()
@@ -165,7 +165,7 @@ class Intake:
         return group.entered - group.inactive + previous.entered - previous.inactive
 
     def answer_as(self, responses: Mapping[str, Response]) -> None:
-        """Refuse requests to these paths with these answers, in the form of their protocol."""
+        """Refuse requests to these paths with these answers, which have the form of their protocol."""
         self._refusals_by_path = {path: self._messages(response) for path, response in responses.items()}
 
     def scheduler(self, loop: asyncio.AbstractEventLoop, context: Context, serve: Serve) -> Schedule:
@@ -213,8 +213,8 @@ class Intake:
         return site_of(self.client(scope))
 
     def _share(self, limit: int, sites: int = 1) -> int:
-        """The part of the limit that each site has: a site with hundreds of requests at a time is refused, and not the
-        others. There are as many as were let in lately, and at least `sites`."""
+        """The part of the limit that each site has, so that a site with hundreds of requests at a time is refused and
+        others are not. Counted are the sites that were let in lately, but at least `sites`."""
         return limit // max(len(self.age_group.entered_by_site), len(self._previous_group.entered_by_site), sites)
 
     def _under_way(self, site: str) -> float:
@@ -281,7 +281,7 @@ class Intake:
         late: list[AdmittedRequest] = []
         while queue and queue[0].at < oldest_in_time:
             late.append(queue.popleft())
-        # Those that came before the overload are counted now: some are of clients that have no part in it.
+        # Requests that came before the overload are counted by site now: not all of their clients take part in it.
         uncounted = Counter(self.site_of(request.watcher.scope) for request in late if not request.site)
         share = self._share(limit, max(1, len(uncounted)))
         kept: list[AdmittedRequest] = []

@@ -1,1 +1,1 @@
-"""What ends when: old data is compacted or removed, by the worker."""
+"""Retention: the worker compresses or removes old data."""

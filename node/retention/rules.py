@@ -1,7 +1,4 @@
-"""What a node keeps, and for how long: the settings as rules of retention.
-
-It composes the rules of the features, and so knows their stores.
-"""
+"""Makes rules of retention of the settings. It composes what the features do, and so knows their stores."""
 
 from functools import partial
 

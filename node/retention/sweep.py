@@ -1,8 +1,8 @@
-"""Entities that are old enough are compressed or removed, by the worker (docs/operations.md, "What is kept").
+"""Compresses or removes entities that are old enough, in the worker (docs/operations.md, "What is kept").
 
-One mechanism serves all kinds: a rule goes through a list sorted by time, from the oldest member on, and has the
-feature handle those that are old enough. It takes a bounded share of the worker's time, so that a long backlog
-delays nothing else. Any number of workers may do it: a step changes nothing if another worker was faster.
+All kinds are handled alike: a rule goes through a list sorted by time, from the oldest member on, and the feature
+handles those that are old enough. This takes a bounded share of the worker's time, so that a long backlog delays
+nothing else. Any number of workers may do it: a step changes nothing if another worker was faster.
 """
 
 import asyncio
@@ -25,32 +25,32 @@ from node.store.limits import DAY_MS
 log = structlog.get_logger()
 
 LOOK_SECONDS = 2.0
-"""Between two looks at the lists."""
+"""Time between two looks at the lists."""
 
 WORK_SECONDS = 0.5
-"""Of work in one look, roughly: a fifth of the worker's time when there is much to do."""
+"""Time for the work of one look, roughly: a fifth of the worker's time when there is much to do."""
 
 BATCH_SIZE = 100
 """Members handled together."""
 
 RESTART_SECONDS = 86_400.0
 """Time after which a list that was read to its end is read from its beginning again: members may have been passed
-before they were old enough. Where the time of a rule is shorter, so is this: a worker that is minutes behind adds
-members that are due already to the part of a list that was read."""
+before they were old enough. It is shorter for a rule with a shorter time: a worker that is minutes behind adds members
+that are already due to the part of the list that was read."""
 
-LEAST_RESTART_SECONDS = 60.0
-"""Least time between two reads of a list, however short the time of its rule is: many members may stay in it."""
+MIN_RESTART_SECONDS = 60.0
+"""Shortest time between two reads of a whole list, however short the time of its rule: many members may stay in it."""
 
 TRIM_SECONDS = 3600.0
-"""From one trim to the next."""
+"""Time between two trims."""
 
 TRIMMED_AT_ONCE = 1000
-"""Members of a sorted set that one command removes, in a millisecond. Half a million replies, which a site can post in
-an hour, would hold up Redis for 0.1 s."""
+"""Members of a sorted set that one command removes, which takes a millisecond. All at once, the half a million replies
+that a site can post in an hour would hold up Redis for 0.1 s."""
 
 Handler = Callable[[Sequence[str], int], Awaitable[int]]
-"""Handles members; the second argument is the time (ms by Redis' clock) since which they must have been old enough.
-Returns how many it changed. Raises StoreUnavailable."""
+"""Handles members that are as old as the second argument (ms by Redis' clock) or older. Returns how many it changed.
+Raises StoreUnavailable."""
 
 
 class RetentionRule(msgspec.Struct, frozen=True):
@@ -72,17 +72,17 @@ class Trim(msgspec.Struct, frozen=True):
 
 
 class _Walk:
-    """One rule's way through its list."""
+    """How far one rule has come in its list."""
 
     def __init__(self, store: Store, rule: RetentionRule) -> None:
         self.rule = rule
         self._cursor = TimeCursor(store, rule.listed)
         self._began = time.monotonic()
-        self._lasts = min(RESTART_SECONDS, max(LEAST_RESTART_SECONDS, rule.days * DAY_MS / 1000))
+        self._lasts = min(RESTART_SECONDS, max(MIN_RESTART_SECONDS, rule.days * DAY_MS / 1000))
 
     async def next(self, before: int) -> Sequence[str]:
-        """The next members of that time (ms) or older. Once there are none, and it has lasted long enough, it begins
-        again. Raises StoreUnavailable.
+        """The next members of that time (ms) or older. If there are none, and the restart is due, the next call begins
+        at the oldest member again. Raises StoreUnavailable.
         """
         members = await self._cursor.next(before, BATCH_SIZE)
         if not members and time.monotonic() - self._began >= self._lasts:
@@ -156,8 +156,8 @@ class Retention:
             await self._store.command("ZREM", key, *members)
 
     async def _handle(self, walk: _Walk, members: Sequence[str], before: int) -> int:
-        """Handle members: together, and if that fails, one by one, so that one that cannot be handled keeps no other.
-        It is met again when the list is read from its beginning."""
+        """Handle members together, and if that fails, one by one, so that one that fails holds up no other. It is tried
+        again when the list is read from its beginning."""
         if not members:
             return 0
         try:

@@ -5,7 +5,6 @@ from pathlib import Path
 from node.artifacts.blobs.disk import DiskStore
 from node.artifacts.blobs.interface import BlobStore, BlobUnavailable
 from node.config import ConfigError, Settings
-from node.config.values import directory_of
 
 
 def blobs_of(settings: Settings) -> BlobStore:
@@ -22,10 +21,8 @@ def blobs_of(settings: Settings) -> BlobStore:
 
 def blob_directory(settings: Settings) -> Path | None:
     """The directory of the embedded blob store; None if the bytes are in S3. Raises ConfigError."""
-    if settings.blob_url.startswith("s3:"):
-        return None
     try:
-        return directory_of(settings.blob_url, settings.data_dir)
+        return settings.blob_directory
     except ValueError as error:
         raise ConfigError(f"RELAY_BLOB_URL: {error}") from error
 

@@ -1,4 +1,4 @@
-"""Files of a node in an S3 bucket. Apart from `blobs`, so that a process that has none does not load what S3 needs."""
+"""Files of a node in an S3 bucket. Not in `blobs`, so that a process without a bucket does not load what S3 needs."""
 
 from node.artifacts.blobs.bucket_files import BucketFiles
 from node.artifacts.blobs.interface import BlobMissing, BlobUnavailable

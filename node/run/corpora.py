@@ -1,4 +1,4 @@
-"""What can be searched. To be searchable, a feature needs a line here, a `CorpusSource` and a search operation."""
+"""The corpora of a node. To be searched, a feature needs an entry here, a `CorpusSource` and a search operation."""
 
 from node.agents.agent_reader import AgentReader
 from node.board.thread_reader import ThreadReader

@@ -1,4 +1,4 @@
-"""What a node says, and how it ends, if it cannot write to its data directory."""
+"""The error that ends a node which cannot write to its data directory."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=ConfigError)
 
 
 def unwritable(kind: type[E], what: str, error: OSError) -> E:
-    """The error that ends a node which could not write `what`: a setting's, or one that may pass on a full disk."""
+    """The error for a node that could not write `what`; on a full disk with EX_TEMPFAIL, since that may pass."""
     full = error.errno in NO_ROOM
     found = kind(f"{what}: {error.strerror}; {'make room there' if full else 'make RELAY_DATA_DIR writable'}")
     if full:

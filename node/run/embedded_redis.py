@@ -42,13 +42,13 @@ LOCK_TIMEOUT = 3.0
 """How long to wait for the lock while the node that has it runs, in seconds."""
 
 ORPHAN_TIMEOUT = 8.0
-"""How long if that node was killed and its server still flushes its log. Meanwhile no signal to stop is heeded."""
+"""The same if that node was killed and its server still flushes its log. Meanwhile signals to stop have no effect."""
 
 POLL_SECONDS = 0.02
 """Time between two looks at the lock, or at a server that is starting."""
 
 PING_TIMEOUT = 1.0
-"""Seconds that a server that is starting has to connect, and to answer. Then it is asked again."""
+"""Seconds that a starting server has to accept a connection and answer. Then it is asked again."""
 
 MAX_LOG_BYTES = 1024 * 1024
 """Size at which the server's log is deleted before a start. It has warnings only: that takes years, or a crash loop."""
@@ -301,7 +301,7 @@ def _url(path: Path) -> str:
 
 
 def _owner(directory: Path) -> int | None:
-    """The id of the user whose node has its data there; None if there is none.
+    """The id of the user whose node has its data there; None if there is no data.
 
     Raises EmbeddedError if this process may not work with that user's data.
     """
@@ -333,7 +333,7 @@ def _refuse_shared(directory: Path, owner: int) -> None:
 
 
 def _is_locked(directory: Path) -> bool:
-    """Whether a node, or what is left of one, has the directory."""
+    """Whether a node, or the server that one has left behind, has the directory."""
     try:
         with (directory / "lock").open() as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -383,6 +383,6 @@ def _version(server: Path) -> int:
 
 
 def _memory_bytes() -> int:
-    """Bytes of memory this machine, container or unit may use."""
+    """Bytes of memory that this machine, container or systemd unit may use."""
     installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([installed, *map(int, filter(str.isdigit, control_group.bounds("memory.max")))])

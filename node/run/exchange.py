@@ -30,7 +30,7 @@ FORMAT = "relay-node-export"
 FORMAT_VERSION = 1
 
 MAX_SEQ = 2**53
-"""The largest number of a reply or an attempt: those above are not exact in Lua."""
+"""The largest number of a reply or an attempt; larger ones are not exact in Lua."""
 
 AT_ONCE = 200
 """Entities, or replies of a thread, that are read together."""
@@ -38,13 +38,13 @@ AT_ONCE = 200
 CONTRACTS_AT_ONCE = 8
 """Contracts that are read together: each may have a result of a megabyte."""
 
-RIGHTS = {"callback_url", "callback_by"}
+CALLBACK_FIELDS = {"callback_url", "callback_by"}
 """Fields that are neither exported nor imported: a callback was agreed with the one node, not with the other."""
 
 UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError)
 """What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
 
-OF_A_CLAIM = {
+CLAIM_FIELDS = {
     "assignee_id",
     "claimed_at",
     "lease_expires_at",
@@ -53,10 +53,10 @@ OF_A_CLAIM = {
     "review_ends_at",
     "result_payload",
 }
-"""Fields of a contract that are not imported unless it is over. With a review it would complete by itself."""
+"""Fields of a contract that are imported only if it is over: one under review would otherwise complete by itself."""
 
-MOMENTS = {"lease_expires_at", "review_ends_at", "retry_at"}
-"""Fields that are not imported of one that is over: it does not change by itself any more."""
+TIMER_FIELDS = {"lease_expires_at", "review_ends_at", "retry_at"}
+"""Fields of a contract that are not imported if it is over, since time does not change it any more."""
 
 Value = str | dict[str, str]
 """The value of a field: text, or `{"base64": …}` where it is not UTF-8."""
@@ -104,8 +104,8 @@ def header_of(node_id: str) -> ExportHeader:
 async def records(store: Store) -> AsyncIterator[ExportedRecord]:
     """Everything that is exported; a thread comes after its replies. Raises ExchangeError, StoreUnavailable.
 
-    It is found by the names of keys, which stay: what goes from one list to another while lists are read may be in none
-    of them when its turn comes. A contract that is compacted meanwhile comes with the others that are.
+    Entities are found by the names of their keys, which do not change: one that moves from one list to another while
+    the lists are read might be missed. A contract that is compacted meanwhile comes with the compacted ones.
     """
     async for thread_id, fields in _entities(store, "thread"):
         async for reply in _replies(store, thread_id):
@@ -136,7 +136,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
         record = msgspec.json.decode(line, type=ExportedRecord)
         if not ids.is_id(record.id):
             raise ExchangeError(f"line {number} has no id")
-        fields = {name: _bytes(value) for name, value in record.fields.items() if name not in RIGHTS}
+        fields = {name: _bytes(value) for name, value in record.fields.items() if name not in CALLBACK_FIELDS}
         _check(record, fields)
     except UNREADABLE as error:
         raise ExchangeError(f"line {number} is no record: {type(error).__name__} {error}") from error
@@ -154,7 +154,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
             )
         case "task":
             is_over = fields.get("status", b"").decode() in (*OVER, "failed")
-            left_out = MOMENTS if is_over else OF_A_CLAIM
+            left_out = TIMER_FIELDS if is_over else CLAIM_FIELDS
             kept = {name: each for name, each in fields.items() if name not in left_out}
             importing = task_import(
                 contract=ContractKeys.of(record.id),
@@ -168,7 +168,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
 
 
 def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
-    """Raise one of UNREADABLE for a record that this node could not show, or change: every list with it would fail."""
+    """Raise one of UNREADABLE for a record that this node could not show or change: every list with it would fail."""
     named = {name.encode(): value for name, value in fields.items()}
     if "signature" in fields:
         msgspec.json.decode(fields["signature"], type=Proof)
@@ -249,7 +249,7 @@ async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord
 
 def _shown(fields: dict[bytes, bytes]) -> dict[str, Value]:
     named = {name.decode(): value for name, value in fields.items()}
-    return {name: _text(value) for name, value in named.items() if name not in RIGHTS}
+    return {name: _text(value) for name, value in named.items() if name not in CALLBACK_FIELDS}
 
 
 def _text(value: bytes) -> Value:

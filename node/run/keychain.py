@@ -26,8 +26,7 @@ MIN_SECRET_LENGTH = 32
 """In characters: 128 random bits in hexadecimal, too many to try out."""
 
 MIN_DIFFERENT = 8
-"""How many different characters a secret has at least: of random hexadecimal values of that length, one in 25 million
-has fewer."""
+"""Fewest different characters in a secret: of random hexadecimal values of that length, one in 25 million has fewer."""
 
 
 def environment(settings: Settings) -> dict[str, str]:
@@ -64,8 +63,8 @@ def check_signing_key(settings: Settings) -> None:
 
 
 def files_in_use(settings: Settings) -> Iterator[Path]:
-    """The files that keep keys of this node. One whose key is not that which a setting gives was made by a start
-    without the setting, or is from before. Raises OSError.
+    """The files whose keys this node uses. A file whose key differs from the setting's is not in use: it is older, or
+    was made by a start without the setting. Raises OSError.
     """
     for name, given in ((SECRET, settings.secret), (SIGNING_KEY, settings.signing_key)):
         path = settings.data_dir / name

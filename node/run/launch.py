@@ -36,15 +36,16 @@ from node.run.metrics import reporting
 from node.run.redis_check import LateCheck, check_redis, check_redis_when_there
 from node.run.reload import Reloading, Terminal, block_hangup
 from node.store.address import locate
+from node.web.http import ASGIApp
 
 HEADER_TIMEOUT_MS = 7000
-"""Milliseconds after which a silent or idle connection is closed. Longer than httpx uses one that is idle (5 s): when
-both were equal, a client with a request every five seconds sent one in five just as its connection was closed. Only the
-mode `http1` does that: in Granian's `auto`, a socket that has sent nothing stays open for ever.
+"""Milliseconds after which a silent or idle connection is closed. Longer than httpx keeps one (5 s): if both were
+equal, a client with a request every five seconds would send one in five just as its connection is closed. Only the mode
+`http1` has this timeout: in Granian's `auto`, a socket that has sent nothing stays open for ever.
 """
 
 MAX_HEADER_BYTES = 32768
-"""Size of request line and headers, beyond which a request is answered with 431."""
+"""Largest size of request line and headers; a larger request is answered with 431."""
 
 BACKPRESSURE = 4096
 """Open connections in each web process. Granian's default is a share of 1024, and 2,000 idle sockets would block it."""
@@ -54,12 +55,12 @@ RESPAWN_SECONDS = 0.2
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 WEB_SIGNALS = (*STOP_SIGNALS, DRAIN, RELEASE_WAITERS)
-"""Those that a web process blocks until it has started. It unblocks SIGHUP itself (`reload.on_hangup`)."""
+"""Signals that a web process blocks until it has started. It unblocks SIGHUP itself (`reload.on_hangup`)."""
 
 BLOCKED_TURNS = 50
 """Turns of its event loop for which a web process blocks signals after its application has started. In the third or
-fourth of them Granian ends the loop, and runs it again a moment later; a signal in between would be lost. Not a time:
-the process may be without a processor for as long.
+fourth of them Granian ends the loop, and runs it again a moment later; a signal in between would be lost. It is not a
+time, since the process may get no processor for as long.
 """
 
 APP = "node.run.web:create"
@@ -67,7 +68,6 @@ WORKER = "node.run.worker:main"
 
 _logger = structlog.stdlib.get_logger("node.run.launch")
 
-ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 WorkerMain = Callable[[Settings, asyncio.Event], Awaitable[None]]
 
 
@@ -86,7 +86,7 @@ def web(settings: Settings, app: str = APP) -> None:
     block_hangup()
     for signum in (DRAIN, RELEASE_WAITERS):  # each would end this process, which has no handler
         signal.signal(signum, signal.SIG_IGN)
-    if sys.platform == "linux":  # Python 3.14 would start each anew, with nothing shared, not even the mark DRAINING
+    if sys.platform == "linux":  # otherwise Python 3.14 shares nothing with its processes, not even the flag DRAINING
         multiprocessing.set_start_method("fork", force=True)
     server = listener.Server(
         app,
@@ -130,7 +130,7 @@ def worker(settings: Settings, main: str = WORKER) -> None:
 
 
 def prepare(settings: Settings) -> dict[str, str]:
-    """Do what comes first in a process of any role. Returns the node's keys, as environment variables for its children.
+    """Do what a process of any role does first. Returns the node's keys, as environment variables for its children.
 
     Raises ConfigError.
     """
@@ -163,7 +163,7 @@ def _summary(settings: Settings) -> dict[str, object]:
 
 
 def _prepare_role(settings: Settings) -> Settings:
-    """As `prepare`, for a process that may have no supervisor: puts the keys into its settings and its environment."""
+    """`prepare` a process that may have no supervisor: put the keys into its settings and its environment."""
     if not settings.redis_url:
         raise ConfigError("RELAY_REDIS_URL is empty: set it, or use `relay-node serve`, which brings a Redis")
     keys = prepare(settings)

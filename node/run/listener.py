@@ -29,19 +29,19 @@ BACKLOG = 4096
 """Connections that may wait to be accepted in each queue; the kernel's own limit is net.core.somaxconn, 4096."""
 
 STEADY_SECONDS = 5.0
-"""How long a web process must live for its death not to count as a failure to start."""
+"""A web process that dies sooner than that has failed to start."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
-"""Seconds before one that died sooner is replaced; the pause doubles each time, so that a process that cannot start
-does not use up a core."""
+FIRST_PAUSE, MAX_PAUSE = 0.25, 5.0
+"""Seconds before a process that failed to start is replaced. The pause doubles each time, so that a process that cannot
+start does not use up a core."""
 
 UNREAD_MS = 30_000
 """How long a client may read nothing of a response before the kernel ends the connection, in milliseconds. Granian
 would keep what it has not sent for ever, 2 MB and more of each connection."""
 
 UNSENT_BYTES = 128 * 1024
-"""About how many bytes of a response the kernel takes beyond those that are on their way. It would take 4 MB of each
-connection whose client reads nothing, and count them as memory of the container."""
+"""Bytes of a response that the kernel takes besides those that are on their way, about. By default it takes 4 MB for
+each connection whose client reads nothing, and counts them as memory of the container."""
 
 KILL_SECONDS = 7
 """How long a stopping web process may finish what is in flight: a body that does not arrive is given up after 5 s, and
@@ -128,7 +128,7 @@ class Server(MPServer):
         When one dies twice within seconds, Granian would give up and end all others with what they hold.
         """
         is_soon = any(time.monotonic() - self.wrks[each].birth < STEADY_SECONDS for each in workers)
-        self._pause = min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE) if is_soon else 0.0
+        self._pause = min(max(2 * self._pause, FIRST_PAUSE), MAX_PAUSE) if is_soon else 0.0
         if not self._stops.wait(self._pause):
             super()._respawn_workers(workers, *how, **more)  # pyright: ignore[reportUnknownMemberType]
         self.respawned_wrks.clear()  # pyright: ignore[reportUnknownMemberType]
@@ -152,8 +152,8 @@ class Server(MPServer):
     def _stop_workers(self) -> None:
         """End all web processes: ask them to, and kill those that are still there after KILL_SECONDS.
 
-        Granian asks `multiprocessing` whether one lives. That says yes of a process which the thread that watches it
-        has reaped in this moment, and one that ended in order would be reported as killed. The sentinel is exact.
+        Granian asks `multiprocessing` whether a process lives. That says yes if the thread that watches the process has
+        just reaped it, and then a process that has ended in order is reported as killed. The sentinel is exact.
         """
         for each in self.wrks:
             each.terminate()

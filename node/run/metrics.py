@@ -47,13 +47,13 @@ MAX_IN_FLIGHT = 4096
 
 
 def command(*roles: Role) -> list[str]:
-    """The command line of the metrics process for this process and its children, which have these roles."""
+    """The command line of the metrics process that reports on this process and its children, which have these roles."""
     return [sys.executable, "-P", "-m", PROGRAM, "--parent", str(os.getpid()), *roles]
 
 
 @contextmanager
 def reporting(settings: Settings, role: Role) -> Generator[str]:
-    """Report on this process and its children for as long as the context lasts, if RELAY_ADMIN_PORT asks for it.
+    """Run a metrics process for this process and its children while the context lasts, if RELAY_ADMIN_PORT is set.
 
     Yields the folder where their counts go, or "" where nobody counts; children find it in their environment.
     """
@@ -74,8 +74,8 @@ def reporting(settings: Settings, role: Role) -> Generator[str]:
             process.end(reporter, STOP_SECONDS)
 
 
-def room_figures(store: Store) -> list[Figures]:
-    """What `Gauges` shows of agents, artifacts and search."""
+def feature_figures(store: Store) -> list[Figures]:
+    """The figures of agents, artifacts and search, for `Gauges`."""
     agents, manifests = AgentLists(store), ArtifactStore(store, 0, 0)
     queues = [IndexQueue(store, corpus.keys) for corpus in corpora_of(store)]
 
@@ -124,10 +124,10 @@ async def report(settings: Settings, roles: list[str], pages: AdminPages) -> Non
 
     async with AsyncExitStack() as stack:
         store = await stack.enter_async_context(await connected(settings.redis_url))
-        documents = None
+        searched = None
         if settings.search_url:
-            documents = await stack.enter_async_context(await connected(settings.search_url))
-        gauges = Gauges(settings, store, room_figures(store), documents)
+            searched = await stack.enter_async_context(await connected(settings.search_url))
+        gauges = Gauges(settings, store, feature_figures(store), searched)
         instance = Instance(Path(settings.metrics_dir), store, gauges.read, roles, names, here)
         stack.callback(asyncio.create_task(certificate.watch(stop)).cancel)
         with MetricsServer((settings.admin_host, settings.admin_port), instance, pages, loop) as server:

@@ -24,7 +24,7 @@ LOOK_SECONDS = 0.25
 """Time between two tries to reach a Redis that is not there yet."""
 
 RESTORING = "restoring:{restore}"
-"""Key that marks what the Redis holds as an unfinished restore. That may be started again, and then replaces what it
+"""Key that marks the data in a Redis as an unfinished restore. The restore may be repeated, and then replaces what it
 finds, so no node may write there before."""
 
 
@@ -63,7 +63,7 @@ async def schema_in_redis(settings: Settings) -> str:
 
 
 async def _refuse_unfinished_restore(store: Store) -> None:
-    """Raises ConfigError, StoreUnavailable."""
+    """Raise ConfigError if the data are an unfinished restore. Raises StoreUnavailable."""
     if await store.command("EXISTS", RESTORING):
         raise ConfigError(
             "a restore into this Redis is under way, or was interrupted: let it end, or repeat `relay-node restore`"

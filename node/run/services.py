@@ -55,22 +55,22 @@ class Stores(NamedTuple):
     """The node's Redis, and the one with the search index; they are the same unless RELAY_SEARCH_URL is set."""
 
     main: Store
-    documents: Store
+    searched: Store
 
     @classmethod
     async def open(cls, settings: Settings) -> "Stores":
-        """Connect to both; to one that cannot be reached now, as soon as it can be."""
+        """Connect to both. One that cannot be reached now is connected as soon as it can be."""
         main = await _connect(settings.redis_url, settings)
         return cls(main, await _connect(settings.search_url, settings) if settings.search_url else main)
 
     def wrapped_by(self, wrap: Callable[[Store], Store]) -> "Stores":
         """Each of them as `wrap` returns it."""
         main = wrap(self.main)
-        return Stores(main, main if self.documents is self.main else wrap(self.documents))
+        return Stores(main, main if self.searched is self.main else wrap(self.searched))
 
     async def close(self) -> None:
         """Drop all connections."""
-        for store in {self.main, self.documents}:
+        for store in {self.main, self.searched}:
             await store.close()
 
 
@@ -91,9 +91,9 @@ class Services:
         self.relay = Relay(RelayStore(store, idempotency_ttl), settings, targets)
         turns = SearchTurns()
         self.searches = {
-            corpus.name: Search(SearchStore(store, stores.documents, corpus), turns) for corpus in corpora_of(store)
+            corpus.name: Search(SearchStore(store, stores.searched, corpus), turns) for corpus in corpora_of(store)
         }
-        """By the name of their corpus."""
+        """The searches, by the name of their corpus."""
         self.search = self.searches["board"]
         self.provenance = Provenance(store, settings.provenance_days)
         boards = BoardStore(store, idempotency_ttl)
@@ -130,7 +130,7 @@ class Services:
         self.feedback = Feedback(FeedbackStore(store, idempotency_ttl))
 
     async def close(self) -> None:
-        """End the work for those who wait, and close the blob store. Whoever opened the stores closes them."""
+        """End the work for waiting requests, and close the blob store. Whoever opened the stores closes them."""
         await self._matching.close()
         await self.blobs.close()
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from node.common.file_access import existing, is_writable
 from node.config import ConfigError, Settings, load
 from node.observe import tracing
 from node.run import keychain
@@ -29,7 +30,7 @@ def validate(settings: Settings) -> None:
 
 
 def check_paths(settings: Settings) -> None:
-    """Check that the system can look for these paths: a name may be too long, or a link lead to itself."""
+    """Check that these paths can be looked up at all: a name may be too long, or a link may lead to itself."""
     model = settings.embedding_model
     paths = {
         "RELAY_DATA_DIR": settings.data_dir,
@@ -71,7 +72,7 @@ def check_ports(settings: Settings) -> None:
 
 def check_metrics_dir(settings: Settings) -> None:
     """Check that RELAY_METRICS_DIR, where the processes write their counts, can be written to."""
-    if settings.metrics_dir and not is_writable(existing(Path(settings.metrics_dir))):
+    if settings.metrics_dir and not is_writable(existing(Path(settings.metrics_dir).resolve())):
         raise ConfigError(f"RELAY_METRICS_DIR={settings.metrics_dir!r} cannot be written: choose another directory")
 
 
@@ -85,21 +86,3 @@ CHECKS: tuple[Callable[[Settings], None], ...] = (
     keychain.check_secret,
     keychain.check_signing_key,
 )
-
-
-def is_there(path: Path) -> bool:
-    """Whether this user can see anything there. `Path.exists` raises PermissionError below a directory of another's."""
-    return os.access(path, os.F_OK)
-
-
-def existing(path: Path) -> Path:
-    """The path, or the nearest one above it at which this user can see anything."""
-    place = path.resolve()
-    while not is_there(place):
-        place = place.parent
-    return place
-
-
-def is_writable(place: Path) -> bool:
-    """Whether `place` is a directory in which this user can create files."""
-    return place.is_dir() and os.access(place, os.W_OK | os.X_OK)

@@ -1,4 +1,4 @@
-"""What a web process is composed of: the services on its store, their operations, and all that is beside them.
+"""Composes a web process: the services on its store, their operations, and what runs beside the requests.
 
 Granian calls `create` in each web process. All is put together once the process runs, so that the store's
 connections belong to its event loop.
@@ -148,7 +148,7 @@ class WebNode:
         return made
 
     def _works(self, settings: Settings, capacity: Capacity) -> dict[str, CoroutineFunction]:
-        """What runs beside the requests."""
+        """The background tasks, by name."""
         store, usage = self._stores.main, self._limiter.usage
         figures = of_web(self.routes, store, self._services.events.followers)
         works: dict[str, CoroutineFunction] = {
@@ -195,7 +195,7 @@ class WebNode:
         self._health.draining = True
 
     def release(self) -> None:
-        """Answer the requests that wait, and let go of clients that take no answer, so that the process can stop."""
+        """Answer the requests that wait, and drop clients that read no answer, so that the process can stop."""
         self._stores.main.wakeups.waiters.release()
         self._mcp.end_streams()
         self._services.events.end()

@@ -67,7 +67,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
             stack.push_async_callback(tracing.close)
         stack.push_async_callback(stores.close)
         services = Services(settings, stores)
-        search = SearchWorker(store, stores.documents, corpora_of(store), settings)
+        search = SearchWorker(store, stores.searched, corpora_of(store), settings)
         stack.push_async_callback(services.close)
         stack.callback(search.close)
         pushes = PushSource(services.inbox_agents.view, services.pushes)
@@ -111,7 +111,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
 def housekeeping(
     settings: Settings, store: Store, services: Services, groups: Collection[str], stop: asyncio.Event
 ) -> dict[str, CoroutineFunction]:
-    """What is done by the clock, until `stop` is set. `groups`: all that read the outboxes."""
+    """What is done at intervals, until `stop` is set. `groups`: all that read the outboxes."""
     return {
         "durability": partial(durability.watch, store, settings.durability, stop),
         "clock": partial(clock.watch, store, stop),
@@ -126,7 +126,7 @@ def housekeeping(
 
 
 class Outgoing:
-    """Makes what calls addresses that clients gave, all with the same policy, names, breakers and places."""
+    """Makes what calls URLs that clients gave, all with one policy, resolver, breaker and set of places."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
@@ -140,7 +140,7 @@ class Outgoing:
         self._caller.policy = policy_of(settings)
 
     def deliverer(
-        self, queue: CallbackQueue, pushes: PushSource, make: Callable[[NodeKey, Caller, str], Sender] = Sender
+        self, queue: CallbackQueue, pushes: PushSource, make: Callable[[NodeKey, Caller, str], Sender]
     ) -> Deliverer:
         """What sends this node's callbacks. Raises ConfigError."""
         settings = self._settings

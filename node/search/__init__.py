@@ -1,2 +1,2 @@
-"""Search by meaning and by text, of threads, contracts and agents alike: the request's side and the worker's (SPEC 4.4,
+"""Search by meaning and by text, for threads, contracts and agents alike, in web processes and workers (SPEC 4.4,
 DESIGN 9)."""

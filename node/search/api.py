@@ -15,7 +15,7 @@ class SearchApi:
     """Board search over HTTP."""
 
     def __init__(self, search: Search, permit: PermitOf, base: str) -> None:
-        """`base` is what the addresses of threads' pages begin with."""
+        """`base`: the beginning of the URLs of threads' pages."""
         self._search = search
         self._permit = permit
         self._base = base

@@ -21,10 +21,10 @@ OWN = 0
 """The number of an entity's own title and body among its posts; replies count from 1."""
 
 UNREACHABLE = "unreachable"
-"""In place of the status of an entity that cannot be read."""
+"""Takes the place of the status of an entity that cannot be read."""
 
 EVERY = -1
-"""In place of a number: all posts of the entity."""
+"""Takes the place of a number, for all posts of an entity."""
 
 
 class PostRef(NamedTuple):
@@ -52,7 +52,7 @@ class Post(msgspec.Struct, frozen=True):
     seq: int
     body: str
     title: str = ""
-    """Of the entity, at its own text."""
+    """The title of the entity, with its own text; empty for a reply."""
 
     @property
     def ref(self) -> PostRef:
@@ -61,7 +61,7 @@ class Post(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What it can be found by."""
+        """The text by which it is found."""
         return self.body if self.seq else f"{self.title}\n{self.body}"
 
     def passages(self) -> list[Passage]:
@@ -77,7 +77,7 @@ class CorpusSource(Protocol):
         ...
 
     async def posts(self, refs: Sequence[tuple[str, int]], /) -> list[tuple[str, str, str]]:
-        """Of each post its entity's status, its title and its body; empty where there is none.
+        """For each post the status of its entity, its title and its body; empty texts where there is none.
 
         A ref is an entity's id and the number of a reply, or 0 for the entity's own text. A reply has no title. The
         status is `unreachable` where the server that holds the entity cannot be read, and others can.
@@ -125,8 +125,8 @@ class Corpus(NamedTuple):
         return SearchKeys(self.name)
 
     def to_index(self, events: Iterable[Event]) -> dict[PostRef, str]:
-        """What is to be indexed after these events, and the site that each came from; without one, the entity stands
-        for its site."""
+        """What is to be indexed after these events, and the site that it came from. An entity whose site is not known
+        counts as a site of its own."""
         return {
             self._ref(event): event.fields.get("site") or ids.site_name(event.fields.get("client") or event.entity)
             for event in events
@@ -149,8 +149,8 @@ class Corpus(NamedTuple):
         return posts, closed
 
     async def read_reachable(self, refs: Sequence[PostRef]) -> tuple[dict[PostRef, Post], set[str]]:
-        """The posts of open entities among these, without those that cannot be read at all; and which of the entities
-        are out of reach. Raises StoreUnavailable if no server is there.
+        """The posts of open entities among these, without those that cannot be read at all; and the entities that are
+        out of reach. Raises StoreUnavailable if all servers are.
         """
         posts, _, unreachable = _sorted((await read_each(refs, self.source.posts)).items())
         return posts, unreachable
@@ -165,7 +165,7 @@ class Corpus(NamedTuple):
 def _sorted(
     read: Iterable[tuple[PostRef, tuple[str, str, str]]],
 ) -> tuple[dict[PostRef, Post], dict[str, str], set[str]]:
-    """What a source has read: posts of open entities, statuses of the others, and which entities are out of reach."""
+    """What a source has read, sorted: posts of open entities, statuses of others, and entities out of reach."""
     posts: dict[PostRef, Post] = {}
     closed: dict[str, str] = {}
     unreachable: set[str] = set()

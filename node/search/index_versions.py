@@ -13,12 +13,12 @@ import msgspec
 from node.embedding.model import Model
 from node.search.passages import FORMAT
 from node.store import Store, ids
-from node.store.decoding import code_of, fields_of, flat_of
+from node.store.decoding import code_of, flat_of, texts_of
 from node.store.search_keys import SearchKeys
 from node.store.steps import Key, step
 
 HNSW_FROM_PASSAGES, FLAT_BELOW_PASSAGES = 10_000, 5_000
-"""Where `auto` changes to HNSW and where back; the gap keeps it from flapping.
+"""Where `auto` changes to HNSW, and where it changes back; the gap keeps it from flapping.
 
 Among 10,000 vectors the nearest take Redis 0.9 ms, and 0.8 with HNSW; among 20,000 1.9 and 0.7 (bench/README.md).
 """
@@ -57,7 +57,7 @@ class IndexVersion(msgspec.Struct, frozen=True):
 
 def kind_of(model: Model, scalar: Scalar) -> str:
     """The kind of vectors that a model makes. Vectors of one kind can be compared: same weights, same way of cutting
-    passages, same numbers. Only numbers other than those of the first release are part of the name."""
+    passages, same numbers. The name has no suffix for `float32`, as in the first release."""
     return f"{model.fingerprint}-{FORMAT}{'' if scalar == 'float32' else f'-{scalar}'}"
 
 
@@ -142,7 +142,7 @@ class IndexVersions:
 
 
 def _version(reply: object) -> IndexVersion | None:
-    fields = {name.decode(): value.decode() for name, value in fields_of(reply).items()}
+    fields = texts_of(reply)
     return msgspec.convert(fields, IndexVersion, strict=False) if fields else None
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 HitMode = Literal["meaning", "text", "both"]
-"""What of a hit matches the query."""
+"""By what a hit matches the query."""
 
 SearchMode = Literal["both", "text"]
 """How a search was done: `text` when no embedding was at hand."""
@@ -87,7 +87,7 @@ class Hits(SearchAnswer):
 
     @classmethod
     def of(cls, found: FoundEntities, base: str) -> "Hits":
-        """Of threads, whose pages are below `base`."""
+        """The hits for found threads, whose pages are below `base`."""
         hits = [
             Hit(each.entity_id, each.title, each.snippet, each.score, base + each.entity_id, each.mode)
             for each in found.entities

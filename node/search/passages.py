@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 FORMAT = 1
-"""Version of the way texts are cut. When it changes, a passage of the same name is another text."""
+"""Version of the way texts are cut. When it changes, a passage of the same name has another text."""
 
 PASSAGE_CHARACTERS = 700
 """The longest passage: about what the default model reads of dense text (256 tokens), not counting the title before the
@@ -40,8 +40,8 @@ def of_reply(seq: int, body: str) -> list[Passage]:
 
 
 def kept(names: Iterable[str]) -> set[str]:
-    """Which of an entity's passages are in the index: those of its own text, then those of as many whole replies, the
-    newest first, as there is room for. Names alone decide, so that adding a reply does not need the others."""
+    """Which of an entity's passages are indexed: those of its own text, and those of as many whole replies, the newest
+    first, as there is room for. This depends on names alone, so that adding a reply does not need the other texts."""
     posts: defaultdict[int, list[str]] = defaultdict(list)
     for name in names:
         posts[seq_and_piece(name)[0]].append(name)
@@ -65,7 +65,7 @@ def pieces(text: str) -> list[str]:
 
 
 def each_piece(text: str) -> Iterator[str]:
-    """Gives the pieces one after the other, for callers that want only the first ones."""
+    """The same as an iterator, for callers that want only the first pieces."""
     if len(text) <= PASSAGE_CHARACTERS:  # what follows would give the same, in ten times the time
         if line := " ".join(text.split()):
             yield line

@@ -14,7 +14,7 @@ from node.search.model import SUGGESTED_THRESHOLD, HitMode, SearchMode
 from node.search.passages import seq_and_piece
 
 CANDIDATES = 100
-"""Threads taken from each of the two lists, by meaning and by text: twice the most hits a client may ask for."""
+"""Entities taken from each of the two lists, by meaning and by text: twice as many as a client may ask for."""
 
 REPLY_CANDIDATES = 300
 """Replies taken by text, besides the entities found by their own text; several may belong to one entity."""
@@ -52,7 +52,7 @@ class Candidate(msgspec.Struct, frozen=True, order=True):
     """A post that contains some of the words. The better of two is the larger."""
 
     score: float
-    """By BM25."""
+    """The score by BM25."""
     entity_id: str
     seq: int
     """0 for the entity's own title and body, else the number of the reply."""
@@ -84,7 +84,7 @@ class RankedEntity(msgspec.Struct, frozen=True, array_like=True):
     entity_id: str
     score: float
     mode: HitMode
-    """By which of the two scores it does."""
+    """By which of the two scores: meaning, text, or both."""
     passage: str
     """The passage nearest in meaning; empty if none is known."""
     reply: int = 0
@@ -97,7 +97,7 @@ class RankedEntities(msgspec.Struct, frozen=True, array_like=True):
     matches: list[RankedEntity]
     mode: SearchMode
     below: list[float] = []
-    """Without a match: the scores of those that a threshold of SUGGESTED_THRESHOLD would let in."""
+    """Without a match: the scores of the entities that reach SUGGESTED_THRESHOLD."""
 
 
 def meaning_of(cosine: float) -> float:
@@ -151,8 +151,8 @@ class Ranking:
         self._order = _ordered(weights)
 
     def unshared(self, request: SearchRequest) -> list[str]:
-        """The entities found by meaning alone whose share of the query must be known to say which are the best; none
-        if only those found by text contain anything."""
+        """The entities found by meaning alone whose share of the query has to be known to say which are the best; none
+        if no others than those found by text contain any of the words."""
         return [] if self._text.whole else [each for each in self._likeliest(request) if each not in self._shares]
 
     def contain(self, shares: Mapping[str, float]) -> None:
@@ -161,8 +161,8 @@ class Ranking:
         self._scores |= {entity: max(share, self._scores[entity]) for entity, share in shares.items()}
 
     def missing(self, request: SearchRequest) -> MissingFacts:
-        """What must be known of those that may be among the best if the posts that they were found by in text have no
-        vectors. An entity's own text has some if any of its posts has, and so has what is nearest."""
+        """What has to be known of the entities that are among the best if the posts by which they were found by text
+        have no vectors. An entity's own text has vectors if any of its posts has, and so has the nearest passage."""
         likeliest = self._likeliest(request)
         least = self._weights[likeliest[-1]] / BOTH_LISTS if likeliest else 0.0
         nearness = [each for each in self._text.entities if each not in self._near and self._weights[each] >= least]
@@ -185,7 +185,7 @@ class Ranking:
     def ranked(
         self, request: SearchRequest, others: Nearness, without_vectors: Collection[str], mode: SearchMode
     ) -> RankedEntities:
-        """The answer: the best matches or, if there are none, what a lower threshold would let in."""
+        """The answer: the best matches or, if there are none, what would reach a lower threshold."""
         matches = self.best(request, others, without_vectors)
         if matches or request.threshold <= SUGGESTED_THRESHOLD:
             return RankedEntities(matches, mode)

@@ -1,6 +1,6 @@
-"""The ways in which a web process finds entities: by the query engine, by a worker's memory, or by itself.
+"""How a web process finds entities: with the query engine, with a worker's memory, or by itself.
 
-Each takes a request and gives ranked entities; texts and links are added by `service`.
+Each way takes a request and returns ranked entities; `service` adds texts and links.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from node.store.search_keys import SearchKeys
 from node.text.terms import MARK, QueryTerms, marks_of, terms_of
 
 MAX_MARKS = 262_144
-"""Marks of candidates that one search looks at: those of a hundred long entities. For further ones, which rank lower,
-the engine's word has to do."""
+"""Marks of candidates that one search looks at: those of a hundred long entities. Further candidates, which rank lower,
+count as the engine has found them."""
 
 MARKS_A_CHARACTER = 2
-"""How many marks take as long to look at as one character of a text."""
+"""Marks that take as long to look at as one character of a text."""
 
 ENTITIES_AT_ONCE = 32
 """Entities that are read together."""
@@ -43,17 +43,17 @@ SCANNED_ENTITIES = 2000
 """Open entities that a web process looks through when nobody else can: the newest."""
 
 UNINDEXED_ENTITIES = 100
-"""How many of these it reads itself, because they have no document yet."""
+"""How many of those it reads itself, because they have no document yet."""
 
 UNINDEXED_CHARACTERS = 100_000
-"""Characters that it reads of those, all together."""
+"""Characters that it reads of those in all."""
 
 
 class KnownMarks(NamedTuple):
-    """Which marks of candidates need not be read."""
+    """What is known of the marks of candidates, so that it need not be read."""
 
     own: Mapping[str, bytes]
-    """The marks of these entities' own texts are known."""
+    """The known marks of own texts, by entity."""
     own_complete: bool
     """Whether the own text of no other entity contains any of the terms."""
     replied: Collection[str] | None
@@ -63,19 +63,19 @@ class KnownMarks(NamedTuple):
 class EngineRetriever:
     """Asks the query engine, with the vector of the query if a worker provides one in time."""
 
-    def __init__(self, engine: QueryEngine, keys: SearchKeys, documents: Store, workers: WorkerClient) -> None:
+    def __init__(self, engine: QueryEngine, keys: SearchKeys, searched: Store, workers: WorkerClient) -> None:
         self._engine = engine
         self._keys = keys
-        self._documents = documents
+        self._searched = searched
         self._workers = workers
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
-        """The matches. Raises StoreUnavailable, CommandFailed if the engine is not what it was."""
+        """The matches. Raises StoreUnavailable, CommandFailed if the engine has changed meanwhile."""
         query = QueryTerms(request.text)
         (text, known), (vector, nearest) = await asyncio.gather(
             self._by_text(query), self._by_meaning(request.text, work)
         )
-        shares = TermCoverage(self._documents, self._keys, query, known, work)
+        shares = TermCoverage(self._searched, self._keys, query, known, work)
         async with work.reading():
             ranking = Ranking(nearest, text, await shares.read(list(text.entities)), query.least)
             ranking.contain(await shares.read(ranking.unshared(request)))
@@ -118,9 +118,9 @@ class EngineRetriever:
 class WorkerMemoryRetriever:
     """Asks a worker that holds the index in memory; if none answers in time, looks through the newest entities."""
 
-    def __init__(self, corpus: Corpus, documents: Store, workers: WorkerClient) -> None:
+    def __init__(self, corpus: Corpus, searched: Store, workers: WorkerClient) -> None:
         self._corpus = corpus
-        self._documents = documents
+        self._searched = searched
         self._workers = workers
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
@@ -132,12 +132,12 @@ class WorkerMemoryRetriever:
             return await self._scan(request, work)
 
     async def _scan(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
-        """By text, in the order of shares, then of activity."""
+        """The matches by text, in the order of their shares, then of activity."""
         query = QueryTerms(request.text)
         if not query.terms:
             return RankedEntities([], "text")
         entities = await self._corpus.source.newest_open(SCANNED_ENTITIES)
-        indexed = TermCoverage(self._documents, self._corpus.keys, query, KnownMarks({}, False, None), work)
+        indexed = TermCoverage(self._searched, self._corpus.keys, query, KnownMarks({}, False, None), work)
         shares = await indexed.read(entities)
         await self._read_unindexed(query, indexed.unmarked[:UNINDEXED_ENTITIES], shares, work)
         found = [entity for entity in entities if shares.get(entity)]
@@ -163,12 +163,12 @@ class WorkerMemoryRetriever:
 
 
 class TermCoverage:
-    """Reads which share of a query's terms entities contain, until MAX_MARKS were looked at."""
+    """Finds out which share of a query's terms entities contain, until MAX_MARKS have been looked at."""
 
     def __init__(
-        self, documents: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, work: SearchWork
+        self, searched: Store, keys: SearchKeys, query: QueryTerms, known: KnownMarks, work: SearchWork
     ) -> None:
-        self._documents = documents
+        self._searched = searched
         self._keys = keys
         self._query = query
         self._known = known
@@ -204,7 +204,7 @@ class TermCoverage:
         if not unread and not replied:
             return known.own, {}
         found = await bulk(
-            self._documents,
+            self._searched,
             [
                 *(marks_of_own(self._keys, each) for each in unread),
                 *(marks_of_replies(self._keys, each) for each in replied),

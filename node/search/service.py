@@ -39,25 +39,25 @@ HITS_AT_ONCE = 10
 CHARACTERS = 400_000
 """Characters that one search looks at for its snippets: 8,000 for each of fifty hits."""
 
-CHARACTERS_A_HIT = 40_000
-"""The most that it looks at for one hit, however little the others need: an entity's own text and a reply, both of the
-greatest length."""
+MAX_CHARACTERS_A_HIT = 40_000
+"""The most that it looks at for one hit, however little the others need: an entity's own text and a reply, both as long
+as they may be."""
 
-LEAST_CHARACTERS = 1_000
+MIN_CHARACTERS_A_HIT = 1_000
 """The least that it looks at for each hit, however much the others have taken."""
 
 SUGGESTED_STEPS = 20
-"""Suggested thresholds are multiples of 1/20."""
+"""Suggested thresholds are multiples of one in this many."""
 
 SEARCHES_AT_ONCE = MAX_WAITING_REQUESTS
 """Searches of one process at a time, at most SITE_SHARE of them from one site. Most wait for the vector of their query,
 so there may be as many as may wait at a worker."""
 
 WAITING_SEARCHES = 60
-"""Searches of one client that wait for its earlier ones: as many as it may begin in a minute, by default."""
+"""Searches of one client that may wait for its earlier ones: as many as it may begin in a minute, by default."""
 
 Charge = Callable[[int], None]
-"""Takes the characters that a search has looked at, once it has ended, however it ended."""
+"""Called once a search has ended, however it ended, with the characters that it has looked at."""
 
 
 class Match(NamedTuple):
@@ -74,7 +74,7 @@ class Match(NamedTuple):
 
     @classmethod
     def of(cls, ranked: RankedEntity) -> "Match":
-        """From a ranked entity."""
+        """The match for a ranked entity."""
         own = PostRef(ranked.entity_id, OWN)
         near, piece, reply = None, 0, None
         if ranked.passage and ranked.mode != "text":
@@ -127,7 +127,7 @@ class Search:
     async def search_with(
         self, query: SearchQuery, client: str, charge: Charge, read: Callable[[Sequence[str]], Awaitable[T]]
     ) -> tuple[FoundEntities, T]:
-        """Like `search`, and what `read` has read at the same time of the entities that may be among the hits."""
+        """`search`, and what `read` has meanwhile read of the entities that may be among the hits."""
         async with self._work(query, client, charge) as work:
             ranked = await self._matching(query, work)
             entity_ids = [match.entity_id for match in ranked.matches]
@@ -143,11 +143,11 @@ class Search:
             return [match.entity_id for match in ranked.matches]
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
-        """Have a new entity found by text at once; a worker does so too, a moment later. Raises StoreUnavailable."""
+        """Index a new entity by text at once; a worker does so as well, a moment later. Raises StoreUnavailable."""
         await self._store.note(entity_id, title, body)
 
     async def state(self) -> SearchState:
-        """What there is of the index, and what is still to be done. Raises StoreUnavailable."""
+        """The versions of the index, and what is still to be done. Raises StoreUnavailable."""
         return await self._store.state()
 
     async def reindex(self) -> None:
@@ -195,7 +195,7 @@ class Search:
             for number, match in enumerate(opened):
                 share = left // min(query.limit - len(hits), len(opened) - number + len(matches))
                 before = work.characters
-                most = max(LEAST_CHARACTERS, min(CHARACTERS_A_HIT, share))
+                most = max(MIN_CHARACTERS_A_HIT, min(MAX_CHARACTERS_A_HIT, share))
                 hits.append(await _hit(match, posts, wanted, most, work))
                 left -= work.characters - before
         return hits, is_incomplete
@@ -236,7 +236,7 @@ async def _hit(
 
 
 async def _piece(text: str, number: int, work: SearchWork) -> str | None:
-    """One piece of a text, None if there are not so many."""
+    """The piece of a text with that number, from 0; None if there are fewer."""
     for found in each_piece(text):
         await work.spend(len(found))
         if not number:

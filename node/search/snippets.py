@@ -16,16 +16,16 @@ SNIPPET_CHARACTERS = 240
 """The longest snippet (DESIGN 8)."""
 
 PIECE_CHARACTERS = 2_000
-"""Characters looked at in one go, in a quarter of a millisecond at most."""
+"""Characters looked at together, in a quarter of a millisecond at most."""
 
 WORD_COST = 5
-"""Characters that a word counts as, however short, in a text that is not ASCII: each of its words is looked at."""
+"""Characters that a word of a text that is not ASCII counts as, however short: each of its words is looked at."""
 
 LOOK_UP_COST = 20
-"""Characters that a word counts as in addition if it begins like a wanted one and so has to be stemmed."""
+"""Characters that a word counts as in addition if it begins like a wanted one, and so has to be stemmed."""
 
 POSITION_COST = 2
-"""What a word that begins like a wanted one costs in addition, in characters, looked up or not."""
+"""Characters that a word which begins like a wanted one counts as in addition, whether or not it is looked up."""
 
 HEAD_LETTERS = 3
 """First letters that a word shares with its term, since stemming changes only its end. With a term no longer than this

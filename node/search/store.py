@@ -34,29 +34,29 @@ class SearchState(msgspec.Struct, frozen=True):
 class SearchStore:
     """The parts of the search that web processes and workers share. Every method raises StoreUnavailable.
 
-    `documents` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
+    `searched` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
     """
 
-    def __init__(self, store: Store, documents: Store, corpus: Corpus) -> None:
+    def __init__(self, store: Store, searched: Store, corpus: Corpus) -> None:
         self.main = store
         self.corpus = corpus
         self.keys = keys = corpus.keys
-        self.searched = documents
-        self.choice = EngineChoice(documents, corpus)
+        self.searched = searched
+        self.choice = EngineChoice(searched, corpus)
         self.changes = DocumentChanges(store, keys, self.choice)
-        self.documents = Documents(documents, keys, self.choice, self.changes)
+        self.documents = Documents(searched, keys, self.choice, self.changes)
         self.versions = IndexVersions(store, keys)
         self.queue = IndexQueue(store, keys)
         self.workers = WorkerClient(store, keys)
 
     @property
     def wakeups(self) -> WakeUps:
-        """Where the loops of a worker are woken."""
+        """The wake-ups for the loops of a worker."""
         return self.main.wakeups
 
     @property
     def reconnects(self) -> tuple[int, int]:
-        """How often the connections to both have been made anew: data may have been lost meanwhile."""
+        """How often the connections to both were made again: data may have been lost meanwhile."""
         return self.main.stats.reconnects, self.searched.stats.reconnects
 
     async def find(self, request: SearchRequest, work: SearchWork) -> RankedEntities:
@@ -68,7 +68,7 @@ class SearchStore:
             return await (await self._retriever()).find(request, work)
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
-        """Have a new entity found by text at once."""
+        """Index a new entity by text at once."""
         try:
             await self.documents.note(entity_id, title, body)
         except CommandFailed:  # an entity is posted whether or not it can be searched for
@@ -79,12 +79,8 @@ class SearchStore:
         """Whether a worker embeds queries now."""
         return bool(await self.main.command("EXISTS", self.keys.workers("vectors")))
 
-    async def wake_reconcilers(self) -> None:
-        """Have all workers look after the index now."""
-        await self.main.command("SPUBLISH", self.keys.current, "")
-
     async def state(self) -> SearchState:
-        """What there is of the index, and what is still to be done."""
+        """The versions of the index, and what is still to be done."""
         return SearchState(*await self.versions.both(), *await self.queue.lengths(), await self.embeds_queries())
 
     async def _retriever(self) -> EngineRetriever | WorkerMemoryRetriever:

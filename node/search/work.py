@@ -1,4 +1,4 @@
-"""What one search costs. Searches of different clients take turns, and none holds up the event loop.
+"""Counts what a search costs. Searches of different clients take turns, and none holds up the event loop.
 
 The unit is a character looked at, about 60 ns. What costs more than its length counts as more characters.
 """
@@ -19,8 +19,8 @@ LIGHT_CHARACTERS = 40_000
 """Characters that a search may look at without a rest; few need as many."""
 
 REST_SECONDS = 0.001
-"""The rest after each slice beyond that. A mere turn of the event loop is not enough: the HTTP server's threads would
-get the interpreter from a busy event loop only every five milliseconds (`sys.getswitchinterval`)."""
+"""The rest after each further slice. One turn of the event loop is not enough: the threads of the HTTP server would get
+the interpreter from a busy event loop only every five milliseconds (`sys.getswitchinterval`)."""
 
 
 class SearchWork:
@@ -36,7 +36,7 @@ class SearchWork:
 
     @asynccontextmanager
     async def reading(self) -> AsyncGenerator[None]:
-        """Hold a place among the searches that look at something while the block runs. Raises QueueFull."""
+        """Hold a place among the searches that read, while the block runs. Raises QueueFull."""
         await self._enter()
         try:
             yield

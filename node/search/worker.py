@@ -47,13 +47,13 @@ class CorpusWorker:
 class SearchWorker:
     """Indexes what can be searched, embeds queries, and searches where there is no query engine.
 
-    `documents` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
+    `searched` is the Redis that is searched: RELAY_SEARCH_URL, else `store`.
     """
 
-    def __init__(self, store: Store, documents: Store, corpora: Sequence[Corpus], settings: Settings) -> None:
+    def __init__(self, store: Store, searched: Store, corpora: Sequence[Corpus], settings: Settings) -> None:
         self._embedder = Embedder(settings.embedding_model, settings.data_dir / "models")
         self._workers = [
-            CorpusWorker(SearchStore(store, documents, corpus), self._embedder, settings) for corpus in corpora
+            CorpusWorker(SearchStore(store, searched, corpus), self._embedder, settings) for corpus in corpora
         ]
 
     async def handle(self, events: Sequence[Event]) -> None:
@@ -76,8 +76,7 @@ class SearchWorker:
         self._embedder.close()
 
     async def _load_model(self, stop: asyncio.Event) -> None:
-        """Load the model while the rest goes on: searches are by text at first, and by meaning once the model is
-        there."""
+        """Load the model while the rest works: searches are by text until then."""
         try:
             model = await unless(stop, self._embedder.load())
         except ModelUnavailable as error:

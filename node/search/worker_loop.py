@@ -1,4 +1,4 @@
-"""How the loops of a search worker wait, and how they end: at once, whatever they are doing.
+"""How the loops of a search worker wait, and end: at once, whatever they are doing.
 
 Their work may be abandoned at any point; another worker, or this one after a restart, does it again.
 """

@@ -14,10 +14,10 @@ RETRY_AFTER = 30.0
 
 
 def share_of(most: int, taken: float) -> int:
-    """How many things of a total one client may have now, where `most` is its quota while half of the total is free.
+    """How many things of a total one client may have now. Its quota is `most` while half of the total is free.
 
-    Beyond that the quota shrinks faster than what is free, down to one. If it did not, a few hundred clients would have
-    the total, and nobody else anything. `taken`: the part of the total that is taken.
+    After that it shrinks faster than what is free, down to one. Otherwise a few hundred clients would take the whole
+    total, and nothing would be left for others. `taken`: the part of the total that is taken.
     """
     free = max(0.0, 2 * (1 - taken))
     return max(min(most, 1), math.ceil(most * free**2)) if free < 1 else most
@@ -30,9 +30,9 @@ class Capacity:
         self.refused: Mapping[Kind, str] = {}
         """The refused kinds, each with the code of the refusal; usually empty."""
         self.short: Set[str] = frozenset()
-        """Of what the node is short: `memory.low`, `disk.low`. A kind that is refused for both has one code only."""
+        """What the node is short of: `memory.low`, `disk.low`. A kind that is refused for both has one of them."""
         self.allowance = allowance
-        """Bytes that the node keeps for one client in 24 hours, at most; 0 for any number."""
+        """Most bytes that the node keeps for one client in 24 hours; 0 for any number."""
         self.taken: Mapping[Kind, float] = {}
         """Which part of the node's total of a kind is taken, for kinds that have a total."""
 

@@ -5,9 +5,9 @@ records around it. `node.web.limits` adds them to the client's daily total, and 
 while memory is short. Every operation that writes has its kind here.
 
 The numbers are those of docs/capacity.md (`python -m bench.weigh`), rounded up. A text that is searched is kept as it
-is, as terms, and as a vector of up to 4 kB with its place in the index for each passage of at most 700 characters. A
-step of a contract takes little itself, but a callback may tell of it: 1.2 kB for as long as the receiver fails. A claim
-is charged for that of its release, too.
+is, as terms, and for each passage of at most 700 characters as a vector of up to 4 kB with its place in the index. A
+step of a contract takes little itself, but a callback may report it: 1.2 kB for as long as the receiver fails. A claim
+is also charged for the callback of its release.
 """
 
 from enum import IntEnum
@@ -33,7 +33,7 @@ SEARCHED_BYTES = 20_000
 """Bytes at the beginning of a body that are searched, about: a thread or a reply has at most as many characters."""
 
 SEARCHED_AGAIN = 5
-"""How many times each of them is kept in addition to the body: as terms, in the vector of its passage, and in the index
+"""How many times each of these bytes is kept besides the body: as terms, in the vector of its passage, and in the index
 of vectors."""
 
 VECTOR_CHARACTERS = 700

@@ -1,4 +1,4 @@
-"""Whom something came from, as an operator names it: an address, a prefix, or the thumbprint of a key."""
+"""Where something came from, as an operator names it: an address, a prefix, or the thumbprint of a key."""
 
 from ipaddress import ip_network
 
@@ -15,7 +15,7 @@ class ClientOrigin(msgspec.Struct, frozen=True):
     """A network, or the thumbprint of a key."""
 
     def covers(self, client: str, signer: str | None) -> bool:
-        """Whether what that client sent, signed by that key if it was, came from here."""
+        """Whether something that this client sent, signed by this key or by none, came from here."""
         if isinstance(self.named, str):
             return signer == self.named
         try:
@@ -43,7 +43,7 @@ class Attributed(msgspec.Struct, frozen=True):
 
     kind: str
     id: str
-    """As the operator's commands name it: of a reply `<thread>:<number>`, of a message `<inbox>:<id>`."""
+    """As the operator's commands name it: `<thread>:<number>` for a reply, `<inbox>:<id>` for a message."""
     at: int | None
     """Milliseconds since 1970; None where that is not kept."""
     client: str | None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from node.sign.fields import Malformed, dictionary
 
 KNOWN: Mapping[str, int] = {"sha-256": 32, "sha-512": 64}
-"""Algorithm to digest length in bytes."""
+"""The known algorithms, with the length of their digests in bytes."""
 
 _HEX_SHA256 = 64
 
@@ -70,6 +70,6 @@ def read_sha256(text: str) -> bytes:
 
 
 def _is_spelling_of(text: str, digest: bytes) -> bool:
-    """Whether `text` is one of the exact spellings: the decoders also accept blanks and stray trailing bits."""
+    """Whether `text` spells the digest exactly: the decoders also accept white space and stray trailing bits."""
     padded = b64encode(digest).decode()
     return text.lower() == digest.hex() or text in (padded, padded.rstrip("="))

@@ -1,4 +1,4 @@
-"""Signature-Input, Signature and Signature-Key as typed values, and what they and Content-Digest are made of.
+"""Signature-Input, Signature and Signature-Key as typed values, and the dictionaries that they and Content-Digest are.
 
 `http_sf` parses structured fields; this module gives its results the types of RFC 9421, bounds their size, and raises
 `Malformed` for any other shape. What a signature must cover is in `request.py`.

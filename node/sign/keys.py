@@ -16,7 +16,7 @@ from node.common import base64url
 KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 DID_PREFIX = "did:key:z6Mk"
-"""The beginning of the did:key of every ed25519 key: base58 of the multicodec prefix, whatever bytes follow."""
+"""The beginning of the did:key of every ed25519 key: the multicodec prefix in base58, whatever the key is."""
 
 _MULTICODEC_ED25519 = b"\xed\x01"
 _MULTIBASE_MAX = 64  # characters; an ed25519 key takes 48

@@ -37,7 +37,7 @@ PUBLIC_COMPONENTS = DERIVED | {
     "signature-key",
     "user-agent",
 }
-"""Components whose values everybody may see. Others may be secrets: a token, an Idempotency-Key, the key of a proxy."""
+"""Components whose values may be public. Others may be secrets: a token, an Idempotency-Key, the key of a proxy."""
 
 
 class Proof(msgspec.Struct, frozen=True, omit_defaults=True):

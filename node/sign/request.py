@@ -31,7 +31,7 @@ REPLAY_SECONDS = MAX_AGE + 2 * MAX_SKEW
 """Longest time from the first use of a signature until it is too old, 420 s; its `replay_id` is kept for that long."""
 MAX_NONCE = 128  # characters
 TARGETS = frozenset(("@target-uri", "@request-target"))
-"""The components with path and query in one."""
+"""The components that contain both path and query."""
 
 
 class _Candidate(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ def _candidates(message: SignedMessage) -> list[_Candidate]:
 
 
 def _candidate(label: str, sent: SignatureInput, conveyed: SignatureKey | None) -> _Candidate | None:
-    """None if the key is not in the request, so that it would have to be fetched."""
+    """The candidate of one label; None if its key is not in the request, but would have to be fetched."""
     keyid = sent.params.get("keyid")
     try:
         if conveyed is not None and conveyed.scheme == "hwk":

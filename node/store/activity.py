@@ -1,7 +1,7 @@
-"""How much each client asked of the node, day by day, for the operator: bytes kept, and requests that were refused.
+"""What each client cost the node, day by day, for the operator: bytes kept, and requests that were refused.
 
-A sorted set for each day and partition of clients. It holds at most MAX_CLIENTS, so that a flood of addresses cannot
-fill it; those with the least make room.
+Each day has a sorted set in each partition of clients. A set holds at most MAX_CLIENTS, so that a flood of addresses
+cannot fill it; those with the least are dropped.
 """
 
 import time
@@ -17,7 +17,7 @@ from node.store.store import Store
 Asked = Literal["bytes", "refused"]
 
 MAX_CLIENTS = 1000
-"""Named in the set of a day and partition."""
+"""Clients in the set of a day and partition."""
 
 DAY_SECONDS = 86_400
 

@@ -8,7 +8,7 @@ import msgspec
 DEFAULT_PORT = 6379
 SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster")
 CHOICES = {"ssl_check_hostname": ("yes", "no"), "ssl_cert_reqs": ("required", "none")}
-"""TLS options that are not paths, with their values; the first is the default."""
+"""TLS options that are not paths, with their values, the default first."""
 
 TLS_OPTIONS = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile", *CHOICES)
 """Named as in redis-py."""
@@ -35,7 +35,7 @@ class Access(msgspec.Struct, frozen=True):
     database: int = 0
     tls: ssl.SSLContext | None = None
     writes: bool = False
-    """Whether a replica will not do. In a cluster it is the map that names the primaries."""
+    """Whether a replica is refused. Not needed in a cluster, whose map names the primaries."""
 
     @property
     def login(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ def locate(url: str) -> Location:
     credentials, _, hosts = authority.rpartition("@")
     options = {name: values[-1] for name, values in parse_qs(query).items()}
     unknown = options.keys() - OPTIONS.get(scheme, ())
-    # Not with the words of what is wrong, as below: they are the end of a password, which no message may show.
+    # What is wrong is not quoted, unlike below: it is the end of a password, which no message may show.
     is_cut_query = "@" in query and (unknown or not options or "@" in options.get("db", ""))
     if is_cut_query or ("@" in path and (scheme != "unix" or hosts)):
         raise ValueError("a / or ? in a user or password is written %2F or %3F")

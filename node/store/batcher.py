@@ -1,4 +1,4 @@
-"""What the requests of one turn of the event loop have to tell Redis, told together."""
+"""Sends together what the requests of one turn of the event loop write, where no request waits for the write."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 class Batcher(Generic[T]):
-    """Collects items, and sends all of a turn of the event loop together, ahead of what is asked after the first.
+    """Collects the items of one turn of the event loop, and sends them together, ahead of calls made after the first.
 
-    Nobody waits for it, so it is for work that is done again if it fails (`Store.send`).
+    Nobody waits for the result, so this is for work that is done again if it fails (`Store.send`).
     """
 
     def __init__(self, store: Store, commands_of: Callable[[Sequence[T]], Iterable[Step | Sequence[Arg]]]) -> None:
-        """`commands_of`: the steps and plain commands that tell of items, which it is given in the order of `add`."""
+        """`commands_of` makes steps and plain commands of the items, which it gets in the order of `add`."""
         self._store = store
         self._commands_of = commands_of
         self._items: list[T] = []
 
     def add(self, item: T) -> None:
-        """Tell of this item soon."""
+        """Send this item with the others of this turn of the event loop."""
         self._items.append(item)
         if len(self._items) == 1:
             self._store.before_sending(self._send)

@@ -30,7 +30,7 @@ Blocked = Network | str
 """A network, or the thumbprint of a key."""
 
 THUMBPRINT = re.compile(r"[A-Za-z0-9_-]{43}")
-"""Of a key (RFC 7638, SHA-256)."""
+"""The thumbprint of a key (RFC 7638, SHA-256)."""
 
 
 def blocked_named(name: str) -> Blocked:

@@ -16,7 +16,7 @@ from node.store.store import Store
 T = TypeVar("T")
 
 SHARE_OF_CALLS = 8
-"""A bulk has at most one in this many of the allowed calls under way; the rest is for everybody else."""
+"""A bulk has at most one in this many of the allowed calls under way; the others are left for other callers."""
 
 
 async def bulk(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply]:
@@ -37,8 +37,8 @@ async def bulk_steps(store: Store, steps: Iterable[Step]) -> list[RedisReply]:
 async def bulk_reachable(store: Store, commands: Iterable[Sequence[Arg]]) -> list[RedisReply | StoreUnavailable]:
     """`store.reachable` for any number of commands.
 
-    Raises StoreUnavailable only if no other server is there either: that the few that were wanted are all out of reach
-    is no reason to refuse a page. Raises StoreBusy, CommandFailed.
+    Raises StoreUnavailable only if no other server can be reached either: a page is not refused because its few
+    entities are all out of reach. Raises StoreBusy, CommandFailed.
     """
     replies = await _each_batch(store.reachable, _batches(store, commands))
     failure = _failure_of_all(replies)
@@ -72,7 +72,7 @@ def _batches(store: Store, many: Iterable[T]) -> Iterator[Sequence[T]]:
 async def _each_batch(
     call: Callable[[Sequence[T]], Awaitable[list[RedisReply | StoreUnavailable]]], batches: Iterable[Sequence[T]]
 ) -> list[RedisReply | StoreUnavailable]:
-    """The replies to all batches; where all of one are out of reach, the next ones may not be."""
+    """The replies to all batches. If all of one batch are out of reach, the others are tried all the same."""
     replies: list[RedisReply | StoreUnavailable] = []
     for some in batches:
         try:
@@ -83,6 +83,6 @@ async def _each_batch(
 
 
 def _failure_of_all(replies: Sequence[RedisReply | StoreUnavailable]) -> StoreUnavailable | None:
-    """The first failure if there is nothing else."""
+    """The first failure, if there are only failures."""
     failures = [reply for reply in replies if isinstance(reply, StoreUnavailable)]
     return failures[0] if failures and len(failures) == len(replies) else None

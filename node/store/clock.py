@@ -30,13 +30,13 @@ async def now_ms(store: Store, key: str = "") -> int:
 
 
 async def skew(store: Store) -> float:
-    """Seconds by which the clock of Redis is ahead of this one, as far as that is certain; of several primaries, by
-    which that of the one most off is. Raises StoreUnavailable.
+    """Seconds by which the clock of Redis is ahead of this one, as far as that is certain; with several primaries, that
+    of the one most off. Raises StoreUnavailable.
     """
     began = time.time()
     each = [_milliseconds(reply) / 1000 for reply in await store.everywhere("TIME")]
     ended = time.time()
-    # Redis looked at its clock at some moment in between, and on a busy machine that was long ago.
+    # Redis read its clock at some moment in between, which on a busy machine may be long.
     return max((theirs - min(max(theirs, began), ended) for theirs in each), key=abs)
 
 
@@ -61,6 +61,6 @@ async def watch(store: Store, stop: asyncio.Event) -> None:
 
 
 def _milliseconds(reply: object) -> int:
-    """What TIME answered."""
+    """The time in a reply to TIME."""
     seconds, micros = cast("list[bytes]", reply)
     return int(seconds) * 1000 + int(micros) // 1000

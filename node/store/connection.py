@@ -137,7 +137,7 @@ class Connection(ReconnectingLink):
         """Scripts that `Store.send` has loaded into the server since the connection was made."""
         self._retired = False
         self.server_id = 0
-        """That of the present link, or of the last one (`Store.server_id`)."""
+        """The `Store.server_id` of the present link, or of the last one."""
         super().__init__(server, access, timeout, stats)
 
     def submit(self, call: Call) -> "asyncio.Future[CallResult]":

@@ -1,4 +1,4 @@
-"""Reads a sorted set whose scores are times (ms) from its oldest member on, some at a time.
+"""Reads a sorted set whose scores are times (ms), from the oldest member on, a number of members at a time.
 
 What was read is not read again until the cursor is restarted, so members that stay in the set cost nothing. Members may
 be removed between two reads.

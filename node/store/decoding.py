@@ -15,7 +15,7 @@ def fields_of(reply: object) -> dict[bytes, bytes]:
 
 
 def texts_of(reply: object) -> dict[str, str]:
-    """Like `fields_of`, of names and values that are text."""
+    """`fields_of`, for names and values that are text."""
     return {name.decode(): value.decode() for name, value in fields_of(reply).items()}
 
 
@@ -25,7 +25,7 @@ def scores_of(reply: object) -> list[tuple[str, float]]:
 
 
 def facts_of(info: bytes) -> dict[str, str]:
-    """What INFO says, by name. Paths in it may be no UTF-8."""
+    """The fields of a reply to INFO, by name. Paths in it may not be UTF-8."""
     return dict(line.split(":", 1) for line in info.decode(errors="replace").splitlines() if ":" in line)
 
 

@@ -27,7 +27,7 @@ SETTINGS = (
     "maxmemory",
     "maxmemory-policy",
 )
-"""The settings that decide it."""
+"""The settings of Redis that decide what is kept."""
 
 READ_SECONDS = 60.0
 """Time between two reads: the settings of a running server can change, and so can the servers of a cluster."""
@@ -35,7 +35,7 @@ READ_SECONDS = 60.0
 Kept = Literal["none", "unknown", "everysec", "always", "replicated"]
 """What is kept, from the weakest to the strongest.
 
-none: a restart of Redis may lose acknowledged writes. unknown: the server does not tell its settings. everysec: a power
+none: a restart of Redis may lose acknowledged writes. unknown: the server does not show its settings. everysec: a power
 loss may cost the last seconds. always: a power loss costs nothing. replicated: likewise, and no write is accepted while
 no replica follows.
 """
@@ -56,7 +56,7 @@ def kept(settings: Mapping[str, str]) -> Kept:
 
 
 def weakest(each: Iterable[Kept]) -> Kept:
-    """What several primaries keep together: as much as the weakest of them."""
+    """What several primaries together keep: as much as the weakest of them."""
     return min(each, key=get_args(Kept).index)
 
 

@@ -31,9 +31,9 @@ class OutcomeUnknown(StoreUnavailable):
 
 @contextmanager
 def after_write(done: str) -> Generator[None]:
-    """For what follows a write in the same request: nobody may be told then that nothing was written.
+    """For a block that follows a write in the same request: its client must not be told that nothing was written.
 
-    `done` says what was. Raises OutcomeUnknown in place of any other StoreUnavailable.
+    `done` says what was written. Raises OutcomeUnknown in place of any other StoreUnavailable.
     """
     try:
         yield
@@ -60,7 +60,7 @@ REFUSALS = {
     "NOSCRIPT": ("Redis has lost a script and may lose it again", 1.0),
     "TRYAGAIN": ("a part of the Redis cluster is moving", 1.0),
 }
-"""Error codes by which Redis says that it has not begun to carry out a command: the reason, seconds to wait."""
+"""By the error codes that mean that Redis has not begun a command: the reason, and seconds to wait."""
 
 
 def judge(error: str, call: str) -> StoreUnavailable | CommandFailed:

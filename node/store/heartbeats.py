@@ -61,9 +61,9 @@ class Heartbeat:
         self._name = name
         self._on_death = on_death
         self._silent: set[str] = set()
-        """Workers that were silent at the last heartbeat."""
+        """Workers that the last heartbeat found silent."""
         self._dead: set[str] = set()
-        """Those of them whose death was reported."""
+        """Those of `_silent` whose death was reported."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send heartbeats until `stop` is set."""
@@ -84,8 +84,8 @@ class Heartbeat:
         """Send one heartbeat, and report workers that have died. Raises StoreUnavailable."""
         beat = worker_beat(workers=keys.WORKERS, name=self._name, silent=SILENT_MS, forget=FORGET_MS)
         silent = {name.decode() for name in cast("list[bytes]", await self._store.run(beat))}
-        # Only who is silent twice in a row is dead: after a pause of Redis itself, the first worker to send a heartbeat
-        # finds all others silent.
+        # A worker is dead only if it is silent twice in a row: after a pause of Redis itself, the first worker to send
+        # a heartbeat finds all others silent.
         for name in (silent & self._silent) - self._dead:
             log.warning("worker died", worker=name)
             for call in self._on_death:

@@ -11,11 +11,11 @@ from node.store.keys import Key
 from node.store.replay import bind, bind_to
 
 SECRET_KEY_LENGTH = 16
-"""A key of at least this length is taken for a secret: so many random characters hold 60 bits or more. What everybody
-knows, such as the id of the contract that it claims, does not count."""
+"""A key of at least this length is taken for a secret: so many random characters hold 60 bits or more. Public parts of
+it, such as the id of the contract that is claimed, do not count."""
 
-LEAST_KNOWN_LENGTH = 8
-"""What everybody knows counts as random if it is shorter: a secret may contain it by chance."""
+MIN_KNOWN_LENGTH = 8
+"""Shortest public part that does not count: a shorter one may be in a secret by chance."""
 
 RETRY_SECONDS = 60
 """Time within which a client repeats a request whose answer it did not get. A key that is not a secret may be guessed
@@ -28,7 +28,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     scope: str
     """The name of the record: a digest, from which neither client nor key can be read."""
     digest: str
-    """Of the body of the request. The same key with another body is a conflict."""
+    """A digest of the body of the request. The same key with another body is a conflict."""
     is_secret: bool = True
     """Whether the key is long enough that only its maker can know it."""
     home: int | None = None
@@ -37,7 +37,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
     @property
     def partition(self) -> int:
-        """Where the record is kept, and what the request creates."""
+        """The partition of the record, and of what the request creates."""
         return ids.partition_of(self.scope) if self.home is None else self.home
 
     def check_token(self, first: int, now: int) -> None:
@@ -51,12 +51,12 @@ class Once(msgspec.Struct, frozen=True, gc=False):
 
     idem: Key
     digest: str
-    """Of the body; empty for a request without a key."""
+    """A digest of the body; empty for a request without a key."""
     idem_ttl: int
 
     @classmethod
     def of(cls, given: IdempotencyKey | None, partition: int, other: Key, ttl_ms: int) -> "Once":
-        """For that key. Without one there is no record; `other`, any key in the slot, stands in for its key."""
+        """The arguments for a key. Without one nothing is recorded; `other`, any key in the slot, is passed."""
         if given is None:
             return cls(other, "", ttl_ms)
         return cls(keys.idempotency(partition, given.scope), given.digest, ttl_ms)
@@ -71,17 +71,17 @@ def bound_key(
     home: int | None = None,
     entity: str = "",
 ) -> IdempotencyKey | None:
-    """None if the request carries no key.
+    """The key as it is recorded; None if the request carries no key.
 
-    A key counts for its client; with `name`, which a body may give (`publisher_id`), a secret key counts for that name,
-    whatever address its client has by then. `home`: the partition where the request writes, if the key does not decide.
+    A key belongs to its client. With a `name` from the body (`publisher_id`), a secret key belongs to that name, from
+    whatever address it comes. `home`: the partition where the request writes, if the key does not decide.
     `entity`: the public id of what the request is about.
     """
     if key is None:
         return None
     rest = key
     for known in (entity, name or ""):
-        if len(known) >= LEAST_KNOWN_LENGTH:
+        if len(known) >= MIN_KNOWN_LENGTH:
             rest = rest.replace(known, "")
     is_secret = len(rest) >= SECRET_KEY_LENGTH
     who = (client,) if name is None else (name,) if is_secret else (client, name)

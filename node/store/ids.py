@@ -79,7 +79,7 @@ def is_id(text: str) -> bool:
 
 
 def require_id(text: str, code: str) -> None:
-    """Raise Refused with `code`, as for an unknown id, if `text` has not the form of an id; Redis is not asked."""
+    """Raise Refused with `code`, as for an unknown id, if `text` has not the form of an id. Redis is not asked."""
     if not is_id(text):
         raise Refused(code)
 
@@ -124,7 +124,7 @@ def partition_of_id(entity_id: str) -> int:
 
 
 def named_partition(text: str) -> int:
-    """The partition that an id from a request names; any one for what has not the form of an id: nothing has it."""
+    """The partition that an id from a request names; some partition for a text without the form of an id."""
     return partition_of_id(text) if is_id(text) else partition_of(text)
 
 

@@ -30,7 +30,7 @@ def tag(partition: int) -> str:
 
 
 def rate(partition: int, kind: str, client: str) -> Key:
-    """Times (ms) of the last accepted requests of one client, newest first. TTL: the limit's window."""
+    """Times (ms) of the last accepted requests of one client, newest first. TTL: the window of the limit."""
     return Key(f"rate:{_TAGS[partition]}:{kind}:{client}")
 
 
@@ -50,7 +50,7 @@ def byte_count(partition: int, client: str) -> Key:
 
 
 def work(partition: int, kind: str, client: str) -> Key:
-    """What one client owes for its operations, and the time (ms) of that figure. TTL: until it is worked off."""
+    """What one client owes for its operations, and when (ms) it owed that. TTL: until it is worked off."""
     return Key(f"work:{_TAGS[partition]}:{kind}:{client}")
 
 
@@ -116,7 +116,7 @@ def shared_context(context_id: str) -> Key:
 
 
 def context(context_id: str, client: str) -> Key:
-    """The same for a context that a client named; under the same name, another client has another one."""
+    """The same for a context that a client named. Another client has another context of the same name."""
     return Key(f"context:{_TAGS[context_home(context_id, client)]}:{digest(context_id, client)}")
 
 
@@ -126,7 +126,7 @@ def session(session_id: str) -> Key:
 
 
 def pattern(kind: EntityKind) -> str:
-    """What the names of all entities of a kind match."""
+    """A glob pattern for the names of all entities of a kind."""
     return f"{kind}:{{*"
 
 
@@ -164,8 +164,8 @@ def mcp_stream(stream_id: str) -> Key:
 
 
 def agent(agent_id: str) -> Key:
-    """The entry of an agent. TTL: a day longer than the entry lives, so that a worker tells of its end. A day if not
-    listed.
+    """The entry of an agent. TTL: a day longer than the entry lives, so that a worker can announce its end; a day if it
+    is not listed.
     """
     return _of("agent", agent_id)
 
@@ -179,7 +179,7 @@ def agents_of(address: str) -> Key:
 
 
 def inbox(address: str) -> Key:
-    """What an inbox shows of itself, and its epoch. TTL: 30 days from the last time that its owner was there."""
+    """What an inbox shows of itself, and its epoch. TTL: 30 days from when its owner last used it."""
     return _at("inbox", address)
 
 
@@ -206,14 +206,14 @@ def inbox_receipt(address: str, message_id: str) -> Key:
 
 
 def inbox_context(address: str, name: str) -> Key:
-    """Tasks of an inbox that one A2A context is about, by time (ms). TTL: 14 days from the end of the last, by when its
-    task is gone, too.
+    """The tasks of one A2A context in an inbox, by time (ms). TTL: 14 days from the end of the last, when its task is
+    gone, too.
     """
     return _at("inbox-context", f"{address}:{name}", address)
 
 
 def inbox_pushes(address: str, task_id: str) -> Key:
-    """Whom the changes of a task are told, by the names of their configs; a hash. TTL: that of the task."""
+    """The push notification configs of a task, by name; a hash. TTL: that of the task."""
     return _at("inbox-push", f"{address}:{task_id}", address)
 
 
@@ -230,7 +230,7 @@ def events(partition: int) -> Key:
 
 
 def events_of(entity_id: str) -> Key:
-    """The same of the partition of an entity."""
+    """The event outbox of the partition of an entity."""
     return events(partition_of_id(entity_id))
 
 
@@ -245,7 +245,7 @@ def leases(partition: int) -> Key:
 
 
 def leases_of(task_id: str) -> Key:
-    """The same of the partition of a contract."""
+    """The `leases` of the partition of a contract."""
     return leases(partition_of_id(task_id))
 
 
@@ -277,8 +277,8 @@ def callbacks_dead(partition: int) -> Key:
 
 
 def inbox_push_ends(partition: int) -> Key:
-    """`<address> <id>` of unsettled messages whose tasks push notifications follow, by when they expire (ms). Emptied
-    as they end.
+    """`<address> <id>` of unsettled messages whose tasks have push notification configs, by when they expire (ms).
+    Emptied as they end.
     """
     return Key(f"inbox-push-ends:{_TAGS[partition]}")
 
@@ -289,7 +289,7 @@ def posters(partition: int) -> Key:
 
 
 def activity(partition: int, what: str, day: int) -> Key:
-    """Clients by their bytes, or by their refused requests, of one day since 1970. TTL: RELAY_PROVENANCE_DAYS."""
+    """Clients by their bytes, or their refused requests, on a day (days since 1970). TTL: RELAY_PROVENANCE_DAYS."""
     return Key(f"activity:{_TAGS[partition]}:{what}:{day}")
 
 

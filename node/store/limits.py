@@ -23,9 +23,9 @@ from node.store.steps import Key, Step, step
 DAY_MS = 86_400_000
 
 COUNTED_FOR_SITES = ("search", "agent")
-"""Limits that are also counted for the client's site, which has SITE_SHARE times as much: their requests occupy the
-workers before their cost is known, a URL of an agent for up to 30 s. They are never refunded. (`feedback_add` counts
-for sites by itself.)"""
+"""Limits that are also counted for the client's site, which may have SITE_SHARE times as many: these requests occupy
+workers before their cost is known, the URL of an agent for up to 30 s. They are never refunded. (`feedback_add` counts
+sites itself.)"""
 
 ENTITIES: dict[str, Callable[[str], Key]] = {"reply": keys.thread, "line": keys.session}
 """Keys of the entities that `LimitStore.take_of` counts for, by kind."""
@@ -42,7 +42,7 @@ class QuotaArguments(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, kind: str, client: str, most: int) -> "QuotaArguments":
-        """For the things of a kind."""
+        """The arguments for things of a kind."""
         own, site, _ = _places(ids.home_of(client), kind, client)
         return cls(own, site, most, most * SITE_SHARE)
 
@@ -91,12 +91,12 @@ class LimitState(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, allowed: Any, remaining: Any, reset_ms: Any, at: Any = 0) -> "LimitState":
-        """From the integers in a script's reply."""
+        """The state in a script's reply, which has integers."""
         return cls(allowed, remaining, reset_ms / 1000, at)
 
 
 class RateLimit(Protocol):
-    """The limit in which a script counts a request. Whoever calls the script tells `settle` how that ended."""
+    """The limit in which a script counts a request. Whoever calls the script calls `settle` with the result."""
 
     @property
     def client(self) -> str: ...
@@ -110,7 +110,7 @@ class RateLimit(Protocol):
 
 
 class QuotaLimit(RateLimit, Protocol):
-    """The same, where what the request creates also has a place in a quota of its client."""
+    """A RateLimit for a request whose result also takes a place in a quota of its client."""
 
     @property
     def most(self) -> int:
@@ -131,7 +131,7 @@ def counted(rate: RateLimit, reply: Any) -> tuple[bytes, list[Any]]:
 
 
 class Quota(NamedTuple):
-    """A place among the things of a kind that a client may have at a time. It expires, or is released."""
+    """A place in a quota: one of the things of a kind that a client may have at a time. It expires, or is released."""
 
     kind: str
     client: str
@@ -139,7 +139,7 @@ class Quota(NamedTuple):
 
 
 class ByteUse(NamedTuple):
-    """Bytes of one client: `size` may still be refused; `owed` is stored already and counts in any case."""
+    """Bytes of one client: `size` may still be refused; `owed` is kept already, and is counted in any case."""
 
     client: str
     size: int
@@ -147,7 +147,7 @@ class ByteUse(NamedTuple):
 
 
 class BytesRefused(NamedTuple):
-    """Bytes were not counted, or none are left."""
+    """Why a client may have no more bytes."""
 
     wait: float
     """Seconds until there is room again."""
@@ -254,7 +254,8 @@ class LimitStore:
     async def take_bytes(self, uses: Sequence[ByteUse], most: int) -> list[BytesRefused | None]:
         """Count bytes of some clients, each of which may have `most` in 24 hours. Raises StoreUnavailable.
 
-        Returns for each client None, or why not, if `size` is too much (it is not counted then) or nothing is left.
+        Returns None for each client, or why it is refused: `size` is too much (then it is not counted), or no bytes are
+        left.
         """
         replies = cast("list[list[int]]", await bulk_steps(self._store, (_bytes_of(use, most) for use in uses)))
         return [BytesRefused(over[0] / 1000, over[1] == 1) if over else None for _, *over in replies]
@@ -269,6 +270,6 @@ def _bytes_of(use: ByteUse, most: int) -> Step:
 
 
 def _places(partition: int, kind: str, client: str) -> tuple[Key, Key, Key]:
-    """Where the things of a client are counted: for itself, for its site, and for the node."""
+    """The keys that count the things of a client: for itself, for its site, and for the node."""
     own, of_site = keys.places(partition, kind, client), keys.places(partition, kind, site_of(client))
     return own, of_site, keys.places_of_all(partition, kind)

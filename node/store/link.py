@@ -77,7 +77,7 @@ class Link(asyncio.Protocol):
         self.failure: Exception | None = None
         """What ended the link; None if either side closed it in an orderly way."""
         self.server_id = 0
-        """32 bits that tell the server's process from others (`Store.server_id`)."""
+        """32 bits that identify the process of the server (`Store.server_id`)."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -187,9 +187,9 @@ def _primary_of(info: RedisReply | ReplyError) -> str:
 
 
 class ReconnectingLink(ABC):
-    """Keeps one link to a server. Whenever it is lost, dials again, with pauses that grow.
+    """Keeps one link to a server. Whenever it is lost, makes another, with growing pauses between attempts.
 
-    A subclass is told by `linked` and `unlinked`.
+    Calls `linked` and `unlinked` of the subclass.
     """
 
     def __init__(self, server: ServerAddress, access: Access, timeout: float, stats: Stats) -> None:
@@ -206,7 +206,7 @@ class ReconnectingLink(ABC):
         self._down_since = self._loop.time()
         self._tried = asyncio.Event()
         self._logged = ""
-        """The last logged reason why the server could not be reached; empty once there was a link."""
+        """The last logged reason why the server could not be reached; empty after there was a link."""
         self._task = self._loop.create_task(self._keep_linked())
 
     @property

@@ -14,7 +14,7 @@ ENTITIES_AT_ONCE = 500
 """How many entities of a list are read together."""
 
 Listing: TypeAlias = Mapping[str, Sequence[bytes | None]]
-"""By the ids of entities, the values of the fields that say where each is listed."""
+"""By the id of an entity, the values of the fields that say in which lists it is."""
 
 
 async def page_of(store: Store, listed: Key, limit: int, offset: int) -> tuple[list[str], int]:
@@ -34,9 +34,9 @@ async def project(
     *,
     deciding: int,
 ) -> None:
-    """Put entities into the lists that the `fields` of each ask for, and no others, which `put` does.
+    """Have `put` put each entity into the lists that its `fields` say, and into no others.
 
-    The first `deciding` fields are what decides (`put_until_current`). Raises StoreUnavailable.
+    The first `deciding` fields are those that decide this (`put_until_current`). Raises StoreUnavailable.
     """
 
     async def read(names: Sequence[str]) -> Listing:
@@ -52,10 +52,10 @@ async def put_until_current(
     read: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]],
     deciding: Callable[[T], object],
 ) -> None:
-    """Put entities into lists as they were read, which `put` does; those that have changed meanwhile, once more.
+    """Have `put` put entities into lists as they were read, and again those that have changed meanwhile.
 
-    Several processes do so at the same time. Each looks afterwards whether what is `deciding` is still as it has read
-    it, so that none of them leaves in the lists what another has put right meanwhile.
+    Several processes do so at the same time. Each compares afterwards whether the `deciding` part of an entity is still
+    what it has read, so that none leaves an entry that another process has corrected meanwhile.
     """
     while rows:
         await put(rows)

@@ -38,7 +38,7 @@ async def wait_for_change(
             left, life = deadline - loop.time(), lasts(value)
             if not may_wait or is_new(value) or wakeups.waiters.released or left <= 0:
                 return value
-            del value  # thousands may wait, each for a thing of 80 kB: it is read again when the time is up, too
+            del value  # thousands may wait, each with 80 kB; it is read again, also when the time is up
             async with paused():
                 await listener.next(min(left, life))
 
@@ -55,8 +55,8 @@ async def wait_for_next(
 ) -> T:
     """`wait_for_change` for numbered things, of which `read` returns those after `since`.
 
-    `last_of` gives the number of the last one; None if none will come. If `since` is beyond it, the next one counts as
-    new: a reader waiting for the one after `since` would be woken in vain by all before it.
+    `last_of` gives the number of the last one; None if none will come. A greater `since` is lowered to it, so that the
+    next one is new: otherwise the reader would be woken in vain by all up to `since`.
     """
 
     async def look() -> T:

@@ -48,19 +48,19 @@ REST_FACTOR, MAX_REST_SECONDS = 8, 0.5
 meanwhile comes as one batch, so an idle node handles an event at once, and a busy one many for the price of a few."""
 
 POLL_SECONDS = 5.0
-"""Time between two reads of an outbox that sent no wake-up: the delay that a lost wake-up costs at most."""
+"""Time between two reads of an outbox that sent no wake-up: the longest delay after a lost wake-up."""
 
 STALE_MS = 30_000
-"""An event pending for this long is taken over, unless its reader keeps saying that it is still working on it."""
+"""An event pending for this long is taken over, unless its reader keeps renewing it while working on it."""
 
 RENEW_SECONDS = STALE_MS / 3000
-"""Time between two renewals of the events a reader is working on: a third of that after which it would lose them."""
+"""Time between two renewals of the events a reader works on: a third of the time after which they are taken over."""
 
 TAKE_OVER_SECONDS = 10.0
 """Time between two searches for stale events."""
 
 STOP_SECONDS = 5.0
-"""How long the batches under way may take when the worker stops. The events of those that are cut off come again."""
+"""How long the batches under way may take when the worker stops. The events of a batch that is cut off come again."""
 
 MAX_DELIVERIES = 1000
 """Failures, over some eight hours, after which an event is given up: until then nothing behind it can be trimmed."""
@@ -69,8 +69,8 @@ TRIM_SECONDS = 30.0
 """Time between two trims of an outbox."""
 
 ABANDONED_MS = 2000
-"""Only events untouched for this long are taken from a dead worker, which has been silent for longer than that
-(`heartbeats.SILENT_MS`): those that another worker has just taken over stay with it."""
+"""Only events untouched for this long are taken from a dead worker, which has been silent for longer
+(`heartbeats.SILENT_MS`). So events that another worker has just taken over stay with that one."""
 
 READER_GONE_MS = 3600_000
 """A consumer idle for this long is deleted from its group. A living one reads every POLL_SECONDS."""
@@ -112,9 +112,9 @@ class Consumer:
     """This worker's part in one group: one reader for each outbox."""
 
     def __init__(self, store: Store, group: str, handle: Handler, name: str | None = None, at_once: int = 1) -> None:
-        """`name`: the worker's, never used before; `at_once`: batches handled at the same time."""
+        """`name`: that of the worker, never used before. `at_once`: batches handled at the same time."""
         self.name = f"events:{group}"
-        """What its failures are counted under."""
+        """The name under which its failures are counted."""
         name = name or new_name()
         turns = asyncio.Semaphore(at_once)
         partitions = range(ids.PARTITIONS)
@@ -319,7 +319,7 @@ class _Reader:
                 await self._acknowledge(entries)
 
     async def _failure_of(self, entries: Sequence[Entry]) -> Exception | None:
-        """What the handler raised on these entries, if it failed. Raises StoreUnavailable while Redis is away."""
+        """The exception of the handler on these entries, if it failed. Raises StoreUnavailable while Redis is away."""
         try:
             if events := [_event(self._partition, entry, flat) for entry, flat in entries if flat]:
                 await self._handle(events)

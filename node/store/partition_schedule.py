@@ -1,8 +1,7 @@
-"""When a worker reads each partition for what is due (`node.store.due`), so that it need not poll all of them all the
-time: callbacks, and checks of agents.
+"""When a worker reads each partition for what is due (`node.store.due`): callbacks, and checks of agents.
 
-A process knows when what it put into a partition itself, or saw there, is due. What other processes put there it finds
-at the next regular read.
+It need not poll all partitions all the time. A process knows when something is due that it has put into a partition
+itself, or has seen there. What other processes put there it finds at the next regular read.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ class PartitionSchedule:
         """`interval`: seconds between two reads of a partition in which nothing is known to be due."""
         self._interval = interval
         self._read_at = [0.0] * ids.PARTITIONS
-        """In loop time."""
+        """When each partition is read next, in loop time."""
         self._is_sooner = asyncio.Event()
         """Set when a partition is to be read earlier than was planned."""
 
@@ -68,7 +67,7 @@ async def run_due(
     most: int,
     stop: asyncio.Event,
 ) -> None:
-    """Take what is due and work on it, all at the same time, until `stop` is set. Then it has STOP_SECONDS to end.
+    """Take what is due, and work on all of it at the same time, until `stop` is set. Then work has STOP_SECONDS to end.
 
     `take` is given partitions and may raise StoreUnavailable; `work` raises nothing. Nothing more is taken while there
     is work on `most` or more.

@@ -1,10 +1,10 @@
 """Each request signature is good for one write (DESIGN 8, Signatures), so Redis remembers those already used.
 
-A signed write without an Idempotency-Key records the signature in its own script. One with a key cannot: what it
-creates is in the key's partition, but the same signature sent with another key would be looked up in that other key's
-partition. So the signature is bound to its key first, in a partition of its own. A request that is repeated with the
-same signature and the same key passes: the key then answers with what was created. Where the partition is that of the
-client, the signature is bound to that, for the same reason.
+A signed write without an Idempotency-Key records the signature in its own script. One with a key cannot: it writes to
+the key's partition, and the same signature sent with another key would be looked up in that other key's partition. So
+the signature is bound to its key first, in the signature's own partition. A repeated request with the same signature
+and key passes, and is answered with what was created. Where a write goes to the client's partition, the signature is
+bound to that, for the same reason.
 """
 
 import msgspec
@@ -45,5 +45,5 @@ class FirstUse(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, replay_id: str, partition: int, other: Key) -> "FirstUse":
-        """For that signature. Without one there is no record; `other`, any key in the slot, stands in for its key."""
+        """The arguments for a signature. Without one nothing is recorded; `other`, any key in the slot, is passed."""
         return cls(keys.replay(partition, replay_id), REPLAY_MS) if replay_id else cls(other, 0)

@@ -20,14 +20,13 @@ class SearchKeys:
         self.reply_doc_prefix = f"{own}reply:"
         """How the keys of all `reply_doc` begin."""
         self.pending = Key(f"{own}pending:{{search}}")
-        """Posts whose vectors are to be made, by their turn (below 0), or by the time (ms) until which a worker has
-        them."""
+        """Posts whose vectors are to be made, by their turn (below 0), or by when (ms) the lease of a worker ends."""
         self.turns = Key(f"{own}turns:{{search}}")
-        """Where in that queue the last post of each site ends, a hash. TTL: a day; gone sooner when nothing waits."""
+        """The turn of the last post of each site in `pending`, a hash. TTL: a day; gone sooner when nothing waits."""
         self.backlog = Key(f"{own}backlog:{{search}}")
-        """Like `pending`, for entities that are reindexed. Their turn comes after all that are pending."""
+        """Like `pending`, for entities to be reindexed, after everything that is pending."""
         self.current = Key(f"{own}live:{{search}}")
-        """The version of the vector index that queries use. Its channel wakes those who keep the index whole."""
+        """The version of the vector index that queries use. Its channel wakes the reconcilers."""
         self.built = Key(f"{own}target:{{search}}")
         """The version that is being built to take its place; absent most of the time."""
         self.versions = Key(f"{own}generations:{{search}}")
@@ -38,7 +37,7 @@ class SearchKeys:
         """Posts whose documents changed, for indexes in memory, a stream. Trimmed to a number of entries."""
 
     def doc(self, entity_id: str) -> Key:
-        """The terms of an entity's own text, for search by text. A projection, deleted when it is found no more."""
+        """The terms of an entity's own text, for search by text. A projection, deleted when the entity is not open."""
         return Key(f"{self.docs}{_tag(entity_id)}:{entity_id}")
 
     def reply_doc(self, entity_id: str, seq: int) -> Key:

@@ -1,8 +1,8 @@
-"""A copy of everything that one Redis server holds, taken over a connection like the first copy of a replica (SYNC).
+"""A copy of everything that one Redis server holds, taken as a new replica takes its first copy (SYNC).
 
 That needs no access to the server's disk, works for every server of a cluster, and gives exactly what the server held
-at one moment after it was asked, because the server forks for each copy. The connection says that it wants the snapshot
-only, so no stream of changes follows.
+at one moment after it was asked, because the server forks for each copy. The connection asks for the snapshot alone, so
+no stream of changes follows.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ SILENCE_SECONDS = 60.0
 CHUNK_BYTES = 1024 * 1024
 
 MARK_BYTES = 40
-"""Length of the mark that ends a copy whose size the server does not know in advance; it names the mark first."""
+"""Length of the mark after a copy whose size the server does not know in advance. It sends the mark first, too."""
 
 
 class Primary(msgspec.Struct, frozen=True):
@@ -52,9 +52,9 @@ async def snapshot(
 ) -> int:
     """Write the copy of a server to a new file that only this user can read, and flush it. Returns its size in bytes.
 
-    `take` is asked for room before each piece is written, and may raise OSError.
+    `take` is called with the size of each piece before it is written, and may raise OSError.
 
-    Raises StoreUnavailable if the server is out of reach or gives none, CommandFailed if this user may have none,
+    Raises StoreUnavailable if the server is out of reach or gives no copy, CommandFailed if this user may have none,
     OSError if the file cannot be written.
     """
     try:
@@ -123,7 +123,7 @@ async def _send(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *wor
 
 
 def _no_copy(command: str, answer: bytes) -> StoreUnavailable | CommandFailed:
-    """What an answer means that is no copy: a lack of rights lasts, and anything else may pass."""
+    """The error for an answer that is no copy: a missing permission lasts, and anything else may pass."""
     said = answer.decode(errors="replace").removeprefix("-")
     if said.startswith("NOPERM"):
         return CommandFailed(f"{command}: {said}")

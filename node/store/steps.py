@@ -56,7 +56,7 @@ def step(declared: Callable[P, None]) -> Callable[P, Step]:
 
 
 def _values(loaded: Script, parameters: Mapping[str, inspect.Parameter]) -> dict[str, str]:
-    """What the parameters give for each name of the header, as Python. Raises ScriptError if that is anything else."""
+    """For each name of the header, the Python expression of its value. Raises ScriptError if the two do not match."""
     values: dict[str, str] = {}
     own: list[tuple[str, str]] = []
     shared: list[tuple[str, str]] = []

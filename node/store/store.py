@@ -1,4 +1,4 @@
-"""What a feature sees of Redis: `Store`. `single.py` and `cluster.py` are its two forms.
+"""`Store`, by which features call Redis. `single.py` and `cluster.py` are its two forms.
 
     feature ── Store ─┬─ Connection ── Link                calls: one connection to each primary
                    └─ WakeUps ── ServerFeed ── Link     subscriptions: another one
@@ -48,7 +48,7 @@ class Store(ABC):
         self.stats = Stats()
         self._loop = asyncio.get_running_loop()
         self._nobody: asyncio.Future[CallResult] = self._loop.create_future()
-        """The outcome that all calls of `send` share; never settled."""
+        """The outcome of all calls of `send`, which is never settled."""
         self._retrying: set[asyncio.Task[None]] = set()
         self._gathered: list[Callable[[], None]] = []
 

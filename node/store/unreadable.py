@@ -17,7 +17,7 @@ log = structlog.get_logger()
 async def read_each(
     entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T]]], said: str = LEFT_OUT
 ) -> dict[K, T]:
-    """What `read` returns, a value for each entity, without those on which it fails; of them `said` is logged.
+    """What `read` returns, a value for each entity. Entities on which it fails are left out, and logged with `said`.
 
     They are read together, and if that fails, each half by itself. Raises StoreUnavailable.
     """
@@ -37,8 +37,8 @@ async def read_each(
 async def read_reachable(
     entities: Sequence[K], read: Callable[[Sequence[K]], Awaitable[Sequence[T | StoreUnavailable]]]
 ) -> tuple[dict[K, T], list[K]]:
-    """`read_each`, where `read` has an error in place of an entity whose server is out of reach: without those, and
-    which they are. Raises StoreUnavailable.
+    """`read_each`, where `read` returns an error in place of an entity whose server is out of reach: the values without
+    these, and the entities that they are of. Raises StoreUnavailable.
     """
     found = await read_each(entities, read)
     there = {entity: value for entity, value in found.items() if not isinstance(value, StoreUnavailable)}

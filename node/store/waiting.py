@@ -1,11 +1,11 @@
-"""Those who wait for a change in this process: how many may, and how all are released when the process stops."""
+"""The requests of this process that wait for a change: how many may, and how they are released when it stops."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
 MAX_WAITING = 8192
-"""How many may wait in a process at the same time, by default (RELAY_MAX_WAITING)."""
+"""Requests that may wait in a process at the same time, by default (RELAY_MAX_WAITING)."""
 
 
 class Wakeable(Protocol):

@@ -235,7 +235,7 @@ class WakeUps:
         self._stats = stats
         self._on_stale = on_stale
         self.waiters = Waiters()
-        """Those who listen on behalf of a client that waits (`long_poll`)."""
+        """The listeners of waiting clients (`long_poll`)."""
         self._channels: dict[str, Channel] = {}
         self._feeds: dict[ServerAddress, ServerFeed] = {}
         self._upkeep_task: asyncio.Task[None] | None = None

@@ -16,8 +16,8 @@ def work_spend(*, work: Key, site: Key, amount: int, limit: Limit, site_count: i
 class WorkStore:
     """Counts work by kind and client.
 
-    A client may owe the `count` of the limit, its site SITE_SHARE times as much; that is worked off in the limit's
-    `seconds`.
+    A client may owe the `count` of the limit, and its site SITE_SHARE times as much. A whole `count` is worked off in
+    the `seconds` of the limit.
     """
 
     def __init__(self, store: Store) -> None:

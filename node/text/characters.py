@@ -35,7 +35,7 @@ NEW_PICTURES = "\U0001f000-\U0001faff"
 """The blocks of all other emoji, with code points that are not assigned yet."""
 _BEYOND_BMP = "[\U00010000-\U0010ffff]"
 PICTURES = re.sub(rf"{_BEYOND_BMP}(?:-{_BEYOND_BMP})?", "", TEXT_PICTURES + OLD_PICTURES) + NEW_PICTURES
-"""Each point once: `re` compares a character with all members of a class beyond U+FFFF, one after the other."""
+"""Each code point once: `re` compares a character with the members of a class beyond U+FFFF one after the other."""
 JOINED_PICTURES = "♀♂⚕⚖⚧✈❄❤☠➡↔↕⬛🌈🌫🌾🍳🍼🎄🎓🎤🎨🏫🏭👦-👩👧💋💥💨💫💻💼🔥🔧🔬🗨🚀🚒🟩🟫🤝🦯🦰-🦳🦺🦼🦽🧑🧒🩰🩹🫲🫯🐰"
 """Emoji that a ZWJ joins to the one before (emoji-zwj-sequences.txt)."""
 

@@ -17,7 +17,7 @@ JUDGEMENTS: dict[str, tuple[Callable[[str, str], None], ...]] = {
     "text": (require_text,),
     "prose": (),
 }
-"""By word, what is required of a text. Titles, texts and prose have to be English, too."""
+"""The requirements of a text, by word. Titles, texts and prose have to be English, too."""
 
 ENGLISH = ("title", "text", "prose")
 

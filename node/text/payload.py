@@ -28,8 +28,8 @@ MAX_INNER_JSON_CHARACTERS = 16 * 1024
 """Characters of JSON inside strings that are parsed for one payload. Further such strings are judged as texts."""
 
 FIELDS_IN_FULL = 2
-"""So many prose fields are judged with SAMPLES samples each: first `message` and `hello`. The other long ones share as
-many among them, with at least MIN_SAMPLES each."""
+"""Prose fields that are judged with SAMPLES samples each: first `message` and `hello`. The other long ones share
+SAMPLES samples, with at least MIN_SAMPLES each."""
 MIN_SAMPLES = 3
 
 MAX_SHOWN_STRINGS = 100

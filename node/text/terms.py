@@ -146,7 +146,7 @@ class QueryTerms:
         self._counted = list(counted)[:MAX_QUERY_TERMS]
         others = (each.term for each in wholes)
         self.terms = list(dict.fromkeys([*self._counted, *others]))[:MAX_QUERY_TERMS]
-        """What is looked for: its terms, and identifiers in other writings."""
+        """The terms that are searched for: those of the query, and its identifiers written in other ways."""
         self.shown = [*self.terms, *(part for each in wholes for part in each.parts)]
         """Terms of the words that show, in a text, where the query is found."""
         marks = frozenset(map(_mark, self._counted))
@@ -248,7 +248,7 @@ class _Whole(NamedTuple):
     contains: Sequence[str]
     """Terms of the query that a text with it contains."""
     parts: Sequence[str] = ()
-    """What the text must contain besides."""
+    """Terms that the text must contain as well."""
 
 
 def _asked(chunk: str) -> tuple[list[str], list[_Whole]]:
@@ -282,7 +282,8 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _composed(text: str) -> str:
-    """With each accent in its letter: one that is a character of its own, as macOS writes it, would divide the word."""
+    """The text with accents composed into their letters: an accent by itself, as macOS writes it, would divide a
+    word."""
     return unicodedata.normalize("NFC", _LONG_GAP.sub(r"\1", text))
 
 

@@ -83,7 +83,7 @@ def is_clear_around_quotations(text: str) -> bool:
     """Whether a failing text of several windows is clear English but for quotations of MAX_QUOTED_LETTERS in all.
 
     Its windows cannot tell: one may end within a quotation, and a short text has few words around one. The text around
-    the quotations must not have a word of another language, or a text could pass just by being divided anew.
+    the quotations must not have a word of another language, or a text could pass just by being divided differently.
     """
     text, lines = without_quoted_lines(text)
     text = clean(text)

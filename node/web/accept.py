@@ -1,24 +1,24 @@
-"""What a client wants to be answered in: Accept and Accept-Encoding (RFC 9110 §12.5)."""
+"""The media types and codings that a client prefers: Accept and Accept-Encoding (RFC 9110 §12.5)."""
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-LONGEST_ACCEPT = 1024
-"""Characters of such a header that are read. Browsers send 200; 30,000 commas took 25 ms and more."""
+MAX_ACCEPT_CHARACTERS = 1024
+"""Characters of such a header that are read. Browsers send 200; 30,000 commas would take 25 ms and more."""
 
 _WEIGHT = re.compile(r"(?:^|;)\s*q ?= ?([01](?:\.\d*)?)\s*(?:;|\Z)")
-"""Among the parameters of a name."""
+"""A weight among the parameters of a name."""
 
 
 def weights(header: str | None) -> dict[str, float]:
-    """How much a client wants each of what such a header names, 0 (not at all) to 1, in its order (RFC 9110 §12.4.2).
+    """The weight of each name in such a header, 0 (not wanted) to 1, in the order of the header (RFC 9110 §12.4.2).
 
     Other parameters are ignored; of a name that comes twice the higher weight counts. Of a longer header the first
-    LONGEST_ACCEPT characters are read.
+    MAX_ACCEPT_CHARACTERS characters are read.
     """
     found: dict[str, float] = {}
-    for part in (header or "")[:LONGEST_ACCEPT].lower().split(","):
+    for part in (header or "")[:MAX_ACCEPT_CHARACTERS].lower().split(","):
         name, semicolon, parameters = part.partition(";")
         if name := name.strip():
             given = _WEIGHT.search(parameters) if semicolon else None
@@ -27,7 +27,7 @@ def weights(header: str | None) -> dict[str, float]:
 
 
 def weight_of(media_type: str, wanted: Mapping[str, float]) -> float:
-    """That of the most specific range that covers the media type; 0 if none does (RFC 9110 §12.5.1)."""
+    """The weight of the most specific range that covers the media type; 0 if none does (RFC 9110 §12.5.1)."""
     ranges = (media_type, f"{media_type.partition('/')[0]}/*", "*/*")
     return next((wanted[each] for each in ranges if each in wanted), 0.0)
 
@@ -38,7 +38,7 @@ def preferred(accept: str | None, *offered: str) -> str:
     Of equal ones it is the one that the header names first, else the one that is offered first; that is also the answer
     to a client that wants none of them.
     """
-    return _preferred((accept or "")[:LONGEST_ACCEPT], offered)
+    return _preferred((accept or "")[:MAX_ACCEPT_CHARACTERS], offered)
 
 
 @lru_cache(maxsize=256)  # clients send the same few headers again and again

@@ -1,5 +1,5 @@
-"""How many bytes clients had this process keep and how often it refused them, for the operator's daily sums
-(`node.store.activity`). No request waits for the report."""
+"""Reports how many bytes each client had this process keep, and how often it was refused, for the operator's daily sums
+(`node.store.activity`). No request waits for this."""
 
 from contextlib import suppress
 
@@ -13,7 +13,7 @@ REPORT_SECONDS = 10.0
 
 
 async def report(store: ActivityStore, usage: Usage) -> None:
-    """Report what has not been reported yet. If Redis cannot be reached, it is dropped."""
+    """Report what has not been reported yet. If Redis cannot be reached, that is lost."""
     await usage.report()  # so that the bytes of the last second are among those in `noted`
     kept, refused = usage.noted, counters.REFUSED_CLIENTS
     sums, counts = dict(kept), dict(refused)

@@ -20,7 +20,7 @@ from node.web.http import Header, Scope
 log = structlog.get_logger()
 
 _IPV4 = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}")
-"""The form in which the kernel names most peers; such a name needs no parsing."""
+"""The form of most peers' names, as the kernel gives them; such a name needs no parsing."""
 
 X_FORWARDED_FOR = "x-forwarded-for"
 """The header that nearly all proxies write."""
@@ -29,17 +29,17 @@ _WORD = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PAIRS = re.compile(rf'({_WORD})=(?:({_WORD})|"([^"\\]*)")')
 _BACKWARDS = rf'(?:{_WORD}|"[^"\\]*")={_WORD}'
 _LAST_ELEMENT = re.compile(rf"[ \t]*(?P<pairs>{_BACKWARDS}(?:[ \t]*;{_BACKWARDS})*)[ \t]*(?:,|\Z)")
-"""The last element of a Forwarded header (RFC 7239 section 4) that is read backwards, so that what stands before it
-costs nothing. Backslashes are not allowed, and no proxy needs them: without them quotes come in pairs, so a quote that
-a client leaves open cannot extend into what the proxy adds."""
+"""The last element of a Forwarded header (RFC 7239 §4), which is matched backwards, so that what stands before it costs
+nothing. Backslashes are not allowed, and no proxy needs them: without them quotes come in pairs, so a quote that a
+client leaves open cannot extend into what the proxy adds."""
 
 _WITH_PORT = re.compile(r"\[([^\[\]]*)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-"""The addresses in which a translator hands IPv4 clients to a node that has only IPv6 (RFC 6052 §2.1, RFC 7755)."""
+"""The addresses that a translator gives to IPv4 clients of a node that has only IPv6 (RFC 6052 §2.1, RFC 7755)."""
 
 SAMPLED_ONE_IN = 64
-"""One in so many requests from peers that are not trusted is searched for the header of a proxy."""
+"""One in this many requests of peers that are not trusted is searched for the header of a proxy."""
 
 MAX_WARNINGS = 16
 """Peers about which one process warns."""

@@ -37,7 +37,7 @@ class WebApplication:
         return self._serve(scope, receive, send)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        """ASGI's lifespan protocol: start, report it, wait for the shutdown message, and stop.
+        """ASGI's lifespan protocol: start, report that, wait for the shutdown message, and stop.
 
         A server calls this first, and sends requests only after the start.
         """

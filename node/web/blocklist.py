@@ -1,6 +1,4 @@
-"""Which clients and keys this process refuses because the operator has blocked them.
-
-The list itself is in `node.store.blocked`.
+"""Which clients and keys this process refuses because the operator has blocked them (`node.store.blocked`).
 
 No request waits for Redis: the process keeps a copy of the list, which it reads when it starts, when a change is
 published, and every few seconds. While Redis cannot be reached, the last copy stays in force.

@@ -12,14 +12,14 @@ from typing import Any, TypeVar, cast
 T = TypeVar("T")
 
 CHECK_SECONDS = 0.25
-"""Time between two checks, which is how late a deadline may be noticed. If a check itself is later than that, the
-process had no processor, or stood still with its machine. What came meanwhile is not read yet, so all deadlines move by
+"""Time between two checks, and so the delay with which a missed deadline is noticed. A check that is itself later than
+that shows that the process, or its machine, stood still. What came meanwhile is not read yet, so all deadlines move by
 as much.
 """
 
 MIN_ENDED = 8
-"""Overdue waits that end in one check, or one in ENDED_SHARE of all if that is more. The answers to thousands of
-clients that stall together must not delay those to other clients."""
+"""Overdue waits that one check ends, or one in ENDED_SHARE of them if that is more. The answers to thousands of clients
+that stall at the same time must not delay those to other clients."""
 ENDED_SHARE = 200
 NEXT_CHECK_SECONDS = 0.005
 """Time until the next check if further waits are overdue."""
@@ -31,7 +31,7 @@ class Deadlines:
     def __init__(self) -> None:
         self._deadlines: dict[asyncio.Task[Any], float] = {}
         self._cancelled: set[asyncio.Task[Any]] = set()
-        """Tasks that were cancelled here because they are overdue."""
+        """Tasks that were cancelled because their wait is overdue."""
         self._check_is_due = False
         self._check_at = 0.0
         """When the next check is to be, by `monotonic`."""
@@ -56,7 +56,7 @@ class Deadlines:
             raise TimeoutError from None
         finally:
             del self._deadlines[task]
-            if task in self._cancelled:  # but the wait ended by itself all the same
+            if task in self._cancelled:  # but the wait ended by itself
                 self._cancelled.remove(task)
                 task.uncancel()
 

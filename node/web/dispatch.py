@@ -1,4 +1,4 @@
-"""The way of a request to what answers it: a refusal, a mounted application, or a route.
+"""Takes each request to what answers it: a refusal, a mounted application, or a route.
 
 Hot routes, those that agents call all the time, are found by their paths as sent; all others by Litestar. Both are
 served alike, and all answers have the same headers and the same errors (DESIGN 6).
@@ -31,8 +31,8 @@ from node.web.turn import ClientTurns, RequestTurn
 HEALTH = ("/health", "/ready")
 """Answered to every client, even a blocked one, and under any Host: load balancers ask for them."""
 
-LONGEST_PATH = 2048
-"""Bytes of the longest path that is routed. None of the node's is a tenth as long."""
+MAX_PATH_BYTES = 2048
+"""Bytes of the longest path that is routed. No path of the node is a tenth as long."""
 
 _UNCANONICAL = re.compile(rb"//|(?<=.)/\Z|%(?:2[D-Fd-f]|3\d|[46][1-9A-Fa-f]|[57][\dAa]|5[Ff]|7[Ee])")
 """An empty path segment, or an escape of a slash or of a character that needs none (RFC 3986 §2.3). A proxy's rule for
@@ -48,9 +48,8 @@ _HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]+|\[[0-9A-Fa-f:.]+\])(?::\d{0,5})?")
 class Node(Protocol):
     """What the composition root has put together.
 
-    `mounted` applications answer everything below a path by themselves, and `router` answers what is neither that nor
-    `hot`. `drain` announces that the process will stop; `release` answers the requests that
-    wait for a change.
+    `mounted` applications answer everything below a path by themselves; `router` finds the routes that are not `hot`.
+    `drain` announces that the process will stop; `release` answers the requests that wait for a change.
     """
 
     @property
@@ -133,10 +132,10 @@ class Dispatcher:
             await self._responder.answer(request, await handle_in_turn(found, request), send)
 
     async def _in_turn(self, request: Request, answer: Callable[[], Awaitable[None]], send: Send) -> None:
-        """Run what answers a request, in its client's turn. `handle_in_turn` does so for routes.
+        """Run what answers a request, in its client's turn. `handle_in_turn` does this for routes.
 
-        A turn is also for requests that are only refused: otherwise one client that sends hundreds of them at a time
-        makes the process refuse those of others, too (`node.overload`).
+        Requests that are only refused take turns, too: otherwise one client that sends hundreds of them at a time would
+        make the process refuse those of others (`node.overload`).
         """
         try:
             if not request.turn.begin_now():
@@ -161,7 +160,7 @@ class Dispatcher:
 
     async def _refuse(self, request: Request, refused: Refused, send: Send) -> None:
         """Refuse a request that reaches no handler, in the form of its path's protocol. Its body is not waited for."""
-        path = request.scope["raw_path"].decode("latin-1")  # as it was sent: an escaped slash is no step of a path
+        path = request.scope["raw_path"].decode("latin-1")  # as it was sent: an escaped slash divides no segments
         response = self._paths.fault(request.method, path)(request, refused)
         counters.UNROUTED.add(response.status)
         if request.is_unread:
@@ -185,7 +184,7 @@ def _malformed(request: Request, raw: bytes) -> Refused | None:
     """The refusal of a request without a usable Host, or with an endless path; None for all others."""
     if (not _is_host(request.first_headers.get(b"host")) or request.repeats(b"host")) and not _may_lack_host(request):
         return Refused("host.invalid")
-    return Refused("path.long") if len(raw) > LONGEST_PATH else None
+    return Refused("path.long") if len(raw) > MAX_PATH_BYTES else None
 
 
 def _may_lack_host(request: Request) -> bool:

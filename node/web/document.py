@@ -16,14 +16,14 @@ from node.web.http import Handler, Header, Request, Response
 
 HOUR = b"public, max-age=3600"
 
-LONGEST_DATE = 40
+MAX_DATE_CHARACTERS = 40
 """Characters of the longest date that is read; in the longest of HTTP's three forms there are 33 (RFC 9110 §5.6.7)."""
 
 MADE_WEIGHT = 2
-"""Cost of a byte of a page that is made for one request, in bytes of an answer: a page of 20 kB takes 2.5 ms."""
+"""What a byte of a page that is made for one request costs, in bytes of an answer: a page of 20 kB takes 2.5 ms."""
 
 COMPRESSED_SHARE = 0.9
-"""A document is compressed only if that makes it at most this share of its size; images and fonts stay as they are."""
+"""A document is sent compressed only if that is at most this share of its size; images and fonts go as they are."""
 
 
 class Document:
@@ -78,7 +78,7 @@ def etag_of(body: bytes) -> str:
 def conditional(
     request: Request, body: bytes, headers: tuple[Header, ...], tag: str, modified: int | None = None
 ) -> Response:
-    """200 with the body, or 304 if the client has it; `modified` and what is raised as in `client_has`."""
+    """200 with the body, or 304 if the client has it. `modified` is as in `client_has`, and so are the exceptions."""
     headers = (*headers, (b"etag", tag.encode()))
     if modified is not None:
         headers = (*headers, (b"last-modified", formatdate(modified, usegmt=True).encode()))
@@ -113,9 +113,9 @@ def _values(headers: Sequence[Header], wanted: bytes) -> bytes:
 
 
 def _since(headers: Sequence[Header], name: bytes, modified: float | None) -> bool | None:
-    """Whether it was modified after the date in a header; None if there is no such date, as for two headers."""
+    """Whether the content was modified after the date in a header; None if there is not exactly one such date."""
     value = _values(headers, name)
-    if modified is None or not value or len(value) > LONGEST_DATE:
+    if modified is None or not value or len(value) > MAX_DATE_CHARACTERS:
         return None
     try:
         date = parsedate_to_datetime(value.decode("latin-1"))

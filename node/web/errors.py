@@ -42,7 +42,7 @@ ASK_TO_SIGN: Header = (
     b"accept-signature",
     b'sig=("@method" "@authority" "@path" "content-digest" "signature-key");created;alg="ed25519";tag="relay-node"',
 )
-"""Tells a client that is refused for lack of a signature what one has to cover (RFC 9421 §5.1)."""
+"""Tells a client that is refused for lack of a signature what it has to sign (RFC 9421 §5.1)."""
 
 CLOSE: Header = (b"connection", b"close")
 """Sent where the rest of a body was not read: the client's next request must not follow on the same connection."""
@@ -58,7 +58,7 @@ KEY_HEADER = ("header", "Idempotency-Key")
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """The answer that one code stands for. In the sentence, names in braces stand for the facts of the refusal."""
+    """The answer for one code. Names in braces in the sentence are replaced by the facts of the refusal."""
 
     status: int
     sentence: str
@@ -249,7 +249,7 @@ def code_of(failure: Exception, status: int = 500) -> str:
 
 
 def response_to(request: Request, failure: Exception) -> Response:
-    """The answer to a request that failed. An exception other than those below is a bug: logged, and answered 500."""
+    """The answer to a request that failed. Any exception not named below is a bug: logged, and answered with 500."""
     if isinstance(failure, Refused):
         return refusal(failure)
     if isinstance(failure, Invalid):

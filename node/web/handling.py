@@ -8,17 +8,17 @@ from node.web.http import Disconnected, Request, Response
 from node.web.json import name_parameters
 from node.web.route import Route
 
-LONGEST_NAMED = 2048
-"""Bytes of the longest query whose parameters are named if the operation takes none. A longer one is not parsed:
+MAX_NAMED_QUERY_BYTES = 2048
+"""Bytes of the longest query whose parameters are named where the operation takes none. A longer one is not parsed:
 /health, for instance, answers every client, even a blocked one, so its cost must not depend on the query."""
 
 ESCAPE_COST = 10
-"""Cost of an escape in a query, in bytes of an answer (0.5 µs). 10,000 of them, in the longest query that Granian
-accepts, take 3 ms to decode; 30,000 percent signs that escape nothing take 15 ms, since each is found out by itself."""
+"""Cost of an escape in a query, in bytes of an answer (0.5 µs). In the longest query that Granian accepts, 10,000
+escapes take 3 ms to decode, and 30,000 percent signs that escape nothing 15 ms, since each is an error of its own."""
 
 
 async def handle_in_turn(route: Route, request: Request) -> Response | None:
-    """Like `handle`, within the client's turn; also counts how the request ended and how long it took.
+    """`handle` within the client's turn; also counts how the request ended and how long it took.
 
     It does not call `handle`: that would be one more coroutine for each request.
     """
@@ -52,7 +52,7 @@ def _look_at_query(route: Route, request: Request) -> None:
     """Charge the client for the escapes of a query; name the parameters of one that the operation does not take."""
     query: bytes = request.scope["query_string"]
     request.cost += ESCAPE_COST * query.count(b"%")
-    if route.query is None and len(query) <= LONGEST_NAMED:
+    if route.query is None and len(query) <= MAX_NAMED_QUERY_BYTES:
         name_parameters(request)
 
 

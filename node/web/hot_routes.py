@@ -11,17 +11,17 @@ PREFIX = b"/api/v1/"
 """Below it are the hot routes whose paths have parameters."""
 
 _FIRST = 3
-"""Number of the first step of a path after PREFIX."""
+"""Index of the first path segment after PREFIX."""
 
 
 class _Form:
-    """The hot routes whose paths have as many steps, and their parameters at the same positions."""
+    """The hot routes whose paths have the same number of segments, and parameters at the same positions."""
 
     def __init__(self, fixed: Sequence[int]) -> None:
-        """`fixed`: the positions of the steps that are no parameters."""
-        self.fixed_steps = cast("Callable[[list[str]], Any]", itemgetter(*fixed))
+        """`fixed`: the positions of the segments that are no parameters."""
+        self.fixed_segments = cast("Callable[[list[str]], Any]", itemgetter(*fixed))
         self.routes: dict[tuple[str, Any], tuple[Route, dict[str, int]]] = {}
-        """By method and fixed steps: the route, and the positions of its parameters."""
+        """By method and fixed segments: the route, and the positions of its parameters."""
 
 
 class HotRoutes:
@@ -32,7 +32,7 @@ class HotRoutes:
         self._constant = {(route.method, route.path.encode()): route for route in routes if "{" not in route.path}
         self._constant_paths = constant
         self._forms: dict[int, dict[tuple[int, ...], _Form]] = {}
-        """By the number of steps and the positions of the fixed ones."""
+        """By the number of segments and the positions of the fixed ones."""
         for route in routes:
             if "{" in route.path:
                 self._add(route)
@@ -41,20 +41,20 @@ class HotRoutes:
         """The hot route of a request to the path `raw`, None if it has none; the request is given its parameters."""
         route = self._constant.get((request.method, raw))
         if route is None and raw.startswith(PREFIX) and len(raw) == len(request.path):  # no escape in it
-            steps = request.path.split("/")
-            for form in self._forms.get(len(steps), {}).values():
-                found = form.routes.get((request.method, form.fixed_steps(steps)))
-                if found is not None and "" not in steps[_FIRST:] and raw not in self._constant_paths:
+            segments = request.path.split("/")
+            for form in self._forms.get(len(segments), {}).values():
+                found = form.routes.get((request.method, form.fixed_segments(segments)))
+                if found is not None and "" not in segments[_FIRST:] and raw not in self._constant_paths:
                     route, positions = found
-                    request.params = {name: steps[position] for name, position in positions.items()}
+                    request.params = {name: segments[position] for name, position in positions.items()}
                     break
         return route
 
     def _add(self, route: Route) -> None:
         if not route.path.startswith(PREFIX.decode()):
             raise ValueError(f"{route.path} cannot be hot: it has parameters and is not below {PREFIX.decode()}")
-        steps = route.path.split("/")
-        positions = {step.strip("{}"): position for position, step in enumerate(steps) if step.startswith("{")}
-        fixed = tuple(each for each in range(_FIRST, len(steps)) if each not in positions.values())
-        form = self._forms.setdefault(len(steps), {}).setdefault(fixed, _Form(fixed))
-        form.routes[route.method, form.fixed_steps(steps)] = route, positions
+        segments = route.path.split("/")
+        positions = {each.strip("{}"): position for position, each in enumerate(segments) if each.startswith("{")}
+        fixed = tuple(each for each in range(_FIRST, len(segments)) if each not in positions.values())
+        form = self._forms.setdefault(len(segments), {}).setdefault(fixed, _Form(fixed))
+        form.routes[route.method, form.fixed_segments(segments)] = route, positions

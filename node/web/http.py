@@ -37,13 +37,13 @@ MAX_BODY_BYTES = 1024 * 1024
 """Size of a request body (SPEC 8)."""
 
 BODY_STALL_SECONDS = 5.0
-"""Longest time without a byte of the body; then the request ends with 408. Granian has no such deadline."""
+"""Longest time without a byte of the body, after which the request gets 408. Granian has no such deadline."""
 
 MIN_BODY_RATE = 16 * 1024
-"""Bytes a second that a body must bring as well, so that a byte now and then does not hold a connection."""
+"""Bytes a second that a body must bring besides, so that a byte now and then does not keep a connection."""
 
 PIECE_COST = 320
-"""Cost of each piece in which a longer body comes, in bytes of an answer (16 µs): in chunks of one byte, a MiB takes
+"""Cost of each piece of a body that comes in several, in bytes of an answer (16 µs): in chunks of one byte, a MiB takes
 14 s."""
 
 MAX_PARAMETERS = 64
@@ -56,7 +56,7 @@ JSON_TYPE: Header = (b"content-type", b"application/json")
 NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 
 NO_STORE: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
-"""For answers that caches must not keep: they are for whoever knows an id, or true only now."""
+"""Header of answers that caches must not keep: they are for whoever knows an id, or true only now."""
 
 
 def receive_all(scope: Scope, receive: Receive) -> Receive:
@@ -125,9 +125,9 @@ class Request:
         self.size = 0
         """Bytes of the body that were read, even if only to drop them."""
         self.cost = 0
-        """Cost of this request that does not show in its body or answer, in bytes of an answer."""
+        """What this request costs besides its body and answer, in bytes of an answer."""
         self.has_waited = False
-        """Whether it was held for news, as its client asked: how long it took says nothing about the node."""
+        """Whether it waited for news, as its client asked. Then its duration says nothing about the node."""
         self._query: dict[str, str] | None = None
         self._body: bytes | None = None
         self._is_read = False
@@ -138,7 +138,7 @@ class Request:
         """The value of the first header of each name, in lower case."""
 
     def add_cost(self, size: int) -> None:
-        """Count work that does not show in body or answer, in bytes of an answer."""
+        """Add to `cost`; for code that is given a function to call."""
         self.cost += size
 
     def header(self, name: bytes) -> str | None:
@@ -261,7 +261,7 @@ class Request:
         return await self._rest(message, announced)
 
     def _unknown_length(self) -> float:
-        """The announced length of a body without Content-Length: infinity. Raises Refused `body.coding`.
+        """The length of a body without Content-Length: infinity. Raises Refused `body.coding`.
 
         Granian's parser decodes `chunked` if it is the last coding, and drops a Content-Length beside it. It leaves all
         other codings on the body.

@@ -16,9 +16,9 @@ def idempotency_key(
     home: int | None = None,
     entity: str = "",
 ) -> IdempotencyKey | None:
-    """The key in the request's header, or `key` from its body, which comes first; None without one.
+    """The key in the request's header, or `key` from its body, which takes precedence; None without one.
 
-    `name`: whom the key belongs to, if not the client's address. `home`: the partition where the request writes,
+    `name`: to whom the key belongs, if not to the client's address. `home`: the partition where the request writes,
     if the key does not decide. `entity`: the public id of what the request is about. Raises Invalid for a header that
     is empty or too long, whether or not it counts.
     """

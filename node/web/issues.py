@@ -1,7 +1,7 @@
-"""What is wrong with a body or a query, field by field, and which of its fields mean nothing here.
+"""Lists everything that is wrong with a body or a query, field by field, and the fields that are ignored.
 
-msgspec stops at the first wrong field, which is enough to refuse and costs nothing where all is well. Only what it has
-refused is looked at again here, so that its sender learns everything at once.
+msgspec stops at the first wrong field, which is enough to refuse a request and costs nothing where all is well. Only
+what it has refused is examined again here, so that the sender learns everything at once.
 """
 
 import re
@@ -21,26 +21,26 @@ from node.text.faults import JUDGED, faults_of
 from node.web.http import Header
 from node.web.json_schema import MAX_SAFE_INTEGER
 
-LONGEST_LOOKED_AT = 256 * 1024
-"""Characters of the longest body that is looked at again: 20,000 of text, all of them escaped, take 120,000."""
+MAX_EXAMINED_CHARACTERS = 256 * 1024
+"""Characters of the longest body that is examined: a text of 20,000, all of them escaped, takes 120,000."""
 
-MOST_LOOKED_AT = 100
-"""Objects of the longest list in a body that are looked at again."""
+MAX_EXAMINED_OBJECTS = 100
+"""Objects of the longest list in a body that is examined."""
 
 IGNORED = b"x-ignored-fields"
 
-LEAST_WORD = 4
+MIN_WORD_LETTERS = 4
 """Letters of the shortest word of a name that is compared; shorter ones, such as `ids`, say too little."""
 
-NAMED_FIELDS = 10
-NAMED_CHARACTERS = 40
-"""How many ignored fields are named, and by how many characters each: a header has no room for all of a body. No more
-of them are looked at by `require_content`."""
+MAX_NAMED_FIELDS = 10
+MAX_NAME_CHARACTERS = 40
+"""How many ignored fields are named, and with how many characters each: a header has no room for all of a body. As many
+are examined by `require_content`."""
 
 OTHER_NAMES = frozenset(
     {"answer", "body", "content", "data", "message", "output", "reason", "response", "text", "value"}
 )
-"""Names that other operations, and other services, have for what `CONTENT` names."""
+"""Names that other operations and other services use for what `CONTENT` names."""
 
 PROTOCOL_PARAMETERS = frozenset({"A2A-Version"})
 """Parameters that every operation of a protocol takes (A2A 1.0 §3.6)."""
@@ -53,13 +53,13 @@ _PATH = re.compile(r"(key in )?\$(?P<path>.*)`")
 _STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 _MISSING = re.compile(r"Object missing required field `(\w+)`")
 
-LONGEST_MESSAGE = 500
+MAX_MESSAGE_CHARACTERS = 500
 """Characters of a message that are shown: one about an enumeration repeats the value, however long that is."""
 
 ONE_LINE = r"$(?!\\n)"
-"""How msgspec writes the end of a pattern for one line: with a doubled backslash, so nobody could use it as shown."""
+"""How msgspec writes the end of a one-line pattern: with a doubled backslash, so that it cannot be used as shown."""
 
-LONGEST_NUMBER = 40
+MAX_NUMBER_CHARACTERS = 40
 """Characters of the longest number that may be an integer in another form."""
 
 _FLOAT = re.compile(rb"-?\d+(?:\.\d+(?:[eE][+-]?\d+)?|[eE][+-]?\d+)")
@@ -69,8 +69,8 @@ _objects = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 def members_of(text: str) -> Members | None:
-    """The members of a JSON object; None if it is none, or too long to be looked at."""
-    if len(text) > LONGEST_LOOKED_AT:
+    """The members of a JSON object; None for anything else, or if it is too long to be examined."""
+    if len(text) > MAX_EXAMINED_CHARACTERS:
         return None
     try:
         return _members.decode(text)
@@ -81,18 +81,18 @@ def members_of(text: str) -> Members | None:
 def require_content(text: str, kind: type[msgspec.Struct], members: Members | None) -> None:
     """Refuse a body that has its content under a wrong name, such as `result` for `result_payload`. Raises Invalid.
 
-    The step cannot be repeated, so what it does not read would be lost for good. A body is refused if it has no member
-    that is in the `CONTENT` of its type, and an unknown one whose name is in `OTHER_NAMES` or has a word of those in
-    `CONTENT`. One that is too long to be looked at (`members` is None) counts as if it had such a member. A type that
-    takes no content says in `ELSEWHERE` what it would be called and where it belongs.
+    The operation cannot be repeated, so content that it does not read would be lost for good. A body is refused if it
+    has none of the members that `CONTENT` of its type lists, but an unknown one whose name is in `OTHER_NAMES` or has a
+    word of those in `CONTENT`. A body that is too long to be examined (`members` is None) is taken to have such an
+    unknown member. A type that takes no content says in `ELSEWHERE` what content would be called and where it belongs.
     """
     elsewhere = cast("Sequence[str]", getattr(kind, "ELSEWHERE", ()))
     content = elsewhere[:1] or cast("Sequence[str]", getattr(kind, "CONTENT", ()))
     if not content:
         return
     if members is not None:
-        words = [word for name in content for word in name.split("_") if len(word) >= LEAST_WORD]
-        unknown = islice((name.lower() for name in members if name not in _fields(kind)), NAMED_FIELDS)
+        words = [word for name in content for word in name.split("_") if len(word) >= MIN_WORD_LETTERS]
+        unknown = islice((name.lower() for name in members if name not in _fields(kind)), MAX_NAMED_FIELDS)
         if not any((not elsewhere and name in OTHER_NAMES) or any(word in name for word in words) for name in unknown):
             return
     if elsewhere:
@@ -105,12 +105,12 @@ def require_content(text: str, kind: type[msgspec.Struct], members: Members | No
 
 
 def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
-    """The members that the type has, without those whose null stands for a default; likewise in the objects they hold.
+    """The members that the type has, without those whose null stands for a default; the same for objects inside them.
 
     An integer may be written as `900.0` or `9e2`, which JSON Schema takes for integers.
     """
     return {
-        name: _inside(raw, _types(kind)[name])
+        name: _inside(raw, field_types(kind)[name])
         for name, raw in members.items()
         if (field := _fields(kind).get(name)) is not None
         and (bytes(raw) != b"null" or field.required or field.default in (None, msgspec.UNSET))
@@ -118,9 +118,9 @@ def as_meant(members: Members, kind: type[msgspec.Struct]) -> Members:
 
 
 def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
-    """`raw` with the objects and integers in it `as_meant`, where its type says what they are.
+    """`raw` with the objects and integers in it `as_meant`, as far as its type says what they are.
 
-    Anything else is left as it is, and is refused when the whole is decoded.
+    Anything else stays as it is, and is refused when the whole body is decoded.
     """
     match kind:
         case msgspec.inspect.Metadata():
@@ -135,7 +135,7 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
         case msgspec.inspect.ListType(item_type=msgspec.inspect.StructType() as each):
             with suppress(msgspec.ValidationError):
                 objects = _objects.decode(raw)
-                if len(objects) <= MOST_LOOKED_AT:
+                if len(objects) <= MAX_EXAMINED_OBJECTS:
                     return msgspec.Raw(msgspec.json.encode([as_meant(members, each.cls) for members in objects]))
         case msgspec.inspect.StructType():
             with suppress(msgspec.ValidationError):
@@ -147,7 +147,7 @@ def _inside(raw: msgspec.Raw, kind: msgspec.inspect.Type) -> msgspec.Raw:
 
 def digits_of(text: bytes) -> bytes | None:
     """The digits of an integer that is written with a fraction or an exponent; None for anything else."""
-    if len(text) <= LONGEST_NUMBER and _FLOAT.fullmatch(text):
+    if len(text) <= MAX_NUMBER_CHARACTERS and _FLOAT.fullmatch(text):
         number = float(text)
         if number.is_integer() and abs(number) < MAX_SAFE_INTEGER:  # beyond it, a float may stand for another integer
             return b"%d" % number
@@ -155,7 +155,7 @@ def digits_of(text: bytes) -> bytes | None:
 
 
 def issues_of_body(members: Members, kind: type[msgspec.Struct]) -> list[Issue]:
-    """What is wrong with the members of a body, and if anything is, with the texts that a service would judge later."""
+    """What is wrong with the members of a body; if anything is, also with texts that a service would judge later."""
     issues = _issues(members, kind, "body", _read_member)
     if not issues:
         return []
@@ -182,8 +182,8 @@ def issue_of(message: str, *where: str | int) -> Issue:
     if match := _MISSING.match(message):
         return Issue((*loc, match[1]), "Field required", "missing")
     shown = message.replace("`", "").replace(ONE_LINE, "$")
-    if len(shown) > LONGEST_MESSAGE:
-        shown = f"{shown[:LONGEST_MESSAGE]}…"
+    if len(shown) > MAX_MESSAGE_CHARACTERS:
+        shown = f"{shown[:MAX_MESSAGE_CHARACTERS]}…"
     return Issue(tuple(loc), shown, "value_error" if "Expected" not in message else "type_error")
 
 
@@ -196,8 +196,8 @@ def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None)
     unknown = [name for name in names if name not in known and name not in PROTOCOL_PARAMETERS]
     if not unknown:
         return None
-    named = [f"{where}.{quote(name[:NAMED_CHARACTERS], safe='')}" for name in unknown[:NAMED_FIELDS]]
-    more = ["..."] if len(unknown) > NAMED_FIELDS else []
+    named = [f"{where}.{quote(name[:MAX_NAME_CHARACTERS], safe='')}" for name in unknown[:MAX_NAMED_FIELDS]]
+    more = ["..."] if len(unknown) > MAX_NAMED_FIELDS else []
     return (IGNORED, ", ".join([*named, *more]).encode("ascii"))
 
 
@@ -208,14 +208,15 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, FieldInfo]:
 
 @cache
 def _content(kind: Any) -> type[msgspec.Struct]:
-    """A struct of which only that is read, and nothing of it checked."""
+    """A struct that has only the members in `CONTENT` of a type, unchecked."""
     return msgspec.defstruct(
         "Content", [(name, msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for name in kind.CONTENT]
     )
 
 
 @cache
-def _types(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
+def field_types(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
+    """The types of a struct's fields, by their names in JSON."""
     described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
     return {field.encode_name: field.type for field in described.fields}
 
@@ -223,7 +224,7 @@ def _types(kind: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Type]:
 @cache
 def _judged(kind: type[msgspec.Struct]) -> dict[str, str]:
     """The fields whose texts a service judges, and how (`node.text.faults`)."""
-    return {name: judged for name, of in _types(kind).items() if (judged := _judgement(of))}
+    return {name: judged for name, of in field_types(kind).items() if (judged := _judgement(of))}
 
 
 def _judgement(kind: msgspec.inspect.Type) -> str | None:
@@ -256,7 +257,7 @@ def _issues(
         except msgspec.ValidationError as error:
             issue = issue_of(str(error), where, name)
             if issue.msg.startswith("Invalid enum value"):
-                allowed = ", ".join(map(str, _allowed(_types(kind)[name], issue.loc[2:])))
+                allowed = ", ".join(map(str, _allowed(field_types(kind)[name], issue.loc[2:])))
                 issue = msgspec.structs.replace(issue, msg=f"{issue.msg}; it is one of {allowed}")
             found.append(issue)
     return found

@@ -1,6 +1,6 @@
 """Reads JSON bodies and query strings into types, with the errors of SPEC 2.10.
 
-Deep nesting, bad UTF-8 and other input that parsers fail on is an error of the client too. Of duplicate keys the last
+Deep nesting, bad UTF-8 and whatever else makes a parser fail is an error of the client, too. Of duplicate keys the last
 one counts. NaN, Infinity and lone surrogates are not JSON.
 """
 
@@ -20,6 +20,7 @@ from node.web.http import Header, Request, parameters_of
 from node.web.issues import (
     IGNORED,
     as_meant,
+    field_types,
     ignored,
     issue_of,
     issues_of_body,
@@ -27,10 +28,11 @@ from node.web.issues import (
     members_of,
     require_content,
 )
-from node.web.json_cost import check_cost
+from node.web.json_cost import check_cost, contains_type
 from node.web.large_bodies import LARGE_BODY
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 REMEMBERED_QUERIES = 1024
 REMEMBERED_QUERY_BYTES = 128
@@ -40,13 +42,13 @@ _INTEGER = re.compile(r"-?[0-9]+")
 
 
 async def read_json(request: Request, kind: type[T]) -> T:
-    """The body as `kind`; names in a header what it does not know. Raises Refused `body.media_type`, or Invalid."""
+    """The body as `kind`; a header names members that are ignored. Raises Refused `body.media_type`, or Invalid."""
     require_json(request)
     return await decode_in_steps(request, await request.body(), kind, request.answer_headers)
 
 
 async def read_optional_json(request: Request, kind: type[T]) -> T:
-    """`read_json`, where no body stands for the defaults of all fields."""
+    """`read_json`, where an empty body stands for the defaults of all fields."""
     return await read_json(request, kind) if await request.body() else kind()
 
 
@@ -62,9 +64,9 @@ def media_type(request: Request) -> str:
 
 
 async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
-    """Like `decode`, but other requests go on between its steps, and before what follows, where the body is large.
+    """Like `decode`; if the body is large, other requests may go on between its steps and after the last.
 
-    Raises Refused `store.busy`, too.
+    Also raises Refused `store.busy`.
     """
     if len(body) < LARGE_BODY:
         return decode(body, kind, headers)
@@ -76,7 +78,7 @@ async def decode_in_steps(request: Request, body: bytes, kind: type[T], headers:
 
 
 def decode(body: bytes, kind: type[T], headers: list[Header] | None = None) -> T:
-    """`body` as `kind`; `headers` gets a header if it has members that the type does not have. Raises Invalid."""
+    """`body` as `kind`; members that the type does not have are named in `headers`. Raises Invalid."""
     return _parsed(_checked(body, kind), kind, headers)
 
 
@@ -104,9 +106,9 @@ def _parsed(text: str, kind: type[T], headers: list[Header] | None) -> T:
 
 
 def _second_look(text: str, kind: type[T], headers: list[Header] | None, first: str) -> T:
-    """The body as `kind` without what it need not have: unknown members, null for a default, `.0` of an integer.
+    """The body as `kind`, decoded without unknown members, nulls for defaults, and the `.0` of integers.
 
-    `first` is what was wrong with the body as it was sent. Raises Invalid.
+    `first`: what msgspec found wrong with the body as it was sent. Raises Invalid.
     """
     if not issubclass(kind, msgspec.Struct):
         raise Invalid([issue_of(first, "body")])
@@ -127,17 +129,16 @@ def _second_look(text: str, kind: type[T], headers: list[Header] | None, first: 
         raise Invalid([issue_of(str(error), "body")]) from None
 
 
-def read_query(request: Request, kind: type[T]) -> T:
-    """The query string as the struct `kind`; names in a header what it does not know. Raises Invalid."""
-    struct = cast("type[msgspec.Struct]", kind)
+def read_query(request: Request, kind: type[S]) -> S:
+    """The query string as `kind`; a header names parameters that are ignored. Raises Invalid."""
     raw: bytes = request.scope["query_string"]
-    if len(raw) <= REMEMBERED_QUERY_BYTES and struct.__struct_config__.frozen:
+    if len(raw) <= REMEMBERED_QUERY_BYTES and kind.__struct_config__.frozen:
         with suppress(Invalid):  # read once more below: errors are not remembered
-            value, headers = _remembered(raw, struct)
+            value, headers = _remembered(raw, kind)
             request.answer_headers += headers
-            return cast("T", value)
+            return cast("S", value)
     query = request.query()
-    if query and (header := ignored("query", query, struct)):
+    if query and (header := ignored("query", query, kind)):
         request.answer_headers.append(header)
     return convert_query(query, kind)
 
@@ -150,9 +151,9 @@ def _remembered(raw: bytes, kind: type[msgspec.Struct]) -> tuple[msgspec.Struct,
 
 
 def name_parameters(request: Request, kind: type[msgspec.Struct] | None = None) -> None:
-    """Name in a header the query parameters that `kind` does not know: all of them for an operation that takes none.
+    """Name in a header the query parameters that `kind` does not have; None has none.
 
-    What was named before is forgotten: another reader of the same query had other parameters.
+    Replaces what was named before, for a `kind` with other parameters.
     """
     request.answer_headers[:] = [each for each in request.answer_headers if each[0] != IGNORED]
     with suppress(Invalid):  # a query string that cannot be read has no names
@@ -160,20 +161,19 @@ def name_parameters(request: Request, kind: type[msgspec.Struct] | None = None) 
             request.answer_headers.append(header)
 
 
-def convert_query(query: dict[str, str], kind: type[T]) -> T:
-    """Query parameters as the struct `kind`; unknown ones are ignored. Raises Invalid."""
-    struct = cast("type[msgspec.Struct]", kind)
+def convert_query(query: dict[str, str], kind: type[S]) -> S:
+    """Query parameters as `kind`; unknown ones are ignored. Raises Invalid."""
     # msgspec would read `1e3` and `20.0` as integers.
-    odd = [name for name in _integers(struct) if name in query and not _INTEGER.fullmatch(query[name])]
+    odd = [name for name in _integers(kind) if name in query and not _INTEGER.fullmatch(query[name])]
     try:
         value = None if odd else msgspec.convert(query, kind, strict=False)
     except msgspec.ValidationError:
         value = None
     if value is None:
-        issues = issues_of_query({name: text for name, text in query.items() if name not in odd}, struct)
+        issues = issues_of_query({name: text for name, text in query.items() if name not in odd}, kind)
         raise Invalid([*(Issue(("query", name), "Expected int, got str", "type_error") for name in odd), *issues])
     # msgspec would read the word `null` as None.
-    nulls = [parameter for parameter, name in _nullable(struct) if parameter in query and getattr(value, name) is None]
+    nulls = [parameter for parameter, name in _nullable(kind) if parameter in query and getattr(value, name) is None]
     if nulls:
         raise Invalid([Issue(("query", name), "Expected a value, got null", "type_error") for name in nulls])
     return value
@@ -181,9 +181,10 @@ def convert_query(query: dict[str, str], kind: type[T]) -> T:
 
 @cache
 def _decoder(kind: Any, knows_all: bool) -> Callable[[str], Any]:
-    """`knows_all`: members that the type does not have are an error, so that they are found without a look at each."""
+    """`knows_all`: members that the type does not have are an error, so that they are found without examining each."""
     if kind is object:
-        return _parse_any
+        # msgspec takes 25 µs for a number like 1e300, and a body has room for 170,000 of them.
+        return orjson.loads
     known = msgspec.defstruct(kind.__name__, [], bases=(kind,), forbid_unknown_fields=True) if knows_all else kind
     return msgspec.json.Decoder(known).decode
 
@@ -196,16 +197,7 @@ def _nullable(kind: type[msgspec.Struct]) -> list[tuple[str, str]]:
 @cache
 def _integers(kind: type[msgspec.Struct]) -> list[str]:
     """The parameters that are integers."""
-    described = cast("msgspec.inspect.StructType", msgspec.inspect.type_info(kind))
-    return [field.encode_name for field in described.fields if _is_integer(field.type)]
-
-
-def _is_integer(kind: msgspec.inspect.Type) -> bool:
-    if isinstance(kind, msgspec.inspect.UnionType):
-        return any(_is_integer(one) for one in kind.types)
-    if isinstance(kind, msgspec.inspect.Metadata):  # of a parameter with a description
-        return _is_integer(kind.type)
-    return isinstance(kind, msgspec.inspect.IntType)
+    return [name for name, of in field_types(kind).items() if contains_type(of, msgspec.inspect.IntType)]
 
 
 def _lone_surrogate(text: str) -> str | None:
@@ -216,8 +208,3 @@ def _lone_surrogate(text: str) -> str | None:
         if "surrogate" in error.msg:
             return f"{text[error.pos : error.pos + 6]} at character {error.pos} is half of a surrogate pair"
     return None
-
-
-def _parse_any(text: str) -> object:
-    # Not by msgspec, which takes 25 µs for a number like 1e300; a body has room for 170,000 of them.
-    return orjson.loads(text)

@@ -1,6 +1,6 @@
-"""Refuses JSON that costs far more to read than its size suggests, before any object is made of it.
+"""Refuses JSON that costs far more to read than its size suggests, before it is parsed.
 
-A body is looked at closely only if it could exceed a limit at all; for most, a few characters are counted.
+A body is examined closely only if it could exceed a limit at all; in most, a few characters are counted.
 """
 
 from functools import cache
@@ -18,12 +18,12 @@ MAX_CONTAINERS = 20_000
 """Objects and lists in any JSON body. 1 MiB of `[],` would hold 350,000, and take a quarter of a second to parse."""
 
 MAX_STRINGS = 20_000
-"""Names and texts in a JSON body whose type has no room for so many. Each is matched with its pattern before their list
-is found to be too long: 1 MiB of `"a",` as the skills of a contract took a quarter of a second."""
+"""Names and texts in a JSON body whose type has no room for as many. Each is matched with its pattern before their list
+is found to be too long: 1 MiB of `"a",` as the skills of a contract would take a quarter of a second."""
 
 MAX_EXPONENTS = 1_000
-"""Numbers with an exponent in a JSON body whose type has a part of any kind, which becomes values: a result_schema. One
-such as 1e300 takes 9 µs; 1 MiB of them took 1.5 s before the schema was found to be too long."""
+"""Numbers with an exponent in a JSON body whose type has a member of any JSON, a result_schema, which is decoded. One
+such as 1e300 takes 9 µs: 1 MiB of them would take 1.5 s before the schema is found to be too long."""
 
 _OPENING = b"\x01"
 _BRACKETS = bytes.maketrans(b"[{]}", _OPENING * 2 + b"\0\0")
@@ -64,7 +64,7 @@ def _is_deep(brackets: bytes) -> bool:
 def _brackets(body: bytes) -> bytes:
     """The brackets outside of strings: 1 for an opening one, 0 for a closing one.
 
-    Of a body with too many, some within strings as well.
+    For a body with too many, the result may include brackets within strings.
     """
     kept = _without_escapes(body).translate(_BRACKETS, _ALL_ELSE)
     # Two quotes side by side are a string without brackets, or lie between two strings. Without them, all else is in or
@@ -74,7 +74,7 @@ def _brackets(body: bytes) -> bytes:
 
 
 def _outside_strings(text: bytes, most: int = -1) -> bytes:
-    """What is outside of strings in a text without escapes; only its first `most` quotes count, if that is given."""
+    """The parts outside of strings of a text without escapes. If `most` is given, only as many quotes count."""
     return b"".join(text.split(b'"', most)[::2])
 
 
@@ -89,29 +89,30 @@ def _invalid(what: str) -> Invalid:
 
 @cache
 def _holds_any(kind: Any) -> bool:
-    """Whether values of a type may hold JSON of any kind and size."""
+    """Whether values of a type may hold JSON of any kind and any size."""
     return kind is object or _holds(kind, msgspec.inspect.RawType)  # Any is a result_schema, which has 16 KiB at most
 
 
 @cache
 def _holds(kind: Any, wanted: type[msgspec.inspect.Type]) -> bool:
-    """Whether a part of the type is of the kind that is wanted; `object`, which orjson reads, has no parts."""
-    return kind is not object and _has(msgspec.inspect.type_info(kind), wanted)
+    """`contains_type` for a type of a body; `object`, which orjson reads, has no parts."""
+    return kind is not object and contains_type(msgspec.inspect.type_info(kind), wanted)
 
 
-def _has(kind: msgspec.inspect.Type, wanted: type[msgspec.inspect.Type]) -> bool:
+def contains_type(kind: msgspec.inspect.Type, wanted: type[msgspec.inspect.Type]) -> bool:
+    """Whether a type, or a part of it, is of the wanted kind."""
     if isinstance(kind, wanted):
         return True
     match kind:
         case msgspec.inspect.Metadata():
-            return _has(kind.type, wanted)
+            return contains_type(kind.type, wanted)
         case msgspec.inspect.UnionType():
-            return any(_has(each, wanted) for each in kind.types)
+            return any(contains_type(each, wanted) for each in kind.types)
         case msgspec.inspect.CollectionType():
-            return _has(kind.item_type, wanted)
+            return contains_type(kind.item_type, wanted)
         case msgspec.inspect.DictType():
-            return _has(kind.value_type, wanted)
+            return contains_type(kind.value_type, wanted)
         case msgspec.inspect.StructType():
-            return any(_has(field.type, wanted) for field in kind.fields)
+            return any(contains_type(field.type, wanted) for field in kind.fields)
         case _:
             return False

@@ -10,13 +10,13 @@ Schema = dict[str, Any]
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MAX_SAFE_INTEGER = 2**53
-"""The largest integer that every JSON reader keeps exactly (RFC 8259 §6). As a maximum, it says no more than that."""
+"""The largest integer that every JSON reader keeps exactly (RFC 8259 §6). A schema's maximum of this means no more."""
 
 IN_DOCUMENT = "#/$defs/"
 
 
 class Schemas:
-    """The schemas of some types: a definition for each type that has a name, and what to write where a type is used."""
+    """The schemas of some types: a definition for each type that has a name, and what to write where one is used."""
 
     def __init__(self, types: Iterable[Any], root: str = IN_DOCUMENT, bodies: Iterable[Any] = ()) -> None:
         """`bodies`: the types that are request bodies, where null stands for the default of any member (`json`)."""

@@ -27,17 +27,17 @@ from node.web.usage import Usage
 from node.web.work import WorkLimit
 
 COUNTED_FOR_THE_NODE = ("session", "inbox", "stream")
-"""Kinds that exist until they are ended or expire. Their places are also counted for all clients together, so that the
-node knows how many there are."""
+"""Kinds of things that exist until they are ended or expire. Their places are also counted for all clients together, so
+that the node knows how many there are."""
 
 RATE_HEADERS = (b"ratelimit-policy", b"ratelimit")
 
 WITHOUT_EFFECT = (Refused, Invalid, StoreUnavailable)
-"""Failures after which the node keeps nothing of a request. After OutcomeUnknown, which is a StoreUnavailable, nobody
-knows whether it does: then place and bytes stay taken."""
+"""Failures after which the node keeps nothing of a request. OutcomeUnknown, which is a StoreUnavailable, leaves that
+open: then place and bytes stay taken."""
 
 OF_ANOTHER_LIMIT = ("limit.exceeded", "limit.work")
-"""Refusals by another limit than the one that would count the request: then it counts in neither."""
+"""Refusals by a limit other than the one that would count the request. Then the request counts in neither."""
 
 
 def quotas_of(settings: Settings) -> dict[str, int]:
@@ -62,7 +62,7 @@ class Limiter:
         """Templates of RateLimit's value, by class."""
         self._store = store
         self._refused_until = RefusedUntil[tuple[str, str]]()
-        """By limit (its class and scope) and client."""
+        """The clients refused at present, by limit (its class and scope) and client."""
         self.change(limits)
 
     def change(self, limits: Limits) -> None:
@@ -198,7 +198,7 @@ PermitOf = Callable[[Request], "Permit"]
 
 
 def _kept_as(kind: str) -> Kind:
-    """The kind of what is kept for the requests of a limit."""
+    """The kind of what is kept (`node.share.cost`) for requests of a limit."""
     return cast("Kind", "thread" if kind == "board" else kind)
 
 
@@ -259,7 +259,7 @@ class Permit:
 
     @property
     def most(self) -> int:
-        """How many things of the kind the client may have, for a script that counts them; 0 for any number."""
+        """How many things of the kind the client may have now, for a script that counts them; 0 for any number."""
         return self._limiter.most(self._kind)
 
     async def __aenter__(self) -> "Permit":
@@ -337,7 +337,7 @@ class Permit:
                 raise
 
     def spend(self, amount: int) -> None:
-        """Charge the client for work that is done. The answer does not wait for Redis."""
+        """Charge the client for work that was done. The answer does not wait for Redis."""
         if self._work:
             self._work.charge(self.client, amount)
 
@@ -352,7 +352,7 @@ class Permit:
         await self.release()
 
     async def _needs_no_room(self, refused: Refused) -> bool:
-        """Whether what was refused for lack of the client's room is there already."""
+        """Whether the request repeats one that has created what is now refused for the client's quota."""
         if not self._repeats or not refused.code.startswith("quota."):
             return False
         return await self._limiter.is_known(self._repeats)

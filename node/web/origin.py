@@ -46,13 +46,13 @@ class OriginPolicy:
         self.is_open = allowed.everyone or (not allowed.given and not _is_for_this_machine(settings))
         """Whether every page may call. Then only MCP checks the Origin, since its specification requires that."""
         self._checks_every_host = allowed.given
-        """Whether the Host of programs is checked too. Not by default: there may be a proxy of which the node does not
-        know."""
+        """Whether the Host is also checked for programs other than browsers. Not by default: the node may be behind a
+        proxy that it does not know of."""
         self.judge = lru_cache(maxsize=256)(self._judge)
         """See `_judge`; remembers its results."""
 
     def refusal(self, request: Request) -> str:
-        """The code with which a node that is not open refuses a request; empty if it does not.
+        """The code of the refusal by a node that is not open; empty if it does not refuse the request.
 
         A page that has rebound its own name to the node sends no Origin when it reads. But it cannot keep its browser
         from sending Accept-Language, which programs that call an API do not.

@@ -1,4 +1,4 @@
-"""Which operations there are at a path, or near it, for requests that reach no handler."""
+"""Which operations a path has, or paths like it, for requests that reach no handler."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ from node.web.http import Fault
 from node.web.route import Route
 
 COMMON_WORDS = frozenset({"api", "v1"})
-"""Words of a path that say nothing of what is wanted."""
+"""Words of a path that say nothing about what is wanted."""
 
-WORDS_LOOKED_AT = 8
-"""Of an unknown path; no documented one has more."""
+MAX_WORDS = 8
+"""Words of an unknown path that are compared; no documented path has more."""
 
-MOST_NEAR = 3
+MAX_NEAR = 3
 """Operations that the refusal of an unknown path names."""
 
 LLMS_TXT = "the node's llms.txt, which lists the operations"
@@ -30,11 +30,11 @@ class Paths:
         """By path pattern, then by method."""
         for route in routes:
             self._operations.setdefault(route.path, {})[route.method] = route
-        self._patterns = [(_steps(path), path) for path in self._operations if "{" in path]
+        self._patterns = [(_segments(path), path) for path in self._operations if "{" in path]
         self.constant = frozenset(path.encode() for path in self._operations if "{" not in path)
         """Paths without a parameter."""
         self._having: dict[str, list[Route]] = {}
-        """The documented operations that have a certain word in their path, which may be in the singular, too."""
+        """The documented operations by the words of their paths, which are also there in the singular."""
         for route in self._documented():
             words = _words(route.path)
             for form in {word.removesuffix(ending) for word in words for ending in ("", "s", "es")}:
@@ -62,12 +62,10 @@ class Paths:
         """The refusal of a path that does not exist. It names the operations that have most words in common with it:
         the one that was meant is often among them."""
         shared = Counter(
-            (route.method, route.path)
-            for word in _words(path)[:WORDS_LOOKED_AT]
-            for route in self._having.get(word, ())
+            (route.method, route.path) for word in _words(path)[:MAX_WORDS] for route in self._having.get(word, ())
         )
         near = sorted(shared, key=lambda each: (-shared[each], each[0] != method, len(each[1])))
-        named = ", ".join(f"{method} {self.root}{path}" for method, path in near[:MOST_NEAR])
+        named = ", ".join(f"{method} {self.root}{path}" for method, path in near[:MAX_NEAR])
         return Refused("path.unknown", where=f"{named} or {LLMS_TXT}" if named else LLMS_TXT)
 
     def is_page(self, path: str) -> bool:
@@ -85,18 +83,18 @@ class Paths:
 
     def _find(self, path: str) -> dict[str, Route]:
         """The operations at a path. Of several matching patterns, the one with the fewest parameters counts."""
-        steps = _steps(path)
-        exact = self._operations.get("/" + "/".join(steps))
+        segments = _segments(path)
+        exact = self._operations.get("/" + "/".join(segments))
         if exact is not None:
             return exact
-        matching = [pattern for shape, pattern in self._patterns if _matches(shape, steps)]
+        matching = [pattern for shape, pattern in self._patterns if _matches(shape, segments)]
         if not matching:
             return {}
         return self._operations[min(matching, key=lambda pattern: (pattern.count("{"), -len(pattern)))]
 
 
-def _steps(path: str) -> list[str]:
-    return [step for step in path.split("/") if step]
+def _segments(path: str) -> list[str]:
+    return [segment for segment in path.split("/") if segment]
 
 
 def _words(path: str) -> list[str]:
@@ -105,8 +103,8 @@ def _words(path: str) -> list[str]:
     return [word for word in dict.fromkeys(words) if word and "{" not in word and word not in COMMON_WORDS]
 
 
-def _matches(pattern: list[str], steps: list[str]) -> bool:
-    return len(pattern) == len(steps) and all(
-        part == step or (part.startswith("{") and step.endswith(part.partition("}")[2]))
-        for part, step in zip(pattern, steps, strict=True)
+def _matches(pattern: list[str], segments: list[str]) -> bool:
+    return len(pattern) == len(segments) and all(
+        part == segment or (part.startswith("{") and segment.endswith(part.partition("}")[2]))
+        for part, segment in zip(pattern, segments, strict=True)
     )

@@ -1,16 +1,16 @@
-"""Refusals of a client that gets many are answered late while several clients use the process (DESIGN 13.3)."""
+"""Delays the refusals of a client that gets many, while several clients use the process (DESIGN 13.3)."""
 
 import asyncio
 from collections.abc import Callable
 from time import monotonic
 
 REFUSALS_AT_ONCE = 50
-"""Refusals of one client that are answered at once while others use the process, and SITE_SHARE times as many of a
-site, where no limit counts them. They cost little, but 250 connections that ask for what does not exist, or that ignore
-Retry-After, would otherwise get thousands a second."""
+"""Refusals of one client, and SITE_SHARE times as many of a site, that are sent at once while others use the process,
+if no limit counts them. They cost little, but 250 connections that ask for what does not exist, or ignore Retry-After,
+would otherwise get thousands a second."""
 
 REFUSALS_A_SECOND = 50
-"""How many more are answered in a second. The others wait, outside their client's turn."""
+"""How many more are sent in a second. The others wait, outside their client's turn."""
 
 MAX_REFUSAL_DELAY_SECONDS = 1.0
 """Longest wait of a refusal."""
@@ -33,7 +33,7 @@ class RefusalPacing:
         self._waiting = 0
 
     async def wait(self, name: str, share: int) -> None:
-        """Wait with a refusal for a client that gets many, or for a site, whose `share` is that of so many clients."""
+        """Delay a refusal of a client or site that gets many. `share`: that of a site, in clients; 1 for a client."""
         if not self._is_shared() or self._waiting >= MAX_DELAYED_REFUSALS:
             return
         now = monotonic()

@@ -1,4 +1,4 @@
-"""Clients that a process refuses by itself, because Redis has said for how long they are over a limit."""
+"""Clients that a process refuses without asking Redis, which has said for how long they are over a limit."""
 
 import time
 from typing import TypeVar
@@ -10,7 +10,7 @@ K = TypeVar("K")
 
 
 class RefusedUntil(dict[K, float]):
-    """Until when each of them is refused, in monotonic seconds."""
+    """Until when each client is refused, in monotonic seconds."""
 
     def remember(self, key: K, seconds: float) -> None:
         """Refuse for `seconds` from now on."""
@@ -19,7 +19,7 @@ class RefusedUntil(dict[K, float]):
         self[key] = time.monotonic() + seconds
 
     def wait(self, key: K) -> float:
-        """Seconds until it may come again; 0 if it may now."""
+        """Seconds for which a client is still refused; 0 if it is not."""
         until = self.get(key)
         if until is None:
             return 0.0

@@ -11,18 +11,19 @@ from node.web.streams import Streaming
 from node.web.throughput import BODY_WEIGHT, FREE_BYTES, Throughput
 
 MOUNTED_BYTES = 512 * 1024
-"""Bytes that a mounted application's answer counts as, at most: what memory holds for a client that reads nothing."""
+"""Most bytes that an answer of a mounted application counts as: what memory holds for a client that reads nothing."""
 
 FAILED_UPLOAD_BYTES = 64 * 1024
-"""Bytes that a failed upload counts as, at least: a file of its size is made and removed, however little arrived."""
+"""Fewest bytes that a failed upload counts as: a file of its size is made and removed, however little arrived."""
 
 SMALL_PIECE_BYTES = 1024
-"""Pieces of an upload that are smaller cost what those of other bodies do. No network makes such ones by itself: one
-byte at a time, 60 kB took 5 s."""
+"""Smaller pieces of an upload cost as much as those of other bodies. No network makes such small pieces: one byte at a
+time, 60 kB take 5 s."""
 
 UNCOUNTED = frozenset({401, 403, 404, 405, 414, 429})
-"""Statuses of refusals most of which no limit counts: a client gets some at once (`RequestTurn.before_refusal`). One
-with a large body has been counted by its bytes, and one with an unread body loses its connection: neither waits."""
+"""Statuses of refusals that mostly no limit counts: a client gets only so many without delay
+(`RequestTurn.before_refusal`). Requests with a large body, whose bytes have been counted, are not delayed, and neither
+are those with an unread body, which lose their connection."""
 
 BODILESS = (204, 304)
 """Statuses whose answers have no body, and no Content-Length or that of another answer (RFC 9110 §8.6)."""
@@ -80,9 +81,9 @@ class Responder:
     async def mount(self, application: ASGIApp, request: Request, receive: Receive, send: Send) -> None:
         """Let a mounted application answer. It sets all headers except the request id and, if restricted, CORS.
 
-        Its turns are its own business, since uploads and downloads take long: that of the request ends as it begins.
-        The body of a request that fails counts like an answer: nothing else bounds how often it is sent. Small pieces
-        count as they come, and the application gets Refused `limit.throughput` instead of the one that is too many.
+        The turn of the request ends at once, since uploads and downloads take long; the application has turns of its
+        own. The body of a request that fails counts like an answer: nothing else bounds how often it is sent. Small
+        pieces count as they come; in place of one too many, the application gets Refused `limit.throughput`.
         """
         request.turn.end()
         left, received, is_kept, pieces_cost = MOUNTED_BYTES, 0, False, 0
@@ -126,7 +127,7 @@ class Responder:
                 self._throughput.add(request.client, max(received, least))
 
     async def _leave(self, request: Request) -> None:
-        """Count what a request brought and cost, although its client did not wait for the answer."""
+        """Count what a request brought and cost; its client did not wait for the answer."""
         self._count_bytes(request, 0)
 
     def _common(self, request: Request, headers: Sequence[Header]) -> tuple[Header, ...]:

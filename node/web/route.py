@@ -18,7 +18,7 @@ DONE = "Done."
 """What the status of a success means if the operation says nothing else."""
 
 WHOLE: dict[str, object] = {"incomplete": msgspec.UNSET, "lower_threshold": msgspec.UNSET}
-"""`shows` of a list or a search: its answer when the whole store is reachable, and something was found."""
+"""`shows` of a list or a search: its answer if the whole store can be reached and something is found."""
 
 H = TypeVar("H")
 
@@ -28,7 +28,7 @@ class OtherAnswer(msgspec.Struct, frozen=True):
 
     media_type: str
     answers: Any
-    """Its type; None for a body that is empty."""
+    """The type of its body; None for an empty one."""
     status: int = 0
     """0: the status of the main answer."""
     meaning: str = ""
@@ -53,7 +53,7 @@ class Described(msgspec.Struct, frozen=True):
     text_body: bool = False
     """Whether text/plain is accepted in addition to (or instead of) JSON."""
     any_type: bool = False
-    """Whether such text may have any other content type, too."""
+    """Whether that text may have any content type."""
     query: type[msgspec.Struct] | None = None
     asks: str = ""
     """The query string of the example request."""
@@ -80,9 +80,9 @@ class Described(msgspec.Struct, frozen=True):
     limit: str = ""
     """The class of its limit in `Limits`; empty without one."""
     keeps: str = ""
-    """The kind of what the node keeps of it (`node.share.cost`), where no limit of that name says so."""
+    """The kind of what the node keeps of it (`node.share.cost`), if that has not the name of its limit."""
     example: Any = None
-    """A JSON body that works as it stands, where not all members of `body` that have examples belong in it."""
+    """A JSON body that works as it stands, if not all members of `body` that have examples belong in one body."""
     fault: Fault | None = None
     """How failures are shown, where the protocol has a form of its own."""
     hot: bool = False

@@ -1,6 +1,6 @@
-"""Finds the routes that are not hot: Litestar's router knows their paths.
+"""Finds the routes that are not hot, with the router of Litestar.
 
-Only the path is Litestar's business. What it finds is served like a hot route, and what has no route is answered here.
+Litestar finds only the path. The route is then served like a hot one, and a request without a route is answered here.
 """
 
 import re
@@ -25,7 +25,7 @@ WITH_PARAMETER_LAST = re.compile(r"(.*\{(\w+)\})(?::(\w+))?")
 them stands for the path with all its verbs. The groups are that pattern, the parameter's name, and the verb."""
 
 FOUND = "relay.found"
-"""Scope key under which Litestar's handlers leave what was found: a pattern, or the exception instead of one."""
+"""Scope key under which Litestar's handlers leave the pattern that was found, or an exception."""
 
 
 class PathPattern:
@@ -33,10 +33,10 @@ class PathPattern:
 
     def __init__(self, name: str, paths: Paths) -> None:
         self._name = name
-        """Of the parameter at the end, which a verb may follow."""
+        """Name of the parameter at the end, which a verb may follow."""
         self._paths = paths
         self._by_method: dict[str, dict[str, Route]] = {}
-        """By method and verb, which is empty for the path alone."""
+        """By method and verb; the verb is empty for the path alone."""
         self._verbs: set[str] = set()
 
     def add(self, route: Route, verb: str) -> None:
@@ -45,7 +45,7 @@ class PathPattern:
             self._verbs.add(verb)
 
     def find(self, request: http.Request) -> Route | http.Response | None:
-        """The operation that a request is for, or that there is no such verb; None if it takes other methods."""
+        """The operation for a request, or the answer that there is no such verb; None for another method."""
         by_verb = self._by_method.get(request.method)
         if by_verb is None:
             return None
@@ -70,7 +70,7 @@ class Router:
         self._paths = paths
         self._missing = missing
         self._patterns: dict[str, PathPattern] = {}
-        """By what Litestar knows them by: the path without a verb."""
+        """By the name that Litestar has for them: the path without a verb."""
         for each in routes:
             match = WITH_PARAMETER_LAST.fullmatch(each.path)
             pattern, name, verb = match.groups("") if match else (each.path, "", "")
@@ -84,7 +84,7 @@ class Router:
         """
         if request.method == "OPTIONS" and (allowed := self._paths.allowed(request.path)) != "OPTIONS":
             return http.Response(204, b"", ((b"allow", allowed.encode()),))
-        # No method: Litestar would look for the parameters of that method, and an ASGI handler has them for all.
+        # Without a method, so that Litestar finds the parameters, which an ASGI handler has for all methods alike.
         scope: Any = {"type": "http", "path": request.path, "query_string": b"", "headers": []}
         await self._litestar(scope, _receive, _send)
         found: str | Exception = scope[FOUND]
@@ -116,7 +116,7 @@ def _litestar_of(patterns: tuple[str, ...]) -> Litestar:
 
 
 def _leaves(pattern: str) -> ASGIRouteHandler:
-    """A handler that leaves in the scope that the pattern was found, and answers nothing."""
+    """A handler that leaves the pattern in the scope, and answers nothing."""
 
     @asgi(pattern.replace("}", ":str}"), copy_scope=False)
     async def leave(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001

@@ -1,5 +1,5 @@
-"""Answers whose body is made while it is sent, and what all streams have in common: how long they live, how they stay
-alive, and that they end with their client."""
+"""Answers whose body is made while it is sent, and what all streams have in common: how long they last, what keeps them
+open, and that they end when their client is gone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -14,7 +14,7 @@ from node.web.http import Header, Request, Response, Send, until_disconnected
 from node.web.limits import Limiter
 
 HEARTBEAT_SECONDS = 15.0
-"""Longest silence: balancers and proxies cut a silent connection, the usual ones after 60 s."""
+"""Longest silence: load balancers and proxies cut a silent connection, most of them after 60 s."""
 
 SEND_SECONDS = 30.0
 """How long a client may take to read one piece."""
@@ -24,10 +24,10 @@ PIECE_BYTES = 32 * 1024
 their size: four wait, one is about to, and Granian has taken one or two."""
 
 STREAM_SECONDS = 900.0
-"""How long a stream lasts that its client can resume: when clients reconnect, streams spread over the processes."""
+"""How long a stream lasts that its client can resume: by reconnecting, streams spread over the processes."""
 
 PLACE_MS = int(STREAM_SECONDS * 1000) + 60_000
-"""How long a stream goes on counting for its client if the process that holds it dies."""
+"""How long a stream is counted for its client if the process that serves it dies."""
 
 STREAM_HEADERS: tuple[Header, ...] = (
     (b"cache-control", b"no-cache, no-store, no-transform"),
@@ -42,8 +42,8 @@ Piece = Callable[[bytes], Awaitable[None]]
 """Sends one piece of a body, and returns when the connection has room for more."""
 
 SENT = "PyEmptyAwaitable"
-"""Type of what Granian's `send` returns if the connection took the message at the call. It need not be awaited.
-Recognised by name, since Granian does not export the type."""
+"""Name of the type that Granian's `send` returns if the connection took the message at the call. It need not be
+awaited. The name is compared, since Granian does not export the type."""
 
 
 class BodySender:
@@ -88,8 +88,8 @@ def one_line(json: bytes) -> bytes:
 class Streaming(Response):
     """An answer whose body is made while it is sent: `run` makes and sends its pieces, until its client is gone.
 
-    `end` gives back what was taken for it, and is called once in any case: HEAD asks for no body, and a client may be
-    gone before the first piece.
+    `end` gives back what was taken for it. It is called once in any case, also where no body is sent: after HEAD, or if
+    the client is gone before the first piece.
     """
 
     __slots__ = ("end", "run")
@@ -117,8 +117,8 @@ class Streaming(Response):
 async def hold_place(limiter: Limiter, request: Request, kind: str, taken: float, ends: AsyncExitStack) -> None:
     """Take a place among the streams of a client until `ends` is closed. Raises as `Permit.hold` does.
 
-    `kind`: what the operator is told of it, with the client. `taken`: the part of the streams that this
-    process may hold which others have (`StreamCount.taken`).
+    `kind`: what the operator is told of it, with the client. `taken`: the part of this process' streams that others
+    have (`StreamCount.taken`).
     """
 
     async def release() -> None:
@@ -147,7 +147,7 @@ class StreamCount:
         return counted
 
     def taken(self, most: int) -> float:
-        """Which part of `most` the others have, for one that is about to begin."""
+        """The part of `most` that other streams have, for one that is about to begin."""
         return (self._count - 1) / most
 
     def _end(self) -> None:

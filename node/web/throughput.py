@@ -28,11 +28,11 @@ nobody sees. The most expensive MiB takes 0.1 s if it comes in few pieces, so at
 of a core in the long run."""
 
 UNPACED_SECONDS = 2.0
-"""What a client may move at once, in seconds of its rate, while others use the process. It may begin what goes beyond
-that as its rate allows."""
+"""What a client may move at once while others use the process, in seconds of its rate. Further requests begin as its
+rate allows."""
 
 MAX_PAUSE_SECONDS = 1.0
-"""Longest pause before the next request of such a client."""
+"""Longest pause before a request of such a client."""
 
 MAX_CLIENTS = 10_000
 """Clients and sites remembered. When there are more, those whose bucket is full again are forgotten, and of the others

@@ -1,4 +1,4 @@
-"""A process works on a few requests of each client at a time; further ones wait until those have ended (DESIGN 13.3).
+"""Turns: a process works on a few requests of each client at a time, and its further ones wait (DESIGN 13.3).
 
 All clients of a process meet in its event loop. Without this, a hundred requests that one client sends at once, each of
 which takes some milliseconds, would all be begun before the next request of anybody else. A client that has the process
@@ -27,18 +27,19 @@ REQUESTS_AT_ONCE = 2
 Redis, so this still makes hundreds of requests a second."""
 
 SITE_REQUESTS_AT_ONCE = 2 * REQUESTS_AT_ONCE
-"""The same for one site. Not SITE_SHARE times as many: everybody else's request waits for all that are under way, and
+"""The same for one site. Not SITE_SHARE times as many: the requests of others wait for all that are under way, and
 sixteen bodies of 1 MiB take a third of a second."""
 
-MOST_WAITING = 512
-"""Requests of one client that wait for their turn in one process, and SITE_SHARE times as many of a site. Connections
-do not bound them: a client may be gone before its request is begun, and its connection free for the next one."""
+MAX_WAITING_TURNS = 512
+"""Requests of one client that may wait for their turn in one process, and SITE_SHARE times as many of a site.
+Connections are no bound for them: a client may be gone before its request is begun, and its connection used for
+another."""
 
-MOST_WAITING_IN_ALL = 8192
-"""Requests of all clients that wait for their turn in one process."""
+MAX_WAITING_TURNS_IN_ALL = 8192
+"""Requests of all clients that may wait for their turn in one process."""
 
 SHARED_SECONDS = 1.0
-"""For this many seconds after a request of another client, no client has the process to itself."""
+"""Seconds after a request of another client for which no client has the process to itself."""
 
 
 class ClientTurns:
@@ -49,7 +50,7 @@ class ClientTurns:
         # Any number may be under way in all, and how many may wait is up to `check_room`.
         self.clients = FairSemaphore(sys.maxsize, each=REQUESTS_AT_ONCE, waiting=sys.maxsize)
         self.sites = FairSemaphore(sys.maxsize, each=SITE_REQUESTS_AT_ONCE, waiting=sys.maxsize)
-        """For clients that are not their own site."""
+        """Places of sites, for clients that are not their own site."""
         self._waiting: dict[str, int] = {}
         """Requests that wait, by the site of their client, or by the client if it is its own site."""
         self._waiting_in_all = 0
@@ -75,7 +76,7 @@ class ClientTurns:
 
     def check_room(self, name: str, most: int) -> None:
         """Raise Refused `limit.waiting` if `most` requests of that client or site wait already, or too many in all."""
-        if self._waiting.get(name, 0) >= most or self._waiting_in_all >= MOST_WAITING_IN_ALL:
+        if self._waiting.get(name, 0) >= most or self._waiting_in_all >= MAX_WAITING_TURNS_IN_ALL:
             raise Refused("limit.waiting", retry_after=1.0, most=most)
 
     @contextmanager
@@ -124,7 +125,7 @@ class RequestTurn:
                 self._under_way = True
                 return True
             clients.leave(self._client)
-        turns.check_room(self._site or self._client, MOST_WAITING * (SITE_SHARE if self._site else 1))
+        turns.check_room(self._site or self._client, MAX_WAITING_TURNS * (SITE_SHARE if self._site else 1))
         return False
 
     async def begin(self) -> None:
@@ -135,9 +136,9 @@ class RequestTurn:
 
     @asynccontextmanager
     async def pause(self) -> AsyncGenerator[None]:
-        """The block only waits; meanwhile other requests of the client may take the turn.
+        """For a block that only waits: meanwhile other requests of the client may take the turn.
 
-        Afterwards the request goes on as soon as they have fewer. Nobody is refused then, however many wait.
+        Afterwards the request goes on as soon as fewer of them are under way. However many wait, it is not refused.
         """
         was_under_way = self.end()
         with self._inactive():
@@ -176,7 +177,7 @@ class RequestTurn:
 
     @contextmanager
     def _inactive(self) -> Generator[None]:
-        """The block waits for a change, or for other requests."""
+        """For a block that waits for a change or for other requests: meanwhile the request counts as inactive."""
         self.count_as_inactive(1)
         try:
             yield
@@ -184,7 +185,8 @@ class RequestTurn:
             self.count_as_inactive(-1)
 
     def count_as_inactive(self, change: int) -> None:
-        """Tell admission control that the request begins (1) or ends (-1) to be no work for the process."""
+        """Have admission control count the request as inactive (1), as no work for the process, or not any more
+        (-1)."""
         age_group = self._scope.get(AGE_GROUP)
         if age_group is not None:
             age_group.inactive += change

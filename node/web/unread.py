@@ -1,7 +1,7 @@
-"""Clients that take nothing of their answers do not hold up a process that stops.
+"""Ends connections whose client reads nothing of its answer, so that they do not hold up a process that stops.
 
-It ends when all connections have, and one that nobody reads from would last until the process is killed: without the
-reports, metrics and traces that it sends last. Whoever reads at all is left alone.
+A process ends when all its connections have ended. One that is not read from would last until the process is killed,
+without the reports, metrics and traces that it sends last. A client that reads at all is left alone.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 SILENT_SECONDS = 2.0
-"""Time in which a client must take something: even over a slow or lossy link, several pieces are acknowledged in it."""
+"""Time in which a client must read something: even a slow or lossy link acknowledges several pieces in it."""
 
 OWN = Path("/proc/self/fd")
 
@@ -25,13 +25,13 @@ BYTES_ACKED = struct.Struct("@120xQ")
 
 
 class UnreadAnswers:
-    """The connections to a port of this process whose client has not taken all that was sent. Linux only: elsewhere
-    they stay."""
+    """The connections to a port of this process whose client has not acknowledged all that was sent. Linux only:
+    elsewhere they stay."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._taken: dict[int, int] = {}
-        """Bytes that the client of each had taken at the last look, by file descriptor."""
+        """Bytes that the client of each had acknowledged at the last look, by file descriptor."""
 
     async def run(self) -> None:
         """Look every SILENT_SECONDS until cancelled."""
@@ -42,7 +42,7 @@ class UnreadAnswers:
             await asyncio.sleep(SILENT_SECONDS)
 
     def look(self) -> None:
-        """End those whose client has taken nothing since the last look."""
+        """End those whose client has acknowledged nothing since the last look."""
         before, self._taken = self._taken, {}
         for descriptor in [int(each.name) for each in OWN.iterdir()]:
             with suppress(OSError):  # it was closed meanwhile, or is no connection

@@ -21,27 +21,27 @@ MAX_UNREPORTED_BYTES = 64 * 1024
 """Bytes of one client that a process has not reported yet, at most."""
 
 MAX_UNREPORTED_SHARE = 64
-"""They are also at most this part of the client's total."""
+"""They are also at most one in this many bytes of the client's total."""
 
 REPORT_SECONDS = 1.0
 """Time between two reports to Redis."""
 
 MAX_REFUSAL_SECONDS = 10.0
-"""How long a process refuses a client by itself; then it asks Redis again, since the allowance may have grown."""
+"""How long a process refuses a client without asking Redis again: the allowance may grow."""
 
 FINISHING_FACTOR = 1.25
-"""How much more than its total a client may use to finish what it has begun: claims, results, changes of status."""
+"""A client may use this many times its total to finish what it has begun: claims, results, changes of status."""
 
 MAX_CLIENTS = 10_000
 """Clients and sites remembered as having used up their total; when there are more, all are forgotten and Redis is
-asked. Also the clients whose bytes are noted for the operator until the next report; those of others are not."""
+asked. Also how many clients' bytes are noted for the operator between two reports; those of others are not."""
 
 
 class UsedUp(NamedTuple):
     """A total that is used up; times in monotonic seconds."""
 
     refused_until: float
-    """Until when the process refuses by itself."""
+    """Until when the process refuses without asking Redis."""
     until: float
     """When there is room again, as Redis said."""
 
@@ -53,16 +53,16 @@ class Usage:
         self._store = store
         self._capacity = capacity
         self._unreported: dict[str, int] = {}
-        """Bytes by client; fewer than none if more were given back than counted since the last report."""
+        """Bytes by client; negative if more were given back than counted since the last report."""
         self._unreported_of_site: dict[str, int] = {}
-        """Those of the clients of each site together."""
+        """The same by site, for all its clients together."""
         self.noted: dict[str, int] = {}
         """Bytes by client since the last report for the operator (`node.web.activity`)."""
         self._used_up: dict[str, UsedUp] = {}
         """The totals of clients and sites that are used up."""
 
     async def add(self, client: str, kind: Kind, size: int) -> int:
-        """Count what a request with a body of `size` bytes adds: how many bytes.
+        """Count what a request with a body of `size` bytes adds. Returns how many bytes that is.
 
         Raises Refused `quota.bytes`, StoreUnavailable.
         """
@@ -100,9 +100,9 @@ class Usage:
         return used
 
     def give_back(self, client: str, used: int) -> None:
-        """Count no longer what `add` has counted for a request of which the node keeps nothing.
+        """Stop counting what `add` has counted, for a request of which the node keeps nothing.
 
-        Redis is told so with the next report.
+        Redis is told with the next report.
         """
         if used:
             site = site_of(client)

@@ -1,7 +1,7 @@
-"""How many requests of one client wait in a process: for a change (`wait=`), or for the rest of a body that is slow.
+"""Bounds the requests of one client that wait in a process: for a change (`wait=`), or for the rest of a slow body.
 
-Each keeps in memory what it has brought so far, for as long as it waits. So a request counts for its size as well: what
-a client can have a process hold is bounded, however many connections it has.
+For as long as a request waits, the memory of the process holds what has come of its body. So a request also counts by
+its size: what a process holds for one client is bounded, however many connections it has.
 """
 
 from collections import Counter
@@ -15,18 +15,19 @@ MAX_WAITING_PER_CLIENT = 2048
 """Requests with `wait=` of one client in one process: a quarter of all that may wait there (RELAY_MAX_WAITING)."""
 
 MAX_WAITING_PER_SITE = 4096
-"""Those of one IPv6 /48: half of all."""
+"""The same for one IPv6 /48: half of all."""
 
 MAX_WAITING_IN_ALL = 16_384
 """Places of all clients together, 256 MiB of bodies. Once half of them are taken, a client and a site may have fewer
-and fewer (`share_of`): forty addresses held 1.3 GB. All requests that a process takes (`launch`) need a quarter."""
+and fewer (`share_of`): otherwise forty addresses could hold 1.3 GB. All requests that a process takes (`launch`) need a
+quarter."""
 
-LEAST_PLACES = 65
-"""Places that a client may have in any case: a body of the largest size, and a wait."""
+MIN_PLACES = 65
+"""Places that a client may have in any case: for a body of the largest size, and a wait."""
 
 WAITING_BYTES = 16 * 1024
-"""A request counts as one more for each so many bytes of its body. While its body is still to come, it counts for these
-alone."""
+"""A request takes one more place for each so many bytes of its body. While the rest of its body is to come, it takes
+only these."""
 
 WAITING_BY_CLIENT: Counter[str] = Counter()
 """How many requests of each client wait in this process now."""
@@ -51,7 +52,7 @@ class WaitingPlaces:
         self._taken = 0
 
     def take(self, size: int, requests: int = 0, retry_after: float = 1.0) -> None:
-        """From now on, have as many places in all as `size` bytes take, and `requests` more.
+        """Have as many places in all as `size` bytes take, and `requests` more.
 
         Raises Refused `limit.waiting` if the client or its site has not so many left.
         """
@@ -60,7 +61,7 @@ class WaitingPlaces:
             return
         taken = WaitingPlaces.in_all / MAX_WAITING_IN_ALL
         for counter, name, most in self._among:
-            now = max(share_of(most, taken), min(most, LEAST_PLACES))
+            now = max(share_of(most, taken), min(most, MIN_PLACES))
             if counter[name] + more > now:
                 raise Refused("limit.waiting", retry_after=retry_after, most=now)
         self._add(more)

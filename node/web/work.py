@@ -1,4 +1,4 @@
-"""Limits for operations that are charged by their cost, which is known only when they are done.
+"""Limits for operations that are charged by their cost, which is known only afterwards.
 
 A limit of requests alone would let a client with very expensive requests take a large share of the node. So the cost of
 each request is added to the client's debt, which decreases evenly with time. A client whose debt has reached the limit
@@ -25,7 +25,7 @@ class WorkLimit:
     """The limit for one kind of work."""
 
     def __init__(self, kind: str, limit: Limit, unit: str, store: WorkStore) -> None:
-        """`kind` is the limit's class in `Limits`, `unit` what it counts, as in "over 10 pages in 60 s"."""
+        """`kind`: the class of the limit in `Limits`. `unit`: what it counts, as in "over 10 pages in 60 s"."""
         self._kind = kind
         self._limit = limit
         self._unit = unit

@@ -16,7 +16,7 @@ from node.events.source import CursorTooOld, cursor_of, position_of
 from node.inbox.model import InboxProof
 from node.store import keys
 from node.store.ids import new_id
-from node.web.accept import LONGEST_ACCEPT
+from node.web.accept import MAX_ACCEPT_CHARACTERS
 from tests.inbox.calls import ADDRESS, INBOXES, send_signed, signed
 from tests.support.answers import json_of
 from tests.support.node_under_test import PATIENCE, NodeUnderTest, running, settings_for, until
@@ -126,7 +126,7 @@ async def test_what_has_no_such_id_is_unknown(node: NodeUnderTest, kind: str, na
         ("application/json, text/event-stream;q=0", "application/json"),
         ("text/event-stream; q=0.0, application/x-ndjson; Q=0.000", "application/json"),
         ("application/json, text/event-stream;q=0.9", "application/json"),
-        ("," * LONGEST_ACCEPT + "text/event-stream", "application/json"),
+        ("," * MAX_ACCEPT_CHARACTERS + "text/event-stream", "application/json"),
         ("text/event-stream;q=0, application/x-ndjson;q=0.1", "application/x-ndjson"),
         ("application/json;q=0.009, Text/Event-Stream; q=0.01", "text/event-stream"),
         ("application/x-ndjson;q=0.5, text/event-stream", "text/event-stream"),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from node.web.accept import LONGEST_ACCEPT
+from node.web.accept import MAX_ACCEPT_CHARACTERS
 from tests.mcp.calls import PATH, post, request
 from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
@@ -70,7 +70,7 @@ async def test_of_a_header_that_comes_twice_the_first_counts_as_everywhere(node:
 
 
 async def test_of_a_long_accept_the_beginning_is_read(node: NodeUnderTest) -> None:
-    commas = "," * LONGEST_ACCEPT
+    commas = "," * MAX_ACCEPT_CHARACTERS
     assert (await post(node, PING, accept=f"application/json{commas}")).status_code == 200
     assert (await post(node, PING, accept=f"{commas}application/json")).status_code == 406
 

@@ -51,7 +51,7 @@ async def test_all_that_is_old_is_handled_at_last(node: NodeUnderTest, monkeypat
 
 async def test_what_is_listed_late_is_met_soon(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that is behind lists what is due already, and the walk is past its time."""
-    monkeypatch.setattr("node.retention.sweep.LEAST_RESTART_SECONDS", 0.0)
+    monkeypatch.setattr("node.retention.sweep.MIN_RESTART_SECONDS", 0.0)
     monkeypatch.setattr("node.retention.sweep.BATCH_SIZE", 2)
     for number in range(5):
         await node.store.command("ZADD", keys.OPEN_THREADS, 10 + number, f"t{number}")

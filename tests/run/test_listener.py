@@ -116,7 +116,7 @@ def test_a_web_process_that_ended_at_once_is_not_replaced_at_once_and_never_in_a
     server: listener.Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "FIRST_PAUSE", PATIENCE)
-    monkeypatch.setattr(listener, "LONGEST_PAUSE", PATIENCE)
+    monkeypatch.setattr(listener, "MAX_PAUSE", PATIENCE)
     ended = Accepting(server)
     ended.inner.kill()
     ended.inner.join()

@@ -159,7 +159,7 @@ def test_a_child_that_dies_is_started_again(small: NodeProcess, name: str) -> No
 def test_a_child_that_ends_again_and_again_pauses_longer_before_each_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that can no longer use its settings: the other children serve on."""
     monkeypatch.setattr(serve, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(serve, "LONGEST_PAUSE", 0.003)
+    monkeypatch.setattr(serve, "MAX_PAUSE", 0.003)
     first, later = (partial(subprocess.Popen[bytes], ("sh", "-c", f"exit {status}")) for status in (0, USAGE_ERROR))
     child = serve.Child("worker", later, first=first)
 

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from node.admin import check
+from node.common.file_access import existing
 from node.config import ConfigError, Settings
-from node.run.validation import existing, validate
+from node.run.validation import validate
 from tests.support.users import shut
 
 

@@ -60,7 +60,7 @@ async def test_a_search_looks_at_so_many_characters_and_no_more(
 
 async def test_one_hit_takes_no_more_than_its_share(hostile: SearchableBoard) -> None:
     await hostile.find("zebra qqqqq", ANYTHING, 1)
-    assert hostile.looked[-1] <= search.CHARACTERS_A_HIT + MOST_MARKS + ONE_MORE
+    assert hostile.looked[-1] <= search.MAX_CHARACTERS_A_HIT + MOST_MARKS + ONE_MORE
 
 
 async def test_what_many_threads_contain_is_looked_at_as_far_as_the_bound(
@@ -68,10 +68,10 @@ async def test_what_many_threads_contain_is_looked_at_as_far_as_the_bound(
 ) -> None:
     monkeypatch.setattr(retrieval, "MAX_MARKS", 1)
     monkeypatch.setattr(retrieval, "ENTITIES_AT_ONCE", 1)
-    monkeypatch.setattr(search, "CHARACTERS_A_HIT", 0)
+    monkeypatch.setattr(search, "MAX_CHARACTERS_A_HIT", 0)
     found = await hostile.find("zebra qqqqq", ANYTHING, 50)
     assert {hit.score for hit in found.hits} == {0.5}, "what the engine found has one of the words at least"
-    assert hostile.looked[-1] <= LONGEST + THREADS * (search.LEAST_CHARACTERS + ONE_MORE)
+    assert hostile.looked[-1] <= LONGEST + THREADS * (search.MIN_CHARACTERS_A_HIT + ONE_MORE)
 
 
 async def test_others_have_their_turn_while_a_search_looks_at_texts(hostile: SearchableBoard) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.web.accept import LONGEST_ACCEPT, preferred, weights
+from node.web.accept import MAX_ACCEPT_CHARACTERS, preferred, weights
 
 JSON, EVENTS, LINES = OFFERED = ("application/json", "text/event-stream", "application/x-ndjson")
 
@@ -45,4 +45,4 @@ def test_what_is_no_weight_counts_as_none() -> None:
 
 
 def test_of_a_long_header_the_beginning_is_read() -> None:
-    assert list(weights("a," + "," * LONGEST_ACCEPT + "b")) == ["a"]
+    assert list(weights("a," + "," * MAX_ACCEPT_CHARACTERS + "b")) == ["a"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from node.common.refusal import Invalid
 from node.tasks.model import NewTask
 from node.web.http import Header
-from node.web.issues import LONGEST_LOOKED_AT, NAMED_CHARACTERS, NAMED_FIELDS, issue_of
+from node.web.issues import MAX_EXAMINED_CHARACTERS, MAX_NAME_CHARACTERS, MAX_NAMED_FIELDS, issue_of
 from node.web.json import REMEMBERED_QUERY_BYTES, decode
 from tests.support.node_under_test import NodeUnderTest
 
@@ -168,11 +168,11 @@ async def test_nothing_is_named_where_all_is_known(node: NodeUnderTest) -> None:
 
 
 async def test_a_header_holds_no_more_than_some_names_and_none_as_it_came(node: NodeUnderTest) -> None:
-    many = {f"field{number}": 1 for number in range(NAMED_FIELDS + 1)}
+    many = {f"field{number}": 1 for number in range(MAX_NAMED_FIELDS + 1)}
     named = (await node.client.post("/api/v1/board", json=THREAD | many)).headers[IGNORED]
-    assert named.endswith(f"body.field{NAMED_FIELDS - 1}, ...")
+    assert named.endswith(f"body.field{MAX_NAMED_FIELDS - 1}, ...")
     odd = (await node.client.post("/api/v1/board", json=THREAD | {"ü\r\nX: y, z": 1, "n" * 500: 1})).headers[IGNORED]
-    assert odd == f"body.%C3%BC%0D%0AX%3A%20y%2C%20z, body.{'n' * NAMED_CHARACTERS}"
+    assert odd == f"body.%C3%BC%0D%0AX%3A%20y%2C%20z, body.{'n' * MAX_NAME_CHARACTERS}"
 
 
 async def test_null_stands_for_a_default_as_it_does_in_a_tool_call(node: NodeUnderTest) -> None:
@@ -261,7 +261,7 @@ def test_a_second_look_finds_what_the_first_does(body: dict[str, Any]) -> None:
     assert bool(notes) == bool({"other", "ö"} & body.keys())
 
 
-@pytest.mark.parametrize(("name", "size"), [("result", 20), ("output", 20), ("result", LONGEST_LOOKED_AT)])
+@pytest.mark.parametrize(("name", "size"), [("result", 20), ("output", 20), ("result", MAX_EXAMINED_CHARACTERS)])
 async def test_a_result_by_another_name_is_refused_and_not_lost(node: NodeUnderTest, name: str, size: int) -> None:
     offered = (await node.client.post(TASKS, json=OFFER)).json()
     claimed = (await node.client.post(f"{TASKS}/{offered['id']}/claim", json={"assignee_id": "worker"})).json()
@@ -291,7 +291,7 @@ async def test_a_result_that_is_given_to_a_transition_is_refused_and_not_lost(no
     offered = (await node.client.post(TASKS, json=OFFER)).json()
     claimed = (await node.client.post(f"{TASKS}/{offered['id']}/claim", json={"assignee_id": "worker"})).json()
     move = {"actor_id": "worker"}
-    for result in ({"result_payload": {"pages": 1}}, {"result": "x" * LONGEST_LOOKED_AT}):
+    for result in ({"result_payload": {"pages": 1}}, {"result": "x" * MAX_EXAMINED_CHARACTERS}):
         wrong = await node.client.post(f"{TASKS}/{offered['id']}/transition", json=move | result)
         assert (wrong.status_code, places(wrong.json()["detail"])) == (422, {("body", "result_payload")})
         assert "/complete" in wrong.json()["detail"][0]["msg"]

@@ -4,8 +4,8 @@ import pytest
 
 from node.common.refusal import Invalid
 from node.web import handling, http
-from node.web.dispatch import LONGEST_PATH
-from node.web.handling import ESCAPE_COST, LONGEST_NAMED
+from node.web.dispatch import MAX_PATH_BYTES
+from node.web.handling import ESCAPE_COST, MAX_NAMED_QUERY_BYTES
 from node.web.http import MAX_PARAMETERS, Request, parameters_of
 from node.web.throughput import BURST_SECONDS
 from tests.support.answers import json_of
@@ -46,9 +46,9 @@ async def test_a_long_query_that_nobody_wants_is_not_read(node: NodeUnderTest, m
         named.append(len(request.scope["query_string"]))
 
     monkeypatch.setattr(handling, "name_parameters", name_parameters)
-    for size in (LONGEST_NAMED, LONGEST_NAMED + 1):
+    for size in (MAX_NAMED_QUERY_BYTES, MAX_NAMED_QUERY_BYTES + 1):
         assert (await node.client.get("/health?" + "a" * size)).status_code == 200
-    assert named == [LONGEST_NAMED]
+    assert named == [MAX_NAMED_QUERY_BYTES]
 
 
 @pytest.mark.usefixtures("no_refill")
@@ -77,6 +77,6 @@ async def test_the_escapes_of_a_query_are_read_as_often_as_they_are_counted(
 
 
 async def test_a_path_that_is_longer_than_any_is_refused_before_it_is_looked_at(node: NodeUnderTest) -> None:
-    answers = [await node.client.get("/" + "a" * size) for size in (LONGEST_PATH - 1, LONGEST_PATH)]
+    answers = [await node.client.get("/" + "a" * size) for size in (MAX_PATH_BYTES - 1, MAX_PATH_BYTES)]
     assert [answer.status_code for answer in answers] == [404, 414]
     assert answers[1].headers["x-error-code"] == "path.long"

@@ -105,7 +105,7 @@ async def test_a_request_that_is_only_refused_waits_for_its_turn_as_well(method:
 async def test_who_finds_too_many_waiting_is_told_so_whatever_it_asks_for(
     monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    monkeypatch.setattr(turn, "MOST_WAITING", 0)
+    monkeypatch.setattr(turn, "MAX_WAITING_TURNS", 0)
     work = Work()
     app = await front_of(HOME, route(work.handle))
     async with shared_with_others(app) as eager:
@@ -138,7 +138,7 @@ async def test_who_has_the_process_to_itself_waits_for_nothing(monkeypatch: pyte
 async def test_requests_that_wait_for_a_change_hold_up_no_other_and_are_answered_in_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(turn, "MOST_WAITING", 1)  # they have waited already, and are none of those
+    monkeypatch.setattr(turn, "MAX_WAITING_TURNS", 1)  # they have waited already, and are none of those
     waiting, work = Work(), Work()
     app = await front_of(HOME, route(waiting.wait_first), route(work.handle, "/other"))
     async with shared_with_others(app) as client:
@@ -212,7 +212,11 @@ async def test_the_clients_of_a_site_have_so_many_together() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "address", "most"),
-    [("MOST_WAITING", EAGER, 3), ("MOST_WAITING", "2001:db8::1", 3 * SITE_SHARE), ("MOST_WAITING_IN_ALL", EAGER, 3)],
+    [
+        ("MAX_WAITING_TURNS", EAGER, 3),
+        ("MAX_WAITING_TURNS", "2001:db8::1", 3 * SITE_SHARE),
+        ("MAX_WAITING_TURNS_IN_ALL", EAGER, 3),
+    ],
 )
 async def test_only_so_many_wait_for_their_turn(
     monkeypatch: pytest.MonkeyPatch, limit: str, address: str, most: int

@@ -18,12 +18,12 @@ import msgspec
 from node.admin import audit
 from node.admin.commands import NO_SECRET, Commands
 from node.admin.terminal import as_json, one_line, utf8
+from node.common.file_access import is_there
 from node.common.refusal import Refused
 from node.config import ConfigError, Settings
 from node.run.embedded_redis import running
 from node.run.keychain import known_secret
 from node.run.redis_check import diagnose
-from node.run.validation import is_there
 from node.store import CommandFailed, Store, StoreUnavailable
 from node.store.errors import OutOfMemory
 from node.store.identity import compare

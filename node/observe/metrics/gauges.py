@@ -44,16 +44,16 @@ def disk_figures(settings: Settings) -> list[Reading]:
 
 
 class Gauges:
-    """Reads all of them. What Redis refuses for lack of a permission is left out and logged once."""
+    """Reads all figures. What Redis refuses for lack of a permission is left out, and logged once."""
 
     def __init__(
-        self, settings: Settings, store: Store, features: Sequence[Figures] = (), documents: Store | None = None
+        self, settings: Settings, store: Store, features: Sequence[Figures] = (), searched: Store | None = None
     ) -> None:
-        """`features` read what only their stores know. `documents`: the Redis of the index if it is another one."""
+        """`features` read what only their stores know. `searched`: the Redis of the index if it is another one."""
         self._settings = settings
         self._store = store
         self._features = features
-        self._documents = documents
+        self._searched = searched
         self._refused: set[str] = set()
 
     async def read(self) -> list[Reading]:
@@ -67,7 +67,7 @@ class Gauges:
             self._durability,
             self._clock,
             self._backup,
-            *([partial(self._search_redis, self._documents)] if self._documents else []),
+            *([partial(self._search_redis, self._searched)] if self._searched else []),
             *self._features,
         )
         found = await gather(*(self._allowed(group) for group in groups))
@@ -151,9 +151,9 @@ class Gauges:
             return []
         return [Reading("relay_backup_age_seconds", (), max(0, await now_ms(self._store) - int(began)) / 1000)]
 
-    async def _search_redis(self, documents: Store) -> list[Reading]:
+    async def _search_redis(self, searched: Store) -> list[Reading]:
         try:
-            memory = max(await redis_memory(documents), key=lambda each: each.share)
+            memory = max(await redis_memory(searched), key=lambda each: each.share)
         except StoreUnavailable:
             return [Reading("relay_search_store_up", (), 0)]
         return [

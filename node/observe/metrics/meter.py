@@ -31,7 +31,7 @@ WRITE_SECONDS = 1.0
 Readings = Callable[[], Iterable[Reading]]
 
 OUTCOMES = ("delivered", "retry", "dropped", "dead")
-"""How an attempt at a callback ends. Each is shown from the start, so that the first one is an increase."""
+"""How an attempt at a callback ends. Each is shown as 0 from the start, so that the first one is an increase."""
 
 CHECK_OUTCOMES = (
     *("listed", "stays", "rejected", "stale"),
@@ -40,8 +40,8 @@ CHECK_OUTCOMES = (
 """How a check of an agent ends: of a URL that was posted, and of an agent that is listed."""
 
 ALERTED = ("disk.low", "memory.low", "node.full", "node.overloaded", "server.bug")
-"""Refusals that deploy/prometheus/alerts.yml alerts on. Each is shown from the start: Prometheus sees no increase in a
-counter that appears with 1, so nobody would be alerted to the node's first fault.
+"""Refusals that deploy/prometheus/alerts.yml alerts on. Each is shown as 0 from the start: Prometheus sees no increase
+in a counter that appears with 1, so nobody would be alerted to the node's first fault.
 """
 
 ACKNOWLEDGING = {"POST", "PUT", "DELETE"}
@@ -98,7 +98,7 @@ class Meter:
             self._fails = False
 
     def _common(self) -> Iterator[Reading]:
-        """What a process of any role counts."""
+        """What processes of all roles count."""
         role = (self._role,)
         used, stats = resource.getrusage(resource.RUSAGE_SELF), self._store.stats
         yield Reading("relay_process_cpu_seconds_total", role, used.ru_utime + used.ru_stime)

@@ -56,7 +56,7 @@ class AdminRequest(NamedTuple):
     peer: str
     """The address it came from."""
     headers: Mapping[str, str]
-    """By lower-case names."""
+    """By name, in lower case."""
     body: bytes
     ready: Callable[[], Awaitable[InstanceState]]
     """Finds out what `/ready` says."""
@@ -83,7 +83,7 @@ MAX_FORM_BYTES = 16_384
 
 
 def plain(status: HTTPStatus, text: bytes) -> AdminResponse:
-    """One sentence."""
+    """An answer of one sentence."""
     return AdminResponse(status, (("Content-Type", "text/plain"),), text)
 
 
@@ -149,7 +149,7 @@ class Instance:
     async def ready(self) -> InstanceState:
         """Whether this instance should get requests: it runs, reaches a primary of Redis, and is not about to stop.
 
-        While one primary of several is gone, no other instance could do better.
+        One primary is enough: while others are gone, no other instance could do better.
         """
         if (self._folder / DRAINING).exists():
             return InstanceState(ok=False, reason="draining")

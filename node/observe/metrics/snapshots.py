@@ -29,10 +29,10 @@ ALIVE_SECONDS = 10.0
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the parent of a private directory; writing there waits for no disk
 
 PREFIX = "relay-node-metrics-"
-"""How the names of temporary folders begin, which are removed at the end."""
+"""The beginning of the names of temporary folders, which are removed at the end."""
 
 NEW_SECONDS = 60.0
-"""Younger folders are never taken for leftovers: their processes may be about to lock them."""
+"""Age below which a folder is never taken for a leftover: its process may be about to lock it."""
 
 DRAINING = "draining"
 """A file of this name says that the instance is about to stop."""

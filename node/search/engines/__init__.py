@@ -1,1 +1,1 @@
-"""What finds candidates: the query engine of Redis, or an index in a worker's memory."""
+"""Engines find candidates: the query engine of Redis, or an index in a worker's memory."""

@@ -1,4 +1,4 @@
-"""Chooses what finds entities: the query engine of the Redis that holds the documents, or the workers' memory."""
+"""Chooses the engine: the query engine of the Redis that holds the documents, or the memory of workers."""
 
 import structlog
 
@@ -12,14 +12,14 @@ log = structlog.get_logger()
 class EngineChoice:
     """Whether that Redis has a query engine (`FT.*`): asked once, and again after every reconnection."""
 
-    def __init__(self, documents: Store, corpus: Corpus) -> None:
-        self._documents = documents
-        self._engine = QueryEngine(documents, corpus)
+    def __init__(self, searched: Store, corpus: Corpus) -> None:
+        self._searched = searched
+        self._engine = QueryEngine(searched, corpus)
         self._known: tuple[int, bool] | None = None
 
     async def query_engine(self) -> QueryEngine | None:
         """The query engine with its index of terms, or None if there is none. Raises StoreUnavailable."""
-        reconnects = self._documents.stats.reconnects
+        reconnects = self._searched.stats.reconnects
         if self._known is None or self._known[0] != reconnects:
             self._known = (reconnects, await self._works())
         return self._engine if self._known[1] else None
@@ -30,7 +30,7 @@ class EngineChoice:
 
     async def _works(self) -> bool:
         try:
-            await self._documents.everywhere("FT._LIST")
+            await self._searched.everywhere("FT._LIST")
         except CommandFailed:
             return False
         try:

@@ -30,7 +30,7 @@ FIRST_VECTORS = 1024
 """Vectors for which there is room at first; doubled when full."""
 
 NO_VECTOR = -2.0
-"""In place of the cosine of a row without a vector: less than any cosine."""
+"""Takes the place of the cosine of a row without a vector: less than any cosine."""
 
 
 class PostDocument(NamedTuple):
@@ -38,7 +38,7 @@ class PostDocument(NamedTuple):
 
     ref: PostRef
     terms: str = ""
-    """Parted by spaces."""
+    """Separated by spaces."""
     marks: bytes = b""
     """The marks of an entity's own text; those of its replies are kept together."""
     vectors: Mapping[str, bytes] = {}
@@ -67,7 +67,7 @@ class Vectors:
         return ref in self._rows
 
     def cosines(self, query: bytes) -> NDArray[np.float32]:
-        """Of every row with the query. Vectors have length 1."""
+        """The cosine of every row with the query. Vectors have length 1."""
         if not self._owners:
             return np.zeros(0, np.float32)
         cosines: NDArray[np.float32] = self._matrix[: len(self._owners)] @ np.frombuffer(query, np.float32)
@@ -87,7 +87,7 @@ class Vectors:
         return sorted(found.values(), reverse=True)
 
     def nearest_of(self, cosines: NDArray[np.float32], posts: Iterable[PostRef]) -> NearEntity | None:
-        """How near the entity of these posts is, if they have vectors."""
+        """How near the entity of these posts is; None if they have no vectors."""
         rows = [row for ref in posts for row in self._rows.get(ref, ())]
         if not rows:
             return None
@@ -116,7 +116,7 @@ class MemoryIndex:
 
     def __init__(self) -> None:
         self._vectors = Vectors()
-        # Apart, as in a query engine: no number of replies keeps an entity from being found by its own text.
+        # Separate, as in a query engine, so that no number of replies keeps an entity from being found by its own text.
         self._own = Postings[PostRef]()
         self._replies = Postings[PostRef]()
         self._posts: dict[str, set[PostRef]] = {}

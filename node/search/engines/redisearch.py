@@ -15,7 +15,7 @@ from node.search.ranking import CANDIDATES, REPLY_CANDIDATES, Candidate, Missing
 from node.store import Arg, CommandFailed, RedisReply, Store
 
 TERMS_FORMAT = 1
-"""Version of the indexes of terms: another one makes new indexes."""
+"""Version of the indexes of terms. A node with another version makes new ones."""
 
 TEXT_QUERY_MS = 25
 """Milliseconds that Redis, which does nothing else meanwhile, may spend on each of the two queries by text before it
@@ -32,8 +32,8 @@ _BARE = ("NOOFFSETS", "NOHL", "NOFIELDS")
 class QueryEngine:
     """Indexes and queries of one Redis deployment. Every method raises StoreUnavailable."""
 
-    def __init__(self, documents: Store, corpus: Corpus) -> None:
-        self._documents = documents
+    def __init__(self, searched: Store, corpus: Corpus) -> None:
+        self._searched = searched
         self._keys = corpus.keys
         # The board was searched before there were other corpora, so its indexes do not have the name of one.
         self._prefix = "relay" if corpus.name == "board" else f"relay-{corpus.name}"
@@ -86,7 +86,7 @@ class QueryEngine:
 
         Raises CommandFailed without the indexes.
         """
-        found_own, found_replies = await self._documents.commands(
+        found_own, found_replies = await self._searched.commands(
             [
                 _matching(self._terms, terms, CANDIDATES, "RETURN", 1, "marks"),
                 _matching(self._reply_terms, terms, REPLY_CANDIDATES, "NOCONTENT"),
@@ -106,21 +106,21 @@ class QueryEngine:
 
     async def by_meaning(self, version: str, vector: bytes) -> list[NearEntity]:
         """Entities nearest to a vector, best first. Raises CommandFailed without the index."""
-        found = await self._documents.command(*self._nearest(version, "*", vector, CANDIDATES))
+        found = await self._searched.command(*self._nearest(version, "*", vector, CANDIDATES))
         return sorted(_nearness(_rows(found, 2)).values(), reverse=True)
 
     async def read_missing(self, version: str, vector: bytes, missing: MissingFacts) -> tuple[Nearness, list[str]]:
         """How near entities are, and which of them have no vectors of what they were found by. Raises CommandFailed
         without the index.
 
-        If they have more passages than are looked at, nothing is said of those that are further away.
+        If they have more passages than are looked at, the result is silent about entities that are further away.
         """
         replies = ((entity, f"{seq}.0") for entity, seq in missing.replies.items())
         commands: list[tuple[Arg, ...]] = [("EXISTS", self._keys.vector(version, *reply)) for reply in replies]
         if missing.nearness:
             tags = "|".join(entity.replace("-", "\\-") for entity in missing.nearness)
             commands.append(self._nearest(version, f"(@thread:{{{tags}}})", vector, PASSAGES_LOOKED_AT))
-        found = await self._documents.commands(commands)
+        found = await self._searched.commands(commands)
         without_vectors = [entity for entity, exists in zip(missing.replies, found, strict=False) if not exists]
         if not missing.nearness:
             return {}, without_vectors
@@ -144,13 +144,13 @@ class QueryEngine:
             raise CommandFailed(f"{index} exists on one primary only: the query engine is not cluster-wide")
 
     async def _has(self, index: str) -> bool:
-        lists = cast("list[list[bytes]]", await self._documents.everywhere("FT._LIST"))
+        lists = cast("list[list[bytes]]", await self._searched.everywhere("FT._LIST"))
         return all(index.encode() in names for names in lists)
 
     async def _tolerant(self, *command: Any) -> None:
         """Run a command whose effect another process may have brought about already."""
         try:
-            await self._documents.command(*command)
+            await self._searched.command(*command)
         except CommandFailed as error:
             if not any(words in str(error).lower() for words in ("already exists", "unknown index", "no such index")):
                 raise
@@ -160,7 +160,7 @@ class QueryEngine:
         return f"{self._prefix}-vectors-{version}"
 
     async def _count(self, index: str) -> int:
-        facts = cast("list[RedisReply]", await self._documents.command("FT.INFO", index))
+        facts = cast("list[RedisReply]", await self._searched.command("FT.INFO", index))
         return int(float(cast("bytes", facts[facts.index(b"num_docs") + 1])))
 
 

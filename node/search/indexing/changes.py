@@ -26,7 +26,7 @@ class DocumentChange(NamedTuple):
     """A post whose documents changed."""
 
     entry: bytes
-    """In the stream."""
+    """The id of the entry in the stream."""
     ref: PostRef
 
 
@@ -47,7 +47,7 @@ class DocumentChanges:
         await bulk(self._store, [*added, ("SPUBLISH", self._keys.changes, "")])
 
     async def after(self, entry: bytes) -> tuple[bool, list[DocumentChange]]:
-        """Whether nothing after an entry has been trimmed, and the next changes after it, oldest first."""
+        """Whether no entry after this one has been trimmed, and the next changes after it, oldest first."""
         found = cast(
             "Entries",
             await self._store.command("XRANGE", self._keys.changes, entry, "+", "COUNT", CHANGES_AT_ONCE + 1),

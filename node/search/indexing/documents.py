@@ -23,14 +23,14 @@ from node.store.steps import Key, Rest, Step, step
 from node.text.terms import MARK, marks_of, terms_of
 
 NOTED_CHARACTERS = 5_000
-"""How much of a new entity's text the posting request makes terms of, within a millisecond; a worker adds the rest."""
+"""Characters of a new entity's text that the request itself indexes, within a millisecond; a worker adds the rest."""
 
 TERMS = 1_200
 """Distinct terms that a post is found by, the first ones. 20,000 characters of English have 600 to 1,100. A new term
 takes a query engine some 280 bytes, fifty times the size of a short word."""
 
 REPLY_MARKS = 4096
-"""How many terms of an entity's newest replies count for its share of a query: those of some 50,000 characters."""
+"""Terms of an entity's newest replies that count for its share of a query: those of some 50,000 characters."""
 
 VECTORS_AT_ONCE = {"flat": 32, "hnsw": 4}
 """Vectors written together. They share one flush of Redis' log, and block Redis for two or three milliseconds: an
@@ -125,7 +125,7 @@ class Documents:
     async def start_reindex(self, entity_id: str) -> set[int]:
         """Begin to reindex an entity, before its posts are read. Returns the replies that have a document.
 
-        Of a reply that comes from now on nothing is lost, whether or not it is among those that are read.
+        A reply that comes from now on is indexed completely, whether or not it is among those that are read.
         """
         next_marks, docs = self._keys.next_marks(entity_id), self._keys.reply_docs(entity_id)
         numbers = await self._store.run(reindex_start(next_marks=next_marks, docs=docs, life=NEXT_MARKS_MS))
@@ -140,7 +140,7 @@ class Documents:
         await self.remove_replies(entity_id, set(replies) - {post.seq for post in posts})
         marks, next_marks = self._keys.reply_marks(entity_id), self._keys.next_marks(entity_id)
         await self._store.run(reindex_end(marks=marks, next_marks=next_marks))
-        if posts:  # otherwise it is removed, which is told then
+        if posts:  # otherwise the entity is removed, which is published then
             await self._changes.publish([PostRef(entity_id, EVERY)])
 
     async def _put(self, posts: Sequence[Post], *, forced: bool = False) -> list[PostRef]:
@@ -151,7 +151,7 @@ class Documents:
             steps.append(_put_step(self._keys, post, post.text, forced=forced))
             await asyncio.sleep(0)  # a long post takes some milliseconds, and queries wait meanwhile
         replies = cast("list[list[int]]", await bulk_steps(self._store, steps))
-        # Of a reply the step says how many replies of the entity have a document.
+        # For a reply, the step returns how many replies of the entity have a document.
         full = {
             post.entity_id
             for post, (_, *count) in zip(posts, replies, strict=True)
@@ -208,7 +208,7 @@ class Documents:
             self._store, [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
         )
         has = zip(passages.items(), cast("list[tuple[bytes | None, bytes | None]]", found), strict=True)
-        return {each for (each, text), (entity, mark) in has if entity and mark in (None, _mark(text))}
+        return {each for (each, text), (entity, digest) in has if entity and digest in (None, _text_digest(text))}
 
     async def vectors(self, version: str, passages: Passages) -> dict[tuple[str, str], bytes]:
         """The vectors of those of these passages that have one."""
@@ -227,7 +227,10 @@ class Documents:
                 vector=self._keys.vector(version.name, *each),
                 passages=self._keys.passages(version.name, each[0]),
                 name=each[1],
-                fields=["thread", each[0], "vector", vector, *(("text", _mark(texts[each])) if each in texts else ())],
+                fields=[
+                    *("thread", each[0], "vector", vector),
+                    *(("text", _text_digest(texts[each])) if each in texts else ()),
+                ],
             )
             for each, vector in vectors.items()
         ]
@@ -296,18 +299,18 @@ class Documents:
         return [PostRef(entity_id, seq) for seq in dropped]
 
 
-def _mark(text: str) -> bytes:
+def _text_digest(text: str) -> bytes:
     """A short digest by which different texts of a passage are told apart."""
     return blake2b(text.encode(), digest_size=8).digest()
 
 
 def marks_of_own(keys: SearchKeys, entity_id: str) -> tuple[Arg, ...]:
-    """The command that reads the marks of an entity's own text; None without a document."""
+    """The command that reads the marks of an entity's own text. Its reply is None without a document."""
     return "HGET", keys.doc(entity_id), "marks"
 
 
 def marks_of_replies(keys: SearchKeys, entity_id: str) -> tuple[Arg, ...]:
-    """The command that reads the marks of an entity's replies, in any order; empty without any."""
+    """The command that reads the marks of an entity's replies, in any order. Its reply is empty without any."""
     return "GETRANGE", keys.reply_marks(entity_id), -REPLY_MARKS * MARK, -1
 
 

@@ -32,7 +32,7 @@ PASSAGES_A_ROUND = 64
 """Passages embedded in one round, about five seconds of work; more if one post or entity has more."""
 
 POLL_SECONDS = 5.0
-"""Between looks at the queue without a wake-up."""
+"""Time between two looks at the queue without a wake-up."""
 
 
 class EntityWork:
@@ -46,8 +46,8 @@ class EntityWork:
         self.changed: set[int] = set()
         """Numbers of the posts whose vectors came or went."""
         self.needs_reindex = False
-        """Whether it is to be reindexed: a post is not there, or not to be found, whose terms may be there; or a
-        vector is lacking that there is room for."""
+        """Whether it is to be reindexed: terms may be left of a post that is gone or not to be found, or a vector is
+        missing for which there is room."""
 
     @property
     def read(self) -> set[int]:
@@ -56,7 +56,7 @@ class EntityWork:
 
     @property
     def later(self) -> set[int]:
-        """Numbers of the posts whose vectors were removed although they may have come after the others were read."""
+        """Numbers of posts whose vectors were removed, but which may have come after the others were read."""
         return {seq for seq in self.changed if self.whole and seq > max(self.read, default=OWN)}
 
     def add(self, seq: int, passages: Sequence[Passage]) -> None:
@@ -82,7 +82,7 @@ class Indexer:
         self._leased: LeasedPosts | None = None
         self._leasing: asyncio.Task[None] | None = None
         self._singly = 0
-        """How many of the next posts or entities are taken by themselves."""
+        """How many of the next posts or entities are leased one by one."""
         self.text_only = False
         """Whether this worker has no model and will have none."""
 
@@ -151,8 +151,8 @@ class Indexer:
         self._singly = max(0, self._singly - 1)
 
     def _part(self) -> None:
-        """After a failure, take what was leased together one by one: the others must not wait for the one that fails.
-        That one is due again when its lease ends.
+        """After a failure, have what was leased together leased one by one, so that the others do not wait for the one
+        that fails. That one is due again when its lease ends.
         """
         if self._leased and len(self._leased.names) > 1:
             self._singly = len(self._leased.names)  # they are given back before the next round
@@ -239,8 +239,8 @@ class Indexer:
         return kept(work.texts) if work.whole else await self._fitting(entity_id, work, work.texts.keys() | had)
 
     async def _fitting(self, entity_id: str, work: EntityWork, names: set[str]) -> set[str]:
-        """The passages for which there is room beside each other and those of later replies. These count whether or not
-        they have a vector yet: an older reply for which they leave no room would soon lose its vectors again."""
+        """The passages that fit beside each other and beside those of later replies. Those count whether or not they
+        have a vector yet: an older reply for which they leave no room would soon lose its vectors again."""
         replies = work.changed - {OWN}
         newer = await self._documents.newer(entity_id, min(replies)) if replies else set[str]()
         return kept(names | newer)

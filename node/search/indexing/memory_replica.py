@@ -27,10 +27,10 @@ from node.store.bulk import bulk
 log = structlog.get_logger()
 
 POLL_SECONDS = 5.0
-"""Between looks at the stream without a wake-up."""
+"""Time between two looks at the stream without a wake-up."""
 
 LOADED_AT_ONCE = 50
-"""Entities loaded together: each may be a megabyte."""
+"""Entities loaded together: each may have a megabyte."""
 
 
 class EntityDocuments(NamedTuple):
@@ -58,7 +58,7 @@ class MemoryReplica:
 
     @property
     def ready(self) -> bool:
-        """Whether it can be asked."""
+        """Whether it can answer."""
         return self._index is not None
 
     @property
@@ -67,7 +67,7 @@ class MemoryReplica:
         return self._current.name if self._current else ""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Have an index as long as there is no query engine, until `stop` is set."""
+        """Keep an index while there is no query engine, until `stop` is set."""
         with await self._store.wakeups.listen(self._store.keys.changes) as listener:
             while not stop.is_set():
                 try:
@@ -82,7 +82,8 @@ class MemoryReplica:
                 await until_woken(listener, POLL_SECONDS, stop)
 
     def close(self) -> None:
-        """End its thread; it can be asked no more. Not part of `run`: those who asked before the stop are answered."""
+        """End its thread, so that it cannot answer any more. Not part of `run`: requests from before the stop are
+        answered."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
     async def find(self, request: SearchRequest, vector: bytes | None) -> RankedEntities:
@@ -94,7 +95,7 @@ class MemoryReplica:
         return await asyncio.get_running_loop().run_in_executor(self._executor, index.find, request, vector)
 
     async def follow(self) -> None:
-        """Take in what has changed, or everything if it is not known what has. Raises StoreUnavailable."""
+        """Read what has changed, or everything if that is not known. Raises StoreUnavailable."""
         async with self._turn:
             current = await self._store.versions.current()
             while True:
@@ -122,7 +123,7 @@ class MemoryReplica:
     async def _read_into(
         self, index: MemoryIndex, version: IndexVersion | None, changed: Mapping[str, Collection[int]]
     ) -> None:
-        """Take in these posts of these entities, as they are now."""
+        """Read these posts of these entities into the index, as they are now."""
         read = await read_documents(self._store, changed, version)
         await asyncio.get_running_loop().run_in_executor(self._executor, _put_all, index, read)
 
@@ -132,7 +133,7 @@ async def read_documents(
 ) -> list[EntityDocuments]:
     """The documents of these posts, by entity; EVERY among the numbers stands for all posts of the entity.
 
-    First what there is of each entity, then what that names. Raises StoreUnavailable.
+    First the names of all documents and vectors are read, then these. Raises StoreUnavailable.
     """
     name, scalar = (version.name, version.scalar) if version else ("", "float32")
     passages = await store.documents.passages(name, list(changed))

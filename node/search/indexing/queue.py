@@ -53,7 +53,7 @@ class IndexQueue:
         self._keys = keys
 
     async def add(self, posts: Iterable[tuple[str, str, int]]) -> None:
-        """Queue new posts, given as site, name, and how much there is to embed.
+        """Queue new posts, each given as site, name, and how much of it there is to embed.
 
         Sites take turns, so that one that posts much delays only itself.
         """

@@ -1,4 +1,4 @@
-"""Keeps the search index as it should be: there, of the wanted kind, and complete.
+"""Reconciles the search index with what is wanted: that it exists, is of the right kind, and complete.
 
 It looks when a worker starts, when Redis comes back, when an operator asks, and every few seconds. What is missing goes
 into the backlog. A new kind of vectors is built beside the one in use, which goes on answering; then queries are
@@ -21,17 +21,17 @@ from node.store import CommandFailed, StoreUnavailable
 log = structlog.get_logger()
 
 POLL_SECONDS = 10.0
-"""Between two looks."""
+"""Time between two looks."""
 
 SWEEP_SECONDS = 60.0
-"""Between two comparisons of all entities with all documents, at least."""
+"""Shortest time between two comparisons of all entities with all documents."""
 
 GRACE_SECONDS = 30.0
 """How long vectors outlive their use: queries may be under way, and workers may not have noticed the switch."""
 
 
 class Reconciler:
-    """Looks after the index from one worker. Several workers may do so at the same time."""
+    """Reconciles the index, from one worker. Several workers may do so at the same time."""
 
     def __init__(self, store: SearchStore, embedder: Embedder, algorithm: AlgorithmChoice) -> None:
         self._store = store
@@ -42,11 +42,11 @@ class Reconciler:
         self._is_first_look = True
         self._swept_at = 0.0
         self._swept_for: tuple[tuple[int, int], IndexVersion | None] | None = None
-        """After which reconnections and for which version all was compared last; None before the first time."""
+        """The reconnections and the version at the last comparison of everything; None before the first."""
         self._unused_since: dict[str, float] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look after the index until `stop` is set."""
+        """Look every POLL_SECONDS, or when woken, until `stop` is set."""
         with await self._store.wakeups.listen(self._store.keys.current) as listener:
             while not stop.is_set():
                 try:
@@ -62,10 +62,10 @@ class Reconciler:
     async def look_soon(self) -> None:
         """Have this worker look now, and all others too."""
         with suppress(StoreUnavailable):
-            await self._store.wake_reconcilers()
+            await self._store.main.command("SPUBLISH", self._store.keys.current, "")
 
     async def look(self) -> None:
-        """See that everything is as it should be, or on its way there. Raises StoreUnavailable, CommandFailed."""
+        """Find out what is missing, and have it made. Raises StoreUnavailable, CommandFailed."""
         engine = await self._store.choice.query_engine()
         current, built = await self._settled(engine)
         if engine:
@@ -111,7 +111,7 @@ class Reconciler:
         return max(entities, await engine.count_vectors(current.name))
 
     async def _scalar(self, engine: QueryEngine | None) -> Scalar:
-        """The smallest numbers that vectors can be kept as."""
+        """The smallest type of number that vectors can be kept as."""
         return "float16" if engine is None or await engine.keeps_float16() else "float32"
 
     async def _build(self, built: IndexVersion) -> None:

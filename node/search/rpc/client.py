@@ -38,7 +38,7 @@ def search_request(*, workers: Key, cached: Key, current: Key, is_answer: int, t
 
 
 class WorkerRequest(msgspec.Struct, frozen=True, array_like=True):
-    """Asks for matches if it has a search, else for the vector of its text."""
+    """A request for matches if it has a `search`, else for the vector of its text."""
 
     id: bytes
     channel: str
@@ -57,7 +57,7 @@ class VersionedRequest(NamedTuple):
     version: str
     """Name of the index version in use then; empty if there was none."""
     vector: bytes
-    """Of the text in that version, if it was cached."""
+    """The vector of the text in that version, if it was cached; else empty."""
     request: WorkerRequest
 
 
@@ -69,7 +69,7 @@ class QueryVector(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WorkerReply(msgspec.Struct, frozen=True, array_like=True):
-    """One of the two, or neither: then the search goes on by text. It is sent after the id of the request."""
+    """The answer; with neither of the two, the search goes on by text. It is sent after the id of the request."""
 
     vector: QueryVector | None = None
     found: RankedEntities | None = None
@@ -112,11 +112,11 @@ class WorkerClient:
         return reply.vector
 
     def forget(self) -> None:
-        """Drop the vectors that are remembered: they are for an index version that is no more."""
+        """Drop the remembered vectors: they are for an index version that is gone."""
         self._vectors.clear()
 
     async def find(self, search: SearchRequest, site: str = "") -> RankedEntities | None:
-        """Matches out of a worker's memory, or None if there are none in time. Raises StoreUnavailable."""
+        """Matches from a worker's memory; None if no answer comes in time. Raises StoreUnavailable."""
         reply = await self._ask("hits", embedded_part(search.text), search, site)
         return reply.found if reply else None
 

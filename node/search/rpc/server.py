@@ -1,8 +1,8 @@
 """The workers' side of `client`: vectors of queries, and matches in an index in memory.
 
-Short requests that came together are embedded together; one whose caller has stopped waiting is not answered. The sites
-of the callers are served in turn, by how much has been embedded for each. A worker says that it can answer by a
-heartbeat each second; three seconds after the last one it is asked no more.
+Short requests that come together are embedded together; one whose caller has stopped waiting is not answered. Next
+comes always the site for which least has been embedded. A worker shows by a heartbeat each second that it can answer;
+three seconds after the last one it is not asked any more.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ REMEMBERED_SITES = 1024
 """Sites for which it is remembered how much was embedded; when there are more, those not waiting are forgotten."""
 
 BEAT_SECONDS = 1.0
-"""Between two heartbeats."""
+"""Time between two heartbeats."""
 
 ALIVE_MS = 3000
 """How long a heartbeat holds."""
@@ -60,7 +60,7 @@ def search_beat(*, workers: Key, channel: str, holds: int) -> None:
 
 
 class WaitingRequests:
-    """The requests that a worker has heard and not answered."""
+    """The requests that a worker has received and not answered."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -69,13 +69,13 @@ class WaitingRequests:
         self._had: dict[str, int] = {}
         """Characters embedded for each site; the one that has had least is next."""
         self._level = 0
-        """What the site served last had had. A new site starts there at least, so that nothing is saved up."""
+        """The `_had` of the site that was served last. A new site starts there at least, so that no site saves up."""
 
     def __len__(self) -> int:
         return sum(map(len, self._requests.values()))
 
     def hear(self, now: float) -> None:
-        """Take what the listener has queued."""
+        """Queue the requests that the listener has received."""
         for message in filter(None, self._listener.heard()):
             requested = decode_request(message)
             site = requested.request.site
@@ -123,7 +123,7 @@ class AnswerBatch(NamedTuple):
     late: Sequence[VersionedRequest]
     version: IndexVersion | None
     vectors: Mapping[str, bytes]
-    """By text, as that version keeps them."""
+    """By text, with the numbers of that version."""
 
 
 class WorkerServer:
@@ -143,8 +143,8 @@ class WorkerServer:
         self._version: IndexVersion | None = None
         """The index version in use, as it was when it was last looked at."""
         self._uncached: dict[str, bytes] = {}
-        """Vectors to be kept in Redis, by the text of the query. They are written with the next heartbeat and not with
-        the answer, which would have to wait for the disk."""
+        """Vectors to be kept in Redis, by the text of the query. They are written with the next heartbeat: an answer
+        that is sent with them would wait for the disk."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Answer until `stop` is set."""
@@ -153,7 +153,7 @@ class WorkerServer:
                 services.create_task(self._serve(service, stop))
 
     def beat_soon(self) -> None:
-        """Send heartbeats now: the model has been loaded, so this worker may offer more than it did with the last."""
+        """Send heartbeats now: the model has been loaded, so this worker may offer more than before."""
         self._beats = dict.fromkeys(self._beats, -math.inf)
         for listener in self._listeners:
             listener.hear(b"")
@@ -176,7 +176,7 @@ class WorkerServer:
             with _failures_logged(service):
                 await self._store.command("ZREM", self._keys.workers(service), channel)
                 replying = await self._answer(service, waiting, replying)
-                while waiting:  # those who asked before
+                while waiting:  # requests from before the stop
                     replying = await self._answer(service, waiting, replying)
             if replying:
                 await replying
