@@ -1,7 +1,8 @@
 """What may be called now: rate limits, each publisher's share of them, and circuit breakers (DESIGN 8).
 
-What a receiver answers is held against its URL alone, since the tenants of one host are strangers to each other. That
-nobody accepts a connection is held against the address and port. Rates are counted for a host and for a network, as one
+What a receiver answers is held against its URL alone, since the tenants of one host are strangers to each other, and
+for the site alone that had it called: anybody may give the URL of another, and have it answer 500. That nobody accepts
+a connection is held against the address and port, for all. Rates are counted for a host and for a network, as one
 machine may have any number of names, and for the client that asked for the callbacks. All of this is in Redis, so that
 it holds for all workers together.
 """
@@ -102,7 +103,7 @@ class Admitted(msgspec.Struct, frozen=True):
 
 
 class Circuit(msgspec.Struct, frozen=True):
-    """What has a breaker of its own: a URL, or an address and port."""
+    """What has a breaker of its own: a URL as one site has it called, or an address and port."""
 
     name: str
     pool: str
@@ -218,12 +219,12 @@ class Breaker:
         if milliseconds > 0:
             await self._store.run(callback_pause(open=circuit.open, pause=milliseconds))
 
-    async def note(self, target: Target, result: AttemptResult, *, works: bool) -> None:
+    async def note(self, target: Target, requester: Requester, result: AttemptResult, *, works: bool) -> None:
         """Note how a call of a URL ended; the guard does so for the address. Raises StoreUnavailable.
 
         `works`: whether to forget its failures, unless the result is one. The caller knows what shows that a URL works.
         """
-        circuit = circuit_of(target)
+        circuit = circuit_of(target, requester)
         match result:
             case Throttled(_, after):
                 await self.pause(circuit, after or 0.0)
@@ -235,9 +236,9 @@ class Breaker:
                 pass
 
 
-def circuit_of(target: Target) -> Circuit:
-    """The circuit of a URL."""
-    return Circuit(ids.digest(target.url), target.host)
+def circuit_of(target: Target, requester: Requester) -> Circuit:
+    """The circuit of a URL for the site of a requester."""
+    return Circuit(ids.digest(target.url, requester.site), target.host)
 
 
 @lru_cache(maxsize=4096)

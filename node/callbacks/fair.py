@@ -16,6 +16,7 @@ from node.callbacks.concurrency import Concurrency
 from node.callbacks.guard import MAX_READ
 from node.callbacks.owners import Requester
 from node.callbacks.target import Target, TargetPolicy
+from node.store import ids
 
 Result = TypeVar("Result")
 
@@ -40,7 +41,7 @@ class FairCaller:
         self, target: Target, request: httpcore2.Request, publisher: str, most: int = MAX_READ
     ) -> CallResult:
         """Send the request once for a client (`owners`). Raises StoreUnavailable."""
-        requester = Requester(publisher, circuit_of(target).name)
+        requester = Requester(publisher, ids.digest(target.url))
         result, has_failed = await if_admitted(
             self._breaker,
             self._concurrency,
@@ -49,7 +50,7 @@ class FairCaller:
             lambda: self.caller.call(target, request, requester, most),
         )
         judged = judge(result.status, result.headers, time.time()) if isinstance(result, CallAnswer) else result
-        await self._breaker.note(target, judged, works=has_failed and isinstance(judged, ANSWERED))
+        await self._breaker.note(target, requester, judged, works=has_failed and isinstance(judged, ANSWERED))
         return result
 
     async def call_in_turn(
@@ -71,7 +72,7 @@ async def if_admitted(
     Returns its result, and whether the URL has failed since it last worked. What was counted for a call that was not
     made is refunded. Raises StoreUnavailable.
     """
-    answers = await gather(breaker.allow(requester), breaker.admit(circuit_of(target), requester))
+    answers = await gather(breaker.allow(requester), breaker.admit(circuit_of(target, requester), requester))
     refusals = [each for each in answers if isinstance(each, Later)]
     result: Result | Later | None = max(refusals, key=lambda refusal: refusal.wait_ms, default=None)
     if result is None:

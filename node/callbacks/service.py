@@ -182,7 +182,7 @@ class Deliverer:
         result, has_failed = await if_admitted(self._breaker, self._concurrency, target, requester, send)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
         await self._settle(callback, result, source, prepared.following)
-        await self._breaker.note(target, result, works=has_failed and isinstance(result, Delivered))
+        await self._breaker.note(target, requester, result, works=has_failed and isinstance(result, Delivered))
 
     async def _settle(
         self, callback: Callback, result: AttemptResult, source: CallbackSource, following: CallbackMessage | None

@@ -24,6 +24,10 @@ from node.sign.verification import Verified
 
 MAX_SIGNED_BODY = 64 * 1024  # bytes; longer bodies are not kept
 
+MAX_COVERED = 2048
+"""Bytes of the values that a signature covers and of its parameters, twice what clients cover. Of more, nothing is
+kept: who posts is charged for the body, and with 25 kB of covered headers a reply took seven times as much memory."""
+
 PUBLIC_COMPONENTS = DERIVED | {
     "accept",
     "content-digest",
@@ -46,7 +50,7 @@ class Proof(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     """`x` of the ed25519 key, base64url."""
     signature: str
-    """base64; empty if it covers a component that is not public, so that only the node could verify it."""
+    """base64; empty if it covers a component that is not public, or too much: then only the node could verify it."""
     components: tuple[tuple[str, str], ...]
     """Name and value of each covered component that is public, in the order they were signed."""
     params: str
@@ -77,6 +81,8 @@ class Proven(msgspec.Struct, frozen=True):
 
 def proof_of(verified: Verified, body: bytes, shown: Collection[str]) -> Proof:
     """The proof to store with a post; `shown` names the request fields that its record shows."""
+    if len(verified.params) + sum(len(value) for _, value in verified.components) > MAX_COVERED:
+        return Proof(verified.key.x, "", (), "")
     components = tuple(each for each in verified.components if each[0] in PUBLIC_COMPONENTS)
     is_public = len(components) == len(verified.components)
     signature = b64encode(verified.signature).decode() if is_public else ""
@@ -104,7 +110,9 @@ def verify_proof(proof: Proof) -> Proven:
     Raises ProofInvalid, of which SignatureWithheld says that there is nothing to check.
     """
     if not proof.signature:
-        raise SignatureWithheld("the signature is withheld, as one is that covers a header that may be a secret")
+        raise SignatureWithheld(
+            "the signature is withheld, as one is that covers a header that may be a secret, or more than is kept"
+        )
     try:
         key = PublicKey.from_x(proof.key)
         signature = b64decode(proof.signature, validate=True)

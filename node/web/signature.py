@@ -15,6 +15,12 @@ from node.web.bearer import bearer_of
 from node.web.errors import RefusedWithHeaders
 from node.web.http import Request
 
+FIELDS = frozenset({b"signature-input", b"signature", b"signature-key", b"content-digest"})
+"""The headers that are taken apart to verify a signature."""
+
+FIELD_COST = 6
+"""Cost of a byte of them, in bytes of an answer (0.3 µs): 16 kB, in the form that takes longest, took 4 ms."""
+
 
 class Signatures:
     """Verifies the signatures that are meant for this node."""
@@ -32,6 +38,7 @@ class Signatures:
         """
         if request.header(b"signature-input") is None:
             return None
+        request.add_cost(FIELD_COST * sum(len(value) for name, value in request.scope["headers"] if name in FIELDS))
         body = await request.body()
         message = SignedMessage(
             method="HEAD" if request.is_head else request.method,

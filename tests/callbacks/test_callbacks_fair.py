@@ -120,6 +120,24 @@ async def test_a_url_that_fails_stops_no_other_url_of_its_host(node: NodeUnderTe
         await receiver.until(3, path="/honest")
 
 
+async def test_who_has_the_url_of_another_fail_stops_no_callback_of_the_other(node: NodeUnderTest) -> None:
+    """A receiver that answered 500 to what it had never asked for was called on nobody's behalf for half an hour."""
+
+    async def breaker_is_open() -> bool:
+        return bool(await node.names("rate:*:callback-open:*"))
+
+    async with Receiver(PUBLIC) as receiver, node.worker():
+        receiver.answers["/hook"] = b"500 Unknown contract"
+        evil = await Contracts.offered(node, EVIL, *[receiver.url_at("/hook")] * 5)
+        await evil.go_through("claim")
+        await until(breaker_is_open)
+        receiver.answers["/hook"] = b"204 Thanks"
+        honest = await Contracts.offered(node, ANOTHER, receiver.url_at("/hook"))
+        await honest.go_through("claim")
+        await receiver.until(6, path="/hook")
+        assert [body["data"]["task_id"] for _, body in receiver.messages] == honest.ids
+
+
 async def test_many_callbacks_to_one_url_leave_another_s_to_that_host_their_share(node: NodeUnderTest) -> None:
     """90 at once took the host's minute: the next publisher's ping came after 57 seconds."""
     async with Receiver(PUBLIC) as receiver, node.worker():

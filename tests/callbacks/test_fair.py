@@ -10,6 +10,7 @@ from node.callbacks.breaker import Breaker, circuit_of
 from node.callbacks.call import CallAnswer, Caller, CallResult
 from node.callbacks.concurrency import PLACES, Concurrency
 from node.callbacks.fair import FairCaller
+from node.callbacks.owners import Requester
 from node.callbacks.resolve import SystemResolver
 from node.callbacks.target import Target, TargetPolicy, parse
 from node.config import Limit
@@ -17,6 +18,7 @@ from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.node_under_test import NodeUnderTest
 
 POLICY = TargetPolicy(allow_private=True)
+SOMEBODY = Requester("somebody")
 
 BEFORE = 2
 """Failures in a row that were there already: too few to open the breaker."""
@@ -24,7 +26,7 @@ BEFORE = 2
 
 async def failures(node: NodeUnderTest, target: Target) -> int:
     """How many in a row the breaker of a URL has counted."""
-    counted = await node.store.command("GET", circuit_of(target).failures)
+    counted = await node.store.command("GET", circuit_of(target, SOMEBODY).failures)
     return int(counted) if isinstance(counted, bytes) else 0
 
 
@@ -51,9 +53,9 @@ async def test_an_answer_is_held_for_or_against_its_url(node: NodeUnderTest, sta
     async with FixedAnswer(answer(f"{status} X")) as server:
         target = parse(f"{server.url}/card", POLICY)
         for _ in range(BEFORE):
-            await breaker.failed(circuit_of(target))
+            await breaker.failed(circuit_of(target, SOMEBODY))
         request = caller.request("GET", target, ())
-        result = await FairCaller(caller, breaker, Concurrency()).call(target, request, "somebody")
+        result = await FairCaller(caller, breaker, Concurrency()).call(target, request, SOMEBODY.publisher)
     assert isinstance(result, CallAnswer)
     assert result.status == status
     assert await failures(node, target) == after

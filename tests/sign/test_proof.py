@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from node.sign.proof import (
+    MAX_COVERED,
     MAX_SIGNED_BODY,
     Proof,
     ProofInvalid,
@@ -75,6 +76,22 @@ def test_the_value_of_a_header_that_may_be_a_secret_is_not_published_and_nothing
     assert "a-secret-of-the-signer" not in msgspec.json.encode(stored).decode()
     assert stored.signature == ""
     assert [each for each, _ in stored.components] == list(COVERED)
+    with pytest.raises(SignatureWithheld):
+        verify_proof(stored)
+
+
+@pytest.mark.parametrize("where", ["value", "parameter"])
+def test_of_what_a_signature_covers_no_more_is_kept_than_a_post_is_charged_for(where: str):
+    """A header of 4 kB that was covered was kept with each post, and so were seven more of them."""
+    pad = "k" * MAX_COVERED
+    if where == "value":
+        signed = sign((*COVERED, "user-agent"), extra={"user-agent": pad})
+    else:
+        signed = sign(params=f';created={NOW - 5};keyid="{pad}"')
+    outcome = signed.judged()
+    assert isinstance(outcome, Verified)
+    stored = proof_of(outcome, BODY, SHOWN)
+    assert stored == Proof(PUBLIC.x, "", (), "")
     with pytest.raises(SignatureWithheld):
         verify_proof(stored)
 

@@ -38,10 +38,13 @@ def show(given: Namespace, record: Any, text: str | None = None) -> None:
 
 
 def fields(record: Mapping[str, Any]) -> str:
-    """A line for each field that says something."""
+    """A line for each field that says something. Further lines of a value are indented, or a stranger's text could pass
+    for the fields that follow, or for another record.
+    """
     shown = {name: value for name, value in record.items() if value not in (None, [], "")}
     width = max(map(len, shown), default=0)
-    return "\n".join(f"{name:{width}}  {_value(value)}" for name, value in shown.items())
+    below = "\n" + " " * (width + 2)
+    return "\n".join(f"{name:{width}}  {_value(value)}".replace("\n", below) for name, value in shown.items())
 
 
 def note(text: str) -> None:
