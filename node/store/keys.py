@@ -327,9 +327,6 @@ def agents_with(liveness: str) -> Key:
     return Key(f"agents:with:{liveness}")
 
 
-REMOVED_AGENTS = Key("agents:removed")
-"""Ids of agents that were removed lately, by when (ms), for the search index. Trimmed by time."""
-
 LAST_CHECK = Key("agents:last-check")
 """When a check of an agent last ended (ms); before the first check, when a worker first looked for one."""
 
