@@ -294,7 +294,9 @@ def activity(partition: int, what: str, day: int) -> Key:
 
 
 def reports(partition: int) -> Key:
-    """Reported posts, as `<thread>:<seq>`, by time of the last report (ms), until the operator has looked at them."""
+    """Reported posts, as `<thread>:<seq>`, by time of the last report (ms), until the operator has looked at them or
+    they are removed.
+    """
     return Key(f"reports:{_TAGS[partition]}")
 
 
