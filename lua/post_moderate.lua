@@ -1,10 +1,11 @@
 #!lua flags=allow-oom
--- Hides or shows a thread or one of its replies, or removes a reply for good; for the operator. Idempotent. The number
--- of a removed reply stays among the hidden ones, so that it never counts as shown. Allowed without memory: moderation must
--- work then, too, and a removal frees some.
+-- Hides or shows a thread or one of its replies, or removes a reply for good, also from the queue of reports; for the
+-- operator. Idempotent. The number of a removed reply stays among the hidden ones, so that it never counts as shown.
+-- Allowed without memory: moderation must work then, too, and a removal frees some.
 -- KEYS[1] thread   thread:{p}:<id>
 -- KEYS[2] replies  replies:{p}:<id>
 -- KEYS[3] events   events:{p}
+-- KEYS[4] reports  reports:{p}
 -- ARGV[1] thread_id
 -- ARGV[2] seq      number of the reply; 0 = the thread itself
 -- ARGV[3] action   hide | show | purge, which is for a reply only
@@ -19,5 +20,8 @@ if action == 'show' then
 else
   hide_post(thread, events, thread_id, seq)
 end
-if action == 'purge' then redis.call('XDEL', replies, '0-' .. seq) end
+if action == 'purge' then
+  redis.call('XDEL', replies, '0-' .. seq)
+  redis.call('ZREM', reports, thread_id .. ':' .. seq)
+end
 return {'done'}

@@ -13,11 +13,13 @@
 -- ARGV[5] threshold  reports that hide the post; 0 = none do
 -- ARGV[6] most       reports of one post that are kept; more are not counted
 -- ARGV[7] ttl        milliseconds for which they are kept
+-- ARGV[8] named      characters of the numbers of reported posts that the thread has, at most: those leave the queue when
+--                    it is removed
 -- Returns {'kept'} | {'known'}: it was before, or there are enough | {'unknown'}: no such post, or a hidden one
 -- Slot    partition of the thread's id
 -- include now
 -- include hide_post
-local status, hidden = unpack(redis.call('HMGET', thread, 'status', 'hidden_replies'))
+local status, hidden, reported = unpack(redis.call('HMGET', thread, 'status', 'hidden_replies', 'reported'))
 if not status or status == 'hidden' then return {'unknown'} end
 if seq ~= '0' then
   if #redis.call('XRANGE', replies, '0-' .. seq, '0-' .. seq) == 0 then return {'unknown'} end
@@ -31,6 +33,10 @@ redis.call('HSET', report, by, string.format('%.0f %s', at, reason))
 local count = redis.call('HINCRBY', report, 'open', 1)
 redis.call('PEXPIRE', report, ttl)
 redis.call('ZADD', reports, at, thread_id .. ':' .. seq)
+reported = reported or ','
+if not string.find(reported, ',' .. seq .. ',', 1, true) and #reported < tonumber(named) then
+  redis.call('HSET', thread, 'reported', reported .. seq .. ',')
+end
 if threshold ~= '0' and count >= tonumber(threshold) and hide_post(thread, events, thread_id, seq) then
   redis.call('HSET', report, 'hid', 1)
 end

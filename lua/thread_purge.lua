@@ -1,21 +1,27 @@
 #!lua flags=allow-oom
--- Removes a thread with all its replies, and a callback about it that is not yet delivered; on request only if nothing
--- has happened in it lately. Allowed without memory, which it frees.
+-- Removes a thread with all its replies, a callback about it that is not yet delivered, and its posts from the operator's
+-- queue of reports; on request only if nothing has happened in it lately. Allowed without memory, which it frees.
 -- KEYS[1] thread    thread:{p}:<id>
 -- KEYS[2] replies   replies:{p}:<id>
 -- KEYS[3] callback  callback:{p}:<id>
 -- KEYS[4] due       callbacks:{p}
 -- KEYS[5] events    events:{p}
+-- KEYS[6] reports   reports:{p}
 -- ARGV[1] thread_id
 -- ARGV[2] idle_since  a thread in which something happened after this time (ms) stays; 0 = remove it in any case
 -- Returns {'purged'} | {'unknown'} | {'active'}
 -- Slot    partition of the id
 -- include announce
-local created, replied = unpack(redis.call('HMGET', thread, 'created_at', 'last_reply_at'))
+local created, replied, reported = unpack(redis.call('HMGET', thread, 'created_at', 'last_reply_at', 'reported'))
 if not created then return {'unknown'} end
 if idle_since ~= '0' and tonumber(replied or created) > tonumber(idle_since) then return {'active'} end
 redis.call('UNLINK', thread, replies, callback)
 redis.call('ZREM', due, thread_id)
+if reported then
+  local posts = {}
+  for seq in string.gmatch(reported, '%d+') do posts[#posts + 1] = thread_id .. ':' .. seq end
+  redis.call('ZREM', reports, unpack(posts))
+end
 announce(events, 'thread.purged', thread_id)
 redis.call('SPUBLISH', thread, 'purged')
 return {'purged'}

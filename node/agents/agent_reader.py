@@ -15,7 +15,7 @@ class AgentReader(ListedEntities):
     """Reads cards by the numbers that the search gives their parts: 0 is the agent's own text, skills count from 1."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store, keys.AGENTS, [keys.REMOVED_AGENTS])
+        super().__init__(store, keys.AGENTS)
 
     async def statuses(self, agent_ids: Sequence[str]) -> list[str]:
         """`open`; empty for an entry that is not listed, or hidden. Raises StoreUnavailable."""

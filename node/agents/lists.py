@@ -10,12 +10,8 @@ from node.store import RedisReply, Store, StoreUnavailable, ids, keys
 from node.store.bulk import bulk, bulk_steps_reachable, total_of
 from node.store.clock import now_ms
 from node.store.decoding import scores_of
-from node.store.limits import DAY_MS
 from node.store.lists import Listing, page_of, project
 from node.store.unreadable import read_reachable
-
-REMOVED_KEPT_MS = 7 * DAY_MS
-"""How long removed ids are listed for the index: longer than it takes to build another index."""
 
 ENDS_AT_ONCE = 100
 """Entries that one sweep looks at."""
@@ -51,7 +47,6 @@ class AgentLists:
         await self.project(agent_ids)
 
     async def _put(self, rows: Listing) -> None:
-        now = await self.now()
         commands: list[list[Any]] = []
         for agent_id, (listed_at, ends_at, shown, known) in rows.items():
             liveness = known.decode() if known and shown else "unknown"
@@ -66,11 +61,9 @@ class AgentLists:
                 commands += [
                     ["ZADD", keys.AGENTS, listed_at, agent_id],
                     ["ZADD", keys.agents_with(liveness), listed_at, agent_id],
-                    ["ZREM", keys.REMOVED_AGENTS, agent_id],
                 ]
             else:
-                commands += [["ZREM", keys.AGENTS, agent_id], ["ZADD", keys.REMOVED_AGENTS, now, agent_id]]
-        commands.append(["ZREMRANGEBYSCORE", keys.REMOVED_AGENTS, "-inf", now - REMOVED_KEPT_MS])
+                commands.append(["ZREM", keys.AGENTS, agent_id])
         await bulk(self._store, commands)
 
     async def sweep(self) -> list[str]:

@@ -17,6 +17,10 @@ MAX_REPORTS = 200
 REPORT_MS = 90 * DAY_MS
 """How long reports about a post are kept after the last one (ms)."""
 
+MAX_NAMED = 4096
+"""Characters of the list of its reported posts that a thread has: a thousand numbers or so. When the thread is removed,
+further ones stay in the operator's queue for REPORT_MS."""
+
 _REPORTER = b"by:"
 """Prefix of the fields of a record that hold one report each."""
 
@@ -37,7 +41,7 @@ class PostKeys(msgspec.Struct, frozen=True, gc=False):
 
 
 @step
-def post_moderate(*, post: PostKeys, action: str) -> None:
+def post_moderate(*, post: PostKeys, reports: Key, action: str) -> None:
     """A post that is hidden, shown or removed."""
 
 
@@ -52,6 +56,7 @@ def report_add(
     threshold: int,
     most: int,
     ttl: int,
+    named: int,
 ) -> None:
     """One report of a client."""
 
@@ -84,7 +89,7 @@ class ModerationStore:
 
     async def change(self, thread_id: str, seq: int, action: Literal["hide", "show", "purge"]) -> bool:
         """Hide or show a post, or remove a reply; False if there is none."""
-        moderating = post_moderate(post=PostKeys.of(thread_id, seq), action=action)
+        moderating = post_moderate(post=PostKeys.of(thread_id, seq), reports=_queue(thread_id), action=action)
         return code_of(await self._store.run(moderating)) == "done"
 
     async def report(self, thread_id: str, seq: int, client: str, reason: str, threshold: int) -> str:
@@ -98,6 +103,7 @@ class ModerationStore:
             threshold=threshold,
             most=MAX_REPORTS,
             ttl=REPORT_MS,
+            named=MAX_NAMED,
         )
         return code_of(await self._store.run(reporting))
 

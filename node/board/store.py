@@ -85,7 +85,7 @@ def thread_close(*, thread: Key, first_use: FirstUse, events: Key, thread_id: st
 
 @step
 def thread_purge(
-    *, thread: Key, replies: Key, callback: Key, due: Key, events: Key, thread_id: str, idle_since: int
+    *, thread: Key, replies: Key, callback: Key, due: Key, events: Key, reports: Key, thread_id: str, idle_since: int
 ) -> None:
     """A thread removed with all that belongs to it."""
 
@@ -204,6 +204,7 @@ class BoardStore:
                 callback=keys.callback(partition, thread_id),
                 due=keys.callbacks_due(partition),
                 events=keys.events(partition),
+                reports=keys.reports(partition),
                 thread_id=thread_id,
                 idle_since=idle_since,
             )

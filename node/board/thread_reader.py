@@ -17,7 +17,7 @@ class ThreadReader(ListedEntities):
     """
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store, keys.OPEN_THREADS, [keys.CLOSED_THREADS])
+        super().__init__(store, keys.OPEN_THREADS)
 
     async def statuses(self, thread_ids: Sequence[str]) -> list[str]:
         """`open`, `closed` or `hidden`; empty for a thread that there is not."""

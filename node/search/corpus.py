@@ -4,7 +4,7 @@ Only implementations of `CorpusSource` know where texts come from; the rest of t
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -96,11 +96,8 @@ class CorpusSource(Protocol):
         """How many entities are open."""
         ...
 
-    def scan(self, status: Literal["open", "closed"], /) -> AsyncIterator[list[str]]:
-        """Ids of all entities of a status, some at a time. One that changes meanwhile may come twice.
-
-        The closed ones are those of which a vector may be left when another index takes the place of the one in use.
-        """
+    def scan_open(self) -> AsyncIterator[list[str]]:
+        """Ids of all open entities, some at a time. One that changes meanwhile may come twice."""
         ...
 
 

@@ -294,7 +294,9 @@ def activity(partition: int, what: str, day: int) -> Key:
 
 
 def reports(partition: int) -> Key:
-    """Reported posts, as `<thread>:<seq>`, by time of the last report (ms), until the operator has looked at them."""
+    """Reported posts, as `<thread>:<seq>`, by time of the last report (ms), until the operator has looked at them or
+    they are removed.
+    """
     return Key(f"reports:{_TAGS[partition]}")
 
 
@@ -326,9 +328,6 @@ def agents_with(liveness: str) -> Key:
     """Ids of the agents in the directory with that liveness, by the time (ms) at which they were first listed."""
     return Key(f"agents:with:{liveness}")
 
-
-REMOVED_AGENTS = Key("agents:removed")
-"""Ids of agents that were removed lately, by when (ms), for the search index. Trimmed by time."""
 
 LAST_CHECK = Key("agents:last-check")
 """When a check of an agent last ended (ms); before the first check, when a worker first looked for one."""

@@ -1,7 +1,7 @@
 """Lists of entities: sorted sets of ids, in which the newest have the highest scores."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar, cast
 
 from node.store.bulk import bulk
 from node.store.decoding import scores_of
@@ -81,10 +81,9 @@ class ListedEntities:
     Every method raises StoreUnavailable.
     """
 
-    def __init__(self, store: Store, opened: Key, closed: Sequence[Key]) -> None:
+    def __init__(self, store: Store, opened: Key) -> None:
         self._store = store
         self._opened = opened
-        self._closed = closed
 
     async def newest_open(self, most: int | None = None) -> list[str]:
         """See CorpusSource."""
@@ -95,8 +94,7 @@ class ListedEntities:
         """See CorpusSource."""
         return cast("int", await self._store.command("ZCARD", self._opened))
 
-    async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
+    async def scan_open(self) -> AsyncIterator[list[str]]:
         """See CorpusSource."""
-        for listed in [self._opened] if status == "open" else self._closed:
-            async for found in scan_sorted_set(self._store, listed, ENTITIES_AT_ONCE):
-                yield [name for name, _ in found]
+        async for found in scan_sorted_set(self._store, self._opened, ENTITIES_AT_ONCE):
+            yield [name for name, _ in found]

@@ -74,7 +74,11 @@ class SearchKeys:
     def passages(self, version: str, entity_id: str) -> Key:
         """Names of the passages of an entity that have a vector in an index version, a set. Kept with the vectors,
         also with those that lie aside."""
-        return Key(f"{self._own}passages:{version}:{_tag(entity_id)}:{entity_id}")
+        return Key(f"{self.passages_prefix(version)}{_tag(entity_id)}:{entity_id}")
+
+    def passages_prefix(self, version: str) -> str:
+        """How the keys of all `passages` of an index version begin."""
+        return f"{self._own}passages:{version}:"
 
     def workers(self, service: str) -> Key:
         """The channels on which workers hear requests for `service` (`vectors` or `hits`), by the time (ms) until which

@@ -137,7 +137,7 @@ class Store(ABC):
         return [_reply(await call.outcome, call) for call in calls]
 
     async def names(self, pattern: str) -> AsyncIterator[list[str]]:
-        """Names of the keys that match, some at a time. For the operator: Redis looks at all keys, a part at a time.
+        """Names of the keys that match, some at a time. Redis looks at all keys, a part at a time.
 
         A name may come twice, and a key that comes or goes meanwhile may be left out.
         """

@@ -8,6 +8,7 @@ import pytest
 from node.agents.lists import AgentLists
 from node.agents.store import AGENT_LIFE_MS
 from node.store import Store, keys
+from node.store.lists import Listing
 from tests.agents.calls import AGENTS, SUMMARISE, TRANSLATE, card_of, listed, post, shown
 from tests.board.signed_posts import OTHER_KEY
 from tests.events.test_events_api import all_events
@@ -207,10 +208,10 @@ class HeldUp(AgentLists):
         super().__init__(store)
         self.stands_still, self.goes_on = asyncio.Event(), asyncio.Event()
 
-    async def now(self) -> int:
+    async def _put(self, rows: Listing) -> None:
         self.stands_still.set()
         await self.goes_on.wait()
-        return await super().now()
+        await super()._put(rows)
 
 
 async def test_a_list_that_is_behind_is_put_right_where_it_is_read(node: NodeUnderTest) -> None:

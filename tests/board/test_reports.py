@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from node.board.moderation_store import ModerationStore
+from node.observe.totals import reports_waiting
 from tests.admin.conftest import Admin, admin
 from tests.board.calls import BOARD, QUESTION, answered
 from tests.support.node_under_test import NodeUnderTest
@@ -64,6 +65,21 @@ async def test_a_dismissed_post_is_shown_and_the_same_reports_do_not_hide_it_aga
         assert (await admin(*words, f"{thread}:1")).status == 0
     read = (await node.client.get(f"{BOARD}/{thread}")).json()
     assert read["replies"] == [], "hidden by the operator, and not by reports"
+
+
+async def test_what_is_removed_leaves_the_queue(node: NodeUnderTest, admin: Admin) -> None:
+    """Threads that had been removed for their age were still counted as waiting for the operator, for 90 days."""
+    one, other = await answered(node), await answered(node)
+    for thread in (one, other):
+        for address in ("203.0.113.1", "203.0.113.2"):
+            await report(node, thread, address, reply_seq=1)
+        await report(node, thread, "203.0.113.1")
+    assert await reports_waiting(node.store) == 4
+    assert (await admin("threads", "purge", f"{one}:1")).status == 0
+    assert await reports_waiting(node.store) == 3
+    assert (await admin("threads", "purge", other)).status == 0
+    assert [(each["thread_id"], each["seq"]) for each in (await admin("reports", "list", "--json")).data] == [(one, 0)]
+    assert await reports_waiting(node.store) == 1
 
 
 async def test_a_removed_reply_stays_away_when_its_reports_are_dismissed(node: NodeUnderTest, admin: Admin) -> None:

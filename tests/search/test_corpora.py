@@ -1,7 +1,6 @@
 """Several features that are searched: each by itself, with one worker, whatever their posts are."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Literal
 
 import msgspec
 import pytest
@@ -53,8 +52,8 @@ class Catalogue:
     async def count_open(self) -> int:
         return len(await self.newest_open())
 
-    async def scan(self, status: Literal["open", "closed"]) -> AsyncIterator[list[str]]:
-        yield [agent for agent, card in self.cards.items() if card.status == status]
+    async def scan_open(self) -> AsyncIterator[list[str]]:
+        yield await self.newest_open()
 
 
 class Agents:

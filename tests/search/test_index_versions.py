@@ -140,6 +140,24 @@ async def test_an_old_version_is_forgotten(
         assert not await board.documents.command("EXISTS", BOARD_KEYS.passages(before.name, thread))
 
 
+async def test_an_old_version_takes_the_vectors_of_a_thread_along_that_was_just_removed(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was in no list any more, and its event came when the old version was forgotten: they stayed for ever."""
+    monkeypatch.setattr("node.search.indexing.reconcile.GRACE_SECONDS", 0.0)
+    thread = await board.post(*BREAD)
+    async with board.worker():
+        await board.settled()
+    old, new = await live(board), IndexVersion("0123456789ab", "another-model", 3, "flat", 0)
+    await board.board.moderation.purge(thread)
+    versions = IndexVersions(board.store, BOARD_KEYS)
+    await versions.use(new)
+    await Reconciler(board.searched, Embedder("none", board.settings.data_dir), "auto").look()
+    assert await versions.names() == [new.name]
+    kept = (BOARD_KEYS.vector(old.name, thread, "0.0"), BOARD_KEYS.passages(old.name, thread))
+    assert await board.documents.commands([("EXISTS", each) for each in kept]) == [0, 0]
+
+
 @pytest.mark.parametrize("search_redis", ["memory"], indirect=True)
 async def test_a_version_that_is_used_again_has_its_whole_grace_when_it_is_replaced_again(
     board: SearchableBoard, monkeypatch: pytest.MonkeyPatch

@@ -35,7 +35,7 @@ LASTING = {
     "agents-due:*": "emptied as entries of agents end",
     "callbacks:*": "emptied as callbacks are delivered",
     "posters:*": "trimmed by time",
-    "reports:*": "emptied as the operator looks at them, and trimmed by time",
+    "reports:*": "emptied as the operator looks at them or they are removed, and trimmed by time",
     "callbacks-dead:*": "trimmed to a number of entries",
     "search:*doc:*": "the search document of what a feature keeps",
     "search:*reply:*": "the search document of a kept reply",

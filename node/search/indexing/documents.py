@@ -259,6 +259,12 @@ class Documents:
         """Remove the vectors of entities."""
         await self.remove_vectors(version, dict(zip(entity_ids, await self.passages(version, entity_ids), strict=True)))
 
+    async def remove_version(self, version: str) -> None:
+        """Remove all vectors of a version, also those of entities that are in no list any more but not yet removed from
+        the index. Redis looks at all its keys, a part at a time."""
+        async for names in self._store.names(f"{self._keys.passages_prefix(version)}*"):
+            await self.remove_all_vectors(version, [name.rpartition(":")[2] for name in names])
+
     async def incomplete(self, entity_ids: Sequence[str], version: str | None) -> list[str]:
         """The entities that have no document, or not all the vectors that they should have in that version."""
         docs = await bulk(self._store, [("EXISTS", self._keys.doc(each)) for each in entity_ids])

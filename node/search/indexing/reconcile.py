@@ -119,7 +119,7 @@ class Reconciler:
         if not is_made_by(self._embedder.model, built):
             return
         if not await self._versions.is_filled():
-            async for entities in self._source.scan("open"):
+            async for entities in self._source.scan_open():
                 await self._store.queue.add_to_backlog(entities)
             await self._versions.mark_filled(built)
         if await self._versions.switch(built):
@@ -138,7 +138,7 @@ class Reconciler:
         """Put every open entity without a document, or without vectors, into the backlog."""
         self._swept_at = time.monotonic()
         name = current.name if current else None
-        async for entities in self._source.scan("open"):
+        async for entities in self._source.scan_open():
             await self._store.queue.add_to_backlog(await self._store.documents.incomplete(entities, name))
 
     async def _remove_old(self, engine: QueryEngine | None) -> None:
@@ -151,7 +151,5 @@ class Reconciler:
                 continue
             if engine:
                 await engine.drop_vectors(name)
-            for status in ("open", "closed"):
-                async for entities in self._source.scan(status):
-                    await self._store.documents.remove_all_vectors(name, entities)
+            await self._store.documents.remove_version(name)
             await self._versions.forget(name)

@@ -6,7 +6,6 @@ from typing import cast
 from node.store import RedisReply, Store, StoreUnavailable, keys
 from node.store.bulk import bulk, bulk_reachable
 from node.store.lists import ListedEntities
-from node.tasks.model import STATUSES
 
 _CHANGES = (
     *("offered", "claimed", "released", "completed", "canceled", "failed", "retried", "expired"),
@@ -20,8 +19,7 @@ class OfferReader(ListedEntities):
     """Reads the texts of contracts that are on offer."""
 
     def __init__(self, store: Store) -> None:
-        others = [keys.tasks_with(each) for each in STATUSES if each != "offered"]
-        super().__init__(store, keys.tasks_with("offered"), others)
+        super().__init__(store, keys.tasks_with("offered"))
 
     async def statuses(self, task_ids: Sequence[str]) -> list[str]:
         """`open`, or the status of a contract that is not offered; empty for none. Raises StoreUnavailable."""
