@@ -38,8 +38,9 @@ AT_ONCE = 200
 CONTRACTS_AT_ONCE = 8
 """Contracts that are read together: each may have a result of a megabyte."""
 
-CALLBACK_FIELDS = {"callback_url", "callback_by"}
-"""Fields that are neither exported nor imported: a callback was agreed with the one node, not with the other."""
+LOCAL_FIELDS = {"callback_url", "callback_by", "reported"}
+"""Fields that are neither exported nor imported: a callback was agreed with the one node, not with the other, and only
+one has the reports."""
 
 UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError)
 """What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
@@ -136,7 +137,7 @@ async def import_line(store: Store, line: bytes, number: int) -> tuple[str, str]
         record = msgspec.json.decode(line, type=ExportedRecord)
         if not ids.is_id(record.id):
             raise ExchangeError(f"line {number} has no id")
-        fields = {name: _bytes(value) for name, value in record.fields.items() if name not in CALLBACK_FIELDS}
+        fields = {name: _bytes(value) for name, value in record.fields.items() if name not in LOCAL_FIELDS}
         _check(record, fields)
     except UNREADABLE as error:
         raise ExchangeError(f"line {number} is no record: {type(error).__name__} {error}") from error
@@ -249,7 +250,7 @@ async def _replies(store: Store, thread_id: str) -> AsyncIterator[ExportedRecord
 
 def _shown(fields: dict[bytes, bytes]) -> dict[str, Value]:
     named = {name.decode(): value for name, value in fields.items()}
-    return {name: _text(value) for name, value in named.items() if name not in CALLBACK_FIELDS}
+    return {name: _text(value) for name, value in named.items() if name not in LOCAL_FIELDS}
 
 
 def _text(value: bytes) -> Value:

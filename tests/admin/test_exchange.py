@@ -277,6 +277,20 @@ async def test_nobody_is_called_because_a_file_says_so(node: NodeUnderTest, admi
     assert await node.store.command("HMGET", keys.task(FOREIGN), "callback_url", "callback_by") == [None, None]
 
 
+async def test_what_was_reported_here_stays_here(node: NodeUnderTest, admin: Admin, tmp_path: Path) -> None:
+    """The list of a thread's reported posts in a file of unknown origin could be too long to remove the thread."""
+    thread_id = (await node.client.post(BOARD, json=QUESTION)).json()["id"]
+    await node.client.post(f"{BOARD}/{thread_id}/report", json={"reason": "Advertising, and nothing else"})
+    file = tmp_path / "file"
+    await admin("export", str(file))
+    thread = next(record for record in map(json.loads, file.read_text().splitlines()) if record.get("id") == thread_id)
+    assert "reported" not in thread["fields"]
+    thread |= {"id": FOREIGN, "fields": thread["fields"] | {"reported": ",1" * 10_000}}
+    file.write_text("\n".join(map(json.dumps, (HEADER, thread))))
+    assert (await admin("import", str(file))).status == 0
+    assert await node.store.command("HGET", keys.thread(FOREIGN), "reported") is None
+
+
 async def test_an_export_that_fails_leaves_no_file(
     admin: Admin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
