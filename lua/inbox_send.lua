@@ -45,7 +45,7 @@
 -- include remember
 -- include make_room
 -- include announce
--- include tell_push
+-- include announce_push
 -- include first_use
 local opening, ends_at, ttl, policy, contacts, callback =
   unpack(redis.call('HMGET', inbox, 'opening', 'ends_at', 'ttl', 'policy', 'contacts', 'callback_url'))
@@ -99,7 +99,7 @@ if pushed then
   redis.call('HSET', receipt, 'pushed', 1)
   redis.call('ZADD', push_ends, expires, address .. ' ' .. id)
   redis.call('PEXPIREAT', pushes, expires + keep)
-  tell_push(events, push_ends, address, id, 'queued')
+  announce_push(events, push_ends, address, id, 'queued')
 end
 
 remember(idem, digest, idem_ttl, string.format('%s@%.0f@%.0f@%.0f', id, seq, expires, at))

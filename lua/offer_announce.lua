@@ -1,5 +1,6 @@
 #!lua
--- Tells of an offer to all who wait for work, once: whoever changed the contract calls this, and the worker after it.
+-- Announces an offer to all who wait for work, once, although it is run twice: by the process that changed the
+-- contract, and by the worker after it.
 -- KEYS[1] offers   offers:{offers}
 -- KEYS[2] known    offers:known:{offers}
 -- ARGV[1] id       of the contract

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Removes a thread with all its replies, and a callback about it that is not yet delivered; on request only if nothing
--- has happened in it lately. Allowed without memory, which it frees.
+-- has happened in it lately. Allowed when memory is full: it frees some.
 -- KEYS[1] thread    thread:{p}:<id>
 -- KEYS[2] replies   replies:{p}:<id>
 -- KEYS[3] callback  callback:{p}:<id>

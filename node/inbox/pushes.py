@@ -1,6 +1,6 @@
 """The push notification configs of A2A tasks (NETWORK 1): one hash for each task, which expires with the task.
 
-A script that changes a message of such a task puts an `inbox.task` event into the outbox (`lua/lib/tell_push.lua`). A
+A script that changes a message of such a task puts an `inbox.task` event into the outbox (`lua/lib/announce_push.lua`). A
 message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
 What is sent to the receivers is made in `node.a2a.inboxes.pushes`.
 """
