@@ -151,8 +151,8 @@ class DeadLetter(CallbackMessage, frozen=True, kw_only=True):
     reason: str
 
 
-class GivenUp(NamedTuple):
-    """What is kept of a dead letter, which may lack fields."""
+class RawDeadLetter(NamedTuple):
+    """A dead letter as it is stored; it may lack fields."""
 
     partition: int
     entry: str
@@ -250,21 +250,21 @@ class CallbackQueue:
         )
         self.schedule.due_in(partition, pause_ms / 1000)
 
-    async def given_up(self, partitions: Sequence[int]) -> list[GivenUp]:
-        """What is kept of all that was given up in partitions, oldest first. Raises StoreUnavailable."""
+    async def raw_dead(self, partitions: Sequence[int]) -> list[RawDeadLetter]:
+        """All dead letters of partitions as they are stored, oldest first. Raises StoreUnavailable."""
         found = await bulk(self._store, [("XRANGE", keys.callbacks_dead(each), "-", "+") for each in partitions])
         kept = [
-            GivenUp(partition, entry.decode(), fields_of(flat))
+            RawDeadLetter(partition, entry.decode(), fields_of(flat))
             for partition, entries in zip(partitions, cast("list[list[tuple[bytes, object]]]", found), strict=True)
             for entry, flat in entries
         ]
         return sorted(kept, key=lambda each: int(each.entry.partition("-")[0]))
 
     async def dead(self, partitions: Sequence[int]) -> list[DeadLetter]:
-        """Dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
-        return letters_of(await self.given_up(partitions))
+        """The dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
+        return readable_letters(await self.raw_dead(partitions))
 
-    async def drop(self, letter: DeadLetter | GivenUp) -> None:
+    async def drop(self, letter: DeadLetter | RawDeadLetter) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""
         await self._store.command("XDEL", keys.callbacks_dead(letter.partition), letter.entry)
 
@@ -364,13 +364,13 @@ def _callback(partition: int, name: str, fields: dict[bytes, bytes], ours_until:
     )
 
 
-def letters_of(kept: Sequence[GivenUp]) -> list[DeadLetter]:
+def readable_letters(kept: Sequence[RawDeadLetter]) -> list[DeadLetter]:
     """Those that can be read, oldest first."""
     letters = show_each((((each.partition, each.entry), each) for each in kept), lambda _, each: _letter(each))
     return sorted(letters.values(), key=lambda letter: letter.at)
 
 
-def _letter(kept: GivenUp) -> DeadLetter:
+def _letter(kept: RawDeadLetter) -> DeadLetter:
     return DeadLetter(
         **asdict(_message(kept.fields[b"name"].decode(), kept.fields)),
         partition=kept.partition,

@@ -158,7 +158,7 @@ class _Builder:
             for header in route.required_headers
         ]
         own = {parameter["name"] for parameter in found}
-        shared = [*(["Idempotency-Key"] if IDEMPOTENCY in route.errors else [])]
+        shared = ["Idempotency-Key"] if IDEMPOTENCY in route.errors else []
         shared += SIGNED_WITH if SIGNATURE in route.errors else []
         shared += ["If-None-Match"] if route.has_etag else []
         found += [{"$ref": f"#/components/parameters/{name}"} for name in shared if name not in own]

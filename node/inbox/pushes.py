@@ -1,7 +1,7 @@
 """The push notification configs of A2A tasks (NETWORK 1): one hash for each task, which expires with the task.
 
-A script that changes a message of such a task puts an `inbox.task` event into the outbox (`lua/lib/announce_push.lua`). A
-message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
+A script that changes a message of such a task adds an `inbox.task` event to the outbox (`lua/lib/announce_push.lua`).
+A message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
 What is sent to the receivers is made in `node.a2a.inboxes.pushes`.
 """
 

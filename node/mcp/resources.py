@@ -3,8 +3,9 @@
 from http import HTTPStatus
 
 import msgspec
+from msgspec import Raw
 
-from node.mcp.json_rpc import INTERNAL_ERROR, LIMIT_EXCEEDED, RESOURCE_NOT_FOUND, Raw, RpcError, read_params
+from node.mcp.json_rpc import INTERNAL_ERROR, LIMIT_EXCEEDED, RESOURCE_NOT_FOUND, RpcError, read_params
 from node.mcp.json_text import with_text
 from node.mcp.operations import Operations, call_operation
 from node.mcp.tool_result import failure_of, sentence

@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager, suppress
 
 import msgspec
+from msgspec import Raw
 
 from node.common.refusal import Refused
 from node.mcp.answer_budget import STREAM_BYTES
-from node.mcp.json_rpc import EMPTY, INTERNAL_ERROR, MAX_ID_BYTES, Raw, RpcError, RpcRequest, error_reply
+from node.mcp.json_rpc import EMPTY, INTERNAL_ERROR, MAX_ID_BYTES, RpcError, RpcRequest, error_reply
 from node.mcp.server import McpServer, Messages
 from node.mcp.store import StreamStore
 from node.mcp.tool_result import sentence
