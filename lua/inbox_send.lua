@@ -88,7 +88,7 @@ if task_id ~= '' then
   redis.call('ZADD', context, at, task_id)
   redis.call('ZREMRANGEBYRANK', context, 0, -1 - most_tasks)
   redis.call('PEXPIREAT', task, math.max(expires + keep, redis.call('PEXPIRETIME', task)))
-  -- A question that is taken back at the end of its receipt keeps its task for as long again (`inbox_withdraw`).
+  -- A question that is withdrawn at the end of its receipt keeps its task for as long again (`inbox_withdraw`).
   redis.call('PEXPIREAT', context, math.max(expires + 2 * keep, redis.call('PEXPIRETIME', context)))
 end
 if earlier then

@@ -15,7 +15,7 @@
 -- ARGV[7...] fields  of the receipt: name, value, ...
 -- Returns {'settled', seq, settled_at} | {'repeated', seq, settled_at}: it was settled in the same way before
 --       | {'state', status}: it was settled otherwise, or has expired
---       | {'gone'} | {'token'} | {'unknown'}: also taken back by its sender
+--       | {'gone'} | {'token'} | {'unknown'}: also if its sender has withdrawn it
 -- Slot    partition of the address
 -- include now
 -- include stop_holding

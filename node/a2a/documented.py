@@ -19,7 +19,7 @@ Params = dict[str, Any]
 
 
 class SendConfiguration(msgspec.Struct, rename="camel"):
-    """How the answer to a message shall be."""
+    """Options of the answer to a message."""
 
     history_length: Annotated[int, Meta(ge=0, description="Messages of the history, all if left out")] | None = None
 
@@ -33,7 +33,7 @@ class SendMessageBody(msgspec.Struct, rename="camel"):
 
 
 class InboxConfiguration(SendConfiguration, rename="camel"):
-    """How the answer of an inbox's owner shall come."""
+    """Options of the answer of an inbox's owner."""
 
     return_immediately: Annotated[bool, Meta(description="Answer with the task as it is, without waiting")] = False
     task_push_notification_config: SentPushConfig | None = None

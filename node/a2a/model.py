@@ -68,7 +68,7 @@ class Message(Wire):
 
 
 class Status(Wire):
-    """Where a task stands, and since when."""
+    """The state of a task, and since when it is in it."""
 
     state: Annotated[State, Meta(examples=["TASK_STATE_COMPLETED"])]
     timestamp: str

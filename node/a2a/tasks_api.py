@@ -263,7 +263,7 @@ class SharedTasksApi:
 
 
 async def _found(task_id: str, looking: Awaitable[T]) -> T:
-    """What `looking` finds. Raises A2AError for what there is not."""
+    """The result of `looking`. Raises A2AError if there is no such task."""
     try:
         return await looking
     except Refused as refused:

@@ -104,7 +104,7 @@ class CallbackMessage(msgspec.Struct, frozen=True):
     """What a receiver is to be told."""
 
     name: str
-    """What it tells of. Messages of one name are sent at a distance, and a newer one replaces an older one."""
+    """What it is about. Between messages of one name there is a pause, in which a newer one replaces an older one."""
     id: str
     """webhook-id."""
     url: str
@@ -113,8 +113,8 @@ class CallbackMessage(msgspec.Struct, frozen=True):
     """When it happened, ms."""
     data: Mapping[str, object]
     after: int | None = None
-    """Of a reply: the number of the last one before those that it tells of. Several in quick succession are told by one
-    message, which must lead to all of them."""
+    """Of replies: the number before the first one that it is about. Several in quick succession make one message, which
+    must lead to all of them."""
 
     @property
     def about(self) -> str:

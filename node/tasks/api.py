@@ -178,7 +178,7 @@ class TasksApi:
         return await self._as_holder(request, self._tasks.extend)
 
     @Operation(
-        "Give a claim up: the contract is on offer again",
+        "Release a claim: the contract is on offer again",
         body=Holding,
         answers=Task,
         shows=examples.RELEASED,
@@ -283,14 +283,14 @@ class TasksApi:
         return await self._once(request, "retry", self._tasks.retry, await read_optional_json(request, Cancellation))
 
     @Operation(
-        "Call a contract off, with the publisher_token or the signing key",
+        "Cancel a contract, with the publisher_token or the signing key",
         body=Cancellation,
         answers=Task,
         shows=examples.CANCELED,
         errors=PUBLISHING,
     )
     async def cancel(self, request: Request) -> Response:
-        """Call a contract off; a request signed with the key of the offer needs no body."""
+        """Cancel a contract; a request signed with the key of the offer needs no body."""
         return await self._as_publisher(request, self._tasks.cancel)
 
     async def _as_holder(self, request: Request, act: Callable[[str, Holding], Awaitable[Task]]) -> Response:

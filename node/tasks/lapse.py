@@ -1,4 +1,4 @@
-"""What time alone changes about a contract, before any step has written it down.
+"""What time alone changes about a contract, before any step has recorded it.
 
 A lease that has ended voids its claim, a pause that is over opens the offer, a review that nobody made accepts the
 result, and after its deadline a contract is over. Readers see a contract as `lua/lib/lapse.lua` would leave it at the

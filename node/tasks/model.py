@@ -11,7 +11,7 @@ STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
 PLAIN_STATUSES: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", "completed", "canceled")
 """Statuses of a contract that asks for nothing beyond SPEC, and does not fail."""
 CANCELABLE: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", "canceled")
-"""Where a contract can be called off; one that is canceled already stays so. `lua/task_cancel.lua` decides."""
+"""Where a contract can be canceled; one that is canceled already stays so. `lua/task_cancel.lua` decides."""
 OVER: tuple[TaskStatus, ...] = ("completed", "canceled", "expired")
 """Statuses that nothing changes any more. A contract that failed may be tried again."""
 

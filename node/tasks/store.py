@@ -132,7 +132,7 @@ class TaskStore(TaskReader):
         return await self._as_holder(steps.task_extend, task_id, claim)
 
     async def release(self, task_id: str, claim: Claim) -> StoredTask:
-        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`."""
+        """Release a claim. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         return await self._as_holder(steps.task_release, task_id, claim)
 
     async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
@@ -190,7 +190,7 @@ class TaskStore(TaskReader):
         return await self._as_actor(step, task_id, actor)
 
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
-        """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`."""
+        """Cancel a contract. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`."""
         row, _ = await self._as_actor(steps.task_cancel, task_id, actor)
         return row
 
@@ -204,7 +204,7 @@ class TaskStore(TaskReader):
         return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
     async def lapse(self, task_ids: Sequence[str]) -> dict[str, str]:
-        """Write down what time has changed about contracts; returns the status of each afterwards.
+        """Record what time has changed about contracts; returns the status of each afterwards.
 
         It is empty for what is no contract. Contracts whose records are damaged are left out, and not due for a while.
         """
