@@ -1,4 +1,4 @@
-"""The body of a callback: one struct for each thing that is told, which the sender fills and the documents publish.
+"""The bodies of callbacks: one struct for each kind, which the sender fills and the documents publish.
 
 A receiver tells them apart by `type`. Receiving a callback does not prove a right to read, so `data` says where to read
 what happened, and contains nothing of it.

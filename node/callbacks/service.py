@@ -87,7 +87,7 @@ class Callbacks:
                 await self._queue.enqueue(event.partition, told)
 
     def _message(self, event: Event) -> CallbackMessage | None:
-        """What to tell of an event, if anybody is to be told."""
+        """The message about an event; None if no callback is wanted for it."""
         callback_url, entity = event.fields.get("callback"), event.entity
         if not callback_url:
             return None

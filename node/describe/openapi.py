@@ -45,7 +45,7 @@ from node.web.route import OtherAnswer, Route
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 EVERYWHERE = ("X-Request-Id", "X-Ignored-Fields")
-"""Headers that any answer may have: of a request to any operation the query may have a parameter that it ignores."""
+"""Headers that any answer may have: any query may have a parameter that the operation ignores."""
 RATE_HEADERS = ("RateLimit", "RateLimit-Policy")
 UTF8_TEXT = "text/plain; charset=utf-8"
 _PAGE = "text/html"

@@ -61,7 +61,7 @@ class EventStream:
     async def run(self, send: BodySender) -> None:
         """Send events until the client is too slow, the thing is gone, the process stops or the time is over.
 
-        Whoever calls it cancels it when the client is gone.
+        The caller cancels it when the client is gone.
         """
         self._send = send
         ends = self._loop.time() + STREAM_SECONDS

@@ -187,12 +187,12 @@ class InboxStore:
         )
         match cast("list[Any]", reply):
             case [b"closed", client, place, at, ended]:
-                with suppress(StoreUnavailable):  # the place counts until its time is over
+                with suppress(StoreUnavailable):  # otherwise the place counts until its time is over
                     await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
                 receipts = [keys.inbox_receipt(address, each.decode()) for each in ended]
-                with suppress(StoreUnavailable):  # a message seems to end whenever its receipt is read
+                with suppress(StoreUnavailable):  # otherwise a message seems to end when its receipt is read
                     await bulk(self._store, [("HSET", receipt, "ended_at", at) for receipt in receipts])
-                with suppress(StoreUnavailable):  # who waits for a receipt waits until its time is over
+                with suppress(StoreUnavailable):  # otherwise who waits for a receipt waits until the time is up
                     await bulk(self._store, [("SPUBLISH", receipt, "expired") for receipt in receipts])
             case _:
                 raise refused(reply)

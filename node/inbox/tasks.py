@@ -82,7 +82,7 @@ class InboxTasks:
     async def head(self, address: str, task_id: str) -> InboxTask:
         """A task with its last message alone, and without what anybody said. Raises Refused `receipt.unknown`.
 
-        For whoever shows nothing of it: its messages may have 2.5 MB, which nobody would be charged for.
+        For callers that show none of it: its messages may have 2.5 MB, which nobody would be charged for.
         """
         heads = await self._heads(address, [task_id]) if _is_name(address, task_id) else []
         return _there(next(iter(heads), None))

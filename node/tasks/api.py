@@ -294,7 +294,7 @@ class TasksApi:
         return await self._as_publisher(request, self._tasks.cancel)
 
     async def _as_holder(self, request: Request, act: Callable[[str, Holding], Awaitable[Task]]) -> Response:
-        """Run a step of whoever holds the claim. It is counted, because it could otherwise be repeated without end."""
+        """Run a step of the holder of a claim. It is counted, because it could otherwise be repeated without end."""
         async with self._limiter.permit(request, "lease") as permit:
             holding = await read_json(request, Holding)
             await permit.count()

@@ -272,7 +272,7 @@ class TaskStore(TaskReader):
     async def project_soon(self, task_id: str, row: StoredTask) -> None:
         """`project` for one contract right after its step, with those of other requests; nobody waits for it.
 
-        A process that was held up since the step runs `project` itself. If Redis cannot be told, the worker does it.
+        A process that was held up since the step runs `project` itself. If Redis is out of reach, the worker does it.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.project({task_id: row})

@@ -22,7 +22,7 @@ MOST_KNOWN = MOST_PAGES * PAGE
 """How many offers a process looks at. If there are more, it is so many in a row, from a random page on."""
 
 FRESH_SECONDS = 1.0
-"""A view of the list younger than this serves whoever comes; newer offers are in the feed."""
+"""A view of the list that is younger than this serves new waiters, too; newer offers are in the feed."""
 
 HANDED_SECONDS = 5.0
 """How long an offer that was handed out is not taken from the list again, which may lag behind."""
@@ -142,7 +142,7 @@ class OfferMatching:
         return await waiter.next(0)
 
     def put_back(self, offer: Offer) -> None:
-        """Hand an offer that its worker has no use for to whoever else it fits."""
+        """Hand an offer that its worker does not claim to another one that it fits."""
         self._offered(offer)
 
     async def close(self) -> None:
@@ -202,7 +202,7 @@ class OfferMatching:
             return
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._view())
-            # If all who wait for it go away, nobody is told of a failure, and none is to be logged.
+            # If all who wait for it go away, nobody looks at a failure, and asyncio must not log it.
             self._looking.add_done_callback(lambda view: view.cancelled() or view.exception())
         # A worker that goes away must not cancel the view that others wait for.
         await asyncio.shield(self._looking)
