@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from node.a2a.inboxes.push_config import SentPushConfig
-from node.a2a.model import DEFAULT_PAGE, LARGEST_PAGE, Message, State
+from node.a2a.model import DEFAULT_PAGE, MAX_PAGE, Message, State
 from node.tasks.model import OfferPublisher, OfferSkill, OfferWait, PageLimit, PageOffset, TaskQuery, TaskStatus
 
 Params = dict[str, Any]
@@ -131,7 +131,7 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
         | None
     ) = None
     page_size: (
-        Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description=f"A2A: tasks a page, {DEFAULT_PAGE} if left out")] | None
+        Annotated[int, Meta(ge=1, le=MAX_PAGE, description=f"A2A: tasks a page, {DEFAULT_PAGE} if left out")] | None
     ) = None
     page_token: Annotated[str, Meta(description="A2A: nextPageToken of the page before")] | None = None
     history_length: HistoryLength | None = None

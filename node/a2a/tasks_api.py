@@ -221,7 +221,9 @@ class SharedTasksApi:
         return task if includes(asked, task.status.state) and not is_older else None
 
     async def _cancel(self, request: Request, task_id: str) -> A2ATask:
-        await self._messages.refuse_cancel(task_id)
+        canceled = await self._messages.cancel(task_id)
+        if canceled:
+            return canceled
         await _found(task_id, self._tasks.require_known(task_id))
         body = await request.body()
         given = decode(body, Cancel).metadata if body else None

@@ -24,7 +24,7 @@ from node.callbacks.attempt import (
     TargetForbidden,
     delay,
 )
-from node.callbacks.breaker import LONGEST_WAIT_MS, Breaker
+from node.callbacks.breaker import MAX_TURN_MS, Breaker
 from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import CALLBACKS
 from node.callbacks.fair import if_admitted
@@ -210,7 +210,7 @@ class Deliverer:
 
     async def _postpone(self, callback: Callback, wait_ms: int) -> None:
         """Wait for a turn, at a random distance from the others that wait, but not for ever."""
-        if wait_ms > LONGEST_WAIT_MS:
+        if wait_ms > MAX_TURN_MS:
             await self._end(callback, "dead", 0, "too many callbacks wait before it")
         elif callback.waited > MAX_WAIT_MS:
             await self._end(callback, "dead", 0, "the receiver failed all the time")

@@ -17,8 +17,8 @@ from node.common.shared_reads import SharedReads
 from node.store import StoreUnavailable, keys
 from node.tasks.offers.feed import PAGE, START, Offer, OfferFeed, WantedOffers
 
-MOST_PAGES = 16
-MOST_KNOWN = MOST_PAGES * PAGE
+MAX_PAGES = 16
+MAX_KNOWN = MAX_PAGES * PAGE
 """How many offers a process looks at. If there are more, it is so many in a row, from a random page on."""
 
 FRESH_SECONDS = 1.0
@@ -163,7 +163,7 @@ class OfferMatching:
         """Make offers known, even ones handed out before, and have each handed to whoever it fits."""
         for offer in offers:
             self._handed.pop(offer.id, None)
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= MAX_KNOWN:
                 del self._known[next(iter(self._known))]
             self._known[offer.id] = offer, asyncio.get_running_loop().time()
         if self._waiters:
@@ -216,10 +216,10 @@ class OfferMatching:
             raise StoreUnavailable("the feed of offers cannot be read") from None
         total = await self._feed.count()
         starts = list(range(0, total, PAGE))
-        turn = random.randrange(len(starts)) if len(starts) > MOST_PAGES else 0
+        turn = random.randrange(len(starts)) if len(starts) > MAX_PAGES else 0
         now = asyncio.get_running_loop().time()
         self._handed = {name: at for name, at in self._handed.items() if now - at < HANDED_SECONDS}
-        pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:MOST_PAGES]]
+        pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:MAX_PAGES]]
         offers = [offer for page, _ in pages for offer in page]
         random.shuffle(offers)  # otherwise all processes would try the same ones first
         found = {offer.id: offer for offer in offers if offer.id not in self._handed}
