@@ -124,7 +124,7 @@ class OfferMatching:
                 del self._waiters[waiter]
                 for offer in (waiter.taken, waiter.offer):
                     if offer:
-                        self._offered(offer)
+                        self.offer(offer)
 
     async def next(self, waiter: OfferWaiter, seconds: float) -> Offer | None:
         """The next offer for a worker that has lost the one before; None if there is none within so many seconds.
@@ -141,9 +141,17 @@ class OfferMatching:
             self._serve(waiter)
         return await waiter.next(0)
 
-    def put_back(self, offer: Offer) -> None:
-        """Hand an offer that its worker does not claim to another one that it fits."""
-        self._offered(offer)
+    def offer(self, *offers: Offer) -> None:
+        """Make offers known, even ones handed out before, and have each handed to a worker that it fits."""
+        for offer in offers:
+            self._handed.pop(offer.id, None)
+            if len(self._known) >= MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[offer.id] = offer, asyncio.get_running_loop().time()
+        if self._waiters:
+            self._new.extendleft(reversed(offers))  # what has just come does not wait for a long list
+            if self._comparing is None or self._comparing.done():
+                self._comparing = asyncio.create_task(self._compare_new())
 
     async def close(self) -> None:
         """End what runs for those who wait."""
@@ -158,18 +166,6 @@ class OfferMatching:
         offer = next((offer for offer, _ in self._known.values() if waiter.wanted.fits(offer)), None)
         if offer:
             self._hand(offer, waiter)
-
-    def _offered(self, *offers: Offer) -> None:
-        """Make offers known, even ones handed out before, and have each handed to whoever it fits."""
-        for offer in offers:
-            self._handed.pop(offer.id, None)
-            if len(self._known) >= MAX_KNOWN:
-                del self._known[next(iter(self._known))]
-            self._known[offer.id] = offer, asyncio.get_running_loop().time()
-        if self._waiters:
-            self._new.extendleft(reversed(offers))  # what has just come does not wait for a long list
-            if self._comparing is None or self._comparing.done():
-                self._comparing = asyncio.create_task(self._compare_new())
 
     async def _compare_new(self) -> None:
         """Compare the new offers with those who wait, some at a time."""
@@ -228,7 +224,7 @@ class OfferMatching:
         self._known = {name: known for name, known in self._known.items() if name in found or known[1] >= now}
         self._new = deque(offer for offer in self._new if offer.id in self._known)
         self._seen_at = asyncio.get_running_loop().time()
-        self._offered(*new)
+        self.offer(*new)
 
     async def _read(self) -> None:
         """Follow the feed for as long as anybody waits, and a little longer."""
@@ -262,5 +258,5 @@ class OfferMatching:
         entries = await self._feed.after(self._last)
         if entries:
             self._last = entries[-1][0]
-            self._offered(*(offer for _, offer in entries))
+            self.offer(*(offer for _, offer in entries))
         return len(entries) == PAGE
