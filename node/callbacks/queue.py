@@ -101,7 +101,7 @@ def callback_forget(*, entity: Key, field: str, value: str | bytes) -> None:
 
 
 class CallbackMessage(msgspec.Struct, frozen=True):
-    """What a receiver is to be told."""
+    """A message for a receiver."""
 
     name: str
     """What it is about. Between messages of one name there is a pause, in which a newer one replaces an older one."""
@@ -123,7 +123,7 @@ class CallbackMessage(msgspec.Struct, frozen=True):
 
 
 def id_of_message(event: Event) -> str:
-    """The webhook-id of what is told of an event: the same however often the event is handled."""
+    """The webhook-id of the message about an event: the same however often the event is handled."""
     return f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
 
 

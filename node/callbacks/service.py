@@ -83,8 +83,8 @@ class Callbacks:
         if messages:
             await self._queue.enqueue(events[0].partition, messages, ENTITY_PAUSE_MS)
         for event in events:
-            if event.kind in self._others and (told := await self._others[event.kind](event)):
-                await self._queue.enqueue(event.partition, told)
+            if event.kind in self._others and (more := await self._others[event.kind](event)):
+                await self._queue.enqueue(event.partition, more)
 
     def _message(self, event: Event) -> CallbackMessage | None:
         """The message about an event; None if no callback is wanted for it."""
@@ -105,7 +105,7 @@ class Callbacks:
                 url = f"{api}/inboxes/{entity}/messages"
                 data = {"address": entity, "id": event.fields["message"], "seq": seq, "url": url}
             case _ if CALLBACKS.get(kind) is TaskCallback:
-                name = message_id  # each step of a contract is told by a message of its own, so without a pause
+                name = message_id  # each step of a contract has a message of its own, so there is no pause
                 status, attempt = event.fields.get("status", ""), int(event.fields.get("attempt") or 0)
                 data = {"task_id": entity, "status": status, "attempt": attempt, "url": f"{api}/tasks/{entity}"}
             case _:

@@ -104,14 +104,14 @@ class InboxPushes:
 
         The worker calls it again and again. Raises StoreUnavailable if none can.
         """
-        telling = [
+        expiring = [
             steps.inbox_push_expire(
                 push_ends=keys.inbox_push_ends(partition), events=keys.events(partition), limit=SWEEP_LIMIT
             )
             for partition in range(ids.PARTITIONS)
         ]
-        told = reached(telling, await bulk_steps_reachable(self._store, telling))
-        return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for _, reply in told)
+        announced = reached(expiring, await bulk_steps_reachable(self._store, expiring))
+        return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for _, reply in announced)
 
     async def _all(self, address: str, task_id: str) -> dict[str, PushTarget]:
         return _targets(await self._store.command("HGETALL", keys.inbox_pushes(address, task_id)))

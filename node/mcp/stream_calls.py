@@ -118,7 +118,7 @@ class StreamCalls:
     async def _run(self, stream_id: str, messages: Messages, request: CallRequest, ends: Listener) -> None:
         """Answer a call, unless it was cancelled before its turn came, or cut off while it waited.
 
-        One that has done its work by then is answered all the same: the answer may hold a token that is told only once.
+        One that has done its work by then is still answered: the answer may hold a token that is shown only once.
         """
         try:
             with ends:

@@ -263,7 +263,7 @@ class TasksApi:
         """Send a submitted result back, with the reason; the same claim_token submits again.
 
         Repeated with its Idempotency-Key, it rejects no later result. It counts as a claim: otherwise a contract could
-        be submitted and rejected without end, and everybody be told.
+        be submitted and rejected without end, and everybody be notified.
         """
         async with self._limiter.permit(request, "claim") as permit:
             rejection = await read_json(request, Rejection)
