@@ -80,11 +80,7 @@ def split(body: bytes) -> list[Raw]:
 
 def read(body: bytes) -> RpcRequest:
     """One message. Raises RpcError if it is not JSON, or not a JSON-RPC message."""
-    try:
-        text = _text(body)
-    except UnicodeDecodeError:
-        raise RpcError(PARSE_ERROR, "Parse error") from None
-    return read_member(text)
+    return read_member(_text(body))
 
 
 def read_member(text: str | Raw) -> RpcRequest:
@@ -123,13 +119,15 @@ def read_params(decoder: msgspec.json.Decoder[T], params: Raw) -> T:
 
 
 def _text(body: bytes) -> str:
-    """The body as text. Raises RpcError for one that is nested too deep or has too many parts, and UnicodeDecodeError:
-    typed decoding alone would skip the bytes of unknown members."""
+    """The body as text. Raises RpcError for one that is nested too deep, has too many parts or is not UTF-8: typed
+    decoding alone would skip the bytes of unknown members."""
     try:
         check_cost(body, object)
+        return body.decode()
     except Invalid as invalid:
         raise RpcError(PARSE_ERROR, f"Parse error: {invalid}") from None
-    return body.decode()
+    except UnicodeDecodeError:
+        raise RpcError(PARSE_ERROR, "Parse error") from None
 
 
 def members_of(content: dict[str, object]) -> bytes:
