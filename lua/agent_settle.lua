@@ -19,7 +19,7 @@
 -- include now
 -- include enlist
 -- include announce
--- include tell_removed
+-- include announce_removal
 local status, posting, ends, by, shown = unpack(redis.call('HMGET', agent, 'status', 'posted', 'ends_at', 'by', 'shown'))
 if status ~= 'checking' or posting ~= posted then return {'stale'} end
 
@@ -42,7 +42,7 @@ end
 
 redis.call('ZREM', listed, agent_id)
 redis.call('ZREM', due, agent_id)
-if ends then tell_removed(events, agent_id, shown) end
+if ends then announce_removal(events, agent_id, shown) end
 -- What its card said is forgotten. Who posted it, and when, is kept.
 local said = {}
 for _, name in ipairs(redis.call('HKEYS', agent)) do

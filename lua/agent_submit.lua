@@ -12,7 +12,7 @@
 -- ARGV[4] most    entries of one host, those that are being checked included
 -- ARGV[5] kept    milliseconds for which an entry that is not listed stays to be read, and a listed one waits for its
 --                 check
--- ARGV[6] holds   milliseconds for which one that is not listed has its place among those of the host
+-- ARGV[6] holds   milliseconds for which an entry that is not listed counts among those of its host
 -- ARGV[7] spare   milliseconds after the end of a listed entry at which Redis drops it, should no worker have done so
 -- ARGV[8] client  for the operator; not noted if the entry is there already
 -- ARGV[9...] fields  name, value, ...

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Takes an agent off the schedule of checks if there is no entry of it any more. Allowed without memory, which it frees.
+-- Takes an agent off the schedule of checks if it has no entry any more. Allowed when memory is full: it frees some.
 -- KEYS[1] agent   agent:{p}:<id>
 -- KEYS[2] due     agents-due:{p}
 -- ARGV[1] agent_id

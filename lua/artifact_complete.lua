@@ -1,7 +1,7 @@
 #!lua
--- Notes that a client says it has uploaded an artifact, which is then verified. Said again, or too late, it changes
--- nothing but this: if the verification under way finds nothing, there is another one (`artifact_settle`), since the
--- bytes may have come after it has looked.
+-- Records that a client says it has uploaded an artifact, which is then verified. Repeated, or too late, it has one
+-- effect only: if the verification under way finds nothing, another one follows (`artifact_settle`), since the bytes
+-- may have arrived after it looked.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] events    events:{p}

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Ends an artifact whose time is over and whose bytes were deleted: gives its bytes back to the quotas, once, and keeps
--- the manifest for a while, so that readers learn what became of it. Allowed without memory, which that frees.
+-- the manifest for a while, so that readers learn what became of it. Allowed when memory is full: the manifest then
+-- expires.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- KEYS[3] sums      artifact-bytes:{p}

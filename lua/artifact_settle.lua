@@ -14,7 +14,7 @@
 -- Slot    partition of the id
 -- include now
 -- include announce
--- include reject
+-- include reject_artifact
 -- include count_artifact
 local at = now()
 local status, attempt, ends, upload_until, again_at =
@@ -28,7 +28,7 @@ if verdict == 'registered' and again_at then
   return {'again'}
 end
 if verdict == 'rejected' then
-  reject(artifact, due, artifact_id, reason, at)
+  reject_artifact(artifact, due, artifact_id, reason, at)
   return {'settled'}
 end
 local after = tonumber(upload_until)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Rejects an artifact for the operator, whatever its status. A rejected or expired one stays as it is. Allowed
--- without memory: its bytes go.
+-- Rejects an artifact for the operator, whatever its status. A rejected or expired one stays as it is. Allowed when
+-- memory is full: its bytes are deleted.
 -- KEYS[1] artifact  artifact:{p}:<id>
 -- KEYS[2] due       artifacts:{p}
 -- ARGV[1] artifact_id
@@ -8,8 +8,8 @@
 -- Returns {'withdrawn'} | {'unchanged'}
 -- Slot    partition of the id
 -- include now
--- include reject
+-- include reject_artifact
 local status = redis.call('HGET', artifact, 'status')
 if not status or status == 'rejected' or status == 'expired' then return {'unchanged'} end
-reject(artifact, due, artifact_id, reason, now())
+reject_artifact(artifact, due, artifact_id, reason, now())
 return {'withdrawn'}

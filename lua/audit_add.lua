@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Notes what the operator did; the oldest notes go. It runs when memory is full, too: what is done then is to be known
--- as well, and it keeps a bounded number.
+-- Adds an entry to the audit log, from which the oldest are removed. Allowed when memory is full: what the operator
+-- does then must be recorded, too, and the number of entries is bounded.
 -- KEYS[1] audit
--- ARGV[1] most       notes that are kept
+-- ARGV[1] most       entries that are kept
 -- ARGV[2...] fields  name, value, name, value
 -- Returns {'noted'}
 -- Slot    that of the key

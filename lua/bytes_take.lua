@@ -1,8 +1,7 @@
 #!lua
 -- Counts bytes for a client and its site. Bytes that are stored already (owed) are counted in any case, new ones (size)
--- only if both have that many left. A count starts again when its window is over, which after the clock was set back is
--- a whole one from now at most. Bytes owed may be fewer than none: of those that were counted before, so many were not
--- stored.
+-- only if both have that many left. `owed` may be negative: so many bytes that were counted before were not stored. A
+-- count starts again when its window is over; if the clock was set back, after a whole window from now at the latest.
 -- KEYS[1] mine   bytes:{p}:<client>
 -- KEYS[2] site   bytes:{p}:<site of the client>; the same as mine if the client is its own site
 -- ARGV[1] size   new bytes; 0 = none

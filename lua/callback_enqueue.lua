@@ -1,7 +1,7 @@
 #!lua
--- Puts a message under way. If one of its name waits already, that one takes over what the newer event has to tell.
--- Safe to repeat: an event that is under way, was delivered a short while ago, or is older than what is told already,
--- changes nothing.
+-- Puts a message under way. If one of its name is waiting, the newer event replaces what that one says. Safe to repeat:
+-- an event that is under way, was delivered a short while ago, or is older than the one that is under way changes
+-- nothing.
 -- KEYS[1] callback  callback:{p}:<name>
 -- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- KEYS[3] record    callback-record:{p}:<entity>, for the owner of the entity
@@ -10,8 +10,8 @@
 -- ARGV[3] pause     milliseconds between two messages of one name
 -- ARGV[4] happened  when, in milliseconds
 -- ARGV[5] about     `<happened> <type> <host>`, for the record
--- ARGV[6] after     of a reply: the number before it; else empty. Kept is the lowest of those that were not delivered,
---                   so that a message that stands for several replies leads to all of them
+-- ARGV[6] after     of a reply: the number before it; else empty. The lowest one that was not delivered is kept, so
+--                   that a message that stands for several replies leads to all of them
 -- ARGV[7...] fields  url, type, data: name, value, ...
 -- Returns {'enqueued'|'merged', time of the next attempt (ms)} | {'known'}
 -- Slot    the partition of the entity

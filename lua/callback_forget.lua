@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Removes the field that names a receiver, because that wants no more, unless it names another one by now: the owner of
--- an inbox and the client of an A2A task may change it at any time. It runs when memory is full, too, and frees some.
+-- Removes the field that names a receiver, because that receiver wants no more callbacks, unless the field names
+-- another one by now: the owner of an inbox and the client of an A2A task may change it at any time. Allowed when
+-- memory is full: it frees some.
 -- KEYS[1] entity  task:{p}:<id>, thread:{p}:<id>, session:{p}:<id> or inbox:{p}:<address>;
 --                 or the push configs of a task: inbox-push:{p}:<address>:<task>
 -- ARGV[1] field   callback_url, or the name of a push config

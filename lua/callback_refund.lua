@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Refunds what was counted for a call that was not made, since something else refused it. If it had waited, it waits
--- where it was. It runs when memory is full, too: what it adds was there a moment ago.
+-- Refunds what was counted for a call that was not made, since something else refused it. If the call had waited, it
+-- waits again at its old place. Allowed when memory is full: what it adds was there a moment ago.
 -- KEYS[1] all       the log of all that share: rate:{p}:callback:<pool> or rate:{p}:callback-site:<site>
 -- KEYS[2] own       rate:{p}:callback-of:<pool>:<site of the publisher> or rate:{p}:callback-client:<client>
 -- KEYS[3] waiting   rate:{p}:callback-waiting:<pool>:<site> or rate:{p}:callback-client-waiting:<client>

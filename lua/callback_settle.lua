@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Records how an attempt ended: the callback is over, or due again. If it got something newer to tell since it was
--- taken, that is due again, from its first attempt, and stands for what was given up. Safe to repeat. It runs when
--- memory is full, too: a message that was delivered and could not be settled would be sent again and again.
+-- Records how an attempt ended: the callback is over, or due again. If a newer event has replaced the message since it
+-- was taken, that event is due, from its first attempt; this also replaces a message that was given up. Safe to repeat.
+-- Allowed when memory is full: a message that was delivered and could not be settled would be sent again and again.
 -- KEYS[1] callback  callback:{p}:<name>
 -- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- KEYS[3] dead      callbacks-dead:{p}

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Trims an outbox up to the oldest event that a group still needs, and deletes consumers that have nothing pending and
--- have been idle for long. What was delivered at a time that is to come again, as after the clock was set back, counts
--- as delivered now: nobody would take it over before. Allowed without memory, which it frees.
+-- have been idle for long. If the clock was set back, a delivery may be dated in the future: such an event counts as
+-- delivered now, since otherwise no worker would take it over until then. Allowed when memory is full: it frees some.
 -- KEYS[1] events   events:{p}
 -- ARGV[1] gone     milliseconds without a command after which a consumer is deleted
 -- ARGV[2...] groups  that read; nothing is trimmed before each of them has been created here

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Closes an inbox: what it holds goes with it, and its tokens end. Only the counter of its messages is kept for a while.
--- Agents that its token has listed become due for a check, which removes them. Allowed without memory, which it frees.
+-- Closes an inbox: the messages that it holds are removed, and its tokens end. Only the counter of its messages is kept
+-- for a while. Agents that were listed with its token become due for a check, which removes them. Allowed when memory
+-- is full: it frees some.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] last_seq  inbox-seq:{p}:<address>
 -- KEYS[3] messages  inbox-letters:{p}:<address>

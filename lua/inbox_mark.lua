@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Notes that the owner has been given a message to read. Idempotent, and without effect once the message has ended.
--- Allowed without memory: a message is read before it is settled, and settling frees memory.
+-- Records that a message was given to the owner to read. Idempotent, and without effect once the message has ended.
+-- Allowed when memory is full: a message is read before it is settled, and settling frees memory.
 -- KEYS[1] ends     inbox-ends:{p}:<address>
 -- KEYS[2] receipt  inbox-receipt:{p}:<address>:<id>
 -- KEYS[3] push_ends  inbox-push-ends:{p}
@@ -10,7 +10,7 @@
 -- Returns {'marked'} | {'known'}
 -- Slot    partition of the address
 -- include now
--- include tell_push
+-- include announce_push
 local status, place, pushed = unpack(redis.call('HMGET', receipt, 'status', 'place', 'pushed'))
 local expires = status == 'queued' and redis.call('ZSCORE', ends, place)
 if not expires or tonumber(expires) <= now() then return {'known'} end
@@ -20,5 +20,5 @@ redis.call('ZREM', ends, place)
 redis.call('PEXPIREAT', ends, redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2])
 redis.call('HSET', receipt, 'status', 'read', 'read_at', now(), 'place', read)
 redis.call('SPUBLISH', receipt, 'read')
-if pushed then tell_push(events, push_ends, address, id, 'read') end
+if pushed then announce_push(events, push_ends, address, id, 'read') end
 return {'marked'}

@@ -16,7 +16,7 @@
 -- ARGV[10] step    milliseconds by which its place in the quota may outlive it
 -- ARGV[11] client  in whose quota a new one has its place
 -- ARGV[12] place   the name of that place; empty = it is not counted
--- ARGV[13] renews  1 = it was there a moment ago, so that no place was taken for it: it is not opened
+-- ARGV[13] renews  1 = the caller found it open and took no place for it: it is renewed, but not opened
 -- ARGV[14...] fields  name, value, ...
 -- Returns {'opened'|'renewed', epoch, ends_at, client, place, until}: the last four as of `inbox_prolong`
 --       | {'replayed', '<opened|renewed>@<address>@<epoch>@<time, ms>', now}

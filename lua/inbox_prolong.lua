@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- Prolongs the life of an inbox, because its owner was here. Allowed without memory, which a present owner frees.
+-- Prolongs the life of an inbox, because its owner was there. Allowed when memory is full: an owner who is there frees
+-- some.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] last_seq  inbox-seq:{p}:<address>
 -- ARGV[1] life     milliseconds without its owner after which it ends
 -- ARGV[2] kept     milliseconds for which the counter of its messages outlives it
 -- ARGV[3] step     milliseconds by which its place in the quota may outlive it, so that it is not prolonged each time
 -- ARGV[4] lasts    when that place ends (ms), if it has just been prolonged; 0 = it was not
--- Returns {'prolonged', ends_at, client, place, until}: it ends with that place unless that is made to last until then,
---         and this step is run again; empty = nothing to do | {'gone'}
+-- Returns {'prolonged', ends_at, client, place, until}: it ends with that place, unless the caller prolongs the place
+--         until then and runs this step again; an empty place = nothing to do | {'gone'}
 -- Slot    partition of the address
 -- include now
 -- include prolong

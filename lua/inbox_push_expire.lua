@@ -1,16 +1,16 @@
 #!lua flags=allow-oom
--- Announces messages that have expired, or lost their inbox, of tasks that push notifications follow. Allowed without
--- memory: an event takes no more than the entry that it replaces, and is trimmed.
+-- Announces messages that have expired, or lost their inbox, of tasks that push notifications follow. Allowed when
+-- memory is full: an event takes no more than the entry that it replaces, and is trimmed.
 -- KEYS[1] push_ends  inbox-push-ends:{p}
 -- KEYS[2] events  events:{p}
 -- ARGV[1] limit   messages at most
 -- Returns {'told', how many}
 -- Slot    the partition
 -- include now
--- include tell_push
+-- include announce_push
 local found = redis.call('ZRANGEBYSCORE', push_ends, '-inf', now(), 'LIMIT', 0, limit)
 for _, name in ipairs(found) do
   local address, id = string.match(name, '^(%S+) (%S+)$')
-  tell_push(events, push_ends, address, id, 'expired')
+  announce_push(events, push_ends, address, id, 'expired')
 end
 return {'told', #found}

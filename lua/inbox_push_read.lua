@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Reads the push notification configs of a task, and lets them end when it does, unless it has gone on: then they last as
--- long as its new message. Allowed without memory: it takes none.
+-- Reads the push notification configs of a task, and lets them expire with its last message. If the task has another
+-- message by now, they last as long as that one. Allowed when memory is full: it takes none.
 -- KEYS[1] pushes  inbox-push:{p}:<address>:<task>
 -- KEYS[2] task    the receipt of the first message of the task
 -- KEYS[3] latest  the receipt of its last message, as far as the caller knows

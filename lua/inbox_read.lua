@@ -11,13 +11,13 @@
 --          {{is_new 0|1, entry id, {name, value, ...}}, ...}} | {'gone'} | {'token'}
 -- Slot    partition of the address
 -- include now
--- include weigh
+-- include measure_held
 local epoch, seen = unpack(redis.call('HMGET', inbox, 'epoch', 'seen'))
 if not epoch then return {'gone'} end
 if proof ~= '*' and proof ~= epoch then return {'token'} end
 
 local at = now()
-local waiting, bytes, first, new = weigh(ends, at)
+local waiting, bytes, first, new = measure_held(ends, at)
 local after, most, found = tonumber(since), tonumber(limit), {}
 while waiting > 0 and #found < most do
   local entries = redis.call('XRANGE', messages, string.format('0-%.0f', after + 1), '+', 'COUNT', most)

@@ -45,7 +45,7 @@
 -- include remember
 -- include make_room
 -- include announce
--- include tell_push
+-- include announce_push
 -- include first_use
 local opening, ends_at, ttl, policy, contacts, callback =
   unpack(redis.call('HMGET', inbox, 'opening', 'ends_at', 'ttl', 'policy', 'contacts', 'callback_url'))
@@ -88,7 +88,7 @@ if task_id ~= '' then
   redis.call('ZADD', context, at, task_id)
   redis.call('ZREMRANGEBYRANK', context, 0, -1 - most_tasks)
   redis.call('PEXPIREAT', task, math.max(expires + keep, redis.call('PEXPIRETIME', task)))
-  -- A question that is taken back at the end of its receipt keeps its task for as long again (`inbox_withdraw`).
+  -- A question that is withdrawn at the end of its receipt keeps its task for as long again (`inbox_withdraw`).
   redis.call('PEXPIREAT', context, math.max(expires + 2 * keep, redis.call('PEXPIRETIME', context)))
 end
 if earlier then
@@ -99,7 +99,7 @@ if pushed then
   redis.call('HSET', receipt, 'pushed', 1)
   redis.call('ZADD', push_ends, expires, address .. ' ' .. id)
   redis.call('PEXPIREAT', pushes, expires + keep)
-  tell_push(events, push_ends, address, id, 'queued')
+  announce_push(events, push_ends, address, id, 'queued')
 end
 
 remember(idem, digest, idem_ttl, string.format('%s@%.0f@%.0f@%.0f', id, seq, expires, at))

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Settles a message as its owner says. Idempotent for the same settlement. Allowed without memory, which it frees.
+-- Settles a message as its owner says. Idempotent for the same settlement. Allowed when memory is full: it frees some.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] messages  inbox-letters:{p}:<address>
 -- KEYS[3] ends     inbox-ends:{p}:<address>
@@ -15,11 +15,11 @@
 -- ARGV[7...] fields  of the receipt: name, value, ...
 -- Returns {'settled', seq, settled_at} | {'repeated', seq, settled_at}: it was settled in the same way before
 --       | {'state', status}: it was settled otherwise, or has expired
---       | {'gone'} | {'token'} | {'unknown'}: also taken back by its sender
+--       | {'gone'} | {'token'} | {'unknown'}: also if its sender has withdrawn it
 -- Slot    partition of the address
 -- include now
--- include let_go
--- include tell_push
+-- include stop_holding
+-- include announce_push
 local epoch, opening = unpack(redis.call('HMGET', inbox, 'epoch', 'opening'))
 if not epoch then return {'gone'} end
 if proof ~= '*' and proof ~= epoch then return {'token'} end
@@ -33,6 +33,6 @@ end
 local at = now()
 if opened ~= opening or tonumber(expires) <= at then return {'state', 'expired'} end
 redis.call('HSET', receipt, 'digest', digest, unpack(ARGV, 7))
-let_go(messages, ends, receipt, at, keep, status)
-if pushed then tell_push(events, push_ends, address, id, status) end
+stop_holding(messages, ends, receipt, at, keep, status)
+if pushed then announce_push(events, push_ends, address, id, status) end
 return {'settled', tonumber(seq), at}

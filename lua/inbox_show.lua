@@ -6,8 +6,8 @@
 -- Returns {'inbox', now, waiting, bytes, {value or nil, ...}} | {'gone'}
 -- Slot    partition of the address
 -- include now
--- include weigh
+-- include measure_held
 if redis.call('EXISTS', inbox) == 0 then return {'gone'} end
 local at = now()
-local waiting, bytes = weigh(ends, at)
+local waiting, bytes = measure_held(ends, at)
 return {'inbox', at, waiting, bytes, redis.call('HMGET', inbox, unpack(ARGV))}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Takes a message back for its sender. Idempotent. Allowed without memory, which it frees. In a task, a message about
--- which the owner has asked something can be taken back, too, as long as the question is not answered.
+-- Withdraws a message for its sender. Idempotent. In a task, a message about which the owner has asked something can be
+-- withdrawn, too, as long as the question is not answered. Allowed when memory is full: it frees some.
 -- KEYS[1] inbox    inbox:{p}:<address>
 -- KEYS[2] messages  inbox-letters:{p}:<address>
 -- KEYS[3] ends     inbox-ends:{p}:<address>
@@ -14,8 +14,8 @@
 -- Returns {'withdrawn', seq, settled_at} | {'state', status}: it is settled, or has expired | {'unknown'}
 -- Slot    partition of the address
 -- include now
--- include let_go
--- include tell_push
+-- include stop_holding
+-- include announce_push
 local status, seq, expires, settled_at, opened, task, following, pushed = unpack(
   redis.call('HMGET', receipt, 'status', 'seq', 'expires_at', 'settled_at', 'opening', 'task', 'following', 'pushed')
 )
@@ -28,11 +28,11 @@ if status == 'input_required' and task and not following then
     redis.call('PEXPIREAT', kept, math.max(at + keep, redis.call('PEXPIRETIME', kept)))
   end
   redis.call('SPUBLISH', receipt, 'withdrawn')
-  if pushed then tell_push(events, push_ends, address, id, 'withdrawn') end
+  if pushed then announce_push(events, push_ends, address, id, 'withdrawn') end
   return {'withdrawn', tonumber(seq), at}
 end
 if settled_at then return {'state', status} end
 if opened ~= redis.call('HGET', inbox, 'opening') or tonumber(expires) <= at then return {'state', 'expired'} end
-let_go(messages, ends, receipt, at, keep, 'withdrawn')
-if pushed then tell_push(events, push_ends, address, id, 'withdrawn') end
+stop_holding(messages, ends, receipt, at, keep, 'withdrawn')
+if pushed then announce_push(events, push_ends, address, id, 'withdrawn') end
 return {'withdrawn', tonumber(seq), at}

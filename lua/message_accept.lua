@@ -5,7 +5,7 @@
 -- KEYS[3] task     task:{p}:<id>
 -- KEYS[4] shared   context:{p}:<digest of the context id>: the context, if the node named it
 -- KEYS[5] own      context:{p}:<digest of context id and client>: the context, if the client did; one of the two
---                  keys twice where that is known
+--                  keys twice where it is known which of them it is
 -- ARGV[1] count    the limit; 0 = none, or counted elsewhere
 -- ARGV[2] seconds  its window
 -- ARGV[3] digest   of the body, under its Idempotency-Key; empty = none

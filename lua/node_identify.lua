@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Records whose data this Redis holds, unless that is known already, and returns what was known. Allowed without memory:
--- otherwise no process could start.
+-- Records whose data this Redis holds, unless that is known already, and returns what was known. Allowed when memory is
+-- full: otherwise no process could start.
 -- KEYS[1] identity  node:{identity}, a hash
 -- ARGV[1] schema    number of the schema that the process writes
 -- ARGV[2] oldest    number of the oldest schema that it can go on with

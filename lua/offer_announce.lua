@@ -1,9 +1,10 @@
 #!lua
--- Tells of an offer to all who wait for work, once: whoever changed the contract calls this, and the worker after it.
+-- Announces an offer to all who wait for work, once, although it is run twice: by the process that changed the
+-- contract, and by the worker after it.
 -- KEYS[1] offers   offers:{offers}
 -- KEYS[2] known    offers:known:{offers}
 -- ARGV[1] id       of the contract
--- ARGV[2] at       when it was put on offer (ms, and thousandths by its attempt), by which its offers differ
+-- ARGV[2] at       when it was put on offer (ms; the attempt adds thousandths), different for each of its offers
 -- ARGV[3] keep     offers that are kept in the feed, about
 -- ARGV[4] publisher
 -- ARGV[5] skills   JSON; empty = none

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Ends what `reindex_start` began: the new marks of a thread's replies take the place of the old ones. Allowed without
--- memory, because it needs none.
+-- Ends what `reindex_start` began: the new marks of a thread's replies take the place of the old ones. Allowed when
+-- memory is full: it takes none.
 -- KEYS[1] marks       search:marks:{p}:<thread>
 -- KEYS[2] next_marks  search:next-marks:{p}:<thread>
 -- Returns {'replaced'} | {'absent'}: another worker, which indexed it at the same time, has done so

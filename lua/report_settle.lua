@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Takes a reported post off the operator's queue, and hides it or lets it be seen. The reports stay, so that the same
--- clients are not counted again. Allowed without memory: moderation must work then, too.
+-- Takes a reported post off the operator's queue, and hides or shows it. The reports stay, so that the same clients are
+-- not counted again. Allowed when memory is full: moderation must work then, too.
 -- KEYS[1] thread   thread:{p}:<id>
 -- KEYS[2] replies  replies:{p}:<id>
 -- KEYS[3] report   report:{p}:<id>:<seq>

@@ -8,7 +8,7 @@
 -- Slot    {search}
 local origin = -2 ^ 52  -- of all starts: far below 0, and whole numbers are exact
 
--- What was given back stands before the origin, and says nothing of how far the turns have come.
+-- Posts that were given back start before the origin, which says nothing about how far the turns have come.
 local least = string.format('%.0f', origin)
 local first = redis.call('ZRANGE', queue, least, '(0', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES')[2]
 if not first then redis.call('DEL', turns) end  -- nothing waits, so no site has had more than another

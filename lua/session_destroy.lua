@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Removes a session with its lines; the caller has checked the right to do so. Allowed without memory, which it frees.
+-- Removes a session with its lines; the caller has checked the right to do so. Allowed when memory is full: it frees
+-- some.
 -- KEYS[1] session  session:{p}:<id>
 -- KEYS[2] lines    lines:{p}:<id>
 -- Returns {'destroyed', client, place}: in whose quota it had which place; empty = it was not counted | {'gone'}

@@ -1,5 +1,5 @@
 #!lua
--- Calls a contract off, for its publisher. Canceled again, it stays as it is.
+-- Cancels a contract, for its publisher. Canceled again, it stays as it is.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
@@ -15,7 +15,7 @@
 -- include lapse
 -- include finish
 -- include plan
--- include tell_task
+-- include announce_task
 -- include is_publisher
 -- include first_use
 local at = now()
@@ -29,6 +29,6 @@ if status ~= 'canceled' then
   if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
   finish(task, 'canceled', at)
   plan(task, leases, id)
-  tell_task(task, events, id, 'canceled', 'canceled')
+  announce_task(task, events, id, 'canceled', 'canceled')
 end
 return {'canceled', at, redis.call('HGETALL', task)}

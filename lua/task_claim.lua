@@ -1,6 +1,6 @@
 #!lua
--- Claims an offered contract for the first who asks: guarantees one winner for each attempt, and tells the
--- winner again if the same request comes again. One that comes after its claim was given up claims nothing.
+-- Claims an offered contract for the first who asks: guarantees one winner for each attempt, and gives the winner the
+-- same answer if the same request comes again. A request that comes after its claim was given up claims nothing.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] replay   replay:{p}:<signature>; any key of the slot when the request is not signed
@@ -17,7 +17,7 @@
 -- include lapse
 -- include lease
 -- include plan
--- include tell_task
+-- include announce_task
 -- include first_use
 local at = now()
 local status, opens = lapse(task, events, id, at)
@@ -36,5 +36,5 @@ redis.call('HINCRBY', task, 'attempt', 1)
 redis.call('HSET', task, 'status', 'claimed', 'assignee_id', assignee, 'claim', request, 'claimed_at', at)
 lease(task, at)
 plan(task, leases, id)
-tell_task(task, events, id, 'claimed', 'claimed')
+announce_task(task, events, id, 'claimed', 'claimed')
 return {'claimed', at, redis.call('HGETALL', task)}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Puts one string in the place of a contract that is over for good, if the contract is still as it was read: one that
--- failed may be tried again. It frees memory, so it runs when there is none left.
+-- Replaces the hash of a contract that is over for good by one compressed string, unless the contract has changed since
+-- it was read. One that failed is not over for good: it may be tried again. Allowed when memory is full: it frees some.
 -- KEYS[1] task    task:{p}:<id>
 -- KEYS[2] packed  packed:{p}:<id>
 -- ARGV[1] fields  how many the contract had

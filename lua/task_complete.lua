@@ -20,7 +20,7 @@
 -- include is_claimant
 -- include finish
 -- include plan
--- include tell_task
+-- include announce_task
 local at = now()
 local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
@@ -36,10 +36,10 @@ elseif status == 'claimed' or status == 'in_progress' then
   if review then
     redis.call('HSET', task, 'status', 'submitted', 'submitted_at', at, 'review_ends_at', at + review)
     redis.call('HDEL', task, 'lease_expires_at')  -- it does not run meanwhile
-    tell_task(task, events, id, 'submitted', 'submitted')
+    announce_task(task, events, id, 'submitted', 'submitted')
   else
     finish(task, 'completed', at)
-    tell_task(task, events, id, 'completed', 'completed')
+    announce_task(task, events, id, 'completed', 'completed')
   end
   plan(task, leases, id)
 else

@@ -19,7 +19,7 @@
 -- include once
 -- include remember
 -- include plan
--- include tell_task
+-- include announce_task
 -- include first_use
 local before, original = once(idem, digest)
 if before == 'replayed' then return {before, original} end
@@ -33,6 +33,6 @@ if deadline ~= '' then
   redis.call('HSET', task, 'deadline', deadline)
   plan(task, leases, id)
 end
-tell_task(task, events, id, 'offered', 'offered', client)
+announce_task(task, events, id, 'offered', 'offered', client)
 remember(idem, digest, idem_ttl, id)
 return {'created', at, redis.call('HGETALL', task)}

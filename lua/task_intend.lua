@@ -1,6 +1,6 @@
 #!lua
 -- Records which contract a request with an Idempotency-Key is about to claim, unless the same request, repeated, has
--- recorded another meanwhile. So whoever repeats the request after a lost answer finds the claim that it made. A record
+-- recorded another meanwhile. So a request that is repeated after a lost answer finds the claim that it made. A record
 -- whose time is over does not count.
 -- KEYS[1] intent   idem:{p}:<scope>
 -- ARGV[1] before   the contract recorded when the caller last looked; empty = none

@@ -1,7 +1,7 @@
 #!lua
--- Writes down what has changed by itself about a contract, for the sweep, and plans its next such change. Nothing changes
--- if that moment was moved or is written down already. A contract on which this fails is looked at again after a while, so
--- that it is not always the first one that is due.
+-- Records, for the sweep, what time alone has changed about a contract, and schedules the next such change. Nothing
+-- happens if that moment was moved or was recorded before. A contract on which this fails is looked at again after a
+-- while, so that it is not always the first one that is due.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}

@@ -1,6 +1,6 @@
 #!lua
--- Gives a claim up, for its claimant: the contract is on offer again. The token stays known until the next
--- claim, so that a repeated release is told the same.
+-- Releases a claim, for its claimant: the contract is on offer again. The token stays known until the next claim, so
+-- that a repeated release gets the same answer.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] events   events:{p}
@@ -14,13 +14,13 @@
 -- include is_claimant
 -- include reoffer
 -- include plan
--- include tell_task
+-- include announce_task
 local at = now()
 local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
 if not is_claimant(task, attempt, request) then return {'refused', 'task.token', status} end
 if status == 'claimed' or status == 'in_progress' then
-  tell_task(task, events, id, 'released', 'offered')
+  announce_task(task, events, id, 'released', 'offered')
   reoffer(task, at)
   plan(task, leases, id)
 elseif status ~= 'offered' then

@@ -1,6 +1,6 @@
 #!lua
--- Gives a contract that failed one more attempt, for its publisher, once for each Idempotency-Key. Offered again
--- already, it stays as it is.
+-- Gives a contract that failed one more attempt, for its publisher, once for each Idempotency-Key. One that is offered
+-- again already stays as it is.
 -- KEYS[1] task     task:{p}:<id>
 -- KEYS[2] leases   leases:{p}
 -- KEYS[3] idem     idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
@@ -22,7 +22,7 @@
 -- include remember
 -- include reoffer
 -- include plan
--- include tell_task
+-- include announce_task
 -- include is_publisher
 -- include first_use
 local at = now()
@@ -40,7 +40,7 @@ if status ~= 'offered' then
   redis.call('HSET', task, 'failures', (most or 1) - 1)
   redis.call('HDEL', task, 'failed_at', 'claim')
   reoffer(task, at)
-  tell_task(task, events, id, 'retried', 'offered')
+  announce_task(task, events, id, 'retried', 'offered')
   plan(task, leases, id)
 end
 remember(idem, digest, idem_ttl, id)

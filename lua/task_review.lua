@@ -24,7 +24,7 @@
 -- include lease
 -- include finish
 -- include plan
--- include tell_task
+-- include announce_task
 -- include is_publisher
 -- include first_use
 local at = now()
@@ -43,17 +43,17 @@ if status == 'submitted' then
   if not first_use(replay, replay_ttl, id) then return {'refused', 'signature.replayed', status} end
   if reason == '' then
     finish(task, 'completed', at)
-    tell_task(task, events, id, 'completed', 'completed')
+    announce_task(task, events, id, 'completed', 'completed')
   else
     redis.call('HSET', task, 'rejection', reason)
     redis.call('HDEL', task, 'result_payload', 'submitted_at', 'review_ends_at')
     if is_over then
-      tell_task(task, events, id, 'expired', 'expired')
+      announce_task(task, events, id, 'expired', 'expired')
       finish(task, 'expired', at)
     else
       redis.call('HSET', task, 'status', 'in_progress', 'updated_at', at)
       lease(task, at)
-      tell_task(task, events, id, 'rejected', 'in_progress')
+      announce_task(task, events, id, 'rejected', 'in_progress')
     end
   end
   plan(task, leases, id)

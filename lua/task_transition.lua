@@ -29,7 +29,7 @@
 -- include first_use
 -- include finish
 -- include plan
--- include tell_task
+-- include announce_task
 local at = now()
 local status = lapse(task, events, id, at)
 if not status then return {'refused', 'task.unknown', ''} end
@@ -57,6 +57,6 @@ if after == 'completed' then
 else
   redis.call('HSET', task, 'status', after, 'updated_at', at)
 end
-tell_task(task, events, id, after, after)
+announce_task(task, events, id, after, after)
 remember(idem, digest, idem_ttl, id)
 return {'moved', at, redis.call('HGETALL', task)}

@@ -1,5 +1,6 @@
 #!lua
--- Puts what a step judges a compacted contract by under a name of its own, for that step to read instead.
+-- Copies the fields by which a step judges a compacted contract to a key of their own, which the step then reads in
+-- place of the contract.
 -- KEYS[1] copy    unpacked:{p}:<id>
 -- ARGV[1] ttl     milliseconds until the copy is gone
 -- ARGV[2...] fields  name, value, ...

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Removes a thread with all its replies, a callback about it that is not yet delivered, and its posts from the operator's
--- queue of reports; on request only if nothing has happened in it lately. Allowed without memory, which it frees.
+-- Removes a thread with all its replies, a callback about it that is not yet delivered, and its posts from the
+-- operator's queue of reports; on request only if nothing has happened in it lately. Allowed when memory is full: it
+-- frees some.
 -- KEYS[1] thread    thread:{p}:<id>
 -- KEYS[2] replies   replies:{p}:<id>
 -- KEYS[3] callback  callback:{p}:<id>

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes the vector of a passage, in the index or aside, together with its name. Allowed without memory, which it
--- frees.
+-- Removes the vector of a passage, in the index or aside, together with its name. Allowed when memory is full: it frees
+-- some.
 -- KEYS[1] vector    search:vector:<version>:{p}:<id>:<passage>
 -- KEYS[2] aside     search:aside:... of the same
 -- KEYS[3] passages  search:passages:<version>:{p}:<id>

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Records a heartbeat of a worker, and returns the workers that have fallen silent. Allowed without memory: it writes a
--- few bytes, and taking over the work of the dead is what lets memory be freed.
+-- Records a heartbeat of a worker, and returns the workers that have fallen silent. Allowed when memory is full: it
+-- writes a few bytes, and the work of the dead must be taken over for memory to be freed.
 -- KEYS[1] workers  workers:{workers}, names by the time of their last heartbeat (ms)
 -- ARGV[1] name     of the worker
 -- ARGV[2] silent   milliseconds without a heartbeat after which a worker has fallen silent

@@ -1,11 +1,11 @@
 -- end_attempt(task, events, id, at, outcome, reason, retryable) -> status
--- Ends the present attempt at the time `at` (ms) without a result, notes it with its `reason` (JSON; empty = none) among
--- the last ten, and offers the contract again after a pause, or ends it as failed if no attempt is left. The pause
--- doubles from one attempt to the next up to a day, and is a fifth longer or shorter by the digits of the claim, so that
--- readers find the same time before the step has run (`node/tasks/lapse.py`).
+-- Ends the present attempt at the time `at` (ms) without a result, records it with its `reason` (JSON; empty = none)
+-- among the last ten, and offers the contract again after a pause, or ends it as failed if no attempt is left. The
+-- pause doubles from one attempt to the next up to a day, and is up to a fifth longer or shorter, by the digits of the
+-- claim, so that readers find the same time before the step has run (`node/tasks/lapse.py`).
 -- include reoffer
 -- include finish
--- include tell_task
+-- include announce_task
 local function end_attempt(task, events, id, at, outcome, reason, retryable)
   local attempt, assignee, claimed, claim, most, failures, pause, attempts = unpack(redis.call('HMGET', task,
     'attempt', 'assignee_id', 'claimed_at', 'claim', 'max_attempts', 'failures', 'retry_ms', 'attempts'))
@@ -19,11 +19,11 @@ local function end_attempt(task, events, id, at, outcome, reason, retryable)
   redis.call('HSET', task, 'failures', failures, 'attempts', attempts, 'more', 1)
 
   if not retryable or failures >= tonumber(most or 1) then
-    tell_task(task, events, id, 'failed', 'failed')
+    announce_task(task, events, id, 'failed', 'failed')
     finish(task, 'failed', at)
     return 'failed'
   end
-  tell_task(task, events, id, outcome == 'failed' and 'failed' or 'expired', 'offered')
+  announce_task(task, events, id, outcome == 'failed' and 'failed' or 'expired', 'offered')
   local opens
   if pause then
     local share = 0.8 + 0.4 * tonumber(string.sub(claim, 1, 4), 16) / 65535

@@ -1,11 +1,11 @@
--- lapse(task, events, id, at) -> status, or nil if this is no contract; when it can be claimed again, if later
--- The status of a contract at the time `at` (ms). What changes by itself, the first step that meets it writes down
+-- lapse(task, events, id, at) -> status, or nil if this is no contract; when it can be claimed again, if that is later
+-- The status of a contract at the time `at` (ms). What time alone changes is recorded by the first step that finds it,
 -- together with its own write: a lease that has ended voids the claim, a pause that is over opens the offer, a review
 -- that nobody made accepts the result, and after its deadline a contract is over.
 -- include reoffer
 -- include end_attempt
 -- include finish
--- include tell_task
+-- include announce_task
 local function lapse(task, events, id, at)
   local kind, status, ends, opens, review, deadline, most = unpack(redis.call('HMGET', task,
     'kind', 'status', 'lease_expires_at', 'retry_at', 'review_ends_at', 'deadline', 'max_attempts'))
@@ -16,7 +16,7 @@ local function lapse(task, events, id, at)
 
   if review and review <= at then
     finish(task, 'completed', review)
-    tell_task(task, events, id, 'completed', 'completed')
+    announce_task(task, events, id, 'completed', 'completed')
     return 'completed'
   end
   local over = deadline and deadline <= at and (status == 'offered' or status == 'claimed' or status == 'in_progress')
@@ -26,7 +26,7 @@ local function lapse(task, events, id, at)
       opens = redis.call('HGET', task, 'retry_at')
       opens = opens and tonumber(opens)
     else
-      tell_task(task, events, id, 'expired', 'offered')
+      announce_task(task, events, id, 'expired', 'offered')
       reoffer(task, ends)
       status = 'offered'
     end
@@ -35,11 +35,11 @@ local function lapse(task, events, id, at)
   if opens and opens <= at and not (over and deadline <= opens) then
     redis.call('HSET', task, 'updated_at', opens)
     redis.call('HDEL', task, 'retry_at')
-    tell_task(task, events, id, 'offered', 'offered')
+    announce_task(task, events, id, 'offered', 'offered')
     opens = nil
   end
   if over and status ~= 'failed' then
-    tell_task(task, events, id, 'expired', 'expired')
+    announce_task(task, events, id, 'expired', 'expired')
     finish(task, 'expired', deadline)
     return 'expired'
   end

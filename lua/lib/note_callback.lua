@@ -1,8 +1,8 @@
 -- note_callback(record, id, status, attempts, due_at, reason, about) -> nothing
 -- Notes in the record of an entity how far one of its callbacks is, and wakes who waits for that. A field of the record
 -- is `<status> <attempts> <next attempt, ms> <when it happened, ms> <type> <host> <reason>`, by webhook-id; the field
--- `changes` counts. `about` is what stays of it (time, type, host); without it only what is noted already changes. The
--- record holds the last 20 and ends a day after all of them.
+-- `changes` counts. `about` is the part that no attempt changes (time, type, host); without it, only a callback that is
+-- noted already is updated. The record holds the last 20 and ends a day after all of them.
 -- include now
 local function note_callback(record, id, status, attempts, due_at, reason, about)
   about = about or string.match(redis.call('HGET', record, id) or '', '^%S+ %S+ %S+ (%S+ %S+ %S+) ')

@@ -1,14 +1,14 @@
 -- share(all, own, waiting, id, count, seconds, most, longest, at, opens) -> milliseconds to wait, since
--- Without a wait it may go on, and that is counted; `since` is when it had begun to wait (ms; 0 = it had not).
--- One place in a sliding log of `count` places in `seconds` that many share; before the time `opens` (ms) there is
--- none. `most` is how many one of them may have. If it is 0, that is twice as many as are still free: one alone gets
--- about two thirds, each of two gets two fifths, and some are always left for whoever comes next.
--- Whoever has to wait is noted in `waiting`, the sorted set of its own that wait, and asks again when half of those
--- before it have been served, if shares stay as they are: so each asks a few times, however many wait, and soon learns
--- of it when others leave more. That keeps their order roughly, and who is new goes on only if there is room for all of
--- them. Nobody is noted who would have to wait for longer than `longest` ms: that is what is returned then. Who does not
--- come again is forgotten after that time.
--- A count of 0 means no limit.
+-- Takes a place in a sliding log of `count` places in `seconds` that many parties share, or says how long to wait. A
+-- wait of 0 means that the place is taken; `since` is then when the caller had begun to wait (ms; 0 = it had not).
+-- Before the time `opens` (ms) there is no place. A count of 0 means no limit.
+-- `most` is how many places one party may have. If it is 0, a party may have twice as many as are still free: one alone
+-- gets about two thirds, each of two gets two fifths, and some are always left for the next.
+-- Who has to wait is put into `waiting`, the sorted set of its own party, and is to ask again when half of those before
+-- it will have been served at the present rate. So each asks only a few times, however many wait, and soon learns when
+-- others leave more places. That roughly keeps their order; a newcomer gets a place only if there is room for all who
+-- wait. Who would have to wait for longer than `longest` ms is not put there, and that wait is returned. Who does not
+-- ask again is removed after that time.
 -- include drop_ended
 local function share(all, own, waiting, id, count, seconds, most, longest, at, opens)
   count, most, longest = tonumber(count), tonumber(most), tonumber(longest)

@@ -1,7 +1,7 @@
 -- wait_for_place(quotas, life, at) -> milliseconds until a full one of the `quotas` has a place | nil: none is full
--- Each of them is {set, most}: the names of things by when their places end, and how many there may be (0 = any number).
--- Places of a full quota that would last for more than twice `life`, or two days, were taken before the clock was set
--- back, and end as if they had been taken now.
+-- Each quota is {set, most}: the names of things by when their places end, and how many there may be (0 = any number).
+-- A place in a full quota that would last for more than twice `life`, or two days, was taken before the clock was set
+-- back, and ends as if it had been taken now.
 -- include drop_ended
 local function wait_for_place(quotas, life, at)
   for _, quota in ipairs(quotas) do

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from node.a2a.inboxes.push_config import SentPushConfig
-from node.a2a.model import DEFAULT_PAGE, LARGEST_PAGE, Message, State
+from node.a2a.model import DEFAULT_PAGE, MAX_PAGE, Message, State
 from node.tasks.model import OfferPublisher, OfferSkill, OfferWait, PageLimit, PageOffset, TaskQuery, TaskStatus
 
 Params = dict[str, Any]
 
 
 class SendConfiguration(msgspec.Struct, rename="camel"):
-    """How the answer to a message shall be."""
+    """Options of the answer to a message."""
 
     history_length: Annotated[int, Meta(ge=0, description="Messages of the history, all if left out")] | None = None
 
@@ -33,7 +33,7 @@ class SendMessageBody(msgspec.Struct, rename="camel"):
 
 
 class InboxConfiguration(SendConfiguration, rename="camel"):
-    """How the answer of an inbox's owner shall come."""
+    """Options of the answer of an inbox's owner."""
 
     return_immediately: Annotated[bool, Meta(description="Answer with the task as it is, without waiting")] = False
     task_push_notification_config: SentPushConfig | None = None
@@ -131,7 +131,7 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
         | None
     ) = None
     page_size: (
-        Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description=f"A2A: tasks a page, {DEFAULT_PAGE} if left out")] | None
+        Annotated[int, Meta(ge=1, le=MAX_PAGE, description=f"A2A: tasks a page, {DEFAULT_PAGE} if left out")] | None
     ) = None
     page_token: Annotated[str, Meta(description="A2A: nextPageToken of the page before")] | None = None
     history_length: HistoryLength | None = None

@@ -116,7 +116,7 @@ def inbox_fault(request: Request, failure: Exception) -> Response:
 
 
 def failed_call(request: Request, failure: Exception) -> FailedCall:
-    """What is told of a failure."""
+    """A failure as the protocol reports it."""
     if isinstance(failure, A2AError):
         return FailedCall(STATUS[failure.reason][0], failure.reason, failure.message, failure.metadata)
     if isinstance(failure, Invalid):

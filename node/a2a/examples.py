@@ -87,7 +87,7 @@ ANSWERED: dict[str, object] = {
         }
     ],
 }
-TAKEN_BACK: dict[str, object] = {**_ASKED, "status": {"state": "TASK_STATE_CANCELED"}}
+WITHDRAWN: dict[str, object] = {**_ASKED, "status": {"state": "TASK_STATE_CANCELED"}}
 TASKS: dict[str, object] = {
     "tasks": [{**ANSWERED, "artifacts": UNSET}],
     "nextPageToken": "",

@@ -27,14 +27,14 @@ Metadata = Annotated[msgspec.Raw, Meta(extra_json_schema=_OBJECT_OR_NULL)] | msg
 """An object of JSON with names of the sender's choice, as it came: converting one number such as 1e300 takes 12 µs, and
 a body has room for 170,000 of them, or for 80,000 names."""
 
-MOST_PARTS = 1000
+MAX_PARTS = 1000
 """Parts of a message that is sent. Nobody needs as many for plain text, and to work on 20,000 takes 20 ms."""
 
-MOST_NAMED = 100
+MAX_NAMED = 100
 """Extensions of a message that is sent, and tasks that it refers to."""
 
 DEFAULT_PAGE = 20
-LARGEST_PAGE = 100
+MAX_PAGE = 100
 """Tasks on a page of a list."""
 
 
@@ -59,16 +59,16 @@ class Message(Wire):
 
     message_id: str
     role: Literal["ROLE_USER", "ROLE_AGENT"]
-    parts: Annotated[list[Part], Meta(extra_json_schema={"maxItems": MOST_PARTS})]
+    parts: Annotated[list[Part], Meta(extra_json_schema={"maxItems": MAX_PARTS})]
     context_id: str | None = None
     task_id: str | None = None
     metadata: Metadata = msgspec.UNSET
-    extensions: Annotated[list[str], Meta(extra_json_schema={"maxItems": MOST_NAMED})] | None = None
-    reference_task_ids: Annotated[list[str], Meta(extra_json_schema={"maxItems": MOST_NAMED})] | None = None
+    extensions: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_NAMED})] | None = None
+    reference_task_ids: Annotated[list[str], Meta(extra_json_schema={"maxItems": MAX_NAMED})] | None = None
 
 
 class Status(Wire):
-    """Where a task stands, and since when."""
+    """The state of a task, and since when it is in it."""
 
     state: Annotated[State, Meta(examples=["TASK_STATE_COMPLETED"])]
     timestamp: str

@@ -3,7 +3,7 @@
 import math
 from datetime import UTC, datetime
 
-from node.a2a.model import LARGEST_PAGE, ListQuery, State
+from node.a2a.model import MAX_PAGE, ListQuery, State
 from node.common.refusal import Invalid
 
 
@@ -19,8 +19,8 @@ def check_list(query: ListQuery) -> int:
     Raises Invalid.
     """
     size = query.page_size
-    if not 1 <= size <= LARGEST_PAGE:
-        raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {LARGEST_PAGE} inclusive, got {size}")
+    if not 1 <= size <= MAX_PAGE:
+        raise Invalid.field("query", "pageSize", msg=f"Must be between 1 and {MAX_PAGE} inclusive, got {size}")
     check_history_length(query.history_length)
     return _milliseconds(query.status_timestamp_after or query.last_updated_after)
 

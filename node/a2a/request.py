@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeGuard
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
-from node.a2a.model import MOST_NAMED, MOST_PARTS, HistoryQuery, Message, Metadata, Part, ReceivedMessage
+from node.a2a.model import MAX_NAMED, MAX_PARTS, HistoryQuery, Message, Metadata, Part, ReceivedMessage
 from node.a2a.proto_json import integer
 from node.a2a.query_checks import check_history_length
 from node.a2a.refusal import A2AError
@@ -31,11 +31,11 @@ ID_LENGTH = 256
 """Characters of an id that a client chooses."""
 
 Name = Annotated[str, Meta(max_length=ID_LENGTH)]
-LONGEST_NUMBER = 40
+MAX_NUMBER_BYTES = 40
 """Bytes of the longest number that is read."""
 
 NAMED_BYTES = 32 * 1024
-"""Of JSON, in a list of MOST_NAMED names. A body has room for 260,000 of one letter, which took 14 ms."""
+"""Of JSON, in a list of MAX_NAMED names. A body has room for 260,000 of one letter, which took 14 ms."""
 
 Number = Raw
 """An integer in any form that ProtoJSON allows. It is read only once, however often a body names it."""
@@ -74,8 +74,8 @@ class SentMessage(msgspec.Struct, gc=False):
 class MessageReferences(msgspec.Struct):
     """What a message names, once it is known to be short."""
 
-    extensions: Annotated[list[str], Meta(max_length=MOST_NAMED)] | None = None
-    referenceTaskIds: Annotated[list[str], Meta(max_length=MOST_NAMED)] | None = None
+    extensions: Annotated[list[str], Meta(max_length=MAX_NAMED)] | None = None
+    referenceTaskIds: Annotated[list[str], Meta(max_length=MAX_NAMED)] | None = None
 
 
 class ReferencingMessage(msgspec.Struct):
@@ -176,8 +176,8 @@ def _message(sent: SentMessage) -> tuple[Message, str]:
     message_id = sent.messageId or sent.message_id
     if not message_id or sent.role is None or not sent.parts:
         raise _missing(messageId=message_id, role=sent.role, parts=sent.parts)
-    if len(sent.parts) > MOST_PARTS:
-        raise _wrong("message", "parts", msg=f"Must be at most {MOST_PARTS}.")
+    if len(sent.parts) > MAX_PARTS:
+        raise _wrong("message", "parts", msg=f"Must be at most {MAX_PARTS}.")
     if sent.role not in {"ROLE_USER", 1}:
         raise _wrong("message", "role", msg="Must be ROLE_USER.")
     parts = [_part(part, index) for index, part in enumerate(sent.parts)]
@@ -219,7 +219,7 @@ def _references(sent: SentMessage) -> MessageReferences:
     given = {name: each for name, each in lists.items() if _is_set(each)}
     for name, each in given.items():
         if len(bytes(each)) > NAMED_BYTES:
-            raise _wrong("message", name, msg=f"Must be at most {MOST_NAMED}, in {NAMED_BYTES} bytes.")
+            raise _wrong("message", name, msg=f"Must be at most {MAX_NAMED}, in {NAMED_BYTES} bytes.")
     return decode(msgspec.json.encode({"message": given}), ReferencingMessage).message if given else MessageReferences()
 
 
@@ -227,7 +227,7 @@ def _length(given: Number | UnsetType) -> int | None:
     if not _is_set(given):
         return None
     length = None
-    if len(bytes(given)) <= LONGEST_NUMBER:
+    if len(bytes(given)) <= MAX_NUMBER_BYTES:
         with suppress(msgspec.ValidationError):
             length = integer(msgspec.json.decode(given, type=int | float | str))
     if not isinstance(length, int) or length < 0:

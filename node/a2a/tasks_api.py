@@ -48,6 +48,18 @@ A2A_QUERY = frozenset(ListQuery.__struct_encode_fields__) - {"status"}
 """Parameters that only A2A clients send."""
 
 
+class ShownToken(msgspec.Struct, rename="camel"):
+    """What the metadata of :cancel may have."""
+
+    publisher_token: msgspec.Raw | msgspec.UnsetType = UNSET
+
+
+class Cancel(msgspec.Struct):
+    """The body of :cancel; clients send it, an empty object, or nothing."""
+
+    metadata: ShownToken | None = None
+
+
 def shared_fault(request: Request, failure: Exception) -> Response:
     """Failures of a shared path, in the form that its reader knows; 422 and 404 serve both."""
     if is_a2a(request) or isinstance(failure, A2AError):
@@ -265,7 +277,7 @@ class SharedTasksApi:
 
 
 async def _found(task_id: str, looking: Awaitable[T]) -> T:
-    """What `looking` finds. Raises A2AError for what there is not."""
+    """The result of `looking`. Raises A2AError if there is no such task."""
     try:
         return await looking
     except Refused as refused:
@@ -278,15 +290,3 @@ def _shared(route: Route, handler: Handler, view: Any, query: type[msgspec.Struc
     """An operation on contracts that answers an A2A client with `view`; `query` has the parameters of both readers."""
     also = (OtherAnswer("application/json", view), OtherAnswer(A2A_MEDIA, view))
     return msgspec.structs.replace(route, handler=handler, query=query, also=also, fault=shared_fault)
-
-
-class ShownToken(msgspec.Struct, rename="camel"):
-    """What the metadata of :cancel may have."""
-
-    publisher_token: msgspec.Raw | msgspec.UnsetType = UNSET
-
-
-class Cancel(msgspec.Struct):
-    """The body of :cancel; clients send it, an empty object, or nothing."""
-
-    metadata: ShownToken | None = None

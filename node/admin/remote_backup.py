@@ -22,7 +22,7 @@ from node.run.bucket_files import BlobMissing, BlobUnavailable, BucketFiles, buc
 PART_BYTES = 1024**3
 """The largest object that is sent."""
 
-LONGEST_SEND = timedelta(days=1)
+MAX_SEND = timedelta(days=1)
 """What has begun so long ago and has no manifest was killed. In a bucket, nothing else tells it from one that is just
 being sent."""
 
@@ -118,7 +118,7 @@ async def remove_all_but_remote(bucket: BucketFiles, keep: int, made: str) -> tu
     names = await bucket.names()
     whole = {name.removesuffix(f"/{MANIFEST}") for name in names if name.endswith(f"/{MANIFEST}")}
     begun = {name.partition("/")[0] for name in names}
-    last = (datetime.strptime(made, STAMP) - LONGEST_SEND).strftime(STAMP)
+    last = (datetime.strptime(made, STAMP) - MAX_SEND).strftime(STAMP)
     killed = sorted(name for name in begun - whole if STAMPED.fullmatch(name) and name < last)
     gone: list[str] = []
     left: list[str] = []

@@ -5,8 +5,7 @@ node starts as it does after any restart. The log is put in place last: a restor
 yet and can be repeated.
 
 With RELAY_REDIS_URL the entries of every copy go into that Redis, server or cluster, whatever slots the old one had
-(`node.admin.transfer`). It has to be empty, or to hold what an interrupted restore of the same
-backup left.
+(`node.admin.transfer`). It has to be empty, or to hold what an interrupted restore of the same backup left.
 """
 
 import argparse

@@ -104,7 +104,7 @@ class AgentChecks:
             return "later"  # it becomes due again by itself
         found = msgspec.structs.replace(found, fields={**agent.of_posting, **found.fields})
         outcome = await self._entries.settle(agent, found, _jittered(DAY_MS))
-        await self._lists.project([agent.id])  # its event does so too, a moment later than whoever waits looks there
+        await self._lists.project([agent.id])  # its event does so, too, but a moment after a waiting client looks
         return outcome
 
     async def _probe(self, agent: StoredAgent) -> str:

@@ -33,7 +33,7 @@ __all__ = ["AgentSearchQuery", "Agents"]
 BY_OPERATOR = "*"
 """In place of what proves an owner."""
 
-MOST_HITS = 50
+MAX_HITS = 50
 """Hits that a search for live agents only looks through: all that a search may return."""
 
 
@@ -150,7 +150,7 @@ class Agents:
         return found
 
     async def _find(self, query: AgentSearchQuery, client: str, charge: Charge) -> AgentHits:
-        wanted = SearchQuery(query.query, MOST_HITS if query.live else query.limit, query.threshold)
+        wanted = SearchQuery(query.query, MAX_HITS if query.live else query.limit, query.threshold)
         found, (rows, _) = await self._search.search_with(wanted, client, charge, self._store.readable)
         agent_ids = [each.entity_id for each in found.entities]
         hits = {each: rows[each] for each in agent_ids if each in rows}

@@ -48,7 +48,7 @@ PROBES_TO_CHANGE = 3
 CALM = 7
 """Consecutive probes without news after which a day is added to the time until the next."""
 
-LONGEST_PAUSE_DAYS = 3
+MAX_PAUSE_DAYS = 3
 """The most days between two probes."""
 
 HIDES_MS = 7 * DAY_MS
@@ -187,7 +187,7 @@ class AgentStore:
                 tolerated=PROBES_TO_CHANGE if agent.is_remote else 1,  # what a record says needs no confirmation
                 day=day,
                 calm=CALM,
-                longest=LONGEST_PAUSE_DAYS * day,
+                longest=MAX_PAUSE_DAYS * day,
                 again=AGAIN_MS,
                 hides=HIDES_MS,
                 posted=agent.posted_at,

@@ -322,7 +322,7 @@ def _is_filename(name: str) -> bool:
 
 @contextmanager
 def _outage_reported() -> Generator[None]:
-    """Leave the block, and say so in the log, where it needs a blob store that is out of reach."""
+    """Log it, and leave the block, if the blob store is out of reach."""
     try:
         yield
     except BlobUnavailable as unavailable:
@@ -331,7 +331,7 @@ def _outage_reported() -> Generator[None]:
 
 @contextmanager
 def _within_reach() -> Generator[None]:
-    """Raise Refused `blob.unavailable` where the block needs a blob store that is out of reach."""
+    """Log it, and raise Refused `blob.unavailable`, if the blob store is out of reach."""
     try:
         yield
     except BlobUnavailable as unavailable:

@@ -61,7 +61,7 @@ class Moderation:
 
     async def set_status(self, thread_id: str, status: Literal["closed", "open"]) -> None:
         """Close a thread, or open it again; a hidden one stays hidden. Raises Refused `thread.unknown`."""
-        await self.find(thread_id)
+        ids.require_id(thread_id, "thread.unknown")
         await self._store.close(thread_id, status)
         await self._store.project([thread_id])
 

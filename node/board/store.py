@@ -333,7 +333,7 @@ class BoardStore:
 
         The answer does not wait for it. A list that this process reads later has it; one that another process reads
         within milliseconds may not: Redis takes requests of one connection as they come, and those of several in turn.
-        If Redis cannot be told, the worker tells it soon.
+        If Redis is out of reach, the worker does it soon.
         """
         self._touched.add((active, thread_id))
 

@@ -31,7 +31,7 @@ FAILURES = 5
 FIRST_OPEN_MS = 60_000
 """How long it is open at first; this doubles with each further failure."""
 
-LONGEST_OPEN_MS = 30 * 60_000
+MAX_OPEN_MS = 30 * 60_000
 
 PROBE_MS = 15_000
 """After it was open, one call probes. No other call is made for this long, which is longer than an attempt may last."""
@@ -39,7 +39,7 @@ PROBE_MS = 15_000
 MEMORY_MS = 6 * 3600_000
 """How long failures in a row are remembered."""
 
-LONGEST_WAIT_MS = 3600_000
+MAX_TURN_MS = 3600_000
 """How long a call waits for its turn, at most. What would have to wait for longer has too many before it."""
 
 NETWORK_BITS = {4: 24, 6: 64}
@@ -154,7 +154,7 @@ class Breaker:
             id=requester.id,
             limit=Limit(limit.count * SITE_SHARE, limit.seconds),
             most=limit.count,
-            longest=LONGEST_WAIT_MS,
+            longest=MAX_TURN_MS,
         )
         return await self._counted(allowing, share, requester)
 
@@ -173,7 +173,7 @@ class Breaker:
             blocked=keys.rate(partition, "callback-blocked", f"{circuit.name}:{requester.site}"),
             id=requester.id,
             limit=self._limit,
-            longest=LONGEST_WAIT_MS,
+            longest=MAX_TURN_MS,
             tolerated=FAILURES,
             probe=PROBE_MS,
         )
@@ -188,7 +188,7 @@ class Breaker:
         if verdict == b"wait":
             return Later(number)
         at, since = counted
-        refund = callback_refund(share=share, id=requester.id, at=at, since=since, longest=LONGEST_WAIT_MS)
+        refund = callback_refund(share=share, id=requester.id, at=at, since=since, longest=MAX_TURN_MS)
         return Admitted(has_failed=number > 0, refund=refund)
 
     async def succeeded(self, circuit: Circuit) -> None:
@@ -205,7 +205,7 @@ class Breaker:
             failures=circuit.failures,
             tolerated=FAILURES,
             first=FIRST_OPEN_MS,
-            longest=LONGEST_OPEN_MS,
+            longest=MAX_OPEN_MS,
             memory=MEMORY_MS,
         )
         await self._store.run(failing)
@@ -215,7 +215,7 @@ class Breaker:
 
         Raises StoreUnavailable.
         """
-        milliseconds = min(round(seconds * 1000), LONGEST_OPEN_MS)
+        milliseconds = min(round(seconds * 1000), MAX_OPEN_MS)
         if milliseconds > 0:
             await self._store.run(callback_pause(open=circuit.open, pause=milliseconds))
 

@@ -41,8 +41,8 @@ class Envelope(msgspec.Struct, frozen=True):
         """
         if not _ID.fullmatch(message_id):
             raise ValueError(f"{message_id!r} cannot be a webhook id")
-        told = {"type": event, "timestamp": timestamp(at_ms), "data": {**data, "callback_host": host}}
-        body = msgspec.json.encode(msgspec.convert(told, CALLBACKS[event]))
+        content = {"type": event, "timestamp": timestamp(at_ms), "data": {**data, "callback_host": host}}
+        body = msgspec.json.encode(msgspec.convert(content, CALLBACKS[event]))
         if len(body) >= MAX_BODY:
             raise ValueError(f"the event takes {len(body)} bytes")
         return cls(message_id, body)

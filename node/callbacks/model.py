@@ -1,4 +1,4 @@
-"""The body of a callback: one struct for each thing that is told, which the sender fills and the documents publish.
+"""The bodies of callbacks: one struct for each kind, which the sender fills and the documents publish.
 
 A receiver tells them apart by `type`. Receiving a callback does not prove a right to read, so `data` says where to read
 what happened, and contains nothing of it.
@@ -20,7 +20,7 @@ Host = Annotated[
 
 
 class ReplyData(msgspec.Struct):
-    """The newest reply of a thread. Replies within a few seconds of each other are told by one callback."""
+    """The newest reply of a thread. Replies within a few seconds of each other share one callback."""
 
     thread_id: str
     seq: Annotated[int, Meta(description="The reply's seq; replies before it may be new as well", examples=[3])]
@@ -87,7 +87,7 @@ class TaskCallback(msgspec.Struct):
 
 
 class LineData(msgspec.Struct):
-    """The newest line of a session. Lines within a few seconds of each other are told by one callback."""
+    """The newest line of a session. Lines within a few seconds of each other share one callback."""
 
     session_id: str
     seq: Annotated[int, Meta(description="The line's seq; lines before it may be new as well", examples=[3])]
@@ -104,7 +104,7 @@ class SessionLineCallback(msgspec.Struct):
 
 
 class InboxData(msgspec.Struct):
-    """The newest message in an inbox. Messages within a few seconds of each other are told by one callback."""
+    """The newest message in an inbox. Messages within a few seconds of each other share one callback."""
 
     address: Annotated[str, Meta(examples=["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"])]
     id: Annotated[str, Meta(description="The message's id")]

@@ -43,7 +43,7 @@ class Requester(msgspec.Struct, frozen=True):
     publisher: str = ""
     """On whose behalf."""
     id: str = ""
-    """Of what is to be sent, by which it is known when it asks again."""
+    """Names what is sent, so that it is recognised when it asks again."""
 
     @property
     def site(self) -> str:

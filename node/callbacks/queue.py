@@ -101,10 +101,10 @@ def callback_forget(*, entity: Key, field: str, value: str | bytes) -> None:
 
 
 class CallbackMessage(msgspec.Struct, frozen=True):
-    """What a receiver is to be told."""
+    """A message for a receiver."""
 
     name: str
-    """What it tells of. Messages of one name are sent at a distance, and a newer one replaces an older one."""
+    """What it is about. Between messages of one name there is a pause, in which a newer one replaces an older one."""
     id: str
     """webhook-id."""
     url: str
@@ -113,8 +113,8 @@ class CallbackMessage(msgspec.Struct, frozen=True):
     """When it happened, ms."""
     data: Mapping[str, object]
     after: int | None = None
-    """Of a reply: the number of the last one before those that it tells of. Several in quick succession are told by one
-    message, which must lead to all of them."""
+    """Of replies: the number before the first one that it is about. Several in quick succession make one message, which
+    must lead to all of them."""
 
     @property
     def about(self) -> str:
@@ -123,7 +123,7 @@ class CallbackMessage(msgspec.Struct, frozen=True):
 
 
 def id_of_message(event: Event) -> str:
-    """The webhook-id of what is told of an event: the same however often the event is handled."""
+    """The webhook-id of the message about an event: the same however often the event is handled."""
     return f"msg_{event.partition:02x}_{event.id.replace('-', '_')}"
 
 
@@ -151,8 +151,8 @@ class DeadLetter(CallbackMessage, frozen=True, kw_only=True):
     reason: str
 
 
-class GivenUp(NamedTuple):
-    """What is kept of a dead letter, which may lack fields."""
+class RawDeadLetter(NamedTuple):
+    """A dead letter as it is stored; it may lack fields."""
 
     partition: int
     entry: str
@@ -250,21 +250,21 @@ class CallbackQueue:
         )
         self.schedule.due_in(partition, pause_ms / 1000)
 
-    async def given_up(self, partitions: Sequence[int]) -> list[GivenUp]:
-        """What is kept of all that was given up in partitions, oldest first. Raises StoreUnavailable."""
+    async def raw_dead(self, partitions: Sequence[int]) -> list[RawDeadLetter]:
+        """All dead letters of partitions as they are stored, oldest first. Raises StoreUnavailable."""
         found = await bulk(self._store, [("XRANGE", keys.callbacks_dead(each), "-", "+") for each in partitions])
         kept = [
-            GivenUp(partition, entry.decode(), fields_of(flat))
+            RawDeadLetter(partition, entry.decode(), fields_of(flat))
             for partition, entries in zip(partitions, cast("list[list[tuple[bytes, object]]]", found), strict=True)
             for entry, flat in entries
         ]
         return sorted(kept, key=lambda each: int(each.entry.partition("-")[0]))
 
     async def dead(self, partitions: Sequence[int]) -> list[DeadLetter]:
-        """Dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
-        return letters_of(await self.given_up(partitions))
+        """The dead letters of partitions that can be read, oldest first. Raises StoreUnavailable."""
+        return readable_letters(await self.raw_dead(partitions))
 
-    async def drop(self, letter: DeadLetter | GivenUp) -> None:
+    async def drop(self, letter: DeadLetter | RawDeadLetter) -> None:
         """Forget a dead letter. Raises StoreUnavailable."""
         await self._store.command("XDEL", keys.callbacks_dead(letter.partition), letter.entry)
 
@@ -364,13 +364,13 @@ def _callback(partition: int, name: str, fields: dict[bytes, bytes], ours_until:
     )
 
 
-def letters_of(kept: Sequence[GivenUp]) -> list[DeadLetter]:
+def readable_letters(kept: Sequence[RawDeadLetter]) -> list[DeadLetter]:
     """Those that can be read, oldest first."""
     letters = show_each((((each.partition, each.entry), each) for each in kept), lambda _, each: _letter(each))
     return sorted(letters.values(), key=lambda letter: letter.at)
 
 
-def _letter(kept: GivenUp) -> DeadLetter:
+def _letter(kept: RawDeadLetter) -> DeadLetter:
     return DeadLetter(
         **asdict(_message(kept.fields[b"name"].decode(), kept.fields)),
         partition=kept.partition,

@@ -24,7 +24,7 @@ from node.callbacks.attempt import (
     TargetForbidden,
     delay,
 )
-from node.callbacks.breaker import LONGEST_WAIT_MS, Breaker
+from node.callbacks.breaker import MAX_TURN_MS, Breaker
 from node.callbacks.concurrency import Concurrency
 from node.callbacks.envelope import CALLBACKS
 from node.callbacks.fair import if_admitted
@@ -83,11 +83,11 @@ class Callbacks:
         if messages:
             await self._queue.enqueue(events[0].partition, messages, ENTITY_PAUSE_MS)
         for event in events:
-            if event.kind in self._others and (told := await self._others[event.kind](event)):
-                await self._queue.enqueue(event.partition, told)
+            if event.kind in self._others and (more := await self._others[event.kind](event)):
+                await self._queue.enqueue(event.partition, more)
 
     def _message(self, event: Event) -> CallbackMessage | None:
-        """What to tell of an event, if anybody is to be told."""
+        """The message about an event; None if no callback is wanted for it."""
         callback_url, entity = event.fields.get("callback"), event.entity
         if not callback_url:
             return None
@@ -105,7 +105,7 @@ class Callbacks:
                 url = f"{api}/inboxes/{entity}/messages"
                 data = {"address": entity, "id": event.fields["message"], "seq": seq, "url": url}
             case _ if CALLBACKS.get(kind) is TaskCallback:
-                name = message_id  # each step of a contract is told by a message of its own, so without a pause
+                name = message_id  # each step of a contract has a message of its own, so there is no pause
                 status, attempt = event.fields.get("status", ""), int(event.fields.get("attempt") or 0)
                 data = {"task_id": entity, "status": status, "attempt": attempt, "url": f"{api}/tasks/{entity}"}
             case _:
@@ -210,7 +210,7 @@ class Deliverer:
 
     async def _postpone(self, callback: Callback, wait_ms: int) -> None:
         """Wait for a turn, at a random distance from the others that wait, but not for ever."""
-        if wait_ms > LONGEST_WAIT_MS:
+        if wait_ms > MAX_TURN_MS:
             await self._end(callback, "dead", 0, "too many callbacks wait before it")
         elif callback.waited > MAX_WAIT_MS:
             await self._end(callback, "dead", 0, "the receiver failed all the time")

@@ -12,7 +12,7 @@ from node.callbacks.envelope import Envelope
 from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue
 
 ENTITY_PAUSE_MS = 5000
-"""Time between two messages about one thread, session or inbox. What happens meanwhile is told by one message."""
+"""Time between two messages about one thread, session or inbox. What happens meanwhile goes into one message."""
 
 
 class PreparedCallback(msgspec.Struct, frozen=True):

@@ -45,7 +45,7 @@ from node.web.route import OtherAnswer, Route
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 
 EVERYWHERE = ("X-Request-Id", "X-Ignored-Fields")
-"""Headers that any answer may have: of a request to any operation the query may have a parameter that it ignores."""
+"""Headers that any answer may have: any query may have a parameter that the operation ignores."""
 RATE_HEADERS = ("RateLimit", "RateLimit-Policy")
 UTF8_TEXT = "text/plain; charset=utf-8"
 _PAGE = "text/html"
@@ -158,7 +158,7 @@ class _Builder:
             for header in route.required_headers
         ]
         own = {parameter["name"] for parameter in found}
-        shared = [*(["Idempotency-Key"] if IDEMPOTENCY in route.errors else [])]
+        shared = ["Idempotency-Key"] if IDEMPOTENCY in route.errors else []
         shared += SIGNED_WITH if SIGNATURE in route.errors else []
         shared += ["If-None-Match"] if route.has_etag else []
         found += [{"$ref": f"#/components/parameters/{name}"} for name in shared if name not in own]

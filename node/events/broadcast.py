@@ -2,7 +2,7 @@
 
 The reader keeps the last events in memory, encoded as they are sent. Each follower has a place among them, so a new
 event costs one append, and one call for each follower that wants it: as long as its connection has room, no task is
-woken. Followers are told some at a time, and other requests are served in between.
+woken. Followers are notified some at a time, and other requests are served in between.
 """
 
 import asyncio
@@ -48,31 +48,30 @@ KEPT_BYTES = 4 * MAX_BEHIND_BYTES
 that have not been dropped are not behind by more than half of it when more is read."""
 
 REST, SHORT_REST = 8.0, 4.0
-"""How long a broadcast rests after telling its followers of events, as a multiple of the time that took, so that they
+"""How long a broadcast rests after notifying its followers of events, as a multiple of the time that took, so that they
 take a ninth of a process, however many they are. What happens meanwhile is sent to each of them together. The rest is
 short if events come seldom, so that the next one does not wait for long, and while there are more than can be read at
 once, so that followers catch up."""
 
-TOLD_AT_ONCE = 100
-"""Followers told before other work has its turn: sending to them takes about a millisecond."""
+NOTIFIED_AT_ONCE = 100
+"""Followers notified before other work has its turn: sending to them takes about a millisecond."""
 
-TOLD_BYTES = 4 * 1024 * 1024
+NOTIFIED_BYTES = 4 * 1024 * 1024
 """Bytes sent to them before that, if their events are large: as many are copied in about a millisecond, too."""
 
 SELDOM_SECONDS = 0.25
 """Events that come at least this long after the ones before reach all followers without a rest in between, so that they
-hear them soonest. Where events come faster there is a rest after every TOLD_AT_ONCE followers, or TOLD_BYTES, and none
-for fewer; otherwise the threads that write to sockets would have all the processors for as long as it takes to write to
-thousands.
-"""
+get them soonest. Where events come faster there is a rest after every NOTIFIED_AT_ONCE followers, or NOTIFIED_BYTES,
+and none for fewer; otherwise the threads that write to sockets would have all the processors for as long as it takes to
+write to thousands."""
 
 MAX_SHARED = 64
-"""Pieces of a batch that are kept until all followers have been told of it, for the next one that wants the same. The
-bound keeps many different selections of types from multiplying its size in memory."""
+"""Pieces of a batch that are kept until all followers have been notified of it, for the next one that wants the same.
+The bound keeps many different selections of types from multiplying its size in memory."""
 
 NOTHING = Frames(())
 
-Hear = Callable[[Frames], bool]
+Push = Callable[[Frames], bool]
 """Sends events at once. Returns False if the connection has no room for more: they are on their way, and the follower's
 own task has to wait until they are sent."""
 
@@ -88,7 +87,7 @@ class Follower:
         self._types = types
         self._news: asyncio.Future[None] | None = None
         """Resolved when there is something for `next`; None while nobody waits."""
-        self._hear: Hear | None = None
+        self._push: Push | None = None
         self.has_ended = False
         """Whether there will be no more: the entity is gone, or the process is about to stop."""
         self.on_too_slow: Callable[[], object] | None = None
@@ -99,33 +98,33 @@ class Follower:
         """The place up to which the follower has got everything."""
         return max(self._after, self._broadcast.position_of(self._number))
 
-    async def next(self, seconds: float, hear: Hear | None = None) -> Frames:
+    async def next(self, seconds: float, push: Push | None = None) -> Frames:
         """The next events, waiting up to `seconds` for one; none if the time is up or the follower has ended.
 
-        With `hear`, events go there while it waits, until that returns False, and it returns what follows. Either gets
+        With `push`, events go there while it waits, until that returns False, and it returns what follows. Either gets
         no more than a piece at a time.
         """
-        most = PIECE_BYTES if hear else sys.maxsize
+        most = PIECE_BYTES if push else sys.maxsize
         frames = self._take(most)
         if frames or self.has_ended:
             return frames
-        self._news, self._hear = asyncio.get_running_loop().create_future(), hear
+        self._news, self._push = asyncio.get_running_loop().create_future(), push
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await self._news
         finally:
-            self._news = self._hear = None
+            self._news = self._push = None
         return self._take(most)
 
-    def tell(self, types: set[str], size: int) -> None:
-        """There are events of these types and this size. Drops the follower if it was too far behind before them."""
+    def notify(self, types: set[str], size: int) -> None:
+        """Notify it of events of these types and this size, or drop it if it was too far behind before them."""
         if self._news is None:  # its task is busy: it is sending, or about to wait again
             if self.is_behind(MAX_BEHIND_BYTES + size):
                 self.drop()
         elif self._news.done() or self._types.isdisjoint(types):
             return
-        elif self._hear is None or not self._hear_all(self._hear):
+        elif self._push is None or not self._push_all(self._push):
             self._wake()
 
     def end(self) -> None:
@@ -148,10 +147,10 @@ class Follower:
         if self.on_too_slow:
             self.on_too_slow()
 
-    def _hear_all(self, hear: Hear) -> bool:
+    def _push_all(self, push: Push) -> bool:
         """Whether the connection had room for all that there is."""
         while frames := self._take(PIECE_BYTES):
-            if not hear(frames):
+            if not push(frames):
                 return False
         return True
 
@@ -187,7 +186,7 @@ class Broadcast:
         self._batch_number = 0
         """Number of its first frame."""
         self._shared: dict[tuple[int, frozenset[str], int], tuple[Frames, int]] = {}
-        """What `frames_from` has found in it, kept while followers are told."""
+        """What `frames_from` has found in it, kept while followers are notified."""
         self._reading: asyncio.Task[None] | None = None
         self._listener: Listener | None = None
 
@@ -277,7 +276,7 @@ class Broadcast:
             self.end()
 
     async def _read(self, listener: Listener) -> None:
-        told_at = -math.inf
+        notified_at = -math.inf
         at_once = READ_AT_ONCE
         loop = asyncio.get_running_loop()
         while self._followers:
@@ -287,15 +286,15 @@ class Broadcast:
             except StoreUnavailable:
                 await sleep(RETRY_SECONDS)
                 continue
-            is_seldom = loop.time() - told_at >= SELDOM_SECONDS
+            is_seldom = loop.time() - notified_at >= SELDOM_SECONDS
             frames = await encoded(self._source.name, batch.events)
             size = self._keep(batch, frames)
             if frames:
                 rest = SHORT_REST if is_seldom or batch.has_more else REST
-                await self._tell({event.type for event in batch.events}, size, rest, is_seldom=is_seldom)
+                await self._notify({event.type for event in batch.events}, size, rest, is_seldom=is_seldom)
                 if size > MAX_BEHIND_BYTES:
                     await self._let_catch_up(MAX_BEHIND_BYTES)
-                told_at = loop.time()
+                notified_at = loop.time()
                 at_once = min(READ_AT_ONCE, count_within(READ_BYTES, len(frames), size))
             if not batch.has_more:
                 await listener.next(POLL_SECONDS)
@@ -320,13 +319,13 @@ class Broadcast:
             self._floor = self._frames.popleft().position
             self._first_number += 1
 
-    async def _tell(self, types: set[str], size: int, rest: float, *, is_seldom: bool) -> None:
-        """Tell all followers of events of these types and this size, and rest: after the last, or in between."""
+    async def _notify(self, types: set[str], size: int, rest: float, *, is_seldom: bool) -> None:
+        """Notify all followers of events of these types and this size, and rest: after the last, or in between."""
         loop = asyncio.get_running_loop()
-        at_once = max(1, min(TOLD_AT_ONCE, TOLD_BYTES // size))
+        at_once = max(1, min(NOTIFIED_AT_ONCE, NOTIFIED_BYTES // size))
         all_began = began = loop.time()
         for number, follower in enumerate(list(self._followers), 1):
-            follower.tell(types, size)
+            follower.notify(types, size)
             if number % at_once == 0:
                 await sleep(0 if is_seldom else rest * (loop.time() - began))
                 began = loop.time()

@@ -40,7 +40,7 @@ class EventBatch(msgspec.Struct, frozen=True):
     """Where reading began."""
     position: Position
     """Where it goes on."""
-    has_more: bool = False
+    has_more: bool
     """Whether there is more to read now."""
     looked: int = 0
     """How many events were looked at without being wanted."""

@@ -176,12 +176,12 @@ class TaskSource:
         if not oldest <= after[1] <= log.count:  # also when a failover has lost some
             raise CursorTooOld((0, min(oldest, log.count)))
         changes = list(enumerate(log.last, oldest + 1))[after[1] - oldest :]
-        told = [
+        wanted = [
             (number, kind, at) for number, (what, at) in changes[:limit] if (kind := TYPES[f"task.{what}"]) in types
         ]
         # A result may have a megabyte, so the contract is read only where an event shows it.
-        task = await self._tasks.get(self._id) if told else None
-        events = [SourceEvent((0, number), kind, timestamp(at), task) for number, kind, at in told]
+        task = await self._tasks.get(self._id) if wanted else None
+        events = [SourceEvent((0, number), kind, timestamp(at), task) for number, kind, at in wanted]
         return EventBatch(events, after, (0, after[1] + len(changes[:limit])), len(changes) > limit)
 
 

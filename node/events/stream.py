@@ -61,7 +61,7 @@ class EventStream:
     async def run(self, send: BodySender) -> None:
         """Send events until the client is too slow, the thing is gone, the process stops or the time is over.
 
-        Whoever calls it cancels it when the client is gone.
+        The caller cancels it when the client is gone.
         """
         self._send = send
         ends = self._loop.time() + STREAM_SECONDS
@@ -83,7 +83,7 @@ class EventStream:
         """
         topic, batch = self._topic, self._first
         del self._first  # a stream that follows keeps nothing of what it began with
-        await self._tell("reset" if self._is_reset else "heartbeat", topic.cursor(batch.start))
+        await self._send_notice("reset" if self._is_reset else "heartbeat", topic.cursor(batch.start))
         while not self._is_over(ends):
             size = 0
             for frames in topic.frames(batch):
@@ -101,21 +101,21 @@ class EventStream:
         return self._topic.has_ended or self._loop.time() >= ends
 
     async def _follow(self, follower: Follower, ends: float) -> None:
-        """Pass on what comes. Most of it goes from the broadcast to `_hear`, and this only waits meanwhile."""
+        """Pass on what comes. The broadcast hands most of it to `_push`, while this only waits."""
         while not follower.has_ended and (now := self._loop.time()) < ends:
             silent_until = self._sent_at + HEARTBEAT_SECONDS
-            frames = await follower.next(min(silent_until, ends) - now, self._hear)
+            frames = await follower.next(min(silent_until, ends) - now, self._push)
             await self._sent()
             if frames:
                 await self._write(frames.written(self._form))
             elif not follower.has_ended and self._loop.time() >= self._sent_at + HEARTBEAT_SECONDS:
-                await self._tell("heartbeat", self._topic.cursor(follower.position))
+                await self._send_notice("heartbeat", self._topic.cursor(follower.position))
 
-    def _hear(self, frames: Frames) -> bool:
+    def _push(self, frames: Frames) -> bool:
         self._begin(frames.written(self._form))
         return self._unsent is None and not self._rest
 
-    async def _tell(self, kind: Literal["heartbeat", "reset"], cursor: str) -> None:
+    async def _send_notice(self, kind: Literal["heartbeat", "reset"], cursor: str) -> None:
         content = msgspec.json.encode(StreamNotice(cursor, kind, timestamp(int(time() * 1000))))
         await self._write(written(self._form, cursor, kind, content))
 

@@ -28,8 +28,8 @@ class FeedbackApi:
     )
     async def post_feedback(self, request: Request) -> Response:
         async with AsyncExitStack() as stack:
-            # The permit is left as in `async with` but not entered, which would refuse a client that is over the limit.
-            # A report that is repeated with its Idempotency-Key is always answered. Only reports that are kept count.
+            # The permit is exited as by `async with` but not entered: that would refuse a client over the limit, and a
+            # report that is repeated with its Idempotency-Key is always answered. Only reports that are kept count.
             permit = self._limiter.permit(request, "feedback", refusals=False)
             stack.push_async_exit(permit)
             new = await read_json(request, NewFeedback)

@@ -219,7 +219,7 @@ class InboxApi:
         return json_response(await request.while_waiting(query.wait, asking), headers=NO_STORE)
 
     @Operation(
-        "Take back a message that is not settled",
+        "Withdraw a message that is not settled",
         headers=(RECEIPT,),
         answers=SettledMessage,
         shows=examples.WITHDRAWN,

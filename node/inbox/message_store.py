@@ -1,4 +1,4 @@
-"""The messages of inboxes in Redis: sent, read, settled and taken back. What became of them is in `receipt_store`.
+"""The messages of inboxes in Redis: sent, read, settled and withdrawn. What became of them is in `receipt_store`.
 
 An inbox holds its unsettled messages in a stream, in the order of their numbers, and their places in a sorted set by
 the time at which they expire: what is there and has not expired is held.
@@ -83,7 +83,7 @@ class HeldPage(msgspec.Struct, frozen=True):
 
 
 class InboxMessageStore:
-    """Sends, reads, settles and takes back. Every method raises StoreUnavailable."""
+    """Sends, reads, settles and withdraws. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, inboxes: InboxStore, receipts: ReceiptStore, idempotency_ttl: int) -> None:
         self._store = store
@@ -228,7 +228,7 @@ class InboxMessageStore:
         return sum(code_of(reply) in ("settled", "repeated") for reply in replies)
 
     async def withdraw(self, address: str, message_id: str, task_id: str = "") -> tuple[int, int]:
-        """Take a message back: its number, and when that was done (ms). Idempotent.
+        """Withdraw a message: its number, and when that was done (ms). Idempotent.
 
         The task of the message is kept as long, if it is named.
 

@@ -374,7 +374,7 @@ class InboxTask(msgspec.Struct, frozen=True):
 
     @property
     def last(self) -> InboxTurn:
-        """The message that says where the task stands."""
+        """The message whose status is that of the task."""
         return self.turns[-1]
 
     @property
@@ -383,13 +383,13 @@ class InboxTask(msgspec.Struct, frozen=True):
         return self.last.at, self.id
 
     @property
-    def stands(self) -> tuple[str, str]:
-        """Where it stands: its last message and the status of that. It differs after every change of the task."""
+    def version(self) -> tuple[str, str]:
+        """Its last message and the status of that: different after every change of the task."""
         return self.last.id, self.last.status
 
 
 class PushTarget(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who is told of the changes of a task, and what is shown for it."""
+    """A receiver that is notified of the changes of a task, and the credentials that it is sent."""
 
     id: str
     url: str

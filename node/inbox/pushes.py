@@ -1,7 +1,7 @@
 """The push notification configs of A2A tasks (NETWORK 1): one hash for each task, which expires with the task.
 
-A script that changes a message of such a task puts an `inbox.task` event into the outbox (`lua/lib/tell_push.lua`). A
-message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
+A script that changes a message of such a task adds an `inbox.task` event to the outbox (`lua/lib/announce_push.lua`).
+A message expires without a script, so each partition has a list of when those messages expire, which the worker reads.
 What is sent to the receivers is made in `node.a2a.inboxes.pushes`.
 """
 
@@ -104,14 +104,14 @@ class InboxPushes:
 
         The worker calls it again and again. Raises StoreUnavailable if none can.
         """
-        telling = [
+        expiring = [
             steps.inbox_push_expire(
                 push_ends=keys.inbox_push_ends(partition), events=keys.events(partition), limit=SWEEP_LIMIT
             )
             for partition in range(ids.PARTITIONS)
         ]
-        told = reached(telling, await bulk_steps_reachable(self._store, telling))
-        return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for _, reply in told)
+        announced = reached(expiring, await bulk_steps_reachable(self._store, expiring))
+        return any(cast("list[int]", reply)[1] == SWEEP_LIMIT for _, reply in announced)
 
     async def _all(self, address: str, task_id: str) -> dict[str, PushTarget]:
         return _targets(await self._store.command("HGETALL", keys.inbox_pushes(address, task_id)))

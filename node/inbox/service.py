@@ -184,8 +184,8 @@ class Inboxes:
         await self._store.close(Owner(address, BY_KEY))
         return usage
 
-    async def take_out(self, address: str, message_id: str) -> None:
-        """Take a message out of an inbox for the operator; its receipt says that it was withdrawn.
+    async def withdraw_as_operator(self, address: str, message_id: str) -> None:
+        """Withdraw a message for the operator, without the token of its sender.
 
         Raises Refused `receipt.unknown`, `inbox.settled`.
         """
@@ -283,7 +283,7 @@ class Inboxes:
         return receipt_of(message_id, found)
 
     async def withdraw(self, address: str, message_id: str, proof: InboxProof) -> SettledMessage:
-        """Take a message back for its sender. Idempotent.
+        """Withdraw a message for its sender. Idempotent.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `receipt.token`, `receipt.unknown`, `inbox.settled`.
         """

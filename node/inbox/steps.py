@@ -119,7 +119,7 @@ def inbox_read(*, inbox: Key, last_seq: Key, messages: Key, ends: Key, proof: st
 
 @step
 def inbox_mark(*, message: MessageKeys) -> None:
-    """Note that a message was read."""
+    """Record that a message was read."""
 
 
 @step
@@ -136,7 +136,7 @@ def inbox_list_through(*, inbox: Key, ends: Key, proof: str, through: int) -> No
 
 @step
 def inbox_withdraw(*, message: MessageKeys, inbox: Key, messages: Key, first: Key, keep: int) -> None:
-    """Take a message back."""
+    """Withdraw a message."""
 
 
 @step
@@ -159,12 +159,12 @@ def inbox_push_set(
     config: bytes,
     most: int,
 ) -> None:
-    """Notify a receiver of the changes of a task."""
+    """Have a receiver notified of the changes of a task."""
 
 
 @step
 def inbox_push_read(*, pushes: Key, task: Key, latest: Key, id: str) -> None:
-    """Read whom the changes of a task are told."""
+    """Read who is notified of the changes of a task."""
 
 
 @step

@@ -81,6 +81,20 @@ class StoredInbox(msgspec.Struct, frozen=True):
         return self.waiting < MAX_HELD and self.size < MAX_HELD_BYTES
 
 
+class _Life(NamedTuple):
+    """How long an inbox lives, as `lua/lib/prolong.lua` has found it; times in milliseconds."""
+
+    ends_at: int
+    place: Quota
+    """What would have to last until `until`, so that the inbox could live longer; without a name, nothing."""
+    until: int
+
+    @classmethod
+    def of(cls, reply: Sequence[Any]) -> "_Life":
+        ends_at, client, place, until = reply
+        return cls(ends_at, Quota(QUOTA, client.decode(), place.decode()), until)
+
+
 class InboxStore:
     """Opens, renews, shows and closes. Every method raises StoreUnavailable."""
 
@@ -187,17 +201,17 @@ class InboxStore:
         )
         match cast("list[Any]", reply):
             case [b"closed", client, place, at, ended]:
-                with suppress(StoreUnavailable):  # the place counts until its time is over
+                with suppress(StoreUnavailable):  # otherwise the place counts until its time is over
                     await self._limits.release(Quota(QUOTA, client.decode(), place.decode()))
                 receipts = [keys.inbox_receipt(address, each.decode()) for each in ended]
-                with suppress(StoreUnavailable):  # a message seems to end whenever its receipt is read
+                with suppress(StoreUnavailable):  # otherwise a message seems to end when its receipt is read
                     await bulk(self._store, [("HSET", receipt, "ended_at", at) for receipt in receipts])
-                with suppress(StoreUnavailable):  # who waits for a receipt waits until its time is over
+                with suppress(StoreUnavailable):  # otherwise who waits for a receipt waits until the time is up
                     await bulk(self._store, [("SPUBLISH", receipt, "expired") for receipt in receipts])
             case _:
                 raise refused(reply)
 
-    async def _prolong(self, address: str, lasts: int) -> "_Life":
+    async def _prolong(self, address: str, lasts: int) -> _Life:
         """`prolong`, as far as the place of the inbox in a quota lasts: until `lasts` (ms), if it was prolonged."""
         reply = await self._store.run(
             steps.inbox_prolong(
@@ -215,7 +229,7 @@ class InboxStore:
             case _:
                 raise refused(reply)
 
-    async def _with_place(self, address: str, life: "_Life") -> int:
+    async def _with_place(self, address: str, life: _Life) -> int:
         """When an inbox ends (ms), once its place in a quota has been prolonged as far as it must be.
 
         The place first, which is in another partition: an inbox that outlived its place would count for nobody.
@@ -226,20 +240,6 @@ class InboxStore:
                 await self._limits.extend(life.place, life.until)
                 ends_at = (await self._prolong(address, life.until)).ends_at
         return ends_at
-
-
-class _Life(NamedTuple):
-    """How long an inbox lives, as `lua/lib/prolong.lua` has found it; times in milliseconds."""
-
-    ends_at: int
-    place: Quota
-    """What would have to last until `until`, so that the inbox could live longer; without a name, nothing."""
-    until: int
-
-    @classmethod
-    def of(cls, reply: Sequence[Any]) -> "_Life":
-        ends_at, client, place, until = reply
-        return cls(ends_at, Quota(QUOTA, client.decode(), place.decode()), until)
 
 
 def last_seq_kept(address: str) -> int:

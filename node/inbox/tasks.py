@@ -27,12 +27,12 @@ from node.store.long_poll import wait_for_change
 CONTEXT_TOKEN_LENGTH = 22
 """Characters of a context id that prove that the node made it: 132 bits."""
 
-STANDING = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at", "ended_at")
-"""Fields of a receipt that say how its message stands, without what anybody said."""
+STATE = ("task", "turns", "context", "status", "sent_at", "read_at", "settled_at", "expires_at", "ended_at")
+"""Fields of a receipt that give the state of its message, without what anybody said."""
 
 
 class InboxTasks:
-    """Sends messages of tasks, and tells what became of them. Every method raises StoreUnavailable."""
+    """Sends messages of tasks, and reads what became of them. Every method raises StoreUnavailable."""
 
     def __init__(self, store: Store, receipts: ReceiptStore, messages: InboxMessageStore, tokens: Tokens) -> None:
         self._store = store
@@ -80,16 +80,16 @@ class InboxTasks:
         return _there(await self._read(address, task_id, most) if _is_name(address, task_id) else None)
 
     async def head(self, address: str, task_id: str) -> InboxTask:
-        """How a task stands, with its last message but without what anybody said. Raises Refused `receipt.unknown`.
+        """A task with its last message alone, and without what anybody said. Raises Refused `receipt.unknown`.
 
-        For whoever shows nothing of it: its messages may have 2.5 MB, which nobody would be charged for.
+        For callers that show none of it: its messages may have 2.5 MB, which nobody would be charged for.
         """
         heads = await self._heads(address, [task_id]) if _is_name(address, task_id) else []
         return _there(next(iter(heads), None))
 
     async def of_message(self, address: str, message_id: str) -> InboxTask | None:
         """The `head` of the task that a message is of; None if it is of none, or its time is over."""
-        message = (await self._standing(address, [message_id])).get(message_id)
+        message = (await self._states(address, [message_id])).get(message_id)
         heads = await self._heads(address, [message.fields[b"task"].decode()]) if message else []
         return next(iter(heads), None)
 
@@ -98,7 +98,7 @@ class InboxTasks:
     ) -> InboxTask:
         """A task with its last message, once it is new, or after `seconds`. Raises Refused `receipt.unknown`.
 
-        The next message of a task is told on the channel of the one before, so that one channel tells of both.
+        The next message of a task is announced on the channel of the one before, so one channel is enough for both.
         """
         found = await wait_for_change(
             self._store.wakeups,
@@ -111,12 +111,12 @@ class InboxTasks:
         return _there(found)
 
     async def cancel(self, address: str, task: InboxTask) -> InboxTask:
-        """Take back the last message of a task. Raises Refused `receipt.unknown`, `inbox.settled`."""
+        """Withdraw the last message of a task. Raises Refused `receipt.unknown`, `inbox.settled`."""
         await self._messages.withdraw(address, task.last.id, task.id)
         return await self.get(address, task.id)
 
     async def of_context(self, address: str, context: str, client: str) -> list[InboxTask]:
-        """How a context's tasks stand, the last changed first, without what anybody said.
+        """The `head` of each task of a context, the last changed first.
 
         Raises Refused `inbox.unknown`.
         """
@@ -146,10 +146,10 @@ class InboxTasks:
 
     async def _heads(self, address: str, task_ids: Sequence[str]) -> list[InboxTask]:
         """`head` of those tasks that are there and can be read."""
-        standing = await self._standing(address, task_ids)
-        firsts = {each: receipt for each, receipt in standing.items() if b"turns" in receipt.fields}
+        states = await self._states(address, task_ids)
+        firsts = {each: receipt for each, receipt in states.items() if b"turns" in receipt.fields}
         ends = show_each(firsts.items(), lambda _, first: first.fields[b"turns"].decode().split()[-1])
-        lasts = await self._standing(address, list(ends.values()))
+        lasts = await self._states(address, list(ends.values()))
 
         def head(task_id: str, end: str) -> InboxTask:
             context, last = firsts[task_id].fields[b"context"].decode(), lasts[end]
@@ -157,9 +157,9 @@ class InboxTasks:
 
         return list(show_each(((each, end) for each, end in ends.items() if end in lasts), head).values())
 
-    async def _standing(self, address: str, message_ids: Sequence[str]) -> dict[str, StoredReceipt]:
-        """How messages of tasks stand, by their ids; those of none are left out."""
-        receipts = await self._receipts.read_many(address, message_ids, STANDING)
+    async def _states(self, address: str, message_ids: Sequence[str]) -> dict[str, StoredReceipt]:
+        """The STATE of messages of tasks, by their ids; messages of no task are left out."""
+        receipts = await self._receipts.read_many(address, message_ids, STATE)
         found = zip(message_ids, receipts, strict=True)
         return {each: receipt for each, receipt in found if receipt and b"task" in receipt.fields}
 

@@ -12,7 +12,7 @@ from node.store.limits import DAY_MS
 
 HOUR_MS = 3600_000
 SEEN: tuple[tuple[int, LastSeen], ...] = ((HOUR_MS, "hour"), (DAY_MS, "day"), (7 * DAY_MS, "week"))
-"""How others are told when the owner of an inbox was last there: the word for within so many milliseconds."""
+"""The words by which others learn how many milliseconds ago, at most, the owner of an inbox was last there."""
 
 
 def receipt_of(message_id: str, stored: StoredReceipt) -> Receipt:

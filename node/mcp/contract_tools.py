@@ -117,7 +117,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         name="release_task",
-        title="Give a claim up",
+        title="Release a claim",
         operation="POST /api/v1/tasks/{id}/release",
         description="Give a task back that you will not do: it is offered to others at once, without a failed attempt.",
         inputs={"id": _TASK, "claim_token": _CLAIM},
@@ -171,7 +171,7 @@ CONTRACT_TOOLS: tuple[Tool, ...] = (
         name="cancel_task",
         title="Cancel a task",
         operation="POST /api/v1/tasks/{id}/cancel",
-        description="Call a task of yours off that is not completed.",
+        description="Cancel a task of yours that is not completed.",
         inputs={"id": _TASK, "publisher_token": _PUBLISHER},
         destroys=True,
         repeatable=True,

@@ -138,10 +138,10 @@ INBOX_TOOLS: tuple[Tool, ...] = (
     ),
     Tool(
         name="withdraw_message",
-        title="Take a message back",
+        title="Withdraw a message",
         operation="DELETE /api/v1/inboxes/{address}/messages/{id}",
         description=(
-            "Take back a message that you sent to an inbox, as long as its owner has not settled it. Its place in the "
+            "Withdraw a message that you sent to an inbox, as long as its owner has not settled it. Its place in the "
             "inbox is free then."
         ),
         inputs={

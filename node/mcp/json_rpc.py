@@ -3,6 +3,7 @@
 from typing import Literal, TypeVar
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from node.common.refusal import Invalid
 from node.web.json_cost import check_cost
@@ -19,12 +20,6 @@ LIMIT_EXCEEDED = -32005
 """The code of other JSON-RPC services (EIP-1474); MCP defines none."""
 TOO_LARGE = -32006
 """Ours: the answer is longer than its transport carries (`node.mcp.answer_budget`)."""
-
-Raw = msgspec.Raw
-Unset = msgspec.UnsetType
-UNSET = msgspec.UNSET
-Id = int | str | Unset
-"""The id of a request: never null (MCP base protocol), and no fraction."""
 
 MAX_ID_BYTES = 1000
 """Bytes of an id as JSON. Every answer repeats it, so it bounds how short an error can be."""
@@ -49,16 +44,17 @@ class RpcRequest(msgspec.Struct, gc=False):
     """A request, a notification (no id) or a response (no method)."""
 
     jsonrpc: Literal["2.0"]
-    id: Id = UNSET
-    method: str | Unset = UNSET
-    params: Raw | Unset = UNSET
-    result: Raw | Unset = UNSET
-    error: Raw | Unset = UNSET
+    id: int | str | UnsetType = UNSET
+    """Never null (MCP base protocol), and no fraction."""
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
 
     @property
     def request_id(self) -> int | str | None:
         """Its id if it is a request, which is answered; None of a notification or a response."""
-        return None if isinstance(self.id, Unset) or self.method is UNSET else self.id
+        return None if isinstance(self.id, UnsetType) or self.method is UNSET else self.id
 
 
 EMPTY = Raw(b"{}")
@@ -84,11 +80,7 @@ def split(body: bytes) -> list[Raw]:
 
 def read(body: bytes) -> RpcRequest:
     """One message. Raises RpcError if it is not JSON, or not a JSON-RPC message."""
-    try:
-        text = _text(body)
-    except UnicodeDecodeError:
-        raise RpcError(PARSE_ERROR, "Parse error") from None
-    return read_member(text)
+    return read_member(_text(body))
 
 
 def read_member(text: str | Raw) -> RpcRequest:
@@ -101,14 +93,14 @@ def read_member(text: str | Raw) -> RpcRequest:
         raise RpcError(PARSE_ERROR, "Parse error") from None
     if message.method is UNSET and message.result is UNSET and message.error is UNSET:
         raise RpcError(INVALID_REQUEST, NO_MESSAGE)
-    if not isinstance(message.id, Unset) and len(msgspec.json.encode(message.id)) > MAX_ID_BYTES:
+    if not isinstance(message.id, UnsetType) and len(msgspec.json.encode(message.id)) > MAX_ID_BYTES:
         raise RpcError(INVALID_REQUEST, f"Invalid Request: an id has at most {MAX_ID_BYTES} bytes")
     return message
 
 
-def object_of(raw: Raw | Unset, name: str) -> Raw:
+def object_of(raw: Raw | UnsetType, name: str) -> Raw:
     """`raw` if it is an object; absent and null count as an empty one. Raises RpcError."""
-    if isinstance(raw, Unset):
+    if isinstance(raw, UnsetType):
         return EMPTY
     first = memoryview(raw)[0]
     if first == NULL:
@@ -127,13 +119,15 @@ def read_params(decoder: msgspec.json.Decoder[T], params: Raw) -> T:
 
 
 def _text(body: bytes) -> str:
-    """The body as text. Raises RpcError for one that is nested too deep or has too many parts, and UnicodeDecodeError:
-    typed decoding alone would skip the bytes of unknown members."""
+    """The body as text. Raises RpcError for one that is nested too deep, has too many parts or is not UTF-8: typed
+    decoding alone would skip the bytes of unknown members."""
     try:
         check_cost(body, object)
+        return body.decode()
     except Invalid as invalid:
         raise RpcError(PARSE_ERROR, f"Parse error: {invalid}") from None
-    return body.decode()
+    except UnicodeDecodeError:
+        raise RpcError(PARSE_ERROR, "Parse error") from None
 
 
 def members_of(content: dict[str, object]) -> bytes:

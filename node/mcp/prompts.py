@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec import Raw
 
-from node.mcp.json_rpc import INVALID_PARAMS, Raw, RpcError, members_of, read_params
+from node.mcp.json_rpc import INVALID_PARAMS, RpcError, members_of, read_params
 from node.recipes.markdown import MarkdownFile, load
 
 ARGUMENTS: Mapping[str, tuple[str, str] | None] = {

@@ -3,8 +3,9 @@
 from http import HTTPStatus
 
 import msgspec
+from msgspec import Raw
 
-from node.mcp.json_rpc import INTERNAL_ERROR, LIMIT_EXCEEDED, RESOURCE_NOT_FOUND, Raw, RpcError, read_params
+from node.mcp.json_rpc import INTERNAL_ERROR, LIMIT_EXCEEDED, RESOURCE_NOT_FOUND, RpcError, read_params
 from node.mcp.json_text import with_text
 from node.mcp.operations import Operations, call_operation
 from node.mcp.tool_result import failure_of, sentence
@@ -19,7 +20,7 @@ JSON = "application/json"
 CONSTANT_TTL_MS = 300_000
 """How long a client may keep what changes only with the version of the node."""
 
-LONGEST_ID = 1024
+MAX_ID_LENGTH = 1024
 """Characters of an id that is looked for. None is a tenth as long, and a mebibyte takes 0.1 s to be escaped."""
 
 
@@ -118,7 +119,7 @@ class Resources:
         name, _, entity = uri.removeprefix(SCHEME).partition("/")
         if view:
             response = await call_operation(request, self._operations[view.operation], query=view.query)
-        elif uri.startswith(SCHEME) and name in ENTITIES and len(entity) <= LONGEST_ID:
+        elif uri.startswith(SCHEME) and name in ENTITIES and len(entity) <= MAX_ID_LENGTH:
             operation, _ = ENTITIES[name]
             response = await call_operation(request, self._operations[operation], params={"id": entity})
         else:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 import msgspec
+from msgspec import Raw
 
 from node.common.refusal import Refused
 from node.mcp.answer_budget import BATCH_BYTES, AnswerBudget
@@ -17,7 +18,6 @@ from node.mcp.json_rpc import (
     LIMIT_EXCEEDED,
     METHOD_NOT_FOUND,
     RESOURCE_NOT_FOUND,
-    Raw,
     RpcError,
     RpcRequest,
     error_reply,

@@ -7,8 +7,9 @@ It has no handshake. Each request says its revision in `_meta`, and headers repe
 import base64
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
-from node.mcp.json_rpc import HEADER_MISMATCH, INVALID_PARAMS, UNSET, VERSION_NOT_SERVED, Raw, RpcError, RpcRequest
+from node.mcp.json_rpc import HEADER_MISMATCH, INVALID_PARAMS, VERSION_NOT_SERVED, RpcError, RpcRequest
 from node.mcp.versions import SERVED, SERVER_INFO, STATELESS
 
 _NAME_PARAMETERS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -43,7 +44,7 @@ class StatelessParams(msgspec.Struct):
 class VersionMeta(msgspec.Struct):
     """The `_meta` of a request that came with the header of an earlier revision."""
 
-    version: Raw | msgspec.UnsetType = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=UNSET)
+    version: Raw | UnsetType = msgspec.field(name="io.modelcontextprotocol/protocolVersion", default=UNSET)
 
 
 class VersionParams(msgspec.Struct):
@@ -92,7 +93,7 @@ def check_header(message: RpcRequest, header: bytes) -> None:
         meta = _version_params.decode(message.params if isinstance(message.params, Raw) else b"{}").meta
     except msgspec.ValidationError:  # params or `_meta` are no object
         return
-    if meta is None or isinstance(meta.version, msgspec.UnsetType):
+    if meta is None or isinstance(meta.version, UnsetType):
         return
     if bytes(meta.version) != b'"%b"' % header:  # none of these has a character that anybody would escape
         raise _mismatch(b"mcp-protocol-version")

@@ -9,10 +9,11 @@ from collections.abc import AsyncGenerator
 from contextlib import ExitStack, asynccontextmanager, suppress
 
 import msgspec
+from msgspec import Raw
 
 from node.common.refusal import Refused
 from node.mcp.answer_budget import STREAM_BYTES
-from node.mcp.json_rpc import EMPTY, INTERNAL_ERROR, MAX_ID_BYTES, Raw, RpcError, RpcRequest, error_reply
+from node.mcp.json_rpc import EMPTY, INTERNAL_ERROR, MAX_ID_BYTES, RpcError, RpcRequest, error_reply
 from node.mcp.server import McpServer, Messages
 from node.mcp.store import StreamStore
 from node.mcp.tool_result import sentence
@@ -117,7 +118,7 @@ class StreamCalls:
     async def _run(self, stream_id: str, messages: Messages, request: CallRequest, ends: Listener) -> None:
         """Answer a call, unless it was cancelled before its turn came, or cut off while it waited.
 
-        One that has done its work by then is answered all the same: the answer may hold a token that is told only once.
+        One that has done its work by then is still answered: the answer may hold a token that is shown only once.
         """
         try:
             with ends:

@@ -13,9 +13,10 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import asdict
 
-from node.mcp.json_rpc import INVALID_PARAMS, UNSET, Raw, RpcError, Unset, object_of, read_params
+from node.mcp.json_rpc import INVALID_PARAMS, RpcError, object_of, read_params
 from node.mcp.operations import Operations, call_operation
 from node.mcp.tool import ArgumentHeader, Tool
 from node.mcp.tool_result import NOTHING, SILENCED, failure, invalid, success
@@ -45,7 +46,7 @@ class CallParams(msgspec.Struct, gc=False):
     """The params of tools/call; `_meta` is ignored."""
 
     name: str
-    arguments: Raw | Unset = UNSET
+    arguments: Raw | UnsetType = UNSET
 
 
 class BadArguments(Exception):
@@ -79,7 +80,7 @@ class BoundTool:
         clearable = _clearable(body)
         self.emptied = clearable if tool.empty_clears else frozenset[str]()
         """Arguments whose empty value is sent as null."""
-        members = [(name, Raw | Unset, UNSET) for name in tool.inputs]
+        members = [(name, Raw | UnsetType, UNSET) for name in tool.inputs]
         self.decoder = msgspec.json.Decoder(msgspec.defstruct(tool.name, members, forbid_unknown_fields=True))
         """Of the arguments. It stops at the first one that is unknown: 80,000 of them take 20 ms."""
         self.optional = {name for name, kind in types.items() if kind and name not in required} - clearable

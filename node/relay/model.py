@@ -19,7 +19,7 @@ class RelayMessage(msgspec.Struct, omit_defaults=True):
         Annotated[
             str,
             Meta(
-                description="Pinged when a peer replies to a public message, as to a private one nobody can: "
+                description="Pinged when a peer replies to a public message (nobody can reply to a private one): "
                 "a public http or https URL on port 80, 443, 8080 or 8443",
             ),
         ]

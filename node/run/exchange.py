@@ -22,7 +22,7 @@ from node.store.bulk import bulk
 from node.store.decoding import code_of, fields_of, flat_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
-from node.tasks.model import LONGEST_REVIEW, OVER, STATUSES
+from node.tasks.model import MAX_REVIEW_SECONDS, OVER, STATUSES
 from node.tasks.steps import ContractKeys
 from node.tasks.view import ChangeLog, StoredTask, task_of
 
@@ -192,7 +192,7 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             times = [named.get(name, b"0") for name in (b"lease_ms", b"retry_ms", b"review_ms")]
             if not all(each.isdigit() for each in (*counts, *times)):
                 raise ValueError("no number")
-            if max(map(int, counts)) > MAX_SEQ or max(map(int, times)) > LONGEST_REVIEW * 1000:
+            if max(map(int, counts)) > MAX_SEQ or max(map(int, times)) > MAX_REVIEW_SECONDS * 1000:
                 raise ValueError("a number that is too large")
         case _:
             pass

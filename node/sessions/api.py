@@ -84,7 +84,7 @@ class SessionsApi:
     async def destroy(self, request: Request) -> Response:
         wanted = await read_json(request, DestroySession)
         session, place = await self._sessions.destroy(request.params["id"], wanted.destroy_token)
-        with suppress(StoreUnavailable):  # the place counts until its time is over
+        with suppress(StoreUnavailable):  # otherwise the place counts until its time is over
             await self._limiter.release(place)
         return json_response(session)
 

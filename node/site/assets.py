@@ -20,7 +20,8 @@ TYPES = {
     ".woff2": "font/woff2",
 }
 FOR_EVER = b"public, max-age=31536000, immutable"
-BRIEFLY = b"no-cache"
+NO_CACHE = b"no-cache"
+"""A browser may keep the answer, but asks each time whether it has changed (RFC 9111 §5.2.2.4)."""
 
 _URL = re.compile(rb'url\("([\w.-]+)"\)')
 
@@ -55,7 +56,7 @@ class Assets:
         if current is None:
             raise Refused("path.unknown", where=LLMS_TXT)
         document = self._documents[current]
-        return Document(document.body, TYPES[Path(current).suffix], BRIEFLY).answer(request)
+        return Document(document.body, TYPES[Path(current).suffix], NO_CACHE).answer(request)
 
     def routes(self) -> tuple[Route, ...]:
         """One route for all files."""

@@ -8,7 +8,7 @@ import msgspec
 
 from node import VERSION
 from node.config import Settings
-from node.site.assets import ASSETS
+from node.site.assets import ASSETS, NO_CACHE
 from node.site.template import templates_at
 from node.web.accept import preferred
 from node.web.document import revalidated
@@ -28,9 +28,6 @@ PAGE_HEADERS: tuple[Header, ...] = (
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 )
 """Headers of every page of every node (DESIGN 6)."""
-
-NO_CACHE = b"no-cache"
-"""A browser may keep the answer, but asks each time whether it has changed (RFC 9111 §5.2.2.4)."""
 
 Alternate = tuple[str, str]
 """Media type and path of another form of a page."""

@@ -13,7 +13,7 @@ from node.events.service import Events
 from node.inbox.service import Inboxes
 from node.search.model import Hits, SearchQuery
 from node.search.service import Search
-from node.site.assets import ASSETS
+from node.site.assets import ASSETS, NO_CACHE
 from node.site.model import (
     MAX_REPLIES,
     MAX_THREAD_CHARACTERS,
@@ -24,7 +24,7 @@ from node.site.model import (
     RepliesQuery,
     TasksQuery,
 )
-from node.site.page import NO_CACHE, Alternate, Pages
+from node.site.page import Alternate, Pages
 from node.site.recipe_pages import RecipePages
 from node.store import StoreUnavailable
 from node.tasks.model import TaskPageQuery

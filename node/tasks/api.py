@@ -178,7 +178,7 @@ class TasksApi:
         return await self._as_holder(request, self._tasks.extend)
 
     @Operation(
-        "Give a claim up: the contract is on offer again",
+        "Release a claim: the contract is on offer again",
         body=Holding,
         answers=Task,
         shows=examples.RELEASED,
@@ -263,7 +263,7 @@ class TasksApi:
         """Send a submitted result back, with the reason; the same claim_token submits again.
 
         Repeated with its Idempotency-Key, it rejects no later result. It counts as a claim: otherwise a contract could
-        be submitted and rejected without end, and everybody be told.
+        be submitted and rejected without end, and everybody be notified.
         """
         async with self._limiter.permit(request, "claim") as permit:
             rejection = await read_json(request, Rejection)
@@ -283,18 +283,18 @@ class TasksApi:
         return await self._once(request, "retry", self._tasks.retry, await read_optional_json(request, Cancellation))
 
     @Operation(
-        "Call a contract off, with the publisher_token or the signing key",
+        "Cancel a contract, with the publisher_token or the signing key",
         body=Cancellation,
         answers=Task,
         shows=examples.CANCELED,
         errors=PUBLISHING,
     )
     async def cancel(self, request: Request) -> Response:
-        """Call a contract off; a request signed with the key of the offer needs no body."""
+        """Cancel a contract; a request signed with the key of the offer needs no body."""
         return await self._as_publisher(request, self._tasks.cancel)
 
     async def _as_holder(self, request: Request, act: Callable[[str, Holding], Awaitable[Task]]) -> Response:
-        """Run a step of whoever holds the claim. It is counted, because it could otherwise be repeated without end."""
+        """Run a step of the holder of a claim. It is counted, because it could otherwise be repeated without end."""
         async with self._limiter.permit(request, "lease") as permit:
             holding = await read_json(request, Holding)
             await permit.count()

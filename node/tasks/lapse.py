@@ -1,4 +1,4 @@
-"""What time alone changes about a contract, before any step has written it down.
+"""What time alone changes about a contract, before any step has recorded it.
 
 A lease that has ended voids its claim, a pause that is over opens the offer, a review that nobody made accepts the
 result, and after its deadline a contract is over. Readers see a contract as `lua/lib/lapse.lua` would leave it at the
@@ -38,7 +38,7 @@ JUDGED = (
 """Fields that decide which status a contract has at a time; a reader that wants only that need not read the rest. It
 then knows no attempt but the last."""
 
-LONGEST_PAUSE_MS = DAY_MS
+MAX_PAUSE_MS = DAY_MS
 """Longest pause before another attempt, however often it has doubled: a day."""
 
 
@@ -85,7 +85,7 @@ def _lapsed(fields: Fields, at: int) -> Fields:
     if b"retry_ms" in fields:
         # From the claim's own digits, not at random, so that every reader finds the same time.
         share = 0.8 + 0.4 * int(fields[b"claim"][:4], 16) / 65535
-        pause = min(int(fields[b"retry_ms"]) * 2.0 ** (failures - 1), LONGEST_PAUSE_MS)
+        pause = min(int(fields[b"retry_ms"]) * 2.0 ** (failures - 1), MAX_PAUSE_MS)
         offered[b"retry_at"] = b"%d" % (at + math.floor(pause * share))
     return offered
 

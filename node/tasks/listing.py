@@ -67,7 +67,7 @@ class TaskListing:
         found, total, lacking = await self._store.page(query.status, query.limit, query.offset)
         standing = {task_id: row for task_id, row in found.items() if row.is_in(query.status)}
         if len(standing) < len(found):
-            # The others have changed since: the list is behind, and whoever notices puts it right.
+            # The others have changed since: the list lags behind, and is corrected where that is noticed.
             with suppress(StoreUnavailable):
                 await self._store.project({task_id: row for task_id, row in found.items() if task_id not in standing})
         tasks = list(show_each(standing.items(), show).values())

@@ -11,7 +11,7 @@ STATUSES: tuple[TaskStatus, ...] = get_args(TaskStatus)
 PLAIN_STATUSES: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", "completed", "canceled")
 """Statuses of a contract that asks for nothing beyond SPEC, and does not fail."""
 CANCELABLE: tuple[TaskStatus, ...] = ("offered", "claimed", "in_progress", "canceled")
-"""Where a contract can be called off; one that is canceled already stays so. `lua/task_cancel.lua` decides."""
+"""Where a contract can be canceled; one that is canceled already stays so. `lua/task_cancel.lua` decides."""
 OVER: tuple[TaskStatus, ...] = ("completed", "canceled", "expired")
 """Statuses that nothing changes any more. A contract that failed may be tried again."""
 
@@ -25,13 +25,13 @@ END = "$(?!\\n)"
 """The end of a text in a pattern. Without the second half, Python would accept a line feed there."""
 SKILL = "^[a-z0-9][a-z0-9.+#_-]{0,49}" + END
 MESSAGE_LENGTH = 2000
-LONGEST_REVIEW = 604_800
+MAX_REVIEW_SECONDS = 604_800
 """Seconds; the longest time that an offer can ask for."""
 
-MOST_LEFT_OUT = 50
+MAX_LEFT_OUT = 50
 """Contracts that a position in the list of offers names at most: a page of those that were out of reach."""
 SEPARATOR = "~"
-SINCE = rf"^[0-9]{{1,19}}-[0-9]{{1,19}}(~[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}){{0,{MOST_LEFT_OUT}}}" + END
+SINCE = rf"^[0-9]{{1,19}}-[0-9]{{1,19}}(~[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}){{0,{MAX_LEFT_OUT}}}" + END
 """Such a position: an entry of the feed of offers, then those contracts."""
 
 Party = Annotated[
@@ -72,7 +72,7 @@ RetryPause = Annotated[
 ]
 ReviewPeriod = Annotated[
     int,
-    Meta(ge=1, le=LONGEST_REVIEW, description="For so long you may accept or reject a result; silence accepts it"),
+    Meta(ge=1, le=MAX_REVIEW_SECONDS, description="For so long you may accept or reject a result; silence accepts it"),
 ]
 Deadline = Annotated[
     datetime,

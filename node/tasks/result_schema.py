@@ -17,10 +17,10 @@ from node.common.refusal import Invalid, Issue, Refused
 from node.common.repeated_names import repeats_a_name
 from node.tasks.schema_cost import DATA, EXOTIC_UNITS, SCHEMAS_BY_NAME, CheckCost, SchemaFault, SchemaWalk, TooDear
 
-LONGEST_SCHEMA = 16_384
+MAX_SCHEMA_BYTES = 16_384
 """Largest schema, in bytes of JSON."""
 
-MOST_UNITS = 100_000
+MAX_UNITS = 100_000
 """How much one check may take, in units of about 50 ns: 5 ms."""
 
 EXPLAINED_UNITS = 2_000
@@ -29,8 +29,8 @@ EXPLAINED_UNITS = 2_000
 EXPLAINED_BYTES = 32_768
 """Of a larger result no single fault is reported: a report holds the whole value that it is about."""
 
-MOST_FAULTS = 10
-LONGEST_MESSAGE = 200
+MAX_FAULTS = 10
+MAX_MESSAGE_LENGTH = 200
 """Characters of the report of one fault."""
 RESULT = ("body", "result_payload")
 SCHEMA = ("body", "result_schema")
@@ -68,15 +68,15 @@ class ResultCheck:
         try:
             self._validator = _compiled(parsed)
         except ValidationError as error:
-            raise SchemaFault(error.message[:LONGEST_MESSAGE], *error.instance_path) from None
+            raise SchemaFault(error.message[:MAX_MESSAGE_LENGTH], *error.instance_path) from None
 
     def faults(self, result: bytes) -> list[Issue]:
-        """What is wrong with a result, the first MOST_FAULTS at most; empty if it fits.
+        """What is wrong with a result, the first MAX_FAULTS at most; empty if it fits.
 
         Raises Refused `task.result_large` for one that takes too long to check.
         """
         units = units_of(self._cost, result)
-        if units > MOST_UNITS:
+        if units > MAX_UNITS:
             raise Refused("task.result_large", loc=RESULT)
         value = orjson.loads(result)
         if repeats_a_name(result, value):  # readers that take the first would get what was not checked
@@ -92,7 +92,7 @@ class ResultCheck:
         if explaining is None:
             return [_unfit()]
         if every:
-            return [_issue(error) for error in list(explaining.iter_errors(value))[:MOST_FAULTS]] or [_unfit()]
+            return [_issue(error) for error in list(explaining.iter_errors(value))[:MAX_FAULTS]] or [_unfit()]
         try:
             explaining.validate(value)
         except ValidationError as error:
@@ -111,8 +111,8 @@ class ResultCheck:
 def require_schema(schema: dict[str, Any]) -> bytes:
     """The schema as it is stored. Raises Invalid for one that is not accepted, Refused `task.schema_dear`."""
     kept = msgspec.json.encode(schema)
-    if len(kept) > LONGEST_SCHEMA:
-        raise Invalid.field(*SCHEMA, msg=f"must be at most {LONGEST_SCHEMA} bytes of JSON")
+    if len(kept) > MAX_SCHEMA_BYTES:
+        raise Invalid.field(*SCHEMA, msg=f"must be at most {MAX_SCHEMA_BYTES} bytes of JSON")
     try:
         check_of(kept)
     except TooDear:
@@ -195,7 +195,7 @@ def _without_contexts(schema: Any) -> Any:
 
 
 def _issue(error: ValidationError) -> Issue:
-    message = error.message[:LONGEST_MESSAGE]
+    message = error.message[:MAX_MESSAGE_LENGTH]
     if message.startswith(_HIDDEN):
         word, _, _ = message.removeprefix(_HIDDEN).partition('"')
         message = f"this does not fit {word}"

@@ -3,7 +3,7 @@
 Every value of a result is looked at by some of the schema's parts: those that `properties` or `items` lead to, and what
 these refer to in turn. If twenty parts each refer to the next one twice, the last one looks at the same value a million
 times. So the walk counts, for each kind of value, how much may be done at one place, and refuses a schema where that
-grows without end, or beyond `MOST_AT_ONE_PLACE`.
+grows without end, or beyond `MAX_AT_ONE_PLACE`.
 
 Work is counted in units of about 50 ns, by measurement of jsonschema-rs 0.60: a keyword is one, a number that is not an
 integer 60, a number with a large exponent 600.
@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 from urllib.parse import unquote
 
-MOST_AT_ONE_PLACE = 2000
+MAX_AT_ONE_PLACE = 2000
 """Units; with the dearest schema, a result of some fifty values can still be checked."""
 
-MOST_NODES = 800
+MAX_NODES = 800
 """Parts of a schema, each counted once for every place at which it is evaluated."""
 
 ROUNDS = 8
 """How many rounds the costs of parts that refer to each other may take to settle."""
 
-MOST_PATTERNS = 16
+MAX_PATTERNS = 16
 
 NUMBER_UNITS = 60
 """To compare a number that is not an integer."""
@@ -163,7 +163,7 @@ class SchemaWalk:
         if id(node) in open_:
             raise SchemaFault("leads back to itself at the same place, without an end")
         self._nodes += 1
-        if self._nodes > MOST_NODES:
+        if self._nodes > MAX_NODES:
             raise TooDear()
         closure.append(node)
         open_.add(id(node))
@@ -224,7 +224,7 @@ class SchemaWalk:
                 members = members.plus(_sum(below.get(kind, [])))
         members = members.plus(others).plus(_most(names.values()))
         most = own.or_else(items).or_else(members)
-        if max(most.objects, most.arrays, most.scalars, most.pairs * 10, most.scans * 10) > MOST_AT_ONE_PLACE:
+        if max(most.objects, most.arrays, most.scalars, most.pairs * 10, most.scans * 10) > MAX_AT_ONE_PLACE:
             raise TooDear()
         return most
 
@@ -254,8 +254,8 @@ class SchemaWalk:
 
     def _halves(self, pattern: str) -> int:
         if pattern not in self._patterns:
-            if len(self._patterns) == MOST_PATTERNS:
-                raise SchemaFault(f"has more than {MOST_PATTERNS} different patterns")
+            if len(self._patterns) == MAX_PATTERNS:
+                raise SchemaFault(f"has more than {MAX_PATTERNS} different patterns")
             self._patterns[pattern] = self._halves_of(pattern)
         return self._patterns[pattern]
 

@@ -215,7 +215,7 @@ class Tasks:
         return self._task(task_id, await self._store.extend(task_id, claim))
 
     async def release(self, task_id: str, holding: Holding) -> Task:
-        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`."""
+        """Release a claim. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         claim = await self._proofs.claim_of(task_id, holding.claim_token)
         return await self._changed(task_id, await self._store.release(task_id, claim))
 
@@ -322,7 +322,7 @@ class Tasks:
         return await self._changed(task_id, row), replayed
 
     async def cancel(self, task_id: str, proof: Cancellation, signed: Signed | None) -> Task:
-        """Call a contract off, for whoever proves to be its publisher.
+        """Cancel a contract, for whoever proves to be its publisher.
 
         Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`.
         """
@@ -338,8 +338,8 @@ class Tasks:
 
     # The operator's.
 
-    async def call_off(self, task_id: str) -> Task:
-        """Call a contract off as the operator. Raises Refused `task.unknown`, `task.state`."""
+    async def cancel_as_operator(self, task_id: str) -> Task:
+        """Cancel a contract for the operator, without proof. Raises Refused `task.unknown`, `task.state`."""
         ids.require_id(task_id, "task.unknown")
         return await self._changed(task_id, await self._store.cancel(task_id, Actor(has_publisher_token=True)))
 
@@ -367,7 +367,7 @@ class Tasks:
         await self._store.project(await self._store.read_for_lists(task_ids))
 
     async def sweep(self) -> int:
-        """Write down what time has changed; returns how many contracts were looked at. The worker does so all the time.
+        """Record what time has changed; returns how many contracts were looked at. The worker does so all the time.
 
         Contracts are judged by the clock wherever they are read or acted on; this only brings events, callbacks and
         lists up to date.

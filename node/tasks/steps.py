@@ -92,7 +92,7 @@ def task_review(
 
 @step
 def task_cancel(*, contract: ContractKeys, first_use: FirstUse, proven: int, signer: str) -> None:
-    """Call it off."""
+    """Cancel it."""
 
 
 @step
@@ -102,12 +102,12 @@ def task_extend(*, contract: ContractKeys, claim: Claim) -> None:
 
 @step
 def task_release(*, contract: ContractKeys, claim: Claim) -> None:
-    """Give its claim up."""
+    """Release its claim."""
 
 
 @step
 def task_lapse(*, contract: ContractKeys, again: int) -> None:
-    """Write down what time has changed."""
+    """Record what time has changed."""
 
 
 @step

@@ -132,7 +132,7 @@ class TaskStore(TaskReader):
         return await self._as_holder(steps.task_extend, task_id, claim)
 
     async def release(self, task_id: str, claim: Claim) -> StoredTask:
-        """Give a claim up. Raises Refused `task.unknown`, `task.token`, `task.state`."""
+        """Release a claim. Raises Refused `task.unknown`, `task.token`, `task.state`."""
         return await self._as_holder(steps.task_release, task_id, claim)
 
     async def complete(self, task_id: str, claim: Claim, result: bytes, *, is_checked: bool = False) -> StoredTask:
@@ -190,7 +190,7 @@ class TaskStore(TaskReader):
         return await self._as_actor(step, task_id, actor)
 
     async def cancel(self, task_id: str, actor: Actor) -> StoredTask:
-        """Call a contract off. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`."""
+        """Cancel a contract. Raises Refused `task.unknown`, `task.publisher`, `task.state`, `signature.replayed`."""
         row, _ = await self._as_actor(steps.task_cancel, task_id, actor)
         return row
 
@@ -204,7 +204,7 @@ class TaskStore(TaskReader):
         return await find_due(self._store, [keys.leases(each) for each in range(ids.PARTITIONS)], limit)
 
     async def lapse(self, task_ids: Sequence[str]) -> dict[str, str]:
-        """Write down what time has changed about contracts; returns the status of each afterwards.
+        """Record what time has changed about contracts; returns the status of each afterwards.
 
         It is empty for what is no contract. Contracts whose records are damaged are left out, and not due for a while.
         """
@@ -266,13 +266,13 @@ class TaskStore(TaskReader):
         await put_until_current(rows, self._put, self.read_for_lists, lambda row: row.fields.get(b"status"))
 
     async def _put(self, rows: Mapping[str, StoredTask]) -> None:
-        commands, told = _changes_of_lists(rows)
-        await gather(self._store.commands(commands), bulk_steps(self._store, told))
+        commands, announcements = _changes_of_lists(rows)
+        await gather(self._store.commands(commands), bulk_steps(self._store, announcements))
 
     async def project_soon(self, task_id: str, row: StoredTask) -> None:
         """`project` for one contract right after its step, with those of other requests; nobody waits for it.
 
-        A process that was held up since the step runs `project` itself. If Redis cannot be told, the worker does it.
+        A process that was held up since the step runs `project` itself. If Redis is out of reach, the worker does it.
         """
         if monotonic() - row.asked_at > LATE_SECONDS:
             await self.project({task_id: row})
@@ -317,8 +317,8 @@ class TaskStore(TaskReader):
 
 def _after_steps(changed: Sequence[tuple[str, StoredTask]]) -> Iterator[Step | list[str | int]]:
     """What lists contracts that steps have just changed, and announces offers."""
-    commands, told = _changes_of_lists(dict(changed), after_step=True)
-    return chain(commands, told)
+    commands, announcements = _changes_of_lists(dict(changed), after_step=True)
+    return chain(commands, announcements)
 
 
 def _changes_of_lists(
@@ -330,7 +330,7 @@ def _changes_of_lists(
     """
     here: dict[TaskStatus, list[str | int]] = defaultdict(list)
     elsewhere: dict[TaskStatus, list[str]] = defaultdict(list)
-    told: list[Step] = []
+    announcements: list[Step] = []
     for task_id, (row, listed, created_at, announcement) in show_each(rows.items(), _listing_of).items():
         if listed:
             here[listed] += (created_at, task_id)
@@ -339,10 +339,10 @@ def _changes_of_lists(
             if status != listed and status not in never_in:
                 elsewhere[status].append(task_id)
         if announcement:
-            told.append(announcement)
+            announcements.append(announcement)
     commands: list[list[str | int]] = [["ZADD", keys.tasks_with(status), *parts] for status, parts in here.items()]
     commands += [["ZREM", keys.tasks_with(status), *task_ids] for status, task_ids in elsewhere.items()]
-    return commands, told
+    return commands, announcements
 
 
 def _listing_of(task_id: str, row: StoredTask) -> tuple[StoredTask, TaskStatus | None, int, Step | None]:

@@ -193,7 +193,7 @@ def task_of(task_id: str, url: str, row: StoredTask, *, whole: bool = True) -> T
 
 
 class ChangeLog(msgspec.Struct, frozen=True):
-    """The last changes of a contract (lua/lib/tell_task.lua)."""
+    """The last changes of a contract (lua/lib/announce_task.lua)."""
 
     count: int
     """Of all changes: the number of the last one."""

@@ -9,6 +9,7 @@ import pytest
 from node.a2a.inboxes import service
 from node.common.timestamps import milliseconds, timestamp
 from node.store import keys
+from node.store.clock import now_ms
 from tests.a2a.inbox_calls import answered, begun, got, message, reason, rpc, sent
 from tests.inbox.calls import ADDRESS, INBOXES, Json, bearer, opened, path_of, read, send_signed, settled, signed
 from tests.support.node_under_test import NodeUnderTest
@@ -163,9 +164,19 @@ async def test_a_wrong_query_is_an_invalid_argument(node: NodeUnderTest, path: s
     assert [each["field"] for each in said["error"]["details"][1]["fieldViolations"]] == [field]
 
 
+async def later(node: NodeUnderTest) -> None:
+    """Return in another millisecond: what changes within one has no order."""
+    now = await now_ms(node.store)
+    while await now_ms(node.store) == now:
+        pass
+
+
 async def test_a_list_begins_with_the_task_that_changed_last(node: NodeUnderTest) -> None:
     inbox = await opened(node)
-    tasks = [await begun(node, inbox, message(contextId="c")) for _ in range(4)]
+    tasks: list[Json] = []
+    for _ in range(4):
+        tasks.append(await begun(node, inbox, message(contextId="c")))
+        await later(node)
 
     async def listed(token: str = "") -> tuple[list[str], str]:
         query = {"contextId": "c", "pageSize": 2, "pageToken": token}
@@ -179,6 +190,7 @@ async def test_a_list_begins_with_the_task_that_changed_last(node: NodeUnderTest
     await settled(node, inbox, tasks[0])
     first, token = await listed()
     assert first == [ids[0], ids[3]]
+    await later(node)
     await settled(node, inbox, tasks[3])  # to the front, and no other is shown twice or left out
     second, end = await listed(token)
     assert (second, end) == ([ids[2], ids[1]], "")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from node.a2a.model import MOST_NAMED
+from node.a2a.model import MAX_NAMED
 from node.a2a.request import NAMED_BYTES
 from node.config import Limit, Limits
 from node.store import ids, keys
@@ -353,7 +353,7 @@ async def test_a_message_names_at_most_so_many_extensions_and_tasks(node: NodeUn
         return {"message": message()["message"] | {name: value}}
 
     shown = "extensions" if name == "extensions" else "referenceTaskIds"
-    most = [f"{n}" for n in range(MOST_NAMED)]
+    most = [f"{n}" for n in range(MAX_NAMED)]
     sent = await node.client.post(SEND, json=named(most), headers=A2A)
     assert sent.json()["task"]["history"][0][shown] == most
     wrong_ones: list[Any] = [[*most, "one more"], ["x" * NAMED_BYTES], ["a", 5], "a", {}]

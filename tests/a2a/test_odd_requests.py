@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from node.a2a.model import MOST_PARTS
+from node.a2a.model import MAX_PARTS
 from node.a2a.offer import TITLE_LENGTH
 from tests.a2a.calls import A2A, OFFER, SEND, fields, message, reason
 from tests.support.answers import json_of
@@ -302,12 +302,12 @@ async def test_an_offer_that_makes_no_contract_names_the_place_in_the_message(
 
 
 async def test_a_message_has_at_most_so_many_parts(node: NodeUnderTest) -> None:
-    most = [{"text": "word "}] * MOST_PARTS
+    most = [{"text": "word "}] * MAX_PARTS
     assert (await node.client.post(SEND, json=message(parts=most), headers=A2A)).status_code == 200
     response = await node.client.post(SEND, json=message(parts=[*most, {"text": "more"}]), headers=A2A)
     assert (response.status_code, reason(response.json())) == (400, "INVALID_PARAMS")
     assert fields(response.json()) == ["message.parts"]
-    assert str(MOST_PARTS) in response.json()["error"]["message"]
+    assert str(MAX_PARTS) in response.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("message_id", ["m" * 256, "two\nlines", "message-7"])

@@ -12,7 +12,7 @@ from node.agents.findings import CheckResult, Finding, Probe
 from node.agents.lists import AgentLists
 from node.agents.model import LIVENESS, Liveness
 from node.agents.service import BY_OPERATOR
-from node.agents.store import AGAIN_MS, CALM, LONGEST_PAUSE_DAYS, SPARE_MS, AgentStore
+from node.agents.store import AGAIN_MS, CALM, MAX_PAUSE_DAYS, SPARE_MS, AgentStore
 from node.callbacks.owners import publisher_of
 from node.store import ids, keys
 from node.store.limits import DAY_MS
@@ -120,7 +120,7 @@ class EntryMachine(StoreMachine):
         self._events += is_told
         self._changes += self._liveness != before and not is_told
         self._is_shown = is_shown
-        pause = 1 if self._row else min(1 + self._without_news // CALM, LONGEST_PAUSE_DAYS)
+        pause = 1 if self._row else min(1 + self._without_news // CALM, MAX_PAUSE_DAYS)
         assert self._due_in() == pause * DAY_MS
 
     @rule()
@@ -309,7 +309,7 @@ class EntryMachine(StoreMachine):
         if self.status in ("checking", "listed"):
             due = self._due_in()
             assert due is not None
-            assert due <= LONGEST_PAUSE_DAYS * DAY_MS
+            assert due <= MAX_PAUSE_DAYS * DAY_MS
 
     @invariant()
     def all_of_it_was_told(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.agents.store import CALM, LONGEST_PAUSE_DAYS
+from node.agents.store import CALM, MAX_PAUSE_DAYS
 from tests.agents.test_agent_machine import DAY, ELSEWHERE, LIFE, MINUTE, WEEK, EntryMachine
 
 
@@ -84,7 +84,7 @@ def test_an_agent_that_is_posted_again_is_as_alive_as_the_probes_before_have_fou
 def test_probes_become_rarer_while_they_find_nothing_new(machine: EntryMachine) -> None:
     machine.post()
     machine.the_card_is_good()
-    machine.probe("open", 1 + LONGEST_PAUSE_DAYS * CALM)
+    machine.probe("open", 1 + MAX_PAUSE_DAYS * CALM)
     machine.probe("gated", 1)
     machine.probe("open", CALM)
 

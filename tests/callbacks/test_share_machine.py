@@ -11,8 +11,8 @@ from node.callbacks.attempt import Later
 from node.callbacks.breaker import (
     FAILURES,
     FIRST_OPEN_MS,
-    LONGEST_OPEN_MS,
-    LONGEST_WAIT_MS,
+    MAX_OPEN_MS,
+    MAX_TURN_MS,
     PROBE_MS,
     Admitted,
     Breaker,
@@ -86,7 +86,7 @@ class ShareMachine(StoreMachine):
             waiting, elsewhere = elsewhere, waiting
         elsewhere.pop(name, None)
         for each, since in list(waiting.items()):
-            if since <= self.now - LONGEST_WAIT_MS // 1000:
+            if since <= self.now - MAX_TURN_MS // 1000:
                 del waiting[each]
         before = list(waiting).index(name) if name in waiting else len(waiting)
         queue = before * LIMIT.seconds / max(1, (free + mine) * 2 / 3)
@@ -100,11 +100,11 @@ class ShareMachine(StoreMachine):
                 breaker.is_open, breaker.until = False, self.now + PROBE_MS // 1000
             return
         assert room <= (0 if name in waiting else len(waiting))
-        if name in waiting or first + queue <= LONGEST_WAIT_MS / 1000:
+        if name in waiting or first + queue <= MAX_TURN_MS / 1000:
             waiting.setdefault(name, self.now)
-            queue = min(queue, LONGEST_WAIT_MS / 1000) / 2
+            queue = min(queue, MAX_TURN_MS / 1000) / 2
         else:
-            assert answer.wait_ms > LONGEST_WAIT_MS
+            assert answer.wait_ms > MAX_TURN_MS
         assert abs(answer.wait_ms / 1000 - first - queue) < ADVANCES
 
     @rule()
@@ -140,7 +140,7 @@ class ShareMachine(StoreMachine):
             breaker.failures += 1
             if breaker.failures >= FAILURES:
                 longer = FIRST_OPEN_MS * 2 ** (breaker.failures - FAILURES)
-                breaker.is_open, breaker.until = True, self.now + min(longer, LONGEST_OPEN_MS) // 1000
+                breaker.is_open, breaker.until = True, self.now + min(longer, MAX_OPEN_MS) // 1000
 
     @rule(pool=POOLS, url=URLS)
     def succeed(self, pool: str, url: str) -> None:

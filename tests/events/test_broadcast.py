@@ -120,7 +120,7 @@ async def test_followers_who_wait_get_the_same_piece_and_those_of_other_types_an
     assert [data_of(frames) for frames in await asyncio.gather(*waiting)] == [[], [], []]
 
 
-@pytest.mark.parametrize("bound", ["TOLD_AT_ONCE", "TOLD_BYTES"])  # many followers, or large events
+@pytest.mark.parametrize("bound", ["NOTIFIED_AT_ONCE", "NOTIFIED_BYTES"])  # many followers, or large events
 async def test_who_follows_seldom_events_hears_them_without_a_rest_and_frequent_ones_with_one_in_between(
     monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest, bound: str
 ) -> None:
@@ -158,7 +158,7 @@ async def test_the_rest_is_short_after_seldom_events_and_while_there_is_more_to_
         rests.append(seconds)
 
     monkeypatch.setattr(broadcast, "sleep", sleep)
-    monkeypatch.setattr(broadcast, "TOLD_AT_ONCE", 1)
+    monkeypatch.setattr(broadcast, "NOTIFIED_AT_ONCE", 1)
     monkeypatch.setattr(broadcast, "SELDOM_SECONDS", LONG)  # so that whatever comes after the first is frequent
     monkeypatch.setattr(broadcast, "SHORT_REST", 0.0)
     reader = Reader()

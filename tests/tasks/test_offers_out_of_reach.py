@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from node.store import RedisReply, StoreUnavailable
-from node.tasks.model import MOST_LEFT_OUT, NewClaim, NewTask, TaskPage, TaskPageQuery
+from node.tasks.model import MAX_LEFT_OUT, NewClaim, NewTask, TaskPage, TaskPageQuery
 from node.tasks.offers.feed import OfferFeed
 from node.tasks.service import Tasks
 from node.tasks.store import TaskStore
@@ -119,18 +119,18 @@ async def test_who_waits_is_shown_what_is_back_when_something_comes(tasks: Tasks
 
 
 async def test_a_position_names_a_page_of_contracts_at_most(tasks: Tasks) -> None:
-    made = await offers(tasks, MOST_LEFT_OUT + 10)
+    made = await offers(tasks, MAX_LEFT_OUT + 10)
     GONE.update(made)
     page = await tasks.page(TaskPageQuery(since="0-0", limit=50))
     for _ in range(3):
         page = await after(tasks, page, limit=50)
         assert shown(page) == ([], True)
         assert isinstance(page.next_since, str)
-        assert page.next_since.count("~") == MOST_LEFT_OUT
+        assert page.next_since.count("~") == MAX_LEFT_OUT
     GONE.clear()
     page = await after(tasks, page, limit=50)
-    assert shown(page)[0] == made[:MOST_LEFT_OUT]
-    assert shown(await after(tasks, page, limit=50))[0] == made[MOST_LEFT_OUT:]
+    assert shown(page)[0] == made[:MAX_LEFT_OUT]
+    assert shown(await after(tasks, page, limit=50))[0] == made[MAX_LEFT_OUT:]
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from node.common.refusal import Invalid, Refused
-from node.tasks.result_schema import MOST_UNITS, check_of, require_schema, require_shape, units_of
+from node.tasks.result_schema import MAX_UNITS, check_of, require_schema, require_shape, units_of
 from node.tasks.schema_cost import SchemaWalk
 from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
@@ -194,7 +194,7 @@ def test_nothing_is_fetched_and_numbers_with_large_exponents_cost_more() -> None
     )
     assert whole < half < large == small
     with pytest.raises(Refused, match=r"task\.result_large"):
-        require_shape(schema, b"[" + b"1e99," * (MOST_UNITS // 600) + b"1]")
+        require_shape(schema, b"[" + b"1e99," * (MAX_UNITS // 600) + b"1]")
 
 
 JSON = st.recursive(

@@ -3,7 +3,7 @@
 from node.a2a.api import NOT_SUPPORTED, negotiated
 from node.a2a.documented import InboxMessageBody
 from node.a2a.errors import inbox_fault
-from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TAKEN_BACK, TASKS
+from node.a2a.examples import ANSWERED, FOLLOWED, MESSAGE, PUSHED, SENT_TO_INBOX, TASKS, WITHDRAWN
 from node.a2a.inboxes.calls import InboxCalls
 from node.a2a.inboxes.push_config import DeletedPush, PushConfig, PushConfigs, SentPushConfig
 from node.a2a.inboxes.pushes import PushConfigService
@@ -99,9 +99,9 @@ class InboxAgentApi:
         return negotiated(request, tasks)
 
     @Operation(
-        "Cancel an A2A task of an inbox: its message is taken back",
+        "Cancel an A2A task of an inbox: its message is withdrawn",
         answers=A2ATask,
-        shows=TAKEN_BACK,
+        shows=WITHDRAWN,
         also=_either(A2ATask),
         fault=inbox_fault,
     )
@@ -124,7 +124,7 @@ class InboxAgentApi:
         return await self._calls.subscribe(request, request.params["id"], bytes)
 
     @Operation(
-        "Have the events of an A2A task sent to a webhook",
+        "Create a push notification config: the events of an A2A task are sent to a webhook",
         body=SentPushConfig,
         answers=PushConfig,
         shows=PUSHED,
@@ -164,7 +164,7 @@ class InboxAgentApi:
         return negotiated(request, await self._pushes.get(address, task_id, config_id))
 
     @Operation(
-        "Send the events of an A2A task to a webhook no more",
+        "Delete a push notification config of an A2A task",
         answers=DeletedPush,
         also=_either(DeletedPush),
         fault=inbox_fault,

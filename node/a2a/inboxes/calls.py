@@ -55,15 +55,15 @@ class InboxCalls:
         if not received.returns_at_once:
             task = latest(task)
 
-            def pause(seconds: float) -> Coroutine[Any, Any, InboxTask]:
-                return self._agents.pause(address, task, seconds, received.history_length)
+            def until_paused(seconds: float) -> Coroutine[Any, Any, InboxTask]:
+                return self._agents.until_paused(address, task, seconds, received.history_length)
 
             try:
-                task = await request.while_waiting(BLOCKING_SECONDS, pause(BLOCKING_SECONDS))
+                task = await request.while_waiting(BLOCKING_SECONDS, until_paused(BLOCKING_SECONDS))
             except Refused as refused:
                 if refused.code != "limit.waiting":
                     raise
-                task = await pause(0)  # the task is shown as it stands: the message is sent
+                task = await until_paused(0)  # the task is shown as it is: the message is sent
         return SendMessageResponse(task=self._agents.view.task(task, received.history_length))
 
     async def send_streaming(self, request: Request, content: bytes, form: Form) -> Streaming:
@@ -81,7 +81,7 @@ class InboxCalls:
             return _streaming(TaskStream(self._agents, address, task, form, is_whole=True), opening)
 
     async def create_push(self, request: Request, task_id: str, content: bytes) -> PushConfig:
-        """Tell a receiver what becomes of a task."""
+        """Have a receiver notified of the changes of a task."""
         async with self._limiter.permit(request, "inbox_send") as permit:
             sent = decode(content, SentPushConfig)
             await permit.count()

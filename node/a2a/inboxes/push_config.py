@@ -66,7 +66,7 @@ class PushConfigs(msgspec.Struct, rename="camel"):
 
 
 class DeletedPush(msgspec.Struct):
-    """It is told no more."""
+    """The answer to a deletion, which is empty."""
 
 
 def shown(task_id: str, target: PushTarget) -> PushConfig:

@@ -1,8 +1,8 @@
-"""Push notifications about the tasks of inboxes: who is told (A2A v1.0 §3.1.7-10), and what (§4.3.3).
+"""Push notifications about the tasks of inboxes: who is notified (A2A v1.0 §3.1.7-10), and of what (§4.3.3).
 
 They are callbacks, and so have the same rules: where they may go, how many at a time, for whom, how often they are
-tried, and the node's signature. A receiver gets the events of a stream. What changes while it is slow is told by one
-event, as on a slow stream.
+tried, and the node's signature. A receiver gets the events of a stream. Changes that come while it is slow are merged
+into one event, as on a slow stream.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ PUSH = "inbox.task"
 
 
 class PushConfigService:
-    """Who is told of the changes of tasks. Every method raises StoreUnavailable."""
+    """Who is notified of the changes of tasks. Every method raises StoreUnavailable."""
 
     def __init__(self, pushes: InboxPushes) -> None:
         self._pushes = pushes
 
     async def create(self, address: str, task_id: str, target: PushTarget) -> PushConfig:
-        """Tell a receiver how a task stands, and what changes. Raises A2AError, Refused `store.busy`."""
+        """Notify a receiver of a task's present state, and of its changes. Raises A2AError, Refused `store.busy`."""
         named = target if target.id else msgspec.structs.replace(target, id=task_id)
         with refused_as_a2a(task_id):
             has_room = await self._pushes.add(address, task_id, named)
@@ -59,7 +59,7 @@ class PushConfigService:
         return PushConfigs([shown(task_id, each) for each in (await self._all(address, task_id)).values()])
 
     async def delete(self, address: str, task_id: str, config_id: str) -> None:
-        """Tell a receiver no more; it is no error if it was not told before. Raises A2AError."""
+        """Notify a receiver no more; it is no error if there is no such config. Raises A2AError."""
         with refused_as_a2a(task_id):
             await self._pushes.remove(address, task_id, config_id)
 
@@ -69,7 +69,7 @@ class PushConfigService:
 
 
 class PushSource:
-    """What receivers are told of tasks: the messages of an event, and what each says when it is sent."""
+    """What receivers are sent about tasks: the messages of an event, and the content of each when it is sent."""
 
     pause_ms = 0
     """Each change is sent as soon as the one before it has arrived."""
@@ -136,7 +136,7 @@ class PushSource:
         return found if found and found[1].url == callback.url else None
 
     def _events(self, task: InboxTask, message_id: str, status: str, at: int, *, whole: bool) -> list[StreamResponse]:
-        """What a stream told when the message got that status; or the `whole` task, as it stood then."""
+        """The events of a stream when the message got that status; or the `whole` task, as it was then."""
         named = [turn.id for turn in task.turns]
         if message_id not in named:
             return []

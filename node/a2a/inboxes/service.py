@@ -105,22 +105,26 @@ class InboxAgents:
         with after_write("the message is sent"):
             return await self.get(address, earlier.id if earlier else sent_id), is_replay
 
-    async def pause(self, address: str, task: InboxTask, seconds: float, history_length: int | None) -> InboxTask:
-        """A task once it is over or needs its sender, or after `seconds`, with so much of its history; as it is if it
-        cannot be read any more, since a client that got an error would send its message again. Raises A2AError.
+    async def until_paused(
+        self, address: str, task: InboxTask, seconds: float, history_length: int | None
+    ) -> InboxTask:
+        """A task with so much of its history, once it is over or needs its sender, or after `seconds`.
+
+        If it cannot be read any more, `task` as it is: a client that got an error would send its message again. Raises
+        A2AError.
         """
         with refused_as_a2a(task.id), suppress(StoreUnavailable):
             await self._tasks.wait(address, task, seconds, lambda found: found.last.status in PAUSES)
             return await self._tasks.get(address, task.id, history_length)
         return task
 
-    async def change(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
+    async def until_changed(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
         """A task with its last message, once it has changed, or as it is after `seconds`.
 
         Raises A2AError, StoreUnavailable.
         """
         with refused_as_a2a(task.id):
-            return await self._tasks.wait(address, task, seconds, lambda found: found.stands != task.stands)
+            return await self._tasks.wait(address, task, seconds, lambda found: found.version != task.version)
 
     async def get(self, address: str, task_id: str, history_length: int | None = None) -> InboxTask:
         """A task, with as much of it read as that length of its history needs. Raises A2AError, StoreUnavailable."""
@@ -137,7 +141,7 @@ class InboxAgents:
         return await self.get(address, task_id)
 
     async def cancel(self, address: str, task_id: str) -> A2ATask:
-        """Take back the last message of a task; repeated, it changes nothing. Raises A2AError, StoreUnavailable."""
+        """Withdraw the last message of a task; repeated, it changes nothing. Raises A2AError, StoreUnavailable."""
         with refused_as_a2a(task_id):
             task = await self._tasks.head(address, task_id)
             return self.view.task(await self._tasks.cancel(address, task))
@@ -185,8 +189,9 @@ def _change_named(token: str) -> tuple[int, str] | None:
 
 
 def _why_not(task: InboxTask, context_id: str | None) -> A2AError | None:
-    """The refusal of a message to a task that is over, waits for its owner, or is full; one of another context is
-    raised.
+    """Why a task takes no message: it is over, waits for its owner, or is full; None if it takes one.
+
+    Raises Invalid for a message of another context.
     """
     if context_id is not None and context_id != task.context:
         raise _wrong("contextId", "contextId is not the one of the task")

@@ -47,9 +47,9 @@ class TaskStream:
 
     async def run(self, send: Piece) -> None:
         """Send events until there are no more, the client is too slow, the process stops or the time is over. A client
-        that subscribes again is told how the task stands.
+        that subscribes again gets the present state of the task.
 
-        Whoever calls it cancels it when the client is gone.
+        The caller cancels it when the client is gone.
         """
         ends = asyncio.get_running_loop().time() + STREAM_SECONDS
         with suppress(StoreUnavailable, Refused, TimeoutError):  # the client comes back and is told why
@@ -58,8 +58,8 @@ class TaskStream:
                 left = ends - asyncio.get_running_loop().time()
                 if left <= 0:
                     break
-                task = await self._agents.change(self._address, self._task, min(HEARTBEAT_SECONDS, left))
-                is_new, self._task = task.stands != self._task.stands, task
+                task = await self._agents.until_changed(self._address, self._task, min(HEARTBEAT_SECONDS, left))
+                is_new, self._task = task.version != self._task.version, task
                 if not is_new:
                     await send_in_time(COMMENT, send)
                     continue

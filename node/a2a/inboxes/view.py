@@ -29,7 +29,7 @@ _MESSAGE = msgspec.json.Decoder(Message)
 
 
 class StatusUpdate(Wire):
-    """A task stands otherwise."""
+    """The status of a task has changed."""
 
     task_id: str
     context_id: str
@@ -81,7 +81,7 @@ class TaskView:
         )
 
     def events(self, task: InboxTask) -> Iterator[StreamResponse]:
-        """What a stream tells when a task has come to stand as it does."""
+        """The events that report the present status of a task on a stream."""
         if artifact := self._artifact(task.last):
             yield StreamResponse(artifact_update=ArtifactUpdate(task.id, task.context, artifact, last_chunk=True))
         yield StreamResponse(status_update=StatusUpdate(task.id, task.context, self._status(task)))

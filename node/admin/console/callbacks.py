@@ -9,7 +9,7 @@ import msgspec
 from node.admin.commands import Commands
 from node.admin.console.context import CommandContext, CommandResult, add, add_dry_run, positive, table, table_of
 from node.admin.terminal import utf8
-from node.callbacks.queue import DeadLetter, GivenUp, letters_of, pending_count
+from node.callbacks.queue import DeadLetter, RawDeadLetter, pending_count, readable_letters
 from node.common.timestamps import timestamp
 from node.store import Store, ids, keys
 from node.store.bulk import bulk
@@ -17,7 +17,7 @@ from node.store.decoding import fields_of, scores_of
 
 COLUMNS = {"ID": "id", "TYPE": "type", "DUE": "due_at", "ATTEMPTS": "attempts", "URL": "url", "LAST FAILURE": "reason"}
 
-L = TypeVar("L", DeadLetter, GivenUp)
+L = TypeVar("L", DeadLetter, RawDeadLetter)
 
 ALL_OF_THEM = -1
 """Index of the last member of a list."""
@@ -81,8 +81,8 @@ async def _pending(context: CommandContext, given: argparse.Namespace) -> Comman
 
 
 async def _dead(context: CommandContext, _given: argparse.Namespace) -> CommandResult:
-    kept = await context.services.callbacks.given_up(range(ids.PARTITIONS))
-    letters = letters_of(kept)
+    kept = await context.services.callbacks.raw_dead(range(ids.PARTITIONS))
+    letters = readable_letters(kept)
     read = {(each.partition, each.entry) for each in letters}
     torn = [
         Unreadable(each.id, each.text(b"type"), each.url, each.text(b"reason"))
@@ -110,12 +110,12 @@ async def _redrive(context: CommandContext, given: argparse.Namespace) -> Comman
 
 async def _drop(context: CommandContext, given: argparse.Namespace) -> CommandResult:
     queue = context.services.callbacks
-    # What cannot be read is given up by nobody, and comes again and again.
+    # One that cannot be read is never given up: it comes again and again.
     under_way = await _named(context.store, set(given.targets)) if given.targets else {}
     if not given.dry_run:
         for partition, name in under_way.values():
             await queue.discard(partition, name)
-    return await _each(await queue.given_up(range(ids.PARTITIONS)), given, "dropped", queue.drop, under_way)
+    return await _each(await queue.raw_dead(range(ids.PARTITIONS)), given, "dropped", queue.drop, under_way)
 
 
 async def _due(store: Store, last: int) -> list[tuple[int, int, str]]:

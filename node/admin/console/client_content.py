@@ -68,7 +68,7 @@ async def _session(context: CommandContext, name: str) -> None:
 
 async def _message(context: CommandContext, name: str) -> None:
     address, _, message_id = name.partition(":")
-    await context.services.inboxes.take_out(address, message_id)
+    await context.services.inboxes.withdraw_as_operator(address, message_id)
 
 
 NOTED: Mapping[str, Sequence[Callable[[str], str]]] = {

@@ -92,7 +92,7 @@ class AdminCommand(NamedTuple):
 
     title: str
     action: Action
-    audited: bool = True
+    audited: bool
 
     async def carry_out(self, context: CommandContext, given: argparse.Namespace) -> CommandResult:
         """Run the action and record it in the audit log. Raises what the action raises, such as Refused."""

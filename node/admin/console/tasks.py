@@ -50,7 +50,7 @@ def register(commands: Commands) -> None:
     show = add(group, "tasks show", _show, "a contract with its text, and which address offered it")
     show.add_argument("targets", metavar="ID", nargs=1, type=utf8, help="id of a contract")
     for name, action, meaning in (
-        ("cancel", _cancel, "call a contract off that is not over, whoever offered it; for good"),
+        ("cancel", _cancel, "cancel a contract that is not over, whoever offered it; for good"),
         ("purge", _purge, "remove a contract, whoever has claimed or done it; for good"),
     ):
         add_change(group, f"tasks {name}", action, meaning, "ID", "id of a contract")
@@ -77,13 +77,15 @@ async def _cancel(context: CommandContext, given: argparse.Namespace) -> Command
     tasks = context.services.tasks
 
     async def look(task_id: str) -> Task:
-        """A contract that can be called off. Raises Refused `task.unknown`, `task.state`."""
+        """A contract that can be canceled. Raises Refused `task.unknown`, `task.state`."""
         task = await tasks.get(task_id)
         if task.status not in CANCELABLE:
             raise Refused("task.state")
         return task
 
-    return await for_each_target(given, "canceled", "task", CHANGED, look if given.dry_run else tasks.call_off)
+    return await for_each_target(
+        given, "canceled", "task", CHANGED, look if given.dry_run else tasks.cancel_as_operator
+    )
 
 
 async def _purge(context: CommandContext, given: argparse.Namespace) -> CommandResult:

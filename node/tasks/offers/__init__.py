@@ -1,1 +1,1 @@
-"""How workers find a contract: in lists, told of each that is put on offer, by a search, or as the next that fits."""
+"""How workers find a contract: in lists, in a feed of new offers, by a search, or as the next one that fits."""

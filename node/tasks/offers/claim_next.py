@@ -66,7 +66,7 @@ class ClaimsOfAny:
                     # Another request with that key may have been faster; then its contract counts.
                     intended = task_id = await self._intend(idempotency, intended, offer.id)
                     if task_id != offer.id:
-                        self._matching.put_back(offer)
+                        self._matching.offer(offer)
                 try:
                     claimed = await self._claim(task_id, new, request, idempotency)
                 except (OutcomeUnknown, OutOfMemory, StoreBusy):

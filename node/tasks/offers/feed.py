@@ -39,7 +39,7 @@ class Offer(msgspec.Struct, frozen=True):
 
     id: str
     publisher_id: str
-    skills: frozenset[str] = frozenset()
+    skills: frozenset[str]
 
 
 class WantedOffers(msgspec.Struct, frozen=True):

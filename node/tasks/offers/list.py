@@ -13,7 +13,7 @@ from typing import NamedTuple
 from node.common.shared_reads import SharedReads
 from node.store.keys import OFFERS
 from node.store.long_poll import wait_for_change
-from node.tasks.model import MOST_LEFT_OUT, SEPARATOR, TaskPageQuery
+from node.tasks.model import MAX_LEFT_OUT, SEPARATOR, TaskPageQuery
 from node.tasks.offers.feed import PAGE, Offer, OfferFeed
 from node.tasks.reader import TaskReader
 from node.tasks.view import StoredTask
@@ -25,7 +25,7 @@ REST = 2.0
 """Pause after a look at them, in multiples of what the look took. Looks are charged to nobody; with the pause they take
 a third of a process at most, however many ask for them."""
 
-LONGEST_REST = 0.25
+MAX_REST_SECONDS = 0.25
 """Seconds; the longest pause, also when a look took long because Redis was out of reach."""
 
 
@@ -86,7 +86,7 @@ class OfferList:
         end, offers, unknown = await self._looks.get(None)
         found = [offer.id for offer in offers if _fits(offer, query)]
         rows, lacking = await self._read(found[query.offset : query.offset + query.limit])
-        left_out = [*lacking, *unknown][:MOST_LEFT_OUT]
+        left_out = [*lacking, *unknown][:MAX_LEFT_OUT]
         return OfferRows(rows, len(found), since_of(end, left_out), is_incomplete=bool(left_out))
 
     async def _look(self, _: None) -> tuple[str, list[Offer], list[str]]:
@@ -99,7 +99,7 @@ class OfferList:
             return end, *(await self._feed.listed(0, FILTERED))
         finally:
             took = loop.time() - began
-            self._rests_until = loop.time() + min(REST * took, LONGEST_REST)
+            self._rests_until = loop.time() + min(REST * took, MAX_REST_SECONDS)
 
     async def _since(self, query: TaskPageQuery, since: str, add_cost: AddCost) -> OfferRows:
         entry, *left_out = since.split(SEPARATOR)
@@ -110,7 +110,7 @@ class OfferList:
         later = [*lacking, *islice(back, query.limit, None)]
         fitting = [(at, offer.id) for at, offer in entries if _fits(offer, query)]
         # Those that turn out to be out of reach must have a place among the ones that are left out.
-        room = min(query.limit - len(rows), MOST_LEFT_OUT - len(later))
+        room = min(query.limit - len(rows), MAX_LEFT_OUT - len(later))
         new = fitting[:room]
         if new != fitting:
             reached = new[-1][0] if new else entry

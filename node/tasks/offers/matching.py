@@ -17,12 +17,12 @@ from node.common.shared_reads import SharedReads
 from node.store import StoreUnavailable, keys
 from node.tasks.offers.feed import PAGE, START, Offer, OfferFeed, WantedOffers
 
-MOST_PAGES = 16
-MOST_KNOWN = MOST_PAGES * PAGE
+MAX_PAGES = 16
+MAX_KNOWN = MAX_PAGES * PAGE
 """How many offers a process looks at. If there are more, it is so many in a row, from a random page on."""
 
 FRESH_SECONDS = 1.0
-"""A view of the list younger than this serves whoever comes; newer offers are in the feed."""
+"""A view of the list that is younger than this serves new waiters, too; newer offers are in the feed."""
 
 HANDED_SECONDS = 5.0
 """How long an offer that was handed out is not taken from the list again, which may lag behind."""
@@ -124,7 +124,7 @@ class OfferMatching:
                 del self._waiters[waiter]
                 for offer in (waiter.taken, waiter.offer):
                     if offer:
-                        self._offered(offer)
+                        self.offer(offer)
 
     async def next(self, waiter: OfferWaiter, seconds: float) -> Offer | None:
         """The next offer for a worker that has lost the one before; None if there is none within so many seconds.
@@ -141,9 +141,17 @@ class OfferMatching:
             self._serve(waiter)
         return await waiter.next(0)
 
-    def put_back(self, offer: Offer) -> None:
-        """Hand an offer that its worker has no use for to whoever else it fits."""
-        self._offered(offer)
+    def offer(self, *offers: Offer) -> None:
+        """Make offers known, even ones handed out before, and have each handed to a worker that it fits."""
+        for offer in offers:
+            self._handed.pop(offer.id, None)
+            if len(self._known) >= MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[offer.id] = offer, asyncio.get_running_loop().time()
+        if self._waiters:
+            self._new.extendleft(reversed(offers))  # what has just come does not wait for a long list
+            if self._comparing is None or self._comparing.done():
+                self._comparing = asyncio.create_task(self._compare_new())
 
     async def close(self) -> None:
         """End what runs for those who wait."""
@@ -158,18 +166,6 @@ class OfferMatching:
         offer = next((offer for offer, _ in self._known.values() if waiter.wanted.fits(offer)), None)
         if offer:
             self._hand(offer, waiter)
-
-    def _offered(self, *offers: Offer) -> None:
-        """Make offers known, even ones handed out before, and have each handed to whoever it fits."""
-        for offer in offers:
-            self._handed.pop(offer.id, None)
-            if len(self._known) >= MOST_KNOWN:
-                del self._known[next(iter(self._known))]
-            self._known[offer.id] = offer, asyncio.get_running_loop().time()
-        if self._waiters:
-            self._new.extendleft(reversed(offers))  # what has just come does not wait for a long list
-            if self._comparing is None or self._comparing.done():
-                self._comparing = asyncio.create_task(self._compare_new())
 
     async def _compare_new(self) -> None:
         """Compare the new offers with those who wait, some at a time."""
@@ -202,7 +198,7 @@ class OfferMatching:
             return
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._view())
-            # If all who wait for it go away, nobody is told of a failure, and none is to be logged.
+            # If all who wait for it go away, nobody looks at a failure, and asyncio must not log it.
             self._looking.add_done_callback(lambda view: view.cancelled() or view.exception())
         # A worker that goes away must not cancel the view that others wait for.
         await asyncio.shield(self._looking)
@@ -216,10 +212,10 @@ class OfferMatching:
             raise StoreUnavailable("the feed of offers cannot be read") from None
         total = await self._feed.count()
         starts = list(range(0, total, PAGE))
-        turn = random.randrange(len(starts)) if len(starts) > MOST_PAGES else 0
+        turn = random.randrange(len(starts)) if len(starts) > MAX_PAGES else 0
         now = asyncio.get_running_loop().time()
         self._handed = {name: at for name, at in self._handed.items() if now - at < HANDED_SECONDS}
-        pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:MOST_PAGES]]
+        pages = [await self._feed.listed(start) for start in (starts[turn:] + starts[:turn])[:MAX_PAGES]]
         offers = [offer for page, _ in pages for offer in page]
         random.shuffle(offers)  # otherwise all processes would try the same ones first
         found = {offer.id: offer for offer in offers if offer.id not in self._handed}
@@ -228,7 +224,7 @@ class OfferMatching:
         self._known = {name: known for name, known in self._known.items() if name in found or known[1] >= now}
         self._new = deque(offer for offer in self._new if offer.id in self._known)
         self._seen_at = asyncio.get_running_loop().time()
-        self._offered(*new)
+        self.offer(*new)
 
     async def _read(self) -> None:
         """Follow the feed for as long as anybody waits, and a little longer."""
@@ -262,5 +258,5 @@ class OfferMatching:
         entries = await self._feed.after(self._last)
         if entries:
             self._last = entries[-1][0]
-            self._offered(*(offer for _, offer in entries))
+            self.offer(*(offer for _, offer in entries))
         return len(entries) == PAGE

@@ -13,7 +13,7 @@ from node.tasks.offers.hits import TaskHits
 from node.tasks.offers.matching import OfferWaiter
 from node.tasks.service import Tasks
 
-MOST_HITS = 50
+MAX_HITS = 50
 """How many hits are looked through for one that fits: as many as a search may return."""
 
 INTERVAL_SECONDS = 2.0
@@ -62,7 +62,7 @@ class OfferSearch:
     async def nearest(self, new: NextClaim, query: str, client: str, charge: Charge) -> list[Offer]:
         """Contracts that can be claimed and fit a worker, best match first. Raises as `find` does."""
         wanted = WantedOffers(frozenset(new.skills), frozenset(new.publisher_ids))
-        ranked = await self._search.ranked(SearchQuery(query, MOST_HITS, new.threshold), client, charge)
+        ranked = await self._search.ranked(SearchQuery(query, MAX_HITS, new.threshold), client, charge)
         found = await self._tasks.on_offer(ranked)
         offers = [_offer(found[task_id]) for task_id in ranked if task_id in found]
         return [offer for offer in offers if offer and wanted.fits(offer)]

@@ -1,7 +1,7 @@
--- let_go(messages, ends, receipt, at, keep, status) -> nothing
+-- stop_holding(messages, ends, receipt, at, keep, status) -> nothing
 -- Stops holding a message at the time `at` (ms): its text is deleted, its place is freed, and its receipt is kept with
 -- the final status for `keep` milliseconds. Whoever waits for the receipt is woken.
-local function let_go(messages, ends, receipt, at, keep, status)
+local function stop_holding(messages, ends, receipt, at, keep, status)
   local seq, place = unpack(redis.call('HMGET', receipt, 'seq', 'place'))
   redis.call('ZREM', ends, place)
   redis.call('XDEL', messages, '0-' .. seq)

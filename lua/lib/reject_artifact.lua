@@ -1,7 +1,7 @@
--- reject(artifact, due, id, reason, at) -> nothing
+-- reject_artifact(artifact, due, id, reason, at) -> nothing
 -- Rejects an artifact at the time `at` (ms). An upload URL cannot be revoked, so its bytes are counted, and looked for,
 -- until no upload can bring them any more.
-local function reject(artifact, due, id, reason, at)
+local function reject_artifact(artifact, due, id, reason, at)
   redis.call('HSET', artifact, 'status', 'rejected', 'reason', reason)
   redis.call('HDEL', artifact, 'expires_at')
   redis.call('ZADD', due, math.max(at, redis.call('HGET', artifact, 'upload_until')), id)

@@ -1,11 +1,11 @@
--- tell_task(task, events, id, what, status, client) -> nothing
--- Tells of a change of a contract: by an event `task.<what>` with the new status, the attempt, the assignee, the
--- callback and, if it is given, the client, and by a wake-up with the new status for whoever waits for the contract, on
--- the channel that bears the name of its key. The contract keeps its last 16 changes, for whoever follows it:
--- `<number of the last one> <what>@<time in ms> ...`.
+-- announce_task(task, events, id, what, status, client) -> nothing
+-- Announces a change of a contract: by an event `task.<what>` with the new status, the attempt, the assignee, the
+-- callback and, if it is given, the client; and by a wake-up with the new status for whoever waits for the contract, on
+-- the channel named like its key. The contract keeps its last 16 changes, for whoever follows it: `<number of the last
+-- one> <what>@<time in ms> ...`.
 -- include announce
 -- include now
-local function tell_task(task, events, id, what, status, client)
+local function announce_task(task, events, id, what, status, client)
   local attempt, assignee, callback, changes = unpack(redis.call('HMGET', task,
     'attempt', 'assignee_id', 'callback_url', 'changes'))
   local number, kept = string.match(changes or '0', '^(%d+)(.*)$')

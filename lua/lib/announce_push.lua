@@ -1,0 +1,8 @@
+-- announce_push(events, push_ends, address, id, status) -> nothing
+-- Announces to the worker that the status of a message has changed, in a task that push notifications follow. A message
+-- that is settled no longer expires.
+-- include announce
+local function announce_push(events, push_ends, address, id, status)
+  if status ~= 'queued' and status ~= 'read' then redis.call('ZREM', push_ends, address .. ' ' .. id) end
+  announce(events, 'inbox.task', address, 'message', id, 'status', status)
+end

@@ -1,8 +1,0 @@
--- tell_push(events, push_ends, address, id, status) -> nothing
--- Tells the worker that the status of a message has changed, in a task that push notifications follow. A message that is
--- settled no longer expires.
--- include announce
-local function tell_push(events, push_ends, address, id, status)
-  if status ~= 'queued' and status ~= 'read' then redis.call('ZREM', push_ends, address .. ' ' .. id) end
-  announce(events, 'inbox.task', address, 'message', id, 'status', status)
-end
