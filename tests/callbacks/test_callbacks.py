@@ -1,6 +1,6 @@
 """Callbacks from an API call to a receiver, through Redis and a real worker (SPEC 6, DESIGN 8)."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -55,19 +55,36 @@ async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
         assert "I can help" not in str(message)
 
 
-async def test_replies_in_quick_succession_are_told_together(node: NodeUnderTest) -> None:
+async def test_replies_in_quick_succession_are_told_together(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pause in ("node.callbacks.service.ENTITY_PAUSE_MS", "node.callbacks.sources.EntitySource.pause_ms"):
+        monkeypatch.setattr(pause, 3_600_000)
     async with Receiver(PUBLIC) as receiver, node.worker():
         thread = await posted(node, callback_url=receiver.url)
-        for n in range(5):
-            await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"Answer number {n}"})
-        await receiver.until(1)
 
-        async def told() -> bool:
-            await hurry(node)
-            return bool(receiver.messages) and receiver.messages[-1][1]["data"]["seq"] == 5
+        async def reply(number: int) -> None:
+            await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"Answer number {number}"})
 
-        await until(told)
-        assert receiver.requests <= 5
+        async def is_told() -> bool:
+            return bool(receiver.messages) and await under_way(node) == 0
+
+        async def last_one_waits() -> bool:
+            callback = keys.callback(ids.partition_of_id(thread["id"]), thread["id"])
+            data = cast("bytes | None", await node.store.command("HGET", callback, "data"))
+            return b'"seq":5' in (data or b"")
+
+        await reply(1)
+        await until(is_told)
+        for number in range(2, 6):
+            await reply(number)
+        await until(last_one_waits)
+        assert receiver.requests == 1
+        await hurry(node)
+        await receiver.until(2)
+        told = [(message["data"]["seq"], message["data"]["api_url"]) for _, message in receiver.messages]
+        api_url = f"http://node.example{BOARD}/threads/{thread['id']}"
+        assert told == [(1, f"{api_url}?since_seq=0"), (5, f"{api_url}?since_seq=1")]
 
 
 async def test_a_reply_to_a_relayed_message_pings_its_sender(node: NodeUnderTest) -> None:
