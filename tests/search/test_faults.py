@@ -77,6 +77,7 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
         return await embed(embedder, texts)
 
     monkeypatch.setattr(Embedder, "passages", passages)
+    monkeypatch.setattr("node.search.indexing.indexer.POLL_SECONDS", 0.01)  # after a failure it tries again then
     threads = [await board.post(f"Thread number {n}", "It says so.", noted=False) for n in range(10)]
     hopeless = await board.post("Thread without a vector", "It is hopeless.", noted=False)
     await IndexQueue(board.store, BOARD_KEYS).add_to_backlog([*threads, hopeless])
