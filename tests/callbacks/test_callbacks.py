@@ -8,6 +8,7 @@ from node.callbacks.queue import CallbackQueue
 from node.config import Schedule
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
+from node.store.steps import Key
 from node.tasks.compaction import unpack
 from tests.board.calls import BOARD, QUESTION, posted
 from tests.callbacks.receiver import Receiver
@@ -37,6 +38,19 @@ async def under_way(node: NodeUnderTest) -> int:
     return sum([len(await members(node, keys.callbacks_due(partition))) for partition in range(ids.PARTITIONS)])
 
 
+async def tells_of(node: NodeUnderTest, callback: Key, seq: int) -> bool:
+    """Whether that callback is under way and tells of that number."""
+    data = cast("bytes | None", await node.store.command("HGET", callback, "data"))
+    return b'"seq":%d' % seq in (data or b"")
+
+
+def no_second_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing more is told of an entity until a test says `hurry`."""
+    for pause in ("service.ENTITY_PAUSE_MS", "sources.EntitySource.pause_ms"):
+        monkeypatch.setattr(f"node.callbacks.{pause}", 3_600_000)
+    monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)  # no event wakes the worker then
+
+
 async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
         thread = await posted(node, callback_url=receiver.url)
@@ -58,27 +72,22 @@ async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
 async def test_replies_in_quick_succession_are_told_together(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for pause in ("node.callbacks.service.ENTITY_PAUSE_MS", "node.callbacks.sources.EntitySource.pause_ms"):
-        monkeypatch.setattr(pause, 3_600_000)
+    no_second_message(monkeypatch)
     async with Receiver(PUBLIC) as receiver, node.worker():
         thread = await posted(node, callback_url=receiver.url)
+        callback = keys.callback(ids.partition_of_id(thread["id"]), thread["id"])
 
         async def reply(number: int) -> None:
             await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"Answer number {number}"})
 
-        async def is_told() -> bool:
-            return bool(receiver.messages) and await under_way(node) == 0
-
-        async def last_one_waits() -> bool:
-            callback = keys.callback(ids.partition_of_id(thread["id"]), thread["id"])
-            data = cast("bytes | None", await node.store.command("HGET", callback, "data"))
-            return b'"seq":5' in (data or b"")
+        async def first_is_told() -> bool:
+            return receiver.requests == 1 and await under_way(node) == 0
 
         await reply(1)
-        await until(is_told)
+        await until(first_is_told)
         for number in range(2, 6):
             await reply(number)
-        await until(last_one_waits)
+        await until(lambda: tells_of(node, callback, 5))
         assert receiver.requests == 1
         await hurry(node)
         await receiver.until(2)
