@@ -22,9 +22,9 @@ from node.store import StoreUnavailable
 from node.store.decoding import flat_of
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
-from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, PATIENCE, SearchableBoard, searchable
+from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable
 from tests.support.node_under_test import until
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import PATIENCE, RedisServer, eventually
 
 LOAF = "at what time do I prepare the loaf for the oven"
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")

@@ -19,9 +19,10 @@ from node.search.worker import SearchWorker
 from node.store import ids, keys
 from node.store.errors import OutOfMemory
 from node.store.search_keys import BOARD_KEYS, SearchKeys
-from tests.search.searching import PATIENCE, SearchableBoard
+from tests.search.searching import SearchableBoard
 from tests.search.test_corpora import Agents, Card
 from tests.support.node_under_test import until
+from tests.support.servers import PATIENCE
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
 

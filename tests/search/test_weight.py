@@ -1,10 +1,9 @@
 """What is searched takes no more memory, terms and vectors included, than its client is charged."""
 
 from node.share.cost import COSTS
-from tests.search.searching import PATIENCE
 from tests.support.limits import every_limit
 from tests.support.node_under_test import running, settings_for, until
-from tests.support.servers import RedisServer
+from tests.support.servers import PATIENCE, RedisServer
 from tests.tasks.calls import TASKS
 
 SENTENCE = "The crew counts the panels on each roof, and writes down what the owner says about the weather. "

@@ -20,7 +20,7 @@ from redis.exceptions import MovedError
 
 from tests.support.ports import free_port
 
-PATIENCE = 120.0  # s that a process may take to do what it was told, on a busy machine and with a low priority
+PATIENCE = 240.0  # s that a process may take to do what it was told, on a busy machine and with a low priority
 WOKEN = 25.0
 """s that a request with `wait=30` may take to be answered: it was woken, its own time was not over."""
 
