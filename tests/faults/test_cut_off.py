@@ -16,7 +16,6 @@ import httpx2
 import pytest
 import pytest_asyncio
 
-from node.store.clock import now_ms
 from node.store.connection import Call, CallResult, Connection, Unawaited
 from tests.agents.calls import card_of
 from tests.support.limits import every_limit
@@ -203,9 +202,7 @@ async def prepared(node: NodeUnderTest, before: Sequence[Ask]) -> Facts:
         answer = await ask(node, facts)
         assert answer.is_success, answer.text
         facts |= answer.json()
-    began = await now_ms(node.store)
-    while await now_ms(node.store) == began:
-        pass  # an inbox that is renewed in the millisecond in which it was opened needs fewer calls
+    await node.a_millisecond_later()  # an inbox that is renewed in the one in which it was opened needs fewer calls
     return facts
 
 
