@@ -20,10 +20,11 @@ SWIFT := .venv-swift
 OPENAPI := .venv-openapi
 EXAMPLES := .venv-examples
 # Tests wait half of their time: three processes keep two cores busy, whatever the machine. Many of them start processes
-# themselves. One that hangs fails after five minutes, and shows where. Files are given out in their order: by the number of
-# their tests, those with a single long one would come last, and two processes wait for the third.
+# themselves. One that hangs fails after a quarter of an hour, longer than any waits by itself, and shows where. Files are given
+# out in their order: by the number of their tests, those with a single long one would come last, and two processes wait for
+# the third.
 SIDE_BY_SIDE := $(BIN)/python -m pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder \
-	-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
+	-o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 # Debian packages that some tests and benchmarks use; a target that needs another adds its name.

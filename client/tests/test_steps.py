@@ -109,13 +109,6 @@ def test_a_try_takes_no_longer_than_there_is_time() -> None:
         assert (sent.timeout, sent.within) == (timeout, deadline + wait)
 
 
-def test_what_the_node_puts_off_is_no_failure() -> None:
-    steps = carrier().carry(Messages.send.call("Hello"), PATIENCE)
-    for _ in range(5):
-        assert isinstance(next(steps), Send)
-        assert isinstance(steps.send(LIMITED), Sleep)
-
-
 def test_a_node_that_is_busy_and_names_a_time_has_failed() -> None:
     steps = carrier().carry(Tasks.get.call("1"), Patience(tries=2))
     next(steps)

@@ -1,6 +1,6 @@
 """Callbacks from an API call to a receiver, through Redis and a real worker (SPEC 6, DESIGN 8)."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -8,6 +8,7 @@ from node.callbacks.queue import CallbackQueue
 from node.config import Schedule
 from node.sign.node_key import NodeKey
 from node.store import ids, keys
+from node.store.steps import Key
 from node.tasks.compaction import unpack
 from tests.board.calls import BOARD, QUESTION, posted
 from tests.callbacks.receiver import Receiver
@@ -37,6 +38,19 @@ async def under_way(node: NodeUnderTest) -> int:
     return sum([len(await members(node, keys.callbacks_due(partition))) for partition in range(ids.PARTITIONS)])
 
 
+async def tells_of(node: NodeUnderTest, callback: Key, seq: int) -> bool:
+    """Whether that callback is under way and tells of that number."""
+    data = cast("bytes | None", await node.store.command("HGET", callback, "data"))
+    return b'"seq":%d' % seq in (data or b"")
+
+
+def no_second_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing more is told of an entity until a test says `hurry`."""
+    for pause in ("service.ENTITY_PAUSE_MS", "sources.EntitySource.pause_ms"):
+        monkeypatch.setattr(f"node.callbacks.{pause}", 3_600_000)
+    monkeypatch.setattr("node.callbacks.queue.POLL_SECONDS", 0.2)  # no event wakes the worker then
+
+
 async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
         thread = await posted(node, callback_url=receiver.url)
@@ -55,19 +69,31 @@ async def test_a_reply_pings_the_thread_s_callback(node: NodeUnderTest) -> None:
         assert "I can help" not in str(message)
 
 
-async def test_replies_in_quick_succession_are_told_together(node: NodeUnderTest) -> None:
+async def test_replies_in_quick_succession_are_told_together(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_second_message(monkeypatch)
     async with Receiver(PUBLIC) as receiver, node.worker():
         thread = await posted(node, callback_url=receiver.url)
-        for n in range(5):
-            await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"Answer number {n}"})
-        await receiver.until(1)
+        callback = keys.callback(ids.partition_of_id(thread["id"]), thread["id"])
 
-        async def told() -> bool:
-            await hurry(node)
-            return bool(receiver.messages) and receiver.messages[-1][1]["data"]["seq"] == 5
+        async def reply(number: int) -> None:
+            await node.client.post(f"{BOARD}/{thread['id']}/replies", json={"body": f"Answer number {number}"})
 
-        await until(told)
-        assert receiver.requests <= 5
+        async def first_is_told() -> bool:
+            return receiver.requests == 1 and await under_way(node) == 0
+
+        await reply(1)
+        await until(first_is_told)
+        for number in range(2, 6):
+            await reply(number)
+        await until(lambda: tells_of(node, callback, 5))
+        assert receiver.requests == 1
+        await hurry(node)
+        await receiver.until(2)
+        told = [(message["data"]["seq"], message["data"]["api_url"]) for _, message in receiver.messages]
+        api_url = f"http://node.example{BOARD}/threads/{thread['id']}"
+        assert told == [(1, f"{api_url}?since_seq=0"), (5, f"{api_url}?since_seq=1")]
 
 
 async def test_a_reply_to_a_relayed_message_pings_its_sender(node: NodeUnderTest) -> None:

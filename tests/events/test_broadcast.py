@@ -218,6 +218,7 @@ async def test_what_was_read_before_a_pause_does_not_count_against_who_follows_a
     monkeypatch: pytest.MonkeyPatch, numbers: Numbers, told: Broadcast, node: NodeUnderTest
 ) -> None:
     monkeypatch.setattr(broadcast, "MAX_BEHIND_BYTES", 1000)
+    monkeypatch.setattr("node.store.wakeups.UPKEEP_SECONDS", 0.02)  # after a few of which a channel is left
     await numbers.grow(100)
     first = joined(told)
     assert len(await first.next(LONG)) == 100

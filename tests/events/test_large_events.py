@@ -69,6 +69,7 @@ async def test_who_takes_large_events_gets_all_of_them_before_their_end(
 ) -> None:
     monkeypatch.setattr(broadcast, "MAX_BEHIND_BYTES", 10_000_000)
     monkeypatch.setattr(broadcast, "CATCH_UP_SECONDS", LONG)
+    monkeypatch.setattr(broadcast, "POLL_SECONDS", 0.0)  # their end has no wake-up
 
     gone = asyncio.Event()
 

@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from node.store import ids, keys
 from tests.callbacks.receiver import Receiver
-from tests.callbacks.test_callbacks import PUBLIC, hurry, under_way
+from tests.callbacks.test_callbacks import PUBLIC, hurry, no_second_message, tells_of, under_way
 from tests.inbox.calls import INBOXES, bearer, opened, path_of, read, sent
 from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import free_port
@@ -32,25 +33,26 @@ async def test_an_owner_is_told_that_a_message_has_come_and_not_what_it_says(nod
             assert word not in str(told)
 
 
-async def test_messages_that_follow_at_once_are_told_by_one(node: NodeUnderTest) -> None:
+async def test_messages_that_follow_at_once_are_told_by_one(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_second_message(monkeypatch)
     async with Receiver(PUBLIC) as receiver, node.worker():
         inbox = await opened(node, callback_url=receiver.url)
+        callback = keys.callback(ids.partition_of(inbox["address"]), inbox["address"])
+
+        async def first_is_told() -> bool:
+            return receiver.requests == 1 and await under_way(node) == 0
+
         await sent(node, inbox)
-        await receiver.until(1)
+        await until(first_is_told)
         for _ in range(3):
             await sent(node, inbox)
-
-        async def waits() -> bool:
-            return await under_way(node) == 1
-
-        await until(waits)
-
-        async def told_of_all() -> bool:
-            await hurry(node)
-            return receiver.messages[-1][1]["data"]["seq"] == 4
-
-        await until(told_of_all)
-        assert len(receiver.messages) <= 4
+        await until(lambda: tells_of(node, callback, 4))
+        assert receiver.requests == 1
+        await hurry(node)
+        await receiver.until(2)
+        assert [told["data"]["seq"] for _, told in receiver.messages] == [1, 4]
 
 
 async def test_an_owner_who_takes_the_callback_back_is_told_no_more(node: NodeUnderTest) -> None:

@@ -111,7 +111,7 @@ async def worked(node: NodeUnderTest, steps: set[str]) -> None:
         return False
 
     try:
-        await until(done, 120)
+        await until(done)
     except TimeoutError:
         pytest.fail(f"never ran: {sorted(expected - steps)}")
 

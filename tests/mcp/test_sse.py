@@ -141,8 +141,8 @@ async def test_a_stream_ends_when_a_reply_may_have_been_lost(node: NodeUnderTest
 
 
 async def test_a_stream_ends_when_nobody_reads_it(node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.web.streams.SEND_SECONDS", 0.05)
     async with EventStream(node) as stream:
+        monkeypatch.setattr("node.mcp.sse.SEND_SECONDS", 0.05)
         stream.reading.clear()
         await stream.post(request("ping"))
         await stream.ended()

@@ -80,8 +80,7 @@ def test_the_curl_tour_works_as_printed(tmp_path: Path) -> None:
     assert len(TOUR) >= 10
     ids: dict[str, str] = {}
     with NodeProcess(tmp_path / "data") as node:
-        node.start().line("ready", patience=120)
-        node.line("embedding model loaded", patience=120)
+        node.start().ready().line("embedding model loaded")
         for command, answer in TOUR:
             for printed, real in sorted(ids.items(), key=lambda pair: -len(pair[0])):  # a token contains an address
                 command = command.replace(printed, real)  # noqa: PLW2901

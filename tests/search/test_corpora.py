@@ -11,8 +11,9 @@ from node.search.model import FoundEntity, SearchQuery
 from node.search.service import Search, SearchTurns
 from node.search.store import SearchStore
 from node.store import ids, keys
-from tests.search.searching import ANYTHING, CLIENT, PATIENCE, SearchableBoard
+from tests.search.searching import ANYTHING, CLIENT, SearchableBoard
 from tests.support.node_under_test import until
+from tests.support.servers import PATIENCE
 
 LINGUIST = ["Translate contracts between Portuguese and English", "Transcribe interviews with speaker labels"]
 

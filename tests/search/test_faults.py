@@ -22,9 +22,9 @@ from node.store import StoreUnavailable
 from node.store.decoding import flat_of
 from node.store.search_keys import BOARD_KEYS
 from tests.search.conftest import WITH_ENGINE
-from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, PATIENCE, SearchableBoard, searchable
+from tests.search.searching import ANYTHING, ENGINE_OPTIONS, MODULE, SearchableBoard, searchable
 from tests.support.node_under_test import until
-from tests.support.servers import RedisServer, eventually
+from tests.support.servers import PATIENCE, RedisServer, eventually
 
 LOAF = "at what time do I prepare the loaf for the oven"
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
@@ -77,6 +77,7 @@ async def test_a_post_that_cannot_be_embedded_holds_up_no_other(
         return await embed(embedder, texts)
 
     monkeypatch.setattr(Embedder, "passages", passages)
+    monkeypatch.setattr("node.search.indexing.indexer.POLL_SECONDS", 0.01)  # after a failure it tries again then
     threads = [await board.post(f"Thread number {n}", "It says so.", noted=False) for n in range(10)]
     hopeless = await board.post("Thread without a vector", "It is hopeless.", noted=False)
     await IndexQueue(board.store, BOARD_KEYS).add_to_backlog([*threads, hopeless])

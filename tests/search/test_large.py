@@ -6,9 +6,9 @@ from node.embedding.model import Model
 from node.search.index_versions import IndexVersions
 from node.search.passages import PASSAGE_CHARACTERS
 from node.store.search_keys import BOARD_KEYS
-from tests.search.searching import ANYTHING, PATIENCE, searchable
+from tests.search.searching import ANYTHING, searchable
 from tests.support.node_under_test import until
-from tests.support.servers import RedisServer
+from tests.support.servers import PATIENCE, RedisServer
 
 CALLS = 40  # that may be under way; by default it is 4,096
 THREADS = 48

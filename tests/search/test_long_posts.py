@@ -87,6 +87,8 @@ async def test_a_search_is_charged_whatever_becomes_of_it(
         raise StoreUnavailable("the store went away")
 
     monkeypatch.setattr(Corpus, "read_reachable", fails)
+    charged = len(hostile.looked)
     with pytest.raises(StoreUnavailable):
         await hostile.find("zebra", ANYTHING)
-    assert hostile.looked[-1] > 0 or await hostile.search_by_memory()
+    assert len(hostile.looked) == charged + 1
+    assert hostile.looked[-1] > 0 or await hostile.search_by_memory(), "which has read no text until then"

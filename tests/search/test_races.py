@@ -19,11 +19,18 @@ from node.search.worker import SearchWorker
 from node.store import ids, keys
 from node.store.errors import OutOfMemory
 from node.store.search_keys import BOARD_KEYS, SearchKeys
-from tests.search.searching import PATIENCE, SearchableBoard
+from tests.search.searching import SearchableBoard
 from tests.search.test_corpora import Agents, Card
 from tests.support.node_under_test import until
+from tests.support.servers import PATIENCE
 
 BREAD = ("Sourdough schedule", "The starter doubles in six hours. When should I mix the dough to bake at seven?")
+
+
+@pytest.fixture(autouse=True)
+def long_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that is held up has what it leased, for however long a busy machine holds it up."""
+    monkeypatch.setattr("node.search.indexing.queue.LEASE_MS", 86_400_000)
 
 
 class Hold:

@@ -18,8 +18,9 @@ from node.search.rpc.server import REQUESTS_AT_ONCE, WaitingRequests, search_bea
 from node.search.service import SearchTurns
 from node.share.site import SITE_SHARE
 from node.store.search_keys import BOARD_KEYS
-from tests.search.searching import PATIENCE, SearchableBoard
+from tests.search.searching import SearchableBoard
 from tests.support.node_under_test import until
+from tests.support.servers import PATIENCE
 
 LIVE = IndexVersion("0123456789ab", "a-model", 2, "flat", 0)
 VECTOR = array("f", [0.6, 0.8]).tobytes()

@@ -6,10 +6,12 @@ import pytest
 from msgspec import UNSET
 
 from node.common.refusal import Invalid
+from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search.corpus import EVERY, PostRef
 from node.search.model import LowerThreshold
 from node.search.passages import PASSAGE_CHARACTERS
+from node.search.rpc.client import WorkerClient
 from node.store.search_keys import BOARD_KEYS
 from tests.search.searching import ANYTHING, SearchableBoard
 from tests.support.node_under_test import until
@@ -213,12 +215,21 @@ async def test_a_query_of_white_space_is_invalid(board: SearchableBoard, query: 
         await board.find(query)
 
 
-async def test_what_a_client_asks_twice_is_embedded_once(board: SearchableBoard, loaded_model: Model) -> None:
+async def test_what_is_asked_twice_is_embedded_once(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    question, embedded, embed = "how do I bake a loaf", list[str](), Embedder.queries
+
+    async def queries(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
+        embedded.extend(texts)
+        return await embed(embedder, texts)
+
+    monkeypatch.setattr(Embedder, "queries", queries)
     await board.post(*BREAD)
     async with board.worker():
         await board.settled()
-        await board.find("how do I bake a loaf")
-        cached = BOARD_KEYS.query_vector("how do I bake a loaf")
+        await board.find(question)
+        cached = BOARD_KEYS.query_vector(question)
 
         async def there() -> bool:
             return await board.store.command("EXISTS", cached) == 1
@@ -227,6 +238,8 @@ async def test_what_a_client_asks_twice_is_embedded_once(board: SearchableBoard,
         left = await board.store.command("TTL", cached)
         assert isinstance(left, int)
         assert 0 < left <= 600
+        assert await WorkerClient(board.store, BOARD_KEYS).vector_of(question), "as another process asks"
+    assert embedded.count(question) == 1
 
 
 async def test_a_note_does_not_replace_what_the_worker_made(board: SearchableBoard) -> None:

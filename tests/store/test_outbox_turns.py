@@ -36,17 +36,19 @@ async def test_what_comes_while_a_batch_is_handled_shares_the_next(store: Store,
 async def test_what_comes_while_a_reader_rests_shares_its_next_batch(
     store: Store, redis_server: RedisServer, seen: Seen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.store.outbox.REST_FACTOR", 1e9)
-    monkeypatch.setattr("node.store.outbox.MAX_REST_SECONDS", 3.0)
+    monkeypatch.setattr(outbox, "REST_FACTOR", 1e9)
+    monkeypatch.setattr(outbox, "MAX_REST_SECONDS", 0.0)
     await write(store, "last", stream=keys.events(ids.PARTITIONS - 1))
     async with reading(store, seen):
         await eventually(lambda: seen.entities == {"last"})  # so all outboxes have had their first turn
+        monkeypatch.setattr(outbox, "MAX_REST_SECONDS", 3.0)
         await write(store, "a")
         await eventually(lambda: "a" in seen.entities and pending(redis_server) == 0)
         await write(store, "b")
         for _ in range(50):  # in which a reader that did not rest would have handled it
             await store.command("PING")
         await write(store, "c")
+        monkeypatch.setattr(outbox, "MAX_REST_SECONDS", 0.0)  # the one that has begun goes on
         await eventually(lambda: len(seen.entities) == 4)
     assert seen.batches == [["last"], ["a"], ["b", "c"]]
 

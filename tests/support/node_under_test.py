@@ -13,6 +13,7 @@ from node.run.web import WebNode
 from node.run.worker import main as worker_main
 from node.sign.node_key import NodeKey
 from node.store import Store, connect
+from node.store.clock import now_ms
 from node.web.address import ClientAddress
 from node.web.application import WebApplication
 from node.web.http import ASGIMessage
@@ -69,6 +70,12 @@ class NodeUnderTest:
             return await self.store.command("PUBSUB", "SHARDNUMSUB", channel, key=channel) != [channel.encode(), 0]
 
         await until(heard)
+
+    async def a_millisecond_later(self) -> None:
+        """Return when what happens next is later by the clock of Redis than what has happened."""
+        began = await now_ms(self.store)
+        while await now_ms(self.store) == began:
+            pass
 
     def services(self) -> Services:
         """Services as another process has them on the same Redis."""

@@ -1,10 +1,8 @@
 """Real Redis for tests: a server that can be stopped, killed and frozen, a bad network, a cluster."""
 
 import asyncio
-import os
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import time
@@ -13,15 +11,16 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from random import random, randrange
+from random import random
 from typing import Any, Protocol, Self, cast
 from urllib.parse import quote
 
 import redis
 from redis.exceptions import MovedError
 
-BUS = 10000  # what Redis adds to its port for the cluster bus
-PATIENCE = 120.0  # s that a process may take to do what it was told, on a busy machine and with a low priority
+from tests.support.ports import free_port
+
+PATIENCE = 240.0  # s that a process may take to do what it was told, on a busy machine and with a low priority
 WOKEN = 25.0
 """s that a request with `wait=30` may take to be answered: it was woken, its own time was not over."""
 
@@ -70,32 +69,6 @@ async def listening(port: int) -> None:
                 await writer.wait_closed()
                 return
             await asyncio.sleep(0.02)
-
-
-# Ports of this process: the tests may run in several at once, which pytest-xdist calls gw<number>.
-_PORTS_EACH = 1000
-_FIRST_PORT = 10000 + _PORTS_EACH * (int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 10)
-
-_given: set[int] = set()
-
-
-def free_port() -> int:
-    """A TCP port that is free, as is its cluster bus port; both are below those that the system gives to clients.
-
-    No port is returned twice, since its user may not listen there yet.
-    """
-    while True:
-        port = randrange(_FIRST_PORT, _FIRST_PORT + _PORTS_EACH)
-        if port in _given:
-            continue
-        try:
-            for candidate in (port, port + BUS):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", candidate))
-        except OSError:
-            continue
-        _given.add(port)
-        return port
 
 
 class _Client(Protocol):
