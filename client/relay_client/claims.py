@@ -95,6 +95,6 @@ async def renew(relay: AsyncRelay, task: ClaimedTask) -> None:
 
 
 async def release(relay: AsyncRelay, task: ClaimedTask) -> None:
-    """Give up a claim, if that can be done quickly."""
+    """Release a claim, if that can be done quickly."""
     with suppress(RelayError, asyncio.TimeoutError):  # then the lease ends the claim
         await asyncio.wait_for(relay.tasks.release(task["id"], task["claim_token"]), RELEASE_SECONDS)

@@ -256,7 +256,7 @@ class Inboxes(Resource[M_co]):
 
     @Operation
     def withdraw(self, address: str, message_id: str, receipt_token: str) -> Call[SettledMessage]:
-        """Take back a message that is not settled yet."""
+        """Withdraw a message that is not settled yet."""
         return Call.delete("inboxes", address, "messages", message_id, token=receipt_token)
 
     @Operation

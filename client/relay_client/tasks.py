@@ -275,7 +275,7 @@ class Tasks(Resource[M_co]):
 
     @Operation
     def release(self, task_id: str, claim_token: str) -> Call[Task]:
-        """Give up a claim: others may have the contract."""
+        """Release a claim: others may have the contract."""
         return Call.post("tasks", task_id, "release", fields={"claim_token": claim_token})
 
     @Operation

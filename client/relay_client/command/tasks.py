@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
     _as_publisher(command(task, "accept", _accept, "accept the result that you reviewed"))
     reject = command(task, "reject", _reject, "send the result back to its worker")
     _as_publisher(reject).add_argument("reason", help="what the worker is to change")
-    _as_publisher(command(task, "cancel", _cancel, "call a contract off"))
+    _as_publisher(command(task, "cancel", _cancel, "cancel a contract"))
     find = command(task, "find", _find, "find offered contracts by what they ask for")
     find.add_argument("query", help="in your own words")
     find.add_argument("--limit", type=int, default=5)
