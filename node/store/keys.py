@@ -256,7 +256,8 @@ def artifacts(partition: int) -> Key:
 
 def artifact_bytes(partition: int) -> Key:
     """Sums of the artifacts of the partition. Fields: `all` (bytes); for each client and IPv6 /48 its name (bytes),
-    `number:<name>` (artifacts) and `reserved:<name>` (bytes not uploaded yet). Goes with the artifacts.
+    `number:<name>` (artifacts) and `reserved:<name>` (bytes not uploaded yet). These go with the last artifact that
+    they count; `all` stays, as 0.
     """
     return Key(f"artifact-bytes:{_TAGS[partition]}")
 
