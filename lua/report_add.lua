@@ -13,8 +13,7 @@
 -- ARGV[5] threshold  reports that hide the post; 0 = none do
 -- ARGV[6] most       reports of one post that are kept; more are not counted
 -- ARGV[7] ttl        milliseconds for which they are kept
--- ARGV[8] named      characters of the numbers of reported posts that the thread has, at most: those leave the queue when
---                    it is removed
+-- ARGV[8] most_characters  of the thread's list of its reported posts, which leave the queue when the thread is removed
 -- Returns {'kept'} | {'known'}: it was before, or there are enough | {'unknown'}: no such post, or a hidden one
 -- Slot    partition of the thread's id
 -- include now
@@ -34,7 +33,7 @@ local count = redis.call('HINCRBY', report, 'open', 1)
 redis.call('PEXPIRE', report, ttl)
 redis.call('ZADD', reports, at, thread_id .. ':' .. seq)
 reported = reported or ','
-if not string.find(reported, ',' .. seq .. ',', 1, true) and #reported < tonumber(named) then
+if not string.find(reported, ',' .. seq .. ',', 1, true) and #reported < tonumber(most_characters) then
   redis.call('HSET', thread, 'reported', reported .. seq .. ',')
 end
 if threshold ~= '0' and count >= tonumber(threshold) and hide_post(thread, events, thread_id, seq) then

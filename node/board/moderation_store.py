@@ -17,7 +17,7 @@ MAX_REPORTS = 200
 REPORT_MS = 90 * DAY_MS
 """How long reports about a post are kept after the last one (ms)."""
 
-MAX_NAMED = 4096
+MAX_REPORTED_CHARACTERS = 4096
 """Characters of the list of its reported posts that a thread has: a thousand numbers or so. When the thread is removed,
 further ones stay in the operator's queue for REPORT_MS."""
 
@@ -56,7 +56,7 @@ def report_add(
     threshold: int,
     most: int,
     ttl: int,
-    named: int,
+    most_characters: int,
 ) -> None:
     """One report of a client."""
 
@@ -103,7 +103,7 @@ class ModerationStore:
             threshold=threshold,
             most=MAX_REPORTS,
             ttl=REPORT_MS,
-            named=MAX_NAMED,
+            most_characters=MAX_REPORTED_CHARACTERS,
         )
         return code_of(await self._store.run(reporting))
 
