@@ -13,6 +13,7 @@ import httpx2
 import pytest
 import pytest_asyncio
 
+from node.callbacks.breaker import MAX_OPEN_MS
 from node.callbacks.concurrency import PLACES_EACH_SITE_AND_DOMAIN
 from node.callbacks.queue import HIDDEN_MS, CallbackQueue, DeadLetter
 from node.config import Limit, Limits, Schedule
@@ -108,6 +109,13 @@ async def test_names_that_nobody_answers_for_hold_up_nobody_else(node: NodeUnder
         assert receiver.paths["/evil"] == 0
 
 
+@pytest.fixture
+def opens_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A breaker that opens stays open for longer than a test waits: what comes all the same, it has not held up."""
+    monkeypatch.setattr("node.callbacks.breaker.FIRST_OPEN_MS", MAX_OPEN_MS)
+
+
+@pytest.mark.usefixtures("opens_for_long")
 async def test_a_url_that_fails_stops_no_other_url_of_its_host(node: NodeUnderTest) -> None:
     """Six contracts whose URL answered 503 opened the breaker of the host: its other tenants got nothing."""
     async with Receiver(PUBLIC) as receiver, node.worker():
@@ -120,6 +128,7 @@ async def test_a_url_that_fails_stops_no_other_url_of_its_host(node: NodeUnderTe
         await receiver.until(3, path="/honest")
 
 
+@pytest.mark.usefixtures("opens_for_long")
 async def test_who_has_the_url_of_another_fail_stops_no_callback_of_the_other(node: NodeUnderTest) -> None:
     """A receiver that answered 500 to what it had never asked for was called on nobody's behalf for half an hour."""
 
@@ -186,6 +195,7 @@ async def test_many_names_of_one_machine_are_called_no_more_often_than_one(node:
         assert LIMIT / 2 < receiver.requests <= LIMIT
 
 
+@pytest.mark.usefixtures("opens_for_long")
 async def test_an_address_where_nobody_listens_stops_its_other_names_and_no_other_port(node: NodeUnderTest) -> None:
     async with Receiver(PUBLIC) as receiver, node.worker():
         async with Receiver(PUBLIC) as gone:
@@ -204,7 +214,7 @@ class TestOneClient:
 
     @pytest.fixture
     def overrides(self, dns: DnsServer) -> dict[str, Any]:
-        limits = Limits(callback_client=Limit(5, 60))
+        limits = Limits(callback_client=Limit(5, 1800))  # s: longer than a test waits
         return {"callback_allow_private": True, "embedding_model": "none", "limits": limits}
 
     async def test_a_client_has_so_many_attempts_a_minute_whoever_receives_them(self, node: NodeUnderTest) -> None:
