@@ -20,7 +20,9 @@ async def test_the_worker_puts_a_thread_back_on_a_list_that_lost_it(node: NodeUn
 
 async def test_threads_that_are_put_back_stand_where_they_stood(node: NodeUnderTest) -> None:
     answered, waiting = [(await posted(node))["id"] for _ in range(2)]
+    await node.a_millisecond_later()  # a list with equal times goes by ids
     await node.client.post(f"{BOARD}/{answered}/replies", json={"body": "I can help."})
+    await node.a_millisecond_later()
     newest = (await posted(node))["id"]
     await node.store.command("DEL", keys.OPEN_THREADS)
     await BoardStore(node.store, 60).project([answered, waiting, newest])
