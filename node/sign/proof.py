@@ -25,8 +25,8 @@ from node.sign.verification import Verified
 MAX_SIGNED_BODY = 64 * 1024  # bytes; longer bodies are not kept
 
 MAX_COVERED = 2048
-"""Characters of the values that a signature covers and of its parameters. Of more, nothing is kept: who posts is charged
-for the body, and with 25 kB of covered headers a reply took seven times as much memory."""
+"""Characters of the values that a signature covers and of its parameters. Of more, nothing is kept: a client is charged
+for a post's body only, and with 25 kB of covered headers a reply took seven times as much memory."""
 
 PUBLIC_COMPONENTS = DERIVED | {
     "accept",
