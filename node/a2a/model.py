@@ -108,8 +108,8 @@ class ReceivedMessage(msgspec.Struct):
     message: Message
     text: str
     """The text of all parts."""
-    history_length: int | None
     metadata: Metadata
+    history_length: int | None = None
     returns_at_once: bool = False
     """Whether the sender wants the task as it is, without waiting for its end."""
     push: msgspec.Raw | None = None

@@ -151,24 +151,24 @@ async def message_of(request: Request, body: bytes) -> ReceivedMessage:
         if invalid.issues[0].loc == ("body",) and invalid.issues[0].type == "type_error":  # JSON, but no object
             raise Invalid.field("body", msg="the body must be a JSON object", kind="json_invalid") from None
         raise
-    sent, configuration = sending.message, sending.configuration or SentConfiguration()
-    if sent is None:
+    if sending.message is None:
         raise _wrong("message", msg="Field is required.")
-    message, said = _message(sent)
-    pushes = (configuration.taskPushNotificationConfig, configuration.task_push_notification_config)
-    lengths = (configuration.historyLength, configuration.history_length)
-    history_length = _length(next(filter(_is_set, lengths), UNSET))
+    message, said = _message(sending.message)
     of_request = _metadata(sending.metadata)
-    received = ReceivedMessage(
-        message,
-        said,
-        history_length,
-        of_request,
-        bool(configuration.returnImmediately or configuration.return_immediately),
-        next(filter(_is_set, pushes), None),
-    )
+    received = ReceivedMessage(message, said, of_request)
+    if sending.configuration is not None:
+        _configure(received, sending.configuration)
     await _check_metadata(request, *(part.metadata for part in message.parts), message.metadata, of_request)
     return received
+
+
+def _configure(received: ReceivedMessage, configuration: SentConfiguration) -> None:
+    """Note what the configuration of a message asks for. Raises Invalid."""
+    lengths = (configuration.historyLength, configuration.history_length)
+    received.history_length = _length(next(filter(_is_set, lengths), UNSET))
+    received.returns_at_once = bool(configuration.returnImmediately or configuration.return_immediately)
+    pushes = (configuration.taskPushNotificationConfig, configuration.task_push_notification_config)
+    received.push = next(filter(_is_set, pushes), None)
 
 
 def _message(sent: SentMessage) -> tuple[Message, str]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from node.common.refusal import Refused
 from node.mcp.answer_budget import BATCH_BYTES, AnswerBudget
@@ -140,17 +140,14 @@ class McpServer:
         answer = await self.answer(messages, request)
         return RpcReply(200, answer) if answer else ACCEPTED
 
-    async def answer(self, messages: Messages, request: Request, max_bytes: int = sys.maxsize) -> bytes:
+    def answer(self, messages: Messages, request: Request, max_bytes: int = sys.maxsize) -> Awaitable[bytes]:
         """The answer to a message or a batch of a revision with a handshake; empty if it holds no request.
 
         `max_bytes` bounds the answers; an error in place of one that does not fit is never left out.
         """
         if isinstance(messages, RpcRequest):
-            return await self._answer(messages, request, AnswerBudget(max_bytes)) or b""
-        budget = AnswerBudget(min(max_bytes, BATCH_BYTES))
-        # One after the other: a client that sends a line and a poll in one batch expects the line in the poll.
-        answers = [one for each in messages if (one := await self._answer_member(each, request, budget)) is not None]
-        return b"[%b]" % b",".join(answers) if answers else b""
+            return self._answer(messages, request, AnswerBudget(max_bytes))
+        return self._answer_batch(messages, request, AnswerBudget(min(max_bytes, BATCH_BYTES)))
 
     async def answer_stateless(self, body: bytes, request: Request, headers: dict[bytes, bytes]) -> RpcReply:
         """Answer a message of revision 2026-07-28, which has no batches."""
@@ -171,19 +168,24 @@ class McpServer:
             return RpcReply(STATELESS_STATUS.get(error.code, 400), error_reply(message_id, error))
         return RpcReply(200, reply(message_id, framed(result.members, result.ttl_ms)))
 
-    async def _answer_member(
-        self, message: RpcRequest | RpcError, request: Request, budget: AnswerBudget
-    ) -> bytes | None:
+    async def _answer_batch(
+        self, messages: list[RpcRequest | RpcError], request: Request, budget: AnswerBudget
+    ) -> bytes:
+        # One after the other: a client that sends a line and a poll in one batch expects the line in the poll.
+        answers = [one for each in messages if (one := await self._answer_member(each, request, budget))]
+        return b"[%b]" % b",".join(answers) if answers else b""
+
+    async def _answer_member(self, message: RpcRequest | RpcError, request: Request, budget: AnswerBudget) -> bytes:
         if isinstance(message, RpcError):
             return error_reply(None, message)
         if message.method == "initialize" and message.request_id is not None:
             return error_reply(message.request_id, RpcError(INVALID_REQUEST, "initialize must not be part of a batch"))
         return await self._answer(message, request, budget)
 
-    async def _answer(self, message: RpcRequest, request: Request, budget: AnswerBudget) -> bytes | None:
+    async def _answer(self, message: RpcRequest, request: Request, budget: AnswerBudget) -> bytes:
         request_id = message.request_id
         if request_id is None:  # a notification, or a response, though this server sends no requests
-            return None
+            return b""
         try:
             budget.check()
             result = await self._run(self._with_handshake, message, request)
@@ -221,7 +223,8 @@ class McpServer:
         try:
             if refused := self._throughput.refusal(request.client):  # by what came before in a batch, or on a stream
                 raise refused
-            if isinstance(message.params, Raw) and (size := len(memoryview(message.params))) >= LARGE_BODY:
+            params = message.params if request.size >= LARGE_BODY else UNSET
+            if isinstance(params, Raw) and (size := len(memoryview(params))) >= LARGE_BODY:
                 await request.turn.before_step(size)
             await self._limiter.count(request, LIMIT)
         except StoreUnavailable as error:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import asdict
 
-from node.mcp.json_rpc import INVALID_PARAMS, RpcError, object_of, read_params
+from node.mcp.json_rpc import EMPTY, INVALID_PARAMS, RpcError, object_of, read_params
 from node.mcp.operations import Operations, call_operation
 from node.mcp.tool import ArgumentHeader, Tool
 from node.mcp.tool_result import NOTHING, SILENCED, failure, invalid, success
@@ -36,6 +36,9 @@ MAX_HEAD_BYTES = 8 * 1024
 """Bytes, as JSON, of the arguments that become path, query and headers of the operation's request. Escaped, they fit
 into what HTTP takes of these. In a query of 3 MB, parsing the escapes of a mebibyte held up the process for seconds."""
 
+MAX_SHARED_BYTES = 64 * 1024
+"""Bytes of the longest answer whose result is kept for other callers."""
+
 QUOTED_CHARACTERS = 60
 """Characters of an unknown argument's name, or of a value that is no number, that the error repeats."""
 
@@ -54,6 +57,8 @@ class BadArguments(Exception):
 
 
 Arguments = dict[str, Raw]
+OperationArguments = tuple[dict[str, str], str, bytes, Sequence[Header]]
+"""Path parameters, query string, body and headers of an operation's request."""
 
 _params = msgspec.json.Decoder(CallParams)
 _string = msgspec.json.Decoder(str)
@@ -87,6 +92,10 @@ class BoundTool:
         """Arguments for which null only says that they are not given."""
         self.numbers = {name: types[name] for name in self.in_query if types[name] in ("integer", "number")}
         """The types of numbers that become part of the query string; of a body, the operation says what it has got."""
+        self.without_arguments: OperationArguments | None = None
+        """What every call without arguments asks for, which many are; None if some are required."""
+        if not required:
+            self.without_arguments = _request(self, EMPTY)
 
     def listed(self) -> Schema:
         """The tool as tools/list shows it. Every hint is set: a missing destructiveHint counts as true."""
@@ -118,6 +127,9 @@ class ToolCalls:
     def __init__(self, tools: Sequence[Tool], operations: Operations) -> None:
         routes = ((tool, operations[tool.operation]) for tool in tools)
         self._tools = {tool.name: (_bound(tool, route.path, route.query, route.body), route) for tool, route in routes}
+        self._latest: dict[str, tuple[bytes, bytes]] = {}
+        """The last answer of each operation that reads, and the result made of it, by tool: operations give readers who
+        ask at the same time the same answer (`node.common.shared_reads`)."""
 
     def listed(self) -> list[Schema]:
         """As tools/list shows them."""
@@ -137,7 +149,18 @@ class ToolCalls:
             return failure(response)
         if response.status == NO_CONTENT:
             return NOTHING
-        return await success(response.body) if response.body else SILENCED
+        if not response.body:
+            return SILENCED
+        return await (self._shared(bound.tool, response.body) if bound.tool.reads else success(response.body))
+
+    async def _shared(self, tool: Tool, body: bytes) -> bytes:
+        """`success`, made once for all who get the very same answer."""
+        latest, result = self._latest.get(tool.name, (b"", b""))
+        if latest is not body:
+            result = await success(body)
+            if len(body) <= MAX_SHARED_BYTES:
+                self._latest[tool.name] = body, result
+        return result
 
     def _read(self, params: Raw) -> tuple[BoundTool, Route, Raw]:
         call = read_params(_params, params)
@@ -147,8 +170,10 @@ class ToolCalls:
         return *found, object_of(call.arguments, "arguments")
 
 
-def _request(bound: BoundTool, raw: Raw) -> tuple[dict[str, str], str, bytes, Sequence[Header]]:
-    """Path parameters, query string, body and headers of the request that the arguments ask for."""
+def _request(bound: BoundTool, raw: Raw) -> OperationArguments:
+    """The request that the arguments ask for. Raises BadArguments."""
+    if raw == EMPTY and bound.without_arguments is not None:
+        return bound.without_arguments
     if bound.tool.open_inputs:
         return {}, "", bytes(raw), ()
     arguments = _known(bound, raw)

@@ -1,6 +1,8 @@
 """Ids that carry their partition, and keys that carry it as a hash tag (DESIGN 4)."""
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from uuid import RFC_4122, UUID
@@ -36,6 +38,16 @@ def test_an_unlisted_id_cannot_be_guessed_from_the_one_before() -> None:
     assert min(steps) > 2**34
     ones = [sum(tail >> bit & 1 for tail in tails) for bit in range(62)]
     assert all(800 < count < 1200 for count in ones)  # each bit is as often set as not: 9 standard deviations
+
+
+def test_processes_that_are_forked_make_different_ids() -> None:
+    """Random numbers are fetched many at a time; a child must not go on with those of its parent."""
+    program = (
+        "import os; from node.store import ids; ids.unlisted_id(); child = os.fork();"
+        "os.write(1, ''.join(ids.unlisted_id() + ' ' for _ in range(50)).encode()); child and os.waitpid(child, 0)"
+    )
+    made = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+    assert len({each[-16:] for each in made}) == len(made) == 100
 
 
 @given(st.text())
