@@ -19,7 +19,7 @@ from tests.mcp.calls import request, result
 from tests.mcp.streams import EventStream
 from tests.support.living import living
 from tests.support.node_under_test import NodeUnderTest, until
-from tests.support.servers import RedisServer
+from tests.support.servers import PATIENCE, RedisServer
 
 
 async def test_a_stream_names_its_endpoint_first(node: NodeUnderTest) -> None:
@@ -178,7 +178,10 @@ async def test_answers_that_are_too_large_for_a_stream_count_as_bytes_that_were_
         assert posts > 5
 
 
-async def test_a_client_that_does_not_read_costs_little_memory(node: NodeUnderTest) -> None:
+async def test_a_client_that_does_not_read_costs_little_memory(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "SEND_SECONDS", PATIENCE)  # the posts may take long
     heard: list[int] = []
 
     async def has_heard_much() -> bool:

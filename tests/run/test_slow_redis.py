@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +40,8 @@ def test_a_server_whose_supervisor_was_killed_goes_and_leaves_its_data(
     monkeypatch.setattr(embedded_redis, "LOCK_TIMEOUT", 0)
 
     def wait(_: float) -> None:
-        os.kill(orphan, signal.SIGCONT)
+        with suppress(ProcessLookupError):
+            os.kill(orphan, signal.SIGCONT)
 
     monkeypatch.setattr(embedded_redis, "time", SimpleNamespace(monotonic=time.monotonic, sleep=wait))
     with EmbeddedRedis(tmp_path / "data") as server:
