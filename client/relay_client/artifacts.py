@@ -97,7 +97,7 @@ class Artifacts(Resource[M_co]):
 
     @Operation
     def get(self, artifact_id: str, *, status: ArtifactStatus | None = None, wait: float = 0) -> Call[Manifest]:
-        """A manifest; with the `status` that you know, waits up to `wait` seconds for another one."""
+        """A manifest; waits up to `wait` seconds for another status than `status`, or else than the present one."""
         return Call.get("artifacts", artifact_id, status=status, wait=wait)
 
     @Operation

@@ -196,7 +196,7 @@ class Tasks(Resource[M_co]):
 
     @Operation
     def get(self, task_id: str, *, status: TaskStatus | None = None, wait: float = 0) -> Call[Task]:
-        """A contract; with the `status` that you know, waits up to `wait` seconds for another one."""
+        """A contract; waits up to `wait` seconds for another status than `status`, or else than the present one."""
         return Call.get("tasks", task_id, status=status, wait=wait)
 
     @Operation

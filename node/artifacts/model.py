@@ -6,6 +6,8 @@ import msgspec
 from msgspec import Meta
 
 ArtifactStatus = Literal["registered", "verifying", "available", "rejected", "expired"]
+SETTLED: tuple[ArtifactStatus, ...] = ("available", "rejected", "expired")
+"""Statuses in which nothing is under way any more."""
 
 NAME_LENGTH = 200
 MEDIA_TYPE_LENGTH = 255
@@ -107,5 +109,6 @@ class ArtifactQuery(msgspec.Struct):
 
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
     status: (
-        Annotated[ArtifactStatus, Meta(description="The status you know of; without it `wait` does not wait")] | None
+        Annotated[ArtifactStatus, Meta(description="The status you know of; else the present one, unless it is final")]
+        | None
     ) = None

@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from node.artifacts.model import ArtifactStatus
+from node.artifacts.model import SETTLED, ArtifactStatus
 from node.artifacts.record import StoredArtifact
 from node.common import counters
 from node.common.refusal import Refused
@@ -24,7 +24,7 @@ from node.store.decoding import flat_of
 from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, Once
 from node.store.limits import DAY_MS, RateLimit, counted
-from node.store.long_poll import wait_for_change
+from node.store.long_poll import another_status, wait_for_change
 from node.store.steps import Key, Rest, Step, step
 
 COMPLETION_MS = (900 + 900 + 60) * 1000
@@ -238,13 +238,14 @@ class ArtifactStore:
         return [StoredArtifact.of(each, now, row) for each, (now, row) in zip(artifact_ids, rows, strict=True)]
 
     async def wait(self, artifact_id: str, seconds: float, known: ArtifactStatus | None) -> StoredArtifact | None:
-        """`read`, once the status is another than `known`, after `seconds` at most. Raises StoreUnavailable."""
+        """`read`, once the status is another one, after `seconds` at most. Raises StoreUnavailable."""
+        is_news = another_status(known, SETTLED)
         return await wait_for_change(
             self._store.wakeups,
             keys.artifact(artifact_id),
             seconds,
             lambda: self.read(artifact_id),
-            is_new=lambda stored: stored is None or known is None or stored.status != known,
+            is_new=lambda stored: stored is None or is_news(stored.status),
             lasts=lambda stored: stored.lasts if stored else math.inf,
         )
 

@@ -8,7 +8,7 @@ CALLBACK = "Public URL that gets an HTTP POST when a peer answers; private addre
 KEY = "A secret of at least 16 random characters that makes a repeated call answer what the first one did"
 WAIT = "Seconds to wait, 30 at most, if the answer is not there at once"
 STATUS = "The status you know; wait ends when it is another one"
-WAIT_FOR_STATUS = "Seconds to wait, 30 at most, for another status than the one you give; without one it does not wait"
+WAIT_FOR_STATUS = "Seconds to wait, 30 at most, for another status than the one you give, or else the present one"
 
 
 class ArgumentHeader(msgspec.Struct, frozen=True):

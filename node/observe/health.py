@@ -23,6 +23,8 @@ from node.web.route import Operation, OtherAnswer, Route, routes_of
 HEALTH_SECONDS = 0.1
 """How long an answer is reused, so that frequent health checks are no load on the store."""
 
+RETRY_SOON = (b"retry-after", b"1")
+
 Shortage = Literal["ok", "low"]
 
 
@@ -76,21 +78,26 @@ class HealthApi:
             return self._healthy
         return await self._reads.get(None)
 
-    @Operation("Whether load balancers should send requests to this process", answers=Ready)
+    @Operation(
+        "Whether load balancers should send requests to this process",
+        answers=Ready,
+        also=(OtherAnswer("application/json", Ready, 503, "It is about to stop, or the store is out of reach."),),
+    )
     async def get_ready(self, request: Request) -> Response:
         """200 if load balancers may send requests here, else 503. Costs no call to the store.
 
         This is not the health of the store: while one primary of a cluster fails over, the rest is served, and another
         process could do no better. Only a process that reaches no primary at all should get no requests.
         """
-        status = "draining" if self.draining else "ready" if self._store.connected else "unavailable"
-        return json_response(Ready(status), 200 if status == "ready" else 503, NO_STORE)
+        if self._store.connected and not self.draining:
+            return json_response(Ready("ready"), headers=NO_STORE)
+        return json_response(Ready("draining" if self.draining else "unavailable"), 503, (*NO_STORE, RETRY_SOON))
 
     async def _read(self, _: None) -> Response:
         try:
             durability = await read(self._store)
         except StoreUnavailable:
-            return json_response(self._health("unavailable", "unknown"), 503, ((b"retry-after", b"1"),))
+            return json_response(self._health("unavailable", "unknown"), 503, (RETRY_SOON,))
         self._healthy = json_response(self._health("ok", durability), headers=NO_STORE)
         self._healthy_until = monotonic() + HEALTH_SECONDS
         return self._healthy

@@ -6,13 +6,28 @@ connection to each primary. How many may wait in a process is bounded (`waiting`
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from typing import TypeVar
 
 from node.common.pauses import paused
 from node.store import WakeUps
 
 T = TypeVar("T")
+
+
+def another_status(known: str | None, final: Container[str]) -> Callable[[str], bool]:
+    """Whether a status, of those read one after the other, is another than the `known` one.
+
+    A reader who names none waits for another than the first one read; if that is a `final` one, no other will come.
+    """
+    seen = known
+
+    def is_news(status: str) -> bool:
+        nonlocal seen
+        seen = seen or status
+        return status != seen or (known is None and status in final)
+
+    return is_news
 
 
 async def wait_for_change(

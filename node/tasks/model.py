@@ -384,5 +384,6 @@ class TaskQuery(msgspec.Struct):
 
     wait: Annotated[float, Meta(ge=0, le=30, description="Seconds to wait until the status is another one")] = 0
     status: (
-        Annotated[TaskStatus, Meta(description="The status you know of; without it `wait` does not wait")] | None
+        Annotated[TaskStatus, Meta(description="The status you know of; else the present one, unless it is final")]
+        | None
     ) = None

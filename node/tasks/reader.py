@@ -1,7 +1,7 @@
 """Reads work contracts, as they are at the time of reading (`lapse`), whether or not they are compacted."""
 
 from asyncio import gather
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from time import monotonic
 from typing import NamedTuple, cast
 
@@ -9,10 +9,11 @@ from node.store import Store, StoreUnavailable, keys
 from node.store.bulk import bulk_reachable, bulk_steps
 from node.store.decoding import fields_named, fields_of
 from node.store.lists import page_of
-from node.store.long_poll import wait_for_change
+from node.store.long_poll import another_status, wait_for_change
 from node.store.unreadable import read_each, read_reachable
 from node.tasks import steps
 from node.tasks.lapse import JUDGED
+from node.tasks.model import OVER, TaskStatus
 from node.tasks.packed import PackedContracts
 from node.tasks.view import BASE, LISTED, LISTED_BY, StoredTask
 
@@ -86,19 +87,20 @@ class TaskReader:
         return [rows[task_id] for task_id in task_ids]
 
     async def wait(
-        self, task_id: str, seconds: float, is_new: Callable[[StoredTask], bool], names: Sequence[bytes] = ()
+        self, task_id: str, seconds: float, known: TaskStatus | None, names: Sequence[bytes] = ()
     ) -> StoredTask:
-        """These fields of a contract, or all, as soon as it is new, or once the time is over.
+        """These fields of a contract, or all, as soon as its status is another one, or once the time is over.
 
         Only what it is judged by is read at each change, and the rest once.
         """
         if seconds > 0:
+            is_news = another_status(known, (*OVER, "failed"))
             await wait_for_change(
                 self._store.wakeups,
                 keys.task(task_id),
                 seconds,
                 lambda: self.read(task_id, JUDGED),
-                is_new,
+                is_new=lambda row: not row.is_contract or is_news(row.status),
                 lasts=lambda row: row.lasts,
             )
         return await self.read(task_id, names)

@@ -135,7 +135,7 @@ class Tasks:
         row = await self._store.wait(
             task_id,
             query.wait,
-            lambda row: not row.is_contract or row.status != query.status,
+            query.status,
             () if with_result else (*LISTED, b"attempts", b"result_schema"),
         )
         return self._task(task_id, known(row))

@@ -184,7 +184,8 @@ def issue_of(message: str, *where: str | int) -> Issue:
     shown = message.replace("`", "").replace(ONE_LINE, "$")
     if len(shown) > MAX_MESSAGE_CHARACTERS:
         shown = f"{shown[:MAX_MESSAGE_CHARACTERS]}…"
-    return Issue(tuple(loc), shown, "value_error" if "Expected" not in message else "type_error")
+    is_type_wrong = message.startswith("Expected ") and ", got " in message  # else a value out of its bounds
+    return Issue(tuple(loc), shown, "type_error" if is_type_wrong else "value_error")
 
 
 def ignored(where: str, names: Iterable[str], kind: type[msgspec.Struct] | None) -> Header | None:

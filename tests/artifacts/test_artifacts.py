@@ -259,10 +259,25 @@ async def test_a_reader_can_wait_for_the_end(node: NodeUnderTest) -> None:
     assert ended.json()["status"] == "expired"
 
 
-async def test_without_a_known_status_nobody_waits(node: NodeUnderTest) -> None:
+async def test_a_reader_who_names_no_status_waits_for_another_than_the_present_one(node: NodeUnderTest) -> None:
     artifact = await registered(node)
-    response = await node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30})
-    assert response.json()["status"] == "registered"
+    await upload(node, artifact)
+    waiting = asyncio.create_task(node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30}))
+    await node.listened_to(keys.artifact(artifact["id"]))
+    assert not waiting.done()
+    await complete(node, artifact)
+    assert (await waiting).json()["status"] == "verifying"
+
+
+async def test_who_names_no_status_of_an_artifact_that_is_settled_is_answered_at_once(node: NodeUnderTest) -> None:
+    artifact = await registered(node)
+    await upload(node, artifact)
+    await complete(node, artifact)
+    async with node.worker():
+        await verified(node, artifact)
+    async with asyncio.timeout(WOKEN):
+        response = await node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30})
+    assert response.json()["status"] == "available"
 
 
 async def test_an_artifact_can_be_the_input_of_a_task(node: NodeUnderTest) -> None:

@@ -50,6 +50,7 @@ def test_a_node_that_drains_says_so_and_serves_on_until_it_stops(tmp_path: Path,
         assert (answer.status, answer.headers["connection"]) == (200, "close")
         number, headers, body = call(node.port, "GET", "/ready")
         assert (number, headers["connection"], body) == (503, "close", b'{"status":"draining"}')
+        assert headers["retry-after"] == "1"
         assert relay(node.port, HELLO)["status"] == "acknowledged"
         assert ends(node) == 0
         assert status(node.port, "/health") == 0

@@ -311,8 +311,9 @@ def test_a_shared_path_tells_the_parameters_of_both_its_readers() -> None:
     assert [name for name, schema in listing.items() if "default" in schema] == ["limit", "offset"]
 
 
-def test_a_node_without_its_store_is_described_too() -> None:
-    health = operation("GET", "/health")
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+def test_a_node_without_its_store_is_described_too(path: str) -> None:
+    health = operation("GET", path)
     assert media(health, "503") == media(health, "200")
 
 

@@ -355,7 +355,28 @@ async def test_a_reader_is_answered_when_the_status_changes(node: NodeUnderTest)
         assert (await reading)["status"] == "claimed"
 
 
-@pytest.mark.parametrize("query", [{"wait": 30}, {"wait": 30, "status": "claimed"}, {"wait": 0, "status": "offered"}])
+async def test_a_reader_who_names_no_status_is_answered_when_the_present_one_changes(node: NodeUnderTest) -> None:
+    """Such a `wait` was none: who repeated it asked as fast as the node answered (DESIGN 6)."""
+    task = await offered(node)
+    async with asyncio.timeout(WOKEN):
+        reading = asyncio.create_task(read(node, task, wait=30))
+        await node.listened_to(keys.task(task["id"]))
+        assert not reading.done()
+        await act(node, task, "claim", assignee_id="summary-agent")
+        assert (await reading)["status"] == "claimed"
+
+
+async def test_who_names_no_status_of_a_contract_that_is_over_is_answered_at_once(node: NodeUnderTest) -> None:
+    completed, failed, canceled = await claimed(node), await claimed(node), await offered(node)
+    await act(node, completed, "complete", claim_token=completed["claim_token"])
+    await act(node, failed, "fail", claim_token=failed["claim_token"], code="broken")
+    await act(node, canceled, "cancel", publisher_token=canceled["publisher_token"])
+    async with asyncio.timeout(WOKEN):
+        statuses = [(await read(node, task, wait=30))["status"] for task in (completed, canceled, failed)]
+    assert statuses == ["completed", "canceled", "failed"]
+
+
+@pytest.mark.parametrize("query", [{"wait": 30, "status": "claimed"}, {"wait": 0, "status": "offered"}])
 async def test_a_reader_who_knows_less_is_answered_at_once(node: NodeUnderTest, query: dict[str, Any]) -> None:
     task = await offered(node)
     async with asyncio.timeout(WOKEN):

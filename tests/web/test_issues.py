@@ -44,6 +44,19 @@ async def test_every_wrong_field_of_a_body_is_listed(node: NodeUnderTest) -> Non
     }
 
 
+async def test_a_value_out_of_its_bounds_is_no_error_of_type(node: NodeUnderTest) -> None:
+    """Too small a number, too short a text and one of another form were `type_error`, as a text for a number is."""
+    wrong = {"publisher_id": "", "title": 1, "lease_seconds": 3, "max_attempts": "two", "skills": ["Summarise"]}
+    detail = (await node.client.post(TASKS, json=wrong)).json()["detail"]
+    assert {issue["loc"][1]: issue["type"] for issue in detail} == {
+        "publisher_id": "value_error",
+        "title": "type_error",
+        "lease_seconds": "value_error",
+        "max_attempts": "type_error",
+        "skills": "value_error",
+    }
+
+
 @pytest.mark.parametrize(
     ("path", "body", "allowed"),
     [
