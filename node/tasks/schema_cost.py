@@ -30,6 +30,9 @@ NUMBER_UNITS = 60
 EXOTIC_UNITS = 600
 """To compare a number whose exponent is large."""
 
+TRIVIAL_PER_UNIT = 16
+"""Parts that are true or false, of which so many take one unit."""
+
 COMPARE_UNITS = 6
 """To compare with an object or a list in a `const` or `enum`, in addition to what is in it."""
 
@@ -38,7 +41,9 @@ IN_PLACE = ("allOf", "anyOf", "oneOf")
 """Keywords whose schemas apply to the same place, several to a keyword."""
 ALONE = ("not", "if", "then", "else")
 """The same, one to a keyword."""
-SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+DEPENDENCIES = "dependencies"
+"""What became `dependentSchemas` and `dependentRequired`. The engine still applies it."""
+SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", DEPENDENCIES)
 DATA = ("const", "enum", "default", "examples")
 """Keywords whose value is no schema."""
 MEMBERS = ("properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames")
@@ -162,6 +167,10 @@ class SchemaWalk:
         """Add all parts that are evaluated at the same place as `node` to `closure`, each as often as it is."""
         if id(node) in open_:
             raise SchemaFault("leads back to itself at the same place, without an end")
+        # The dialect has no such list, but nothing checks that below a word that it does not know, and a reference may
+        # lead there. The engine would apply it.
+        if isinstance(node.get("items"), list):
+            raise SchemaFault("has a list of items: use prefixItems")
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise TooDear()
@@ -181,7 +190,8 @@ class SchemaWalk:
         for word in IN_PLACE:
             yield from _parts(_list(node.get(word)))
         yield from _parts(node[word] for word in ALONE if word in node)
-        yield from _parts(_dict(node.get("dependentSchemas")).values())
+        for word in ("dependentSchemas", DEPENDENCIES):
+            yield from _parts(_dict(node.get(word)).values())
 
     def _target(self, reference: str) -> Any:
         fragment = unquote(reference[1:])
@@ -236,8 +246,11 @@ class SchemaWalk:
         compares, numbers = sum(size for size, _ in sizes), sum(number for _, number in sizes)
         limits = [node[word] for word in LIMITS if word in node]
         units += compares + sum(map(_limit_units, limits))
+        units += sum(len(_list(node.get(word))) for word in IN_PLACE) // TRIVIAL_PER_UNIT
         wanted = len(_list(node.get("required"))) + sum(
-            1 + len(_list(names)) for names in _dict(node.get("dependentRequired")).values()
+            1 + len(_list(names))
+            for word in ("dependentRequired", DEPENDENCIES)
+            for names in _dict(node.get(word)).values()
         )
         wanted += len(_dict(node.get("dependentSchemas")))
         scans = sum(self._halves(pattern) for pattern in _dict(node.get("patternProperties")))
@@ -277,7 +290,7 @@ def _subschemas(members: Node) -> dict[str, Node]:
 
 
 def _parts(values: Iterable[Any]) -> Iterator[Node]:
-    """Those that are schemas with keywords; true and false cost nothing."""
+    """Those that are schemas with keywords; of true and false `TRIVIAL_PER_UNIT` cost a unit."""
     return (cast("Node", value) for value in values if isinstance(value, dict))
 
 
