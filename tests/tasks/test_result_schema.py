@@ -109,6 +109,9 @@ async def test_a_result_is_checked_before_it_is_reviewed(node: NodeUnderTest) ->
         ({"pattern": "("}, [], "no regular expression"),
         ({"allOf": [{"pattern": f"^{n}$"} for n in range(17)]}, [], "more than 16 different patterns"),
         ({"pattern": r"\p{L}{500}"}, [], "too large"),
+        # To ignore the case of all that there is, two thousand times, took a minute.
+        ({"pattern": "(?i)" + r"\p{Any}" * 2_000}, [], "has flags"),
+        ({"patternProperties": {r"(?x)a( ?i)": True}}, [], "has flags"),
         ({"description": "x" * 17_000}, [], "16384 bytes"),
         ({"minimum": 10**400}, [], "too large"),
         # A list of items is no part of the dialect, but the engine applies one below a word that it does not know.
@@ -136,6 +139,10 @@ async def test_a_schema_that_cannot_be_used_is_refused_when_it_is_offered(
         {"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]},
         {"$anchor": "all", "items": {"oneOf": [{"$ref": "#all"}, {"$dynamicRef": "#all"}]}},
         {"items": {"allOf": [{"const": n} for n in range(300)]}},
+        # Each of them has the pattern read once more: together, they took two minutes.
+        {"pattern": r"\w" * 5_000},
+        {"patternProperties": {r"[\cA]" * 2_000: True}},
+        {"allOf": [{"pattern": rf"^{n}" + r"\d" * 20} for n in range(16)]},
     ],
 )
 async def test_a_schema_that_is_too_dear_to_check_is_refused_when_it_is_offered(
@@ -158,6 +165,8 @@ async def test_a_schema_that_is_too_dear_to_check_is_refused_when_it_is_offered(
         {"properties": {f"p{n}": {"type": "string", "maxLength": 9} for n in range(250)}},
         {"enum": [f"a rather long choice {n}" for n in range(300)]},
         {"allOf": [{"pattern": f"^{n % 16}$"} for n in range(32)]},
+        {"pattern": r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$"},
+        {"allOf": [{"pattern": rf"^\(?{n}\)?\s*(?<n>\w+)@(?:\w+\.)+\w+$"} for n in range(16)]},
     ],
 )
 def test_usual_schemas_are_taken(schema: dict[str, Any]) -> None:
