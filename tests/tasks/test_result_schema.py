@@ -139,6 +139,8 @@ async def test_a_schema_that_cannot_be_used_is_refused_when_it_is_offered(
         {"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]},
         {"$anchor": "all", "items": {"oneOf": [{"$ref": "#all"}, {"$dynamicRef": "#all"}]}},
         {"items": {"allOf": [{"const": n} for n in range(300)]}},
+        # What a member may cost depends on all others: it took half a second to find out.
+        {"properties": {f"{n}": {"$ref": "#"} for n in range(390)}},
         # Each of them has the pattern read once more: together, they took two minutes.
         {"pattern": r"\w" * 5_000},
         {"patternProperties": {r"[\cA]" * 2_000: True}},
@@ -163,6 +165,10 @@ async def test_a_schema_that_is_too_dear_to_check_is_refused_when_it_is_offered(
             ]
         },
         {"properties": {f"p{n}": {"type": "string", "maxLength": 9} for n in range(250)}},
+        {
+            "$defs": {"all": {"properties": {f"p{n}": {"$ref": "#/$defs/all"} for n in range(40)}}},
+            "$ref": "#/$defs/all",
+        },
         {"enum": [f"a rather long choice {n}" for n in range(300)]},
         {"allOf": [{"pattern": f"^{n % 16}$"} for n in range(32)]},
         {"pattern": r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$"},
