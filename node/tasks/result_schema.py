@@ -124,8 +124,14 @@ def require_schema(schema: dict[str, Any]) -> bytes:
 
 
 def require_shape(schema: bytes, result: bytes) -> None:
-    """Raise Invalid for a result of another shape, Refused `task.result_large` for one that cannot be checked."""
-    if faults := check_of(schema).faults(result):
+    """Raise Invalid for a result of another shape, Refused `task.result_large` for one that cannot be checked, and
+    Refused `task.schema_dear` if no result can be, by a schema that another node or version has accepted.
+    """
+    try:
+        check = check_of(schema)
+    except SchemaFault:
+        raise Refused("task.schema_dear", loc=RESULT) from None
+    if faults := check.faults(result):
         raise Invalid(faults)
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from node.common.refusal import Invalid, Refused
+from node.store import keys
 from node.tasks.result_schema import MAX_UNITS, check_of, require_schema, require_shape, units_of
 from node.tasks.schema_cost import SchemaWalk
 from tests.support.answers import refused
@@ -186,6 +187,17 @@ async def test_a_result_that_takes_too_long_to_check_is_refused_and_the_claim_st
     assert response.json()["detail"][0]["loc"] == ["body", "result_payload"]
     assert (await complete(node, task, ["c"])).status_code == 422
     assert (await complete(node, task, [])).status_code == 200
+
+
+@pytest.mark.parametrize("schema", [{"pattern": "(?i)a"}, {"properties": {f"{n}": {"$ref": "#"} for n in range(390)}}])
+async def test_no_result_is_taken_by_a_schema_that_is_not_accepted_here_any_more(
+    node: NodeUnderTest, schema: dict[str, Any]
+) -> None:
+    """It may come from another node, with an import."""
+    task = await claimed(node, result_schema=ALWAYS)
+    await node.store.command("HSET", keys.task(task["id"]), "result_schema", msgspec.json.encode(schema))
+    assert refused(await complete(node, task, GOOD)) == (422, "task.schema_dear")
+    assert (await act(node, task, "release", claim_token=task["claim_token"])).status_code == 200
 
 
 @pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
