@@ -193,7 +193,7 @@ class TasksApi:
         hot=True,
         body=Completion,
         answers=CompletedTask,
-        errors=(*HOLDING, "task.completed", "task.result_large"),
+        errors=(*HOLDING, "task.completed", "task.result_large", "task.schema_dear"),
         limit="result",
     )
     async def complete(self, request: Request) -> Response:

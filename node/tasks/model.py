@@ -82,7 +82,7 @@ ResultSchema = Annotated[
     dict[str, Any],
     Meta(
         description="JSON Schema 2020-12, 16 KiB at most, whose references stay within it: `complete` takes no result "
-        "of another shape. Patterns do not look around or back; `format` is a hint and not checked",
+        "of another shape. Patterns do not look around or back and have no flags; `format` is a hint and not checked",
         examples=[None],
     ),
 ]

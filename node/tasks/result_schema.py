@@ -6,6 +6,7 @@ backtracking, and their size is bounded.
 """
 
 import re
+from bisect import bisect_left
 from functools import cached_property, lru_cache
 from typing import Any, cast
 
@@ -123,8 +124,14 @@ def require_schema(schema: dict[str, Any]) -> bytes:
 
 
 def require_shape(schema: bytes, result: bytes) -> None:
-    """Raise Invalid for a result of another shape, Refused `task.result_large` for one that cannot be checked."""
-    if faults := check_of(schema).faults(result):
+    """Raise Invalid for a result of another shape, Refused `task.result_large` for one that cannot be checked, and
+    Refused `task.schema_dear` if no result can be, by a schema that another node or version has accepted.
+    """
+    try:
+        check = check_of(schema)
+    except SchemaFault:
+        raise Refused("task.schema_dear", loc=RESULT) from None
+    if faults := check.faults(result):
         raise Invalid(faults)
 
 
@@ -153,23 +160,21 @@ def _compiled(schema: dict[str, Any], mask: str | None = None) -> Draft202012Val
 
 def _halves(pattern: str) -> int:
     """The least of PATTERN_HALVES that a pattern fits in, found by bisection. Raises SchemaFault."""
-    low, high = 0, len(PATTERN_HALVES)
-    while low < high:
-        middle = (low + high) // 2
-        try:
-            Draft202012Validator(
-                {"pattern": pattern},
-                pattern_options=RegexOptions(size_limit=PATTERN_HALVES[middle] * 512),
-                offline=True,
-            )
-            high = middle
-        except ValidationError:
-            low = middle + 1
-    if low == len(PATTERN_HALVES):
+    if not _fits(pattern, PATTERN_HALVES[-1]):
         raise SchemaFault(
             f"the pattern {pattern[:50]!r} is not taken: no regular expression, too large, or it looks around or back"
         )
-    return PATTERN_HALVES[low]
+    last = len(PATTERN_HALVES) - 1
+    return PATTERN_HALVES[bisect_left(PATTERN_HALVES, True, hi=last, key=lambda halves: _fits(pattern, halves))]
+
+
+def _fits(pattern: str, halves: int) -> bool:
+    options = RegexOptions(size_limit=halves * 512)
+    try:
+        Draft202012Validator({"pattern": pattern}, pattern_options=options, offline=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def _without_contexts(schema: Any) -> Any:

@@ -23,12 +23,26 @@ MAX_NODES = 800
 ROUNDS = 8
 """How many rounds the costs of parts that refer to each other may take to settle."""
 
+MAX_LOOKS = 10_000
+"""How often the parts below others may be looked at in all rounds; each takes 3 µs. Four hundred members that all refer
+to the whole take 300,000."""
+
 MAX_PATTERNS = 16
+
+MAX_TRANSLATION = 100_000
+"""Work to translate the patterns of a schema into those of the engine, which reads the whole pattern again for each
+class that JSON Schema has and it has not, by measurement of jsonschema-rs 0.60: in units of 50 ns."""
+
+TRANSLATED_BYTES = 30
+"""By how much a pattern grows with each of them."""
 
 NUMBER_UNITS = 60
 """To compare a number that is not an integer."""
 EXOTIC_UNITS = 600
 """To compare a number whose exponent is large."""
+
+TRIVIAL_PER_UNIT = 16
+"""Parts that are true or false, of which so many take one unit."""
 
 COMPARE_UNITS = 6
 """To compare with an object or a list in a `const` or `enum`, in addition to what is in it."""
@@ -38,7 +52,9 @@ IN_PLACE = ("allOf", "anyOf", "oneOf")
 """Keywords whose schemas apply to the same place, several to a keyword."""
 ALONE = ("not", "if", "then", "else")
 """The same, one to a keyword."""
-SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+DEPENDENCIES = "dependencies"
+"""What became `dependentSchemas` and `dependentRequired`. The engine still applies it."""
+SCHEMAS_BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", DEPENDENCIES)
 DATA = ("const", "enum", "default", "examples")
 """Keywords whose value is no schema."""
 MEMBERS = ("properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames")
@@ -46,6 +62,11 @@ ITEMS = ("prefixItems", "items", "contains", "unevaluatedItems")
 LEADING = frozenset((*MEMBERS, *ITEMS))
 """Keywords whose schemas apply to members and items."""
 LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+
+_TRANSLATED = re.compile(rb"\\[cdDsSwW]")
+_FLAGS = re.compile(r"\\.|(?P<flags>\(\?(?!P<)[-a-zA-Z])", re.DOTALL)
+"""Flags within a pattern, which JSON Schema does not have, or an escaped character. To ignore the case of a large class
+takes 2 ms, and 16 KiB have two thousand of them."""
 
 Node = dict[str, Any]
 
@@ -113,7 +134,10 @@ class SchemaWalk:
         self._closures: dict[int, list[Node]] = {}
         self._costs: dict[int, CheckCost] = {}
         self._entries: dict[int, Node] = {}
+        self._own_costs: dict[int, CheckCost] = {}
         self._nodes = 0
+        self._looks = 0
+        self._translation = 0
 
     def cost(self) -> CheckCost:
         """The cost of the whole schema: the most that is done at one place of a value."""
@@ -162,6 +186,10 @@ class SchemaWalk:
         """Add all parts that are evaluated at the same place as `node` to `closure`, each as often as it is."""
         if id(node) in open_:
             raise SchemaFault("leads back to itself at the same place, without an end")
+        # The dialect has no such list, but nothing checks that below a word that it does not know, and a reference may
+        # lead there. The engine would apply it.
+        if isinstance(node.get("items"), list):
+            raise SchemaFault("has a list of items: use prefixItems")
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise TooDear()
@@ -181,7 +209,8 @@ class SchemaWalk:
         for word in IN_PLACE:
             yield from _parts(_list(node.get(word)))
         yield from _parts(node[word] for word in ALONE if word in node)
-        yield from _parts(_dict(node.get("dependentSchemas")).values())
+        for word in ("dependentSchemas", DEPENDENCIES):
+            yield from _parts(_dict(node.get(word)).values())
 
     def _target(self, reference: str) -> Any:
         fragment = unquote(reference[1:])
@@ -209,10 +238,15 @@ class SchemaWalk:
         names: dict[str, CheckCost] = {}
         others, members, items = NONE, NONE, NONE
         for part in closure:
-            own = own.plus(self._own(part))
+            if id(part) not in self._own_costs:
+                self._own_costs[id(part)] = self._own(part)
+            own = own.plus(self._own_costs[id(part)])
             if part.keys().isdisjoint(LEADING):
                 continue
             below = {kind: [self._costs[id(child)] for child in children] for kind, children in _below(part)}
+            self._looks += sum(map(len, below.values()))
+            if self._looks > MAX_LOOKS:
+                raise TooDear()
             other = _sum(below.get("additionalProperties", []))
             others = others.plus(other)
             for name, cost in zip(_subschemas(_dict(part.get("properties"))), below.get("properties", []), strict=True):
@@ -236,8 +270,11 @@ class SchemaWalk:
         compares, numbers = sum(size for size, _ in sizes), sum(number for _, number in sizes)
         limits = [node[word] for word in LIMITS if word in node]
         units += compares + sum(map(_limit_units, limits))
+        units += sum(len(_list(node.get(word))) for word in IN_PLACE) // TRIVIAL_PER_UNIT
         wanted = len(_list(node.get("required"))) + sum(
-            1 + len(_list(names)) for names in _dict(node.get("dependentRequired")).values()
+            1 + len(_list(names))
+            for word in ("dependentRequired", DEPENDENCIES)
+            for names in _dict(node.get(word)).values()
         )
         wanted += len(_dict(node.get("dependentSchemas")))
         scans = sum(self._halves(pattern) for pattern in _dict(node.get("patternProperties")))
@@ -256,6 +293,11 @@ class SchemaWalk:
         if pattern not in self._patterns:
             if len(self._patterns) == MAX_PATTERNS:
                 raise SchemaFault(f"has more than {MAX_PATTERNS} different patterns")
+            if any(found["flags"] for found in _FLAGS.finditer(pattern)):
+                raise SchemaFault(f"the pattern {pattern[:50]!r} has flags: leave out (?i) and the like")
+            self._translation += _translation(pattern.encode())
+            if self._translation > MAX_TRANSLATION:
+                raise TooDear()
             self._patterns[pattern] = self._halves_of(pattern)
         return self._patterns[pattern]
 
@@ -277,7 +319,7 @@ def _subschemas(members: Node) -> dict[str, Node]:
 
 
 def _parts(values: Iterable[Any]) -> Iterator[Node]:
-    """Those that are schemas with keywords; true and false cost nothing."""
+    """Those that are schemas with keywords; of true and false `TRIVIAL_PER_UNIT` cost a unit."""
     return (cast("Node", value) for value in values if isinstance(value, dict))
 
 
@@ -326,6 +368,11 @@ def _objects(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tup
     for name, member in members:
         if isinstance(member, dict | list):
             yield from _objects(member, (*path, name))
+
+
+def _translation(pattern: bytes) -> int:
+    count = len(_TRANSLATED.findall(pattern))
+    return count * (len(pattern) + TRANSLATED_BYTES * count)
 
 
 def _dict(value: Any) -> Node:

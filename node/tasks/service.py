@@ -225,7 +225,8 @@ class Tasks:
         The same JSON again gets the same answer. The second value says whether it was completed in an earlier
         millisecond. `add_cost` is told the size of the stored result if that is compared.
 
-        Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`.
+        Raises Invalid, Refused `task.unknown`, `task.token`, `task.state`, `task.completed`, `task.result_large`,
+        `task.schema_dear`.
         """
         ids.require_id(task_id, "task.unknown")
         result = bytes(completion.result_payload)

@@ -180,7 +180,9 @@ CATALOGUE: dict[str, Entry] = {
     "artifact.unusable": Entry(422, "This artifact is {status}, so nobody can read it; register its bytes anew."),
     "task.deadline": Entry(422, "The deadline has passed; name a later one."),
     "task.schema_dear": Entry(
-        422, "Checking results against this schema takes too much work; apply fewer subschemas to the same value."
+        422,
+        "Checking results against this schema takes too much work; apply fewer subschemas to the same value, and give "
+        "its patterns fewer escapes such as \\d.",
     ),
     "task.result_large": Entry(
         422, "This result is too large to be checked against result_schema; hand in less, or the id of an artifact."

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from node.common.refusal import Invalid, Refused
+from node.store import keys
 from node.tasks.result_schema import MAX_UNITS, check_of, require_schema, require_shape, units_of
 from node.tasks.schema_cost import SchemaWalk
 from tests.support.answers import refused
@@ -109,8 +110,13 @@ async def test_a_result_is_checked_before_it_is_reviewed(node: NodeUnderTest) ->
         ({"pattern": "("}, [], "no regular expression"),
         ({"allOf": [{"pattern": f"^{n}$"} for n in range(17)]}, [], "more than 16 different patterns"),
         ({"pattern": r"\p{L}{500}"}, [], "too large"),
+        # To ignore the case of all that there is, two thousand times, took a minute.
+        ({"pattern": "(?i)" + r"\p{Any}" * 2_000}, [], "has flags"),
+        ({"patternProperties": {r"(?x)a( ?i)": True}}, [], "has flags"),
         ({"description": "x" * 17_000}, [], "16384 bytes"),
         ({"minimum": 10**400}, [], "too large"),
+        # A list of items is no part of the dialect, but the engine applies one below a word that it does not know.
+        ({"$ref": "#/a", "a": {"items": [{"anyOf": [{"$ref": "#/a"}] * 2}]}}, [], "prefixItems"),
     ],
 )
 async def test_a_schema_that_cannot_be_used_is_refused_when_it_is_offered(
@@ -126,10 +132,20 @@ async def test_a_schema_that_cannot_be_used_is_refused_when_it_is_offered(
     [
         # Each part looks at the same value through two others: a million times after twenty of them.
         {f"a{n}": {"anyOf": [{"$ref": f"#/a{n + 1}"}] * 2} for n in range(20)} | {"a20": ALWAYS, "$ref": "#/a0"},
+        # The same by a word of an earlier dialect, which the engine still applies.
+        {f"a{n}": {"dependencies": {k: {"$ref": f"#/a{n + 1}"} for k in "ab"}} for n in range(20)}
+        | {"a20": ALWAYS, "$ref": "#/a0"},
+        {"items": {"dependencies": {f"{n}": ["a"] for n in range(1000)}}},
         # Twice as often at each level of the value.
         {"anyOf": [{"items": {"$ref": "#"}}, {"items": {"$ref": "#"}}]},
         {"$anchor": "all", "items": {"oneOf": [{"$ref": "#all"}, {"$dynamicRef": "#all"}]}},
         {"items": {"allOf": [{"const": n} for n in range(300)]}},
+        # What a member may cost depends on all others: it took half a second to find out.
+        {"properties": {f"{n}": {"$ref": "#"} for n in range(390)}},
+        # Each of them has the pattern read once more: together, they took two minutes.
+        {"pattern": r"\w" * 5_000},
+        {"patternProperties": {r"[\cA]" * 2_000: True}},
+        {"allOf": [{"pattern": rf"^{n}" + r"\d" * 20} for n in range(16)]},
     ],
 )
 async def test_a_schema_that_is_too_dear_to_check_is_refused_when_it_is_offered(
@@ -150,8 +166,14 @@ async def test_a_schema_that_is_too_dear_to_check_is_refused_when_it_is_offered(
             ]
         },
         {"properties": {f"p{n}": {"type": "string", "maxLength": 9} for n in range(250)}},
+        {
+            "$defs": {"all": {"properties": {f"p{n}": {"$ref": "#/$defs/all"} for n in range(40)}}},
+            "$ref": "#/$defs/all",
+        },
         {"enum": [f"a rather long choice {n}" for n in range(300)]},
         {"allOf": [{"pattern": f"^{n % 16}$"} for n in range(32)]},
+        {"pattern": r"^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$"},
+        {"allOf": [{"pattern": rf"^\(?{n}\)?\s*(?<n>\w+)@(?:\w+\.)+\w+$"} for n in range(16)]},
     ],
 )
 def test_usual_schemas_are_taken(schema: dict[str, Any]) -> None:
@@ -165,6 +187,25 @@ async def test_a_result_that_takes_too_long_to_check_is_refused_and_the_claim_st
     assert response.json()["detail"][0]["loc"] == ["body", "result_payload"]
     assert (await complete(node, task, ["c"])).status_code == 422
     assert (await complete(node, task, [])).status_code == 200
+
+
+@pytest.mark.parametrize("schema", [{"pattern": "(?i)a"}, {"properties": {f"{n}": {"$ref": "#"} for n in range(390)}}])
+async def test_no_result_is_taken_by_a_schema_that_is_not_accepted_here_any_more(
+    node: NodeUnderTest, schema: dict[str, Any]
+) -> None:
+    """It may come from another node, with an import."""
+    task = await claimed(node, result_schema=ALWAYS)
+    await node.store.command("HSET", keys.task(task["id"]), "result_schema", msgspec.json.encode(schema))
+    assert refused(await complete(node, task, GOOD)) == (422, "task.schema_dear")
+    assert (await act(node, task, "release", claim_token=task["claim_token"])).status_code == 200
+
+
+@pytest.mark.parametrize("word", ["allOf", "anyOf", "oneOf"])
+def test_thousands_of_parts_that_are_true_or_false_are_no_free_work(word: str) -> None:
+    """Fifty thousand values took a quarter of a second to compare with three thousand such parts each."""
+    schema = require_schema({"items": {word: [word == "allOf"] * 2_700}})
+    with pytest.raises(Refused, match=r"task\.result_large"):
+        require_shape(schema, msgspec.json.encode([1] * 20_000))
 
 
 def test_of_many_faults_some_are_told_and_of_a_large_result_none_is_singled_out() -> None:
