@@ -230,7 +230,7 @@ class Inboxes:
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
         messages = show_each((((address, each.seq), each) for each in page.messages), lambda _, held: message_of(held))
         shown = InboxPage(list(messages.values()), seen, page.waiting, page.size, oldest_at, page.epoch)
-        return shown, len(page.messages) == query.limit
+        return shown, len(page.messages) == query.limit and seen < page.last_seq
 
     async def require_owner(self, address: str, proof: InboxProof) -> None:
         """Raise unless the inbox_token or the key of the address is shown.
