@@ -160,7 +160,7 @@ class Inboxes:
             return msgspec.json.decode(shown["card"], type=InboxCard), policy, changed
         name = shown.get("label", "")
         about = shown.get("description") or f"Messages to {name or 'this inbox'} are held until its owner answers."
-        skill = CardSkill("message", "Take a message", about, ["message", "inbox"])
+        skill = CardSkill(id="message", name="Take a message", description=about, tags=["message", "inbox"])
         return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), policy, changed
 
     async def close(self, address: str, proof: InboxProof) -> ClosedInbox:
