@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from http import HTTPStatus
 
+import msgspec
+
 from node.agents.card import FetchedCard, card_targets, endpoint_of, readable_card
 from node.agents.entry import card_fields
 from node.agents.findings import CheckResult
@@ -48,14 +50,20 @@ class CardFetcher:
             if known not in targets:
                 targets.append(known)
             async with asyncio.timeout(FETCH_SECONDS):
-                return await self._first(targets, known, by)
+                found = await self._first(targets, by)
         except TimeoutError:
             return CheckResult(f"no card within {FETCH_SECONDS:g} s")
         except TargetRefused as refused:
             return CheckResult(str(refused))
+        if isinstance(found, CheckResult):
+            return found
+        if listed:
+            return found[known]
+        # Whoever posts it for the first time may have meant either place, and is told what is wrong at both.
+        return msgspec.structs.replace(found[known], reason="; ".join(each.reason for each in found.values()))
 
-    async def _first(self, targets: Sequence[Target], known: Target, by: str) -> CheckResult:
-        """The first card at these targets, or what is wrong at the `known` one of them, or for all."""
+    async def _first(self, targets: Sequence[Target], by: str) -> CheckResult | dict[Target, CheckResult]:
+        """The first card at these targets, or what is wrong for all of them, or at each."""
         failures: dict[Target, CheckResult] = {}
         for target in targets:
             answer = await self.get(target, by, asyncio.get_running_loop().time() + FETCH_SECONDS)
@@ -63,7 +71,7 @@ class CardFetcher:
             if not found.reason or found.is_final:
                 return found
             failures[target] = found
-        return failures[known]
+        return failures
 
     async def get(self, target: Target, by: str, ends: float) -> CallResult:
         """What a target answers, if its turn comes by `ends`, a time of the event loop. Raises StoreUnavailable."""

@@ -55,21 +55,21 @@ class FeedSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         entries: list[FeedEntry] = []
         start = after
-        looked, has_more, count = 0, True, limit
+        looked, has_more, count = 0, True, limit + 1  # one more tells whether this is the last page
         while has_more and len(entries) < limit and looked + len(entries) < SCANNED_AT_ONCE:
             count = min(count, READ_AT_ONCE)
             found = await self._feed.read(after, count)
             has_more = len(found) == count
             count *= 4  # more of what is not wanted may follow
             for entry in found:
-                if len(entries) == limit:
+                if entry.type not in types:
+                    looked += 1
+                elif len(entries) < limit:
+                    entries.append(entry)
+                else:
                     has_more = True
                     break
                 after = entry.position
-                if entry.type in types:
-                    entries.append(entry)
-                else:
-                    looked += 1
         return EventBatch(await self._with_data(entries), start, after, has_more, looked)
 
     async def _with_data(self, entries: Sequence[FeedEntry]) -> list[SourceEvent]:
@@ -122,9 +122,11 @@ class ThreadSource:
         room = limit if posts else limit - 1
         # Replies that were not asked for are not read: their reader is not charged for them either.
         since = max(posts - 1, 0) if "reply.added" in types else FAR_AHEAD
-        thread = await self._board.read(self._id, ThreadQuery(since_seq=since, limit=max(room, 1)))
-        replies = (thread.replies or [])[:room]
+        thread = await self._board.read(self._id, ThreadQuery(since_seq=since, limit=room + 1))
+        # Hidden replies take room as well, so the numbers tell which were read, and whether one more follows.
+        replies = [reply for reply in thread.replies or [] if reply.seq <= since + room]
         read_to = _seq_of(thread)
+        has_more = read_to > since + room
         newest = read_to + 1, int(thread.status == "closed")
         if posts > newest[0] or closed > newest[1]:  # replies were lost, it is open again, or the cursor was made up
             raise CursorTooOld(min((posts, 0), newest))
@@ -134,12 +136,12 @@ class ThreadSource:
         if events:
             (posts, closed) = events[-1].position
         if room:
-            posts = max(posts, read_to + 1)  # beyond replies that the operator has hidden
-        # Hidden replies count against the limit of a read, so more may follow a read that gave fewer.
-        has_more = len(events) == limit or len(replies) < read_to - since
-        if thread.closed_at and not closed and not has_more:
-            closed = 1
-            events.append(SourceEvent((posts, closed), "thread.closed", thread.closed_at, thread))
+            posts = max(posts, min(read_to, since + room) + 1)  # beyond replies that the operator has hidden
+        if thread.closed_at and not closed:
+            has_more = has_more or len(events) == limit
+            if not has_more:
+                closed = 1
+                events.append(SourceEvent((posts, closed), "thread.closed", thread.closed_at, thread))
         return EventBatch([event for event in events if event.type in types], after, (posts, closed), has_more)
 
 
@@ -208,11 +210,13 @@ class SessionSource:
 
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         epoch, seq = after
-        lines = await self._sessions.poll(self._id, PollQuery(since_seq=seq, limit=limit))
+        lines = await self._sessions.poll(self._id, PollQuery(since_seq=seq, limit=limit + 1))
         if epoch != int(lines.epoch, 16) or lines.next_since_seq < seq:  # lines were lost
             raise CursorTooOld((int(lines.epoch, 16), lines.next_since_seq if epoch == int(lines.epoch, 16) else 0))
         events = [SourceEvent((epoch, line.seq), "session.line", line.created_at, line) for line in lines.lines]
-        return EventBatch(events, after, (epoch, lines.next_since_seq), len(lines.lines) == limit)
+        if len(events) > limit:
+            return EventBatch(events[:limit], after, events[limit - 1].position, has_more=True)
+        return EventBatch(events, after, (epoch, lines.next_since_seq), has_more=False)
 
 
 class InboxSource:

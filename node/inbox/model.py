@@ -50,13 +50,13 @@ Ciphertext = Annotated[
 Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS)]
 
 
-class CardSkill(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What an agent says that it can do (A2A v1.0 §4.4.5)."""
+class CardSkill(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What an agent says that it can do (A2A v1.0 §4.4.5). As in the directory, `id` and `tags` may be left out."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=128)]
+    id: Annotated[str, Meta(max_length=128)] = ""
     name: Annotated[str, Meta(min_length=1, max_length=200)]
     description: Annotated[str, Meta(min_length=1)]
-    tags: Annotated[list[str], Meta(min_length=1)]
+    tags: list[str] = []
     examples: list[str] | None = None
 
 

@@ -160,7 +160,7 @@ class Inboxes:
             return msgspec.json.decode(shown["card"], type=InboxCard), policy, changed
         name = shown.get("label", "")
         about = shown.get("description") or f"Messages to {name or 'this inbox'} are held until its owner answers."
-        skill = CardSkill("message", "Take a message", about, ["message", "inbox"])
+        skill = CardSkill(id="message", name="Take a message", description=about, tags=["message", "inbox"])
         return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), policy, changed
 
     async def close(self, address: str, proof: InboxProof) -> ClosedInbox:
@@ -230,7 +230,7 @@ class Inboxes:
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
         messages = show_each((((address, each.seq), each) for each in page.messages), lambda _, held: message_of(held))
         shown = InboxPage(list(messages.values()), seen, page.waiting, page.size, oldest_at, page.epoch)
-        return shown, len(page.messages) == query.limit
+        return shown, len(page.messages) == query.limit and seen < page.last_seq
 
     async def require_owner(self, address: str, proof: InboxProof) -> None:
         """Raise unless the inbox_token or the key of the address is shown.

@@ -31,6 +31,7 @@ from node.tasks.model import (
     Transition,
 )
 from node.tasks.service import Tasks
+from node.web.bearer import bearer_of
 from node.web.http import Request, Response, created, json_response
 from node.web.idempotency import idempotency_key, mark_replayed
 from node.web.json import read_json, read_optional_json, read_query
@@ -303,6 +304,8 @@ class TasksApi:
     async def _once(self, request: Request, what: str, act: RepeatableStep[T], said: T) -> Response:
         """Run a step that is taken once for each Idempotency-Key; `act` says whether it was before."""
         signed = await self._signatures.of(request, ())
+        if isinstance(said, Cancellation):
+            said.publisher_token = _publisher_token(request, said, signed)
         task_id, body = request.params["id"], await request.body()
         idempotency = idempotency_key(request, f"{what}:{task_id}", body)
         async with self._limiter.charged(request, "step", len(body)) as give_back:
@@ -317,6 +320,7 @@ class TasksApi:
     ) -> Response:
         """Run a step of the publisher that may be repeated as it is."""
         proof, signed = await read_optional_json(request, Cancellation), await self._signatures.of(request, ())
+        proof.publisher_token = _publisher_token(request, proof, signed)
         return json_response(await act(request.params["id"], proof, signed))
 
     def routes(self) -> tuple[Route, ...]:
@@ -337,6 +341,11 @@ class TasksApi:
             ("POST", "/api/v1/tasks/{id}/extend", self.extend),
             ("POST", "/api/v1/tasks/{id}/release", self.release),
         )
+
+
+def _publisher_token(request: Request, proof: Cancellation, signed: Signed | None) -> str | None:
+    """The token in the body; else, if the request is not signed, that of `Authorization: Bearer` (NETWORK 4)."""
+    return proof.publisher_token if proof.publisher_token is not None or signed else bearer_of(request)
 
 
 @contextmanager

@@ -249,7 +249,13 @@ class Cancellation(msgspec.Struct):
     none.
     """
 
-    publisher_token: Annotated[str, Meta(examples=["the token that creation returned"])] | None = None
+    publisher_token: (
+        Annotated[
+            str,
+            Meta(description="Or as `Authorization: Bearer`", examples=["the token that creation returned"]),
+        ]
+        | None
+    ) = None
 
 
 class Rejection(Cancellation, kw_only=True):

@@ -80,6 +80,8 @@ CATALOGUE: dict[str, Entry] = {
     "body.coding": Entry(
         400, "Send the body with Content-Length, or with Transfer-Encoding: chunked, given once.", (CLOSE,)
     ),
+    # A2A's UNSUPPORTED_OPERATION, which is 400 (v1.0.1 §5.4): only messages to a task of A2A have a turn.
+    "inbox.turn": Entry(400, "The owner of the inbox has asked nothing, or was answered already; wait until it asks."),
     "signature.invalid": Entry(400, "The signature does not verify ({reason}); sign again or send unsigned."),
     "blob.size": Entry(400, "The number of bytes is not the byte_size of the manifest."),
     "blob.type": Entry(400, "The Content-Type is not the media_type of the manifest; send what upload_headers says."),
@@ -140,7 +142,6 @@ CATALOGUE: dict[str, Entry] = {
     "agents.host_full": Entry(
         409, "This key or inbox has as many entries as it may have; remove one, or renew one by its name."
     ),
-    "inbox.turn": Entry(409, "The owner of the inbox has asked nothing, or was answered already; wait until it asks."),
     "inbox.settled": Entry(409, "The message is {status} already, and stays so."),
     "session.full": Entry(409, "The session holds as many lines or bytes as it may; create another."),
     "signature.replayed": Entry(

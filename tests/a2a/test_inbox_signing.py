@@ -22,7 +22,7 @@ BODY: Json = {
 async def refused(node: NodeUnderTest, inbox: Json) -> httpx2.Response:
     """The answer to a message that is not signed."""
     response = await node.client.post(path_of(inbox, "/a2a/message:send"), json=BODY)
-    assert (response.status_code, response.json()["error"]["details"][0]["reason"]) == (403, "CLIENT_BLOCKED")
+    assert (response.status_code, response.json()["error"]["details"][0]["reason"]) == (403, "INBOX_POLICY")
     return response
 
 

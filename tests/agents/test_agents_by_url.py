@@ -81,6 +81,19 @@ async def test_nobody_removes_an_entry_by_posting_where_its_card_is_not(
         assert (await checked(node, url + WELL_KNOWN))["status"] == "rejected"
 
 
+async def test_who_posts_a_card_that_cannot_be_listed_is_told_what_is_wrong_with_it(
+    node: NodeUnderTest, made_up: MadeUpAgents
+) -> None:
+    made_up.cards["/direct"] = {"skills": []}
+    url = made_up.url("direct")  # below it is none, which used to be all that was told
+    async with node.worker():
+        agent = await checked(node, url)
+    assert (agent["status"], agent["reason"]) == (
+        "rejected",
+        f"{url} is no card that can be listed: skills: Expected array of length >= 1; {url}{WELL_KNOWN} answered 404",
+    )
+
+
 REJECTED: Sequence[tuple[str, Json, str]] = (
     ("none", {}, "answered 404"),
     ("gone", {}, "answered 410"),

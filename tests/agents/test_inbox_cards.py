@@ -7,7 +7,7 @@ from node.config import Limit, Limits
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, SUMMARISE, Json, card_of, listed, post
 from tests.events.test_events_api import all_events
-from tests.inbox.calls import ADDRESS, INBOXES, bearer, closed, opened, send_signed, signed
+from tests.inbox.calls import ADDRESS, INBOXES, bearer, closed, opened, path_of, send_signed, signed
 from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest, until
 
@@ -27,6 +27,23 @@ async def the_only_agent(node: NodeUnderTest) -> Json:
     async with node.worker():
         await until(is_there)
     return (await node.client.get(AGENTS)).json()["agents"][0]
+
+
+async def test_an_inbox_takes_each_card_that_the_directory_takes(node: NodeUnderTest) -> None:
+    """It used to ask for ids and tags, which the directory does without."""
+    skills: list[Json] = [
+        {"name": f"Summarise {what}", "description": f"Makes short {what} of long ones."} for what in ("a", "b")
+    ]
+    card: Json = {
+        "name": "Report desk",
+        "description": "Summarises reports.",
+        "skills": [skills[0], skills[1] | {"tags": []}],
+    }
+    inbox = await opened(node, card=card)
+    listed_again = await node.client.post(AGENTS, json={"card": card}, headers=bearer(inbox["inbox_token"]))
+    assert (listed_again.status_code, listed_again.json()["id"]) == (202, inbox["agent_id"])
+    shown = (await node.client.get(path_of(inbox, "/a2a/.well-known/agent-card.json"))).json()["skills"]
+    assert shown == [skill | {"id": f"skill-{n}", "tags": ["inbox"]} for n, skill in enumerate(skills, 1)]
 
 
 async def test_an_inbox_with_a_card_is_listed_and_reached_through_itself(node: NodeUnderTest) -> None:

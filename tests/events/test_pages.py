@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import pytest
 
+from node.board.store import BoardStore
 from node.events.feed import FeedCopier
 from node.events.source import cursor_of
 from node.store import ids, keys
@@ -66,7 +67,7 @@ async def test_who_would_wait_gets_what_is_there_already(node: NodeUnderTest) ->
 async def test_a_page_of_some_types_says_that_more_of_them_follow(
     node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    thread = await post(node, "/api/v1/board", ENGLISH)
+    _, thread = [await post(node, "/api/v1/board", ENGLISH) for _ in range(2)]
     for number in range(2):
         await post(node, f"/api/v1/board/{thread['id']}/replies", {"body": f"I can do it, says agent {number}."})
     await copy(node)
@@ -74,11 +75,55 @@ async def test_a_page_of_some_types_says_that_more_of_them_follow(
     first = await page(node, "board", cursor="earliest", **wanted)
     second = await page(node, "board", cursor=first["cursor"], **wanted)
     assert [got["events"][0]["data"]["seq"] for got in (first, second)] == [1, 2]
-    assert first["has_more"]
-    assert not (await page(node, "board", cursor=second["cursor"], **wanted))["has_more"]
+    assert (first["has_more"], second["has_more"]) == (True, False)
     monkeypatch.setattr("node.events.sources.SCANNED_AT_ONCE", 1)
     looked = await page(node, "board", cursor="earliest", **wanted)
     assert (looked["events"], looked["has_more"]) == ([], True)
+
+
+@pytest.mark.parametrize("kind", ["board", "thread", "closed thread", "session", "inbox"])
+async def test_a_page_that_is_full_says_that_more_follow_only_if_they_do(node: NodeUnderTest, kind: str) -> None:
+    topic, headers = "board", {}
+    if "session" in kind:
+        session = (await post(node, "/api/v1/sessions", {}))["session_id"]
+        topic = f"session:{session}"
+        for number in range(4):
+            await post(node, f"/api/v1/sessions/{session}/messages", {"body": f"Line {number}"})
+    elif "inbox" in kind:
+        inbox = await post(node, "/api/v1/inboxes", {})
+        topic, headers = f"inbox:{inbox['address']}", {"Authorization": f"Bearer {inbox['inbox_token']}"}
+        for number in range(4):
+            await post(node, f"/api/v1/inboxes/{inbox['address']}/messages", {"body": f"Message {number}"})
+    else:
+        thread = (await post(node, "/api/v1/board", ENGLISH))["id"]
+        topic = f"thread:{thread}" if "thread" in kind else topic
+        for number in range(2 if "closed" in kind else 3):
+            await post(node, f"/api/v1/board/{thread}/replies", {"body": f"I can do it, says agent {number}."})
+        if "closed" in kind:
+            await BoardStore(node.store, idempotency_ttl=60).close(thread)
+        await copy(node)
+    for limit in (1, 2, 4):
+        pages: list[tuple[int, bool]] = []
+        cursor = "earliest"
+        while len(pages) < 4 // limit:
+            query = {"topic": topic, "cursor": cursor, "limit": limit}
+            got = (await node.client.get("/api/v1/events", params=query, headers=headers)).json()
+            pages.append((len(got["events"]), got["has_more"]))
+            cursor = got["cursor"]
+        assert pages == [(limit, True)] * (4 // limit - 1) + [(limit, False)]  # the last one used to say True
+
+
+async def test_a_page_of_an_inbox_marks_only_what_it_shows_as_read(node: NodeUnderTest) -> None:
+    inbox = await post(node, "/api/v1/inboxes", {})
+    path = f"/api/v1/inboxes/{inbox['address']}/messages"
+    sent = [await post(node, path, {"body": f"Message {number}"}) for number in range(2)]
+    query = {"topic": f"inbox:{inbox['address']}", "cursor": "earliest", "limit": 1}
+    await node.client.get("/api/v1/events", params=query, headers={"Authorization": f"Bearer {inbox['inbox_token']}"})
+    receipts = [
+        await node.client.get(f"{path}/{each['id']}", headers={"Authorization": f"Bearer {each['receipt_token']}"})
+        for each in sent
+    ]
+    assert [receipt.json()["status"] for receipt in receipts] == ["read", "queued"]
 
 
 async def test_a_page_of_a_contract_says_that_more_changes_follow(node: NodeUnderTest) -> None:

@@ -65,6 +65,40 @@ async def test_the_publisher_cancels_with_its_token(node: NodeUnderTest, started
     assert await node.store.command("ZCARD", keys.leases_of(task["id"])) == 0
 
 
+@pytest.mark.parametrize(
+    ("what", "body", "status"),
+    [
+        ("accept", {}, "completed"),
+        ("reject", {"reason": "Two pages, please."}, "in_progress"),
+        ("retry", {}, "offered"),
+        ("cancel", {}, "canceled"),
+    ],
+)
+async def test_the_publisher_shows_its_token_as_bearer_as_well(
+    node: NodeUnderTest, what: str, body: dict[str, Any], status: str
+) -> None:
+    """NETWORK 4 names no token in these bodies; that of the callbacks of the same contract is a Bearer."""
+    task = await claimed(node, review_seconds=600)
+    if what == "retry":
+        await act(node, task, "fail", claim_token=task["claim_token"], code="input.missing")
+    elif what != "cancel":
+        await act(node, task, "complete", claim_token=task["claim_token"], result_payload=1)
+
+    async def shown(token: str) -> Any:
+        headers = {"authorization": f"Bearer {token}"}
+        return await node.client.post(f"{TASKS}/{task['id']}/{what}", json=body, headers=headers)
+
+    for token in ("", "x", altered(task["publisher_token"]), task["claim_token"]):
+        assert refused(await shown(token)) == (403, "task.publisher")
+    assert json_of(await shown(task["publisher_token"]))["status"] == status
+
+
+async def test_the_bearer_of_a_signed_request_may_be_somebody_elses(node: NodeUnderTest) -> None:
+    task = json_of(await signed(node, TASKS, OFFER), 201)
+    response = await signed(node, f"{TASKS}/{task['id']}/cancel", {}, authorization="Bearer of-a-gateway")
+    assert json_of(response)["status"] == "canceled"
+
+
 async def test_a_canceled_contract_is_over(node: NodeUnderTest) -> None:
     task = await claimed(node)
     await act(node, task, "cancel", publisher_token=task["publisher_token"])

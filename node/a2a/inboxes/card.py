@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
+
 from node import VERSION
 from node.a2a.card import Card
 from node.a2a.errors import inbox_fault
-from node.inbox.model import InboxCard
+from node.inbox.model import CardSkill, InboxCard
 from node.inbox.service import Inboxes
 from node.web.http import Request, Response
 from node.web.route import Operation, Route, routes_of
@@ -62,5 +64,10 @@ def card_of(given: InboxCard, url: str, base: str) -> dict[str, Any]:
         "capabilities": {"streaming": True, "pushNotifications": True, "extendedAgentCard": False},
         "defaultInputModes": TEXT,
         "defaultOutputModes": TEXT,
-        "skills": given.skills,
+        "skills": [_complete(skill, number) for number, skill in enumerate(given.skills, 1)],
     }
+
+
+def _complete(skill: CardSkill, number: int) -> CardSkill:
+    """A skill with all that A2A requires of one, also where its owner has left it out."""
+    return msgspec.structs.replace(skill, id=skill.id or f"skill-{number}", tags=skill.tags or ["inbox"])
