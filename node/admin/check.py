@@ -147,7 +147,7 @@ def server_findings(settings: Settings, where: str, ask: Ask) -> Iterator[Findin
     if absent := [name for name in SETTINGS if name not in setting]:
         yield Finding("note", "durability", f"unknown{suffix}, CONFIG GET does not tell {', '.join(absent)}")
         return
-    yield durability(settings, setting, suffix)
+    yield durability(settings, setting, facts, suffix)
     yield memory(settings, info, suffix)
     yield eviction(setting, suffix)
 
@@ -162,16 +162,19 @@ def wakeups(ask: Ask, suffix: str) -> Finding:
     return Finding("ok", "sharded pub/sub", f"SPUBLISH works{suffix}")
 
 
-def durability(settings: Settings, setting: Mapping[str, str], suffix: str) -> Finding:
-    """Whether an acknowledgement means what RELAY_DURABILITY says (DESIGN 10)."""
-    facts = f"appendonly {setting['appendonly']}, appendfsync {setting['appendfsync']}"
-    facts += f", min-replicas-to-write {setting['min-replicas-to-write']}"
+def durability(settings: Settings, setting: Mapping[str, str], info: Mapping[str, str], suffix: str) -> Finding:
+    """Whether acknowledgements mean what RELAY_DURABILITY says (DESIGN 10), and the replicas needed for them follow."""
+    needed = setting["min-replicas-to-write"]
+    facts = f"appendonly {setting['appendonly']}, appendfsync {setting['appendfsync']}, min-replicas-to-write {needed}"
     if setting["no-appendfsync-on-rewrite"] != "no":
         facts += ", but not while the log is rewritten"
     facts += suffix
-    if suffices(kept(setting), settings.durability):
-        return Finding("ok", "durability", facts)
-    return Finding("missing", "durability", f"{facts}: less than RELAY_DURABILITY={settings.durability} promises")
+    if not suffices(kept(setting), settings.durability):
+        return Finding("missing", "durability", f"{facts}: less than RELAY_DURABILITY={settings.durability} promises")
+    following = info.get("min_slaves_good_slaves", needed)  # not told if none are needed
+    if int(following) < int(needed):
+        return Finding("missing", "durability", f"{facts}: Redis takes no writes, for {following} replicas follow")
+    return Finding("ok", "durability", facts)
 
 
 def memory(settings: Settings, info: bytes, suffix: str) -> Finding:

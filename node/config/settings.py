@@ -147,7 +147,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     client_bytes: Annotated[
         int,
         says(
-            "the node keeps for one client address in 24 hours, the records around them included; 0 = any number",
+            "the node keeps for one client address in 24 hours, the records around them included; 0 = any number, "
+            "whatever RELAY_CLIENT_SHARE is",
             0,
             unit="bytes",
         ),

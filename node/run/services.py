@@ -89,6 +89,8 @@ class Services:
         self.callbacks = CallbackQueue(store, unpack)
         self.deliveries = DeliveryRecords(store)
         self.relay = Relay(RelayStore(store, idempotency_ttl), settings, targets)
+        self.searched = stores.searched
+        """The Redis with the search index."""
         turns = SearchTurns()
         self.searches = {
             corpus.name: Search(SearchStore(store, stores.searched, corpus), turns) for corpus in corpora_of(store)

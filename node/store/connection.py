@@ -118,6 +118,8 @@ class Pipeline(Call, kw_only=True):
 class Connection(ReconnectingLink):
     """The calls of this process to one server."""
 
+    USE = "calls"
+
     def __init__(
         self, server: ServerAddress, access: Access, timeout: float, stats: Stats, before_flush: Callable[[], None]
     ) -> None:

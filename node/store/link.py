@@ -7,11 +7,11 @@ in which they come, an error as a value. Whose reply it is, and what to do after
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from random import uniform
-from typing import TypeAlias, cast
+from typing import ClassVar, TypeAlias, cast
 from zlib import crc32
 
 import msgspec
@@ -139,7 +139,7 @@ class Link(asyncio.Protocol):
 
 async def consult(server: ServerAddress, access: Access, timeout: float, *command: Arg) -> RedisReply | ReplyError:
     """The reply to one command, on a connection made for it. Raises OSError and NotReady."""
-    async with asyncio.timeout(timeout):
+    async with _answer_within(timeout):
         link = await dial(server, access, timeout)
         try:
             (answer,) = await link.ask(command)
@@ -151,7 +151,7 @@ async def consult(server: ServerAddress, access: Access, timeout: float, *comman
 async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
     """Make a link on which the server is ready to serve. Raises OSError (TimeoutError is one) and NotReady."""
     loop = asyncio.get_running_loop()
-    async with asyncio.timeout(timeout):
+    async with _answer_within(timeout):
         if server.path:
             _, link = await loop.create_unix_connection(Link, server.path)
         else:
@@ -167,6 +167,18 @@ async def dial(server: ServerAddress, access: Access, timeout: float) -> Link:
                 raise NotReady(f"it is a replica of {primary}, which takes no writes")
             undo.pop_all()
     return link
+
+
+@asynccontextmanager
+async def _answer_within(seconds: float) -> AsyncGenerator[None]:
+    """End what takes longer, by a TimeoutError that says so: that of asyncio has no text, and this one is shown."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as late:
+        if str(late):
+            raise
+        raise TimeoutError(f"no answer within {seconds:g} s") from None
 
 
 def _introduction(access: Access) -> list[tuple[Arg, ...]]:
@@ -191,6 +203,9 @@ class ReconnectingLink(ABC):
 
     Calls `linked` and `unlinked` of the subclass.
     """
+
+    USE: ClassVar[str]
+    """What the link carries, for the log."""
 
     def __init__(self, server: ServerAddress, access: Access, timeout: float, stats: Stats) -> None:
         self.server = server
@@ -262,7 +277,7 @@ class ReconnectingLink(ABC):
 
     def _adopt(self, link: Link) -> None:
         self._logged = ""
-        log.info("redis connected", server=str(self.server), use=type(self).__name__.lower())
+        log.info("redis connected", server=str(self.server), use=self.USE)
         self._link = link
         link.on_lost = partial(self._lose, link)
         self._tried.set()

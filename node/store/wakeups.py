@@ -150,6 +150,8 @@ class Channel:
 class ServerFeed(ReconnectingLink):
     """The subscriptions of this process at one server, on a connection of their own."""
 
+    USE = "wake-ups"
+
     def __init__(
         self, server: ServerAddress, access: Access, timeout: float, stats: Stats, on_moved: Callable[[], None]
     ) -> None:

@@ -14,7 +14,7 @@ from node.sign.node_key import NodeKey
 from node.store import keys
 from node.store.identity import SCHEMA, fingerprint
 from tests.support.models import exported_model
-from tests.support.servers import Cluster, RedisServer, free_port
+from tests.support.servers import Cluster, RedisServer, free_port, until
 
 pytestmark = pytest.mark.usefixtures("no_settings")
 
@@ -152,13 +152,20 @@ def test_check_wants_a_replica_where_a_replica_is_promised(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RELAY_DURABILITY", "replicated")
-    with RedisServer(tmp_path / "redis", "--appendonly", "yes", "--appendfsync", "always") as server:
+    kept = ("--appendonly", "yes", "--appendfsync", "always", "--repl-diskless-sync-delay", "0")
+    with RedisServer(tmp_path / "redis", *kept, port=free_port()) as server:
         monkeypatch.setenv("RELAY_REDIS_URL", server.url)
         main(["check"])
         assert _findings(capsys)["durability"].startswith("missing")
         server.do("CONFIG", "SET", "min-replicas-to-write", "1")
         main(["check"])
-        assert _findings(capsys)["durability"].startswith("ok")
+        finding = _findings(capsys)["durability"]
+        assert finding.startswith("missing"), "a server without its replica was called fine, and took no writes"
+        assert finding.endswith("min-replicas-to-write 1: Redis takes no writes, for 0 replicas follow")
+        with RedisServer(tmp_path / "replica", "--replicaof", f"127.0.0.1 {server.port}"):
+            until(lambda: server.info("replication")["min_slaves_good_slaves"] == 1, "the replica follows")
+            main(["check"])
+            assert _findings(capsys)["durability"].startswith("ok")
 
 
 def test_check_reads_a_password_as_the_node_does(

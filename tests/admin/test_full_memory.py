@@ -90,7 +90,10 @@ async def test_a_command_without_an_audit_entry_says_what_it_did_or_why_it_faile
     ran = await admin("threads", "close", thread)
     assert (ran.status, ran.err) == (0, "")
     assert "closed" in ran.out
-    assert "not in the audit" in ran.out
+    assert "this is done, and not in the audit" in ran.out
+    ran = await admin("threads", "close", UNKNOWN_ID)
+    assert ran.status == 1
+    assert "this is not in the audit" in ran.out
     ran = await admin("threads", "show", UNKNOWN_ID)
     assert (ran.status, ran.err) == (1, "relay-node: No thread has this id.\n")
 

@@ -2,15 +2,17 @@
 
 import html
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import msgspec
+import pytest
 import pytest_asyncio
 
 from node.admin.port import LazyPages
 from node.observe.metrics.server import AdminRequest, InstanceState
 from tests.admin.conftest import Admin
 from tests.support.node_under_test import NodeUnderTest, running, settings_for
-from tests.support.servers import RedisServer
+from tests.support.servers import RedisServer, free_port
 
 NO_REPLICAS = "Redis has fewer replicas than it needs to accept writes"
 READY = InstanceState(ok=True)
@@ -23,7 +25,7 @@ async def node(own_redis: RedisServer) -> AsyncIterator[NodeUnderTest]:
         yield node
 
 
-async def overview(node: NodeUnderTest, state: InstanceState = READY, **settings: int) -> str:
+async def overview(node: NodeUnderTest, state: InstanceState = READY, **settings: int | str) -> str:
     """The first page, on an instance in that state."""
 
     async def ready() -> InstanceState:
@@ -49,6 +51,19 @@ async def test_redis_takes_no_writes(node: NodeUnderTest, own_redis: RedisServer
     assert (await admin("status", "--json")).data["no_writes"] == NO_REPLICAS
     assert f"refused: {NO_REPLICAS}" in (await admin("status")).out
     assert f"Redis takes no writes: {NO_REPLICAS}." in await overview(node)
+
+
+async def test_the_redis_to_search_in_does_not_answer(
+    node: NodeUnderTest, admin: Admin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its searches were said to be answered by meaning and text."""
+    with RedisServer(tmp_path / "search", port=free_port()) as searched:
+        monkeypatch.setenv("RELAY_SEARCH_URL", searched.url)
+        assert (await admin("status", "--json")).data["no_searches"] == ""
+    why = (await admin("status", "--json")).data["no_searches"]
+    assert why.startswith(f"Redis at 127.0.0.1:{searched.port} is out of reach: ")
+    assert f"searches   refused: {why}\n" in (await admin("status")).out
+    assert f"Searches are refused: {why}." in await overview(node, search_url=searched.url)
 
 
 async def test_memory_is_full(node: NodeUnderTest, own_redis: RedisServer, admin: Admin) -> None:

@@ -1,5 +1,6 @@
 """A node works as the users of deploy/redis, and those users can do no more than that."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ from node.config import Limit, Limits
 from node.config.values import USAGE_ERROR
 from node.run.embedded_redis import find_search
 from node.store import CommandFailed, connect
+from node.store.slots import slot_of
 from tests.admin.test_backup import Agent, command
+from tests.support import servers
 from tests.support.limits import NO_LIMITS_GIVEN
 from tests.support.node_under_test import running, settings_for, until
 from tests.support.nodes import ROOT, NodeProcess
-from tests.support.servers import RedisServer, free_port
+from tests.support.servers import Cluster, RedisServer, free_port
 
 USERS = ROOT / "deploy" / "redis" / "users.acl"
 SEARCH = ROOT / "deploy" / "redis" / "search-users.acl"
@@ -81,6 +84,52 @@ def test_a_node_and_its_operator_have_all_they_need(tmp_path: Path) -> None:
             tmp_path / "restored", "restore", str(tmp_path / "backup"), RELAY_REDIS_URL=server.urls["relay-operator"]
         )
         assert restored.returncode == 0, restored.stderr
+
+
+def test_slots_move_while_the_user_of_replicas_has_the_rights_that_the_page_names(tmp_path: Path) -> None:
+    """With those of the file alone, each server is refused by the other."""
+    (rights,) = re.findall(r"`(ACL SETUSER relay-replica [^`]+)`", PAGE)
+    user = next(row for row in USERS.read_text().splitlines() if row.startswith("user relay-replica "))
+    password = next(word[1:] for word in user.split() if word[0] == ">")
+    users = tmp_path / "users.acl"
+    users.write_text(f"user default on nopass ~* &* +@all\n{user}\n")
+    login = ("--masteruser", "relay-replica", "--masterauth", password)
+    with Cluster(tmp_path / "cluster", 3, "--aclfile", str(users), *login) as cluster:
+        written = {kind: f"{kind}:{{00}}" for kind in ("hash", "list", "set", "sorted", "stream", "text")}
+        slot = slot_of(written["hash"])
+        source = cluster.primary_of(slot)
+        target = next(server for server in cluster.running_primaries() if server is not source)
+        source.do("HSET", written["hash"], "field", "value")
+        source.do("RPUSH", written["list"], "item")
+        source.do("SADD", written["set"], "member")
+        source.do("ZADD", written["sorted"], 1, "member")
+        source.do("SET", written["text"], "value", "PX", 3_600_000)
+        source.do("XADD", written["stream"], "*", "field", "value")
+        source.do("XGROUP", "CREATE", written["stream"], "lists", "0")
+        source.do("XREADGROUP", "GROUP", "lists", "reader", "STREAMS", written["stream"], ">")
+
+        assert migrated(cluster, slot, target) == b"failed"
+        for server in cluster.servers:
+            server.do(*rights.split())
+        assert migrated(cluster, slot, target) == b"success"
+        servers.until(lambda: cluster.primary_of(slot) is target, "all servers know that the slot has moved")
+        assert target.do("EXISTS", *written.values()) == len(written)
+        assert target.do("XPENDING", written["stream"], "lists")["pending"] == 1
+        for server in cluster.servers:
+            server.do("ACL", "LOAD")
+        assert migrated(cluster, slot, source) == b"failed"
+
+
+def migrated(cluster: Cluster, slot: int, target: RedisServer) -> bytes:
+    """How the move of a slot as a whole has ended: `success` or `failed`."""
+    source = cluster.primary_of(slot)
+    source.do("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", cluster.node_id(target))
+
+    def state() -> bytes:
+        return source.do("CLUSTER", "GETSLOTMIGRATIONS")[0][b"state"]  # the newest is the first
+
+    servers.until(lambda: state() in (b"success", b"failed"), "the move has ended")
+    return state()
 
 
 @pytest.mark.parametrize("role", ["web", "worker"])

@@ -144,7 +144,7 @@ async def test_the_log_says_once_why_a_lost_server_cannot_be_reached_and_again_w
 async def test_a_call_is_told_why_a_server_that_accepts_connections_and_answers_nothing_cannot_be_used(
     redis_server: RedisServer, store: Store
 ) -> None:
-    """The reason was empty: a TimeoutError says nothing by itself."""
+    """The reason was empty, then `TimeoutError`: such an exception says nothing by itself."""
     redis_server.pause()
     reasons: set[str] = set()
     async with asyncio.timeout(PATIENCE):
@@ -153,7 +153,7 @@ async def test_a_call_is_told_why_a_server_that_accepts_connections_and_answers_
                 await store.command("PING")
             reasons.add(str(failure.value))
             await asyncio.sleep(TURN)
-    assert any(reason.endswith("out of reach: TimeoutError") for reason in reasons)
+    assert any(re.search(r"out of reach: no answer within [\d.]+ s$", reason) for reason in reasons)
     redis_server.resume()
 
 

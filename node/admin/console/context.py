@@ -106,7 +106,7 @@ class AdminCommand(NamedTuple):
         try:
             await self._note(context, given, result.outcome)
         except (StoreUnavailable, CommandFailed) as failure:
-            missing = f"this is done, and not in the audit: {failure}"
+            missing = f"{'this is done, and' if result.ok else 'this is'} not in the audit: {failure}"
             return msgspec.structs.replace(result, lines=[*result.lines, missing])
         return result
 

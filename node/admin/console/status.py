@@ -46,6 +46,8 @@ class StatusReport(msgspec.Struct, frozen=True):
     primaries: int
     no_writes: str
     """Why Redis takes no writes at present; empty if it takes them."""
+    no_searches: str
+    """Why the Redis of RELAY_SEARCH_URL does not answer; empty if it does, or if there is none."""
     refused: dict[str, list[Kind]]
     """What the node refuses at present, by the code: for lack of memory or disk, or because a total is reached."""
     keys: int
@@ -81,6 +83,7 @@ async def _status(context: CommandContext, _given: argparse.Namespace) -> Comman
         redis_ms=round(took * 1000, 2),
         primaries=len(pongs),
         no_writes=await _why_no_writes(store),
+        no_searches=await _why_no_searches(context),
         refused=await _refused(context),
         keys=total,
         kinds=kinds,
@@ -97,6 +100,17 @@ async def _why_no_writes(store: Store) -> str:
     """Why Redis takes no writes; empty if it does. Every partition gets one that changes nothing, not even its key."""
     try:
         await store.commands([("SETRANGE", keys.tag(each), 0, "") for each in range(ids.PARTITIONS)])
+    except StoreUnavailable as unavailable:
+        return str(unavailable)
+    return ""
+
+
+async def _why_no_searches(context: CommandContext) -> str:
+    searched = context.services.searched
+    if searched is context.store:
+        return ""
+    try:
+        await searched.everywhere("PING")
     except StoreUnavailable as unavailable:
         return str(unavailable)
     return ""
@@ -134,6 +148,8 @@ def _screen(status: StatusReport) -> list[str]:
         ("threads", ", ".join(f"{name} {count}" for name, count in status.threads.items())),
         ("callbacks", f"pending {status.callbacks_pending}, dead {status.callbacks_dead}"),
     ]
+    if status.no_searches:
+        facts.insert(2, ("searches", f"refused: {status.no_searches}"))
     searches = [(name, each.pending, each.backlog, *_how(each)) for name, each in status.searches.items()]
     return [
         *(f"{name:11}{fact}" for name, fact in facts),
