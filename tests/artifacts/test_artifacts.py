@@ -238,27 +238,6 @@ async def test_registrations_are_limited_per_client(node: NodeUnderTest) -> None
         assert (await register(node, client=other)).status_code == 201
 
 
-async def test_a_reader_can_wait_for_the_verdict(node: NodeUnderTest) -> None:
-    artifact = await registered(node)
-    await upload(node, artifact)
-    query = {"wait": 30, "status": "registered"}
-    waiting = asyncio.create_task(node.client.get(f"{ARTIFACTS}/{artifact['id']}", params=query))
-    await complete(node, artifact)
-    assert (await waiting).json()["status"] == "verifying"
-    async with node.worker():
-        assert (await verified(node, artifact))["status"] == "available"
-
-
-async def test_a_reader_can_wait_for_the_end(node: NodeUnderTest) -> None:
-    artifact = await registered(node)
-    now: Any = await node.store.command("TIME", key="")
-    soon = int(now[0]) * 1000 + int(now[1]) // 1000 + 200
-    await node.store.command("HSET", keys.artifact(artifact["id"]), "expires_at", soon)
-    query = {"wait": 5, "status": "registered"}  # no worker runs that would write the end down
-    ended = await node.client.get(f"{ARTIFACTS}/{artifact['id']}", params=query)
-    assert ended.json()["status"] == "expired"
-
-
 async def test_without_a_known_status_nobody_waits(node: NodeUnderTest) -> None:
     artifact = await registered(node)
     response = await node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30})
