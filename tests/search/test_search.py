@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 from msgspec import UNSET
 
-from node.common.refusal import Invalid
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search.corpus import EVERY, PostRef
@@ -207,12 +206,6 @@ async def test_the_texts_of_ten_hits_are_read_in_one_trip(
     monkeypatch.setattr(board.corpora[0].source, "posts", counted)
     assert len((await board.find("sourdough", limit=10)).hits) == 10
     assert read == [10]
-
-
-@pytest.mark.parametrize("query", ["   ", "\n\t", "\u2003"])
-async def test_a_query_of_white_space_is_invalid(board: SearchableBoard, query: str) -> None:
-    with pytest.raises(Invalid):
-        await board.find(query)
 
 
 async def test_what_is_asked_twice_is_embedded_once(
