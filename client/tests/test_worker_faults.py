@@ -120,14 +120,18 @@ class AwayAfterTheClaim(AsyncHttpxTransport):
         return answer
 
 
-async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked_on(served: NodeProcess) -> None:
+async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked_on(
+    served: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The worker used to claim with another key then, and nobody worked on the contract, which stayed claimed."""
+    monkeypatch.setattr("relay_client.worker.RETURN_PAUSE", 0.1)
 
     @worker(name="counter", publisher_ids=["goes away"])
     def count(task: ClaimedTask) -> int:
         return 3
 
-    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, transport=AwayAfterTheClaim(7)) as lossy:
+    away = AwayAfterTheClaim(2)  # for the second try, and the first of the next claim
+    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, tries=2, transport=away) as lossy:
         offered = await relay.tasks.offer("goes away", TITLE)
         work = asyncio.create_task(count.serve(lossy))
         ended = await relay.tasks.result(offered["id"], within=PATIENCE)
