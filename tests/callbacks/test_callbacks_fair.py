@@ -95,12 +95,16 @@ async def settled(node: NodeUnderTest, receiver: Receiver, count: int) -> None:
     await until(all_of_them)
 
 
-async def test_names_that_nobody_answers_for_hold_up_nobody_else(
-    node: NodeUnderTest, dns: DnsServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They held the four threads that looked names up: of 20 innocent callbacks some came after minutes."""
-    monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 2 * PATIENCE)  # longer than the test waits
+@pytest.fixture
+def endless_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt that gets no answer, and a look-up, last for longer than a test waits."""
+    monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 2 * PATIENCE)
     monkeypatch.setattr("node.callbacks.call.AttemptTimeouts", partial(AttemptTimeouts, total=2 * PATIENCE))
+
+
+@pytest.mark.usefixtures("endless_attempts")
+async def test_names_that_nobody_answers_for_hold_up_nobody_else(node: NodeUnderTest, dns: DnsServer) -> None:
+    """They held the four threads that looked names up: of 20 innocent callbacks some came after minutes."""
     async with Receiver(PUBLIC) as receiver, node.worker():
         evil = await Contracts.offered(
             node, EVIL, *(receiver.url_at("/evil", f"n{n}.silent.example") for n in range(12))
@@ -167,6 +171,7 @@ async def test_many_callbacks_to_one_url_leave_another_s_to_that_host_their_shar
         assert LIMIT / 2 < receiver.paths["/evil"] <= LIMIT * 2 / 3 + 1
 
 
+@pytest.mark.usefixtures("endless_attempts")
 async def test_a_receiver_that_never_answers_leaves_another_s_on_that_host_a_place(node: NodeUnderTest) -> None:
     dialled = asyncio.Queue[bytes]()
 
