@@ -38,6 +38,21 @@ async def test_a_thread_is_found_by_meaning(board: SearchableBoard, loaded_model
         assert (await board.find("at what time do I prepare the loaf for the oven")).mode == "both"
 
 
+async def test_what_is_posted_wakes_the_worker(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.indexing.indexer.POLL_SECONDS", 3600.0)
+    async with board.worker():
+        # The first may have been there when the worker looked by itself.
+        for thread, query in (
+            (BREAD, "at what time do I prepare the loaf for the oven"),
+            (PROXY, "sending a file breaks off half a minute later"),
+        ):
+            hit = await board.found(query, await board.post(*thread), threshold=0.6)
+            assert hit.mode == "meaning"
+            await board.settled()
+
+
 async def test_a_thread_that_has_no_vectors_yet_is_not_behind_one_that_contains_less(
     board: SearchableBoard, loaded_model: Model
 ) -> None:
