@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from node.artifacts.store import ArtifactStore
+from node.artifacts.store import ArtifactStore, ArtifactVerdict
 from node.store import ids, keys
 from tests.artifacts.blobs import BIG, DATA
 from tests.artifacts.calls import (
@@ -290,20 +290,26 @@ async def test_a_malformed_artifact_counts_against_the_limit(node: NodeUnderTest
     assert await node.names("artifact*") == []
 
 
-@pytest.mark.parametrize("step", ["complete", "withdraw", "end"])
+@pytest.mark.parametrize("step", ["complete", "settle", "withdraw", "end"])
 async def test_a_reader_who_waits_is_told_what_becomes_of_an_artifact(node: NodeUnderTest, step: str) -> None:
     artifact = await registered(node)
+    status = "registered"
+    if step == "settle":
+        status = (await complete(node, artifact)).json()["status"]
     waiting = asyncio.create_task(
-        node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30, "status": "registered"})
+        node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30, "status": status})
     )
     await node.listened_to(keys.artifact(artifact["id"]))
     store = ArtifactStore(node.store, 60, 60)
     if step == "complete":
         await complete(node, artifact)
+    elif step == "settle":
+        assert await store.settle(artifact["id"], "1", ArtifactVerdict("available"))
     elif step == "withdraw":
         assert await store.withdraw(artifact["id"], "It is gone.")
     else:
         await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), 1, artifact["id"])
         assert await store.end(artifact["id"])
     found = (await asyncio.wait_for(waiting, WOKEN)).json()["status"]
-    assert found == {"complete": "verifying", "withdraw": "rejected", "end": "expired"}[step]
+    ends = {"complete": "verifying", "settle": "available", "withdraw": "rejected", "end": "expired"}
+    assert found == ends[step]
