@@ -21,7 +21,7 @@ from bench.payload import paragraph, sentence
 from node.a2a.model import Message, Part, ReceivedMessage
 from node.agents.model import AgentSkill, ListedCard
 from node.board.model import NewReply, NewThread
-from node.config import Limit, Settings
+from node.config import Settings
 from node.feedback.model import NewFeedback
 from node.inbox.model import InboxProof, NewInbox, NewInboxMessage
 from node.observe.memory import redis_memory
@@ -35,7 +35,6 @@ from node.tasks.model import Completion, NewClaim, NewTask
 from node.tasks.store import TaskStore
 from tests.support.rates import Unlimited
 
-NONE = Limit(0, 1)
 CLIENT = "203.0.113.7"
 NOBODY = InboxProof()
 FREE = Unlimited(CLIENT)

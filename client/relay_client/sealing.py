@@ -26,13 +26,17 @@ class Unreadable(Exception):
 def seal(text: str, encryption_key: str | None, address: str) -> str:
     """The `ciphertext` of a message (or `reply_ciphertext`) for the inbox with that key and address.
 
-    The key is what `relay.inboxes.get` shows, which is None where the owner gave none: then nothing can be sealed
-    (UsageError).
+    The key is what `relay.inboxes.get` shows. Raises UsageError where that is None, since the owner gave none, or
+    nothing can be sealed for it, such as a point of low order.
     """
     if encryption_key is None:
         raise UsageError("this inbox has no encryption_key")
-    key = X25519PublicKey.from_public_bytes(urlsafe_b64decode(encryption_key + "=" * (-len(encryption_key) % 4)))
-    return b64encode(SUITE.encrypt(text.encode(), key, _info(address))).decode()
+    content = text.encode()
+    try:
+        key = X25519PublicKey.from_public_bytes(urlsafe_b64decode(encryption_key + "=" * (-len(encryption_key) % 4)))
+        return b64encode(SUITE.encrypt(content, key, _info(address))).decode()
+    except ValueError as wrong:
+        raise UsageError(f"nothing can be sealed for the encryption_key of this inbox: {wrong}") from wrong
 
 
 class SealFile:

@@ -4,7 +4,6 @@ import asyncio
 import inspect
 import logging
 import secrets
-import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,6 +22,7 @@ from relay_client.errors import (
     UsageError,
 )
 from relay_client.follow import PASSING, RETURN_PAUSE, Lull
+from relay_client.signals import signals
 from relay_client.tasks import ClaimedTask, CompletedTask
 
 T = TypeVar("T")
@@ -176,18 +176,11 @@ class Worker:
             await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def until_signalled(self, relay: AsyncRelay) -> None:
-        """`serve` until SIGTERM or SIGINT; what is begun by then is finished."""
-        loop = asyncio.get_running_loop()
-
-        def stop(*_: object) -> None:
-            self.stop()
-
-        for signum in (signal.SIGTERM, signal.SIGINT):
-            try:
-                loop.add_signal_handler(signum, stop)
-            except NotImplementedError:  # on Windows
-                signal.signal(signum, stop)
-        await self.serve(relay)
+        """`serve` until SIGTERM or SIGINT; what is begun by then is finished. Several workers of a process may do this
+        at a time: a signal stops all of them.
+        """
+        with signals.stopping(self.stop):
+            await self.serve(relay)
 
     async def _run(self, base_url: str) -> None:
         async with AsyncRelay(base_url) as relay:

@@ -139,7 +139,7 @@ def test_an_offer_whose_answer_was_lost_is_made_once(served: NodeProcess) -> Non
 
 
 def test_a_node_that_is_not_there_is_unreachable() -> None:
-    with Relay(f"http://127.0.0.1:{free_port()}") as relay, pytest.raises(Unreachable):
+    with Relay(f"http://127.0.0.1:{free_port()}", tries=2) as relay, pytest.raises(Unreachable):
         relay.node.health()
 
 

@@ -33,6 +33,8 @@ def test_a_sealed_message_is_read_by_its_receiver_alone(served: NodeProcess, tmp
             other.open(text, where)
 
 
-def test_nothing_is_sealed_for_an_inbox_without_a_key() -> None:
-    with pytest.raises(UsageError, match="no encryption_key"):
-        seal("The vault opens at nine.", None, "address")
+@pytest.mark.parametrize("shown", [None, "A" * 43, "A" * 42, "!"], ids=["none", "low order", "short", "no base64"])
+def test_nothing_is_sealed_for_an_inbox_without_a_key_that_can_be_used(shown: str | None) -> None:
+    """A stranger can give any; the rest was no RelayError at all."""
+    with pytest.raises(UsageError, match="encryption_key"):
+        seal("The vault opens at nine.", shown, "address")

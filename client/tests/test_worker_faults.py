@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Generator
 from typing import cast
 
 import pytest
@@ -13,6 +12,7 @@ from tests.support.servers import PATIENCE, eventually
 
 from relay_client import AsyncRelay, InvalidAnswer, UsageError
 from relay_client.claims import renew
+from relay_client.signals import SIGNALS
 from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.tasks import ClaimedTask
 from relay_client.transport import AsyncHttpxTransport
@@ -25,15 +25,6 @@ TITLE = "Count the apples in this picture"
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("worker.CLAIM_WAIT", "worker.RETURN_PAUSE", "claims.RETURN_PAUSE", "carrier.FIRST_PAUSE"):
         monkeypatch.setattr(f"relay_client.{name}", 0.2)
-
-
-@pytest.fixture
-def handlers() -> Generator[None]:
-    """Restores the signal handlers."""
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
-    yield
-    for each, handler in before.items():
-        signal.signal(each, handler)
 
 
 class AwayOnce(AsyncHttpxTransport):
@@ -129,14 +120,18 @@ class AwayAfterTheClaim(AsyncHttpxTransport):
         return answer
 
 
-async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked_on(served: NodeProcess) -> None:
+async def test_a_claim_whose_answer_was_lost_for_longer_than_all_tries_is_worked_on(
+    served: NodeProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The worker used to claim with another key then, and nobody worked on the contract, which stayed claimed."""
+    monkeypatch.setattr("relay_client.worker.RETURN_PAUSE", 0.1)
 
     @worker(name="counter", publisher_ids=["goes away"])
     def count(task: ClaimedTask) -> int:
         return 3
 
-    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, transport=AwayAfterTheClaim(7)) as lossy:
+    away = AwayAfterTheClaim(2)  # for the second try, and the first of the next claim
+    async with AsyncRelay(served.url) as relay, AsyncRelay(served.url, tries=2, transport=away) as lossy:
         offered = await relay.tasks.offer("goes away", TITLE)
         work = asyncio.create_task(count.serve(lossy))
         ended = await relay.tasks.result(offered["id"], within=PATIENCE)
@@ -249,24 +244,29 @@ async def test_a_worker_that_serves_already_says_so(served: NodeProcess) -> None
             await asyncio.wait_for(work, PATIENCE)
 
 
-async def test_a_loop_without_signal_handlers_is_stopped_by_a_signal(
-    served: NodeProcess, monkeypatch: pytest.MonkeyPatch, handlers: None
+@pytest.mark.parametrize("system", ["Unix", "Windows"])
+async def test_a_signal_stops_all_workers_of_a_process_and_then_does_what_it_did_before(
+    served: NodeProcess, monkeypatch: pytest.MonkeyPatch, system: str
 ) -> None:
-    """As on Windows."""
+    """It used to stop the one that had begun last, and did nothing more once that had ended."""
 
     def not_implemented(*_: object) -> None:
         raise NotImplementedError
 
-    @worker(name="counter", publisher_ids=["signals"])
     def count(task: ClaimedTask) -> int:
         os.kill(os.getpid(), signal.SIGTERM)
         return 3
 
-    monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", not_implemented)
+    if system == "Windows":
+        monkeypatch.setattr(asyncio.get_running_loop(), "add_signal_handler", not_implemented)
+        monkeypatch.setattr(asyncio.get_running_loop(), "remove_signal_handler", not_implemented)
+    before = [signal.getsignal(each) for each in SIGNALS]
+    workers = [worker(name="counter", publisher_ids=[f"signals of {system}"])(count) for _ in range(3)]
     async with AsyncRelay(served.url) as relay:
-        offered = await relay.tasks.offer("signals", TITLE)
-        await asyncio.wait_for(count.until_signalled(relay), PATIENCE)
+        offered = await relay.tasks.offer(f"signals of {system}", TITLE)
+        await asyncio.wait_for(asyncio.gather(*(one.until_signalled(relay) for one in workers)), PATIENCE)
         assert (await relay.tasks.get(offered["id"]))["status"] == "completed"
+    assert [signal.getsignal(each) for each in SIGNALS] == before
 
 
 class CancelsAround(AsyncHttpxTransport):

@@ -137,16 +137,6 @@ async def test_a_stream_that_does_not_begin_since_nobody_knows_whether_its_messa
     assert await node.names("held:*:stream*") == []
 
 
-async def test_asking_for_no_more_than_the_head_of_a_stream_takes_no_place(
-    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(calls, "MAX_TASK_STREAMS", 1)
-    inbox = await opened(node)
-    subscribe = f"{path_of(inbox, '/a2a/tasks/')}{(await begun(node, inbox))['id']}:subscribe"
-    for _ in range(11):
-        assert (await node.client.head(subscribe)).status_code == 200
-
-
 async def test_streams_end_when_their_process_stops(served: NodeProcess) -> None:
     inbox = await opened_at(served)
     async with streamed(served, f"{inbox['a2a_url']}/message:stream", {"message": message()}) as (_, events):

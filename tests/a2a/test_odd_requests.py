@@ -58,6 +58,7 @@ async def test_an_unknown_task_is_not_found_by_either_reader(node: NodeUnderTest
         assert path in response.json()["error"]["message"]
     plain = await node.client.get(f"/api/v1/tasks/{path}")
     assert (plain.status_code, plain.headers["x-error-code"]) == (404, "task.unknown")
+    assert list(plain.json()) == ["error"]
 
 
 @pytest.mark.parametrize("path", ["some-task:explode", "some-task:", ":cancel:"])

@@ -7,7 +7,7 @@ import pytest
 
 from node.a2a.view import contract_as_task
 from node.tasks.model import Task
-from tests.a2a.calls import A2A, sent
+from tests.a2a.calls import A2A
 from tests.support.answers import json_of
 from tests.support.node_under_test import NodeUnderTest
 
@@ -188,29 +188,6 @@ async def test_a_message_to_a_contract_is_refused(node: NodeUnderTest) -> None:
         said = {"message": body["message"] | context}
         error = (await node.client.post("/api/v1/message:send", json=said, headers=A2A)).json()
         assert error["error"]["details"][0]["reason"] == "UNSUPPORTED_OPERATION"
-
-
-async def test_a_message_task_cannot_be_claimed(node: NodeUnderTest) -> None:
-    body = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}}
-    task = (await node.client.post("/api/v1/message:send", json=body)).json()["task"]
-    claim = await node.client.post(f"/api/v1/tasks/{task['id']}/claim", json={"assignee_id": "worker"})
-    assert claim.status_code == 404
-
-
-@pytest.mark.parametrize("headers", [{}, A2A])
-async def test_no_cache_keeps_a_message_task(node: NodeUnderTest, headers: dict[str, str]) -> None:
-    task = await sent(node)
-    read = await node.client.get(f"/api/v1/tasks/{task['id']}", headers=headers)
-    assert (read.status_code, read.headers.get("cache-control")) == (200, "no-store")
-
-
-async def test_an_unknown_task_is_not_found_in_the_readers_form(node: NodeUnderTest) -> None:
-    plain = await node.client.get("/api/v1/tasks/no-such-task")
-    assert (plain.status_code, list(plain.json())) == (404, ["error"])
-    a2a = await node.client.get("/api/v1/tasks/no-such-task", headers=A2A)
-    assert (a2a.status_code, a2a.json()["error"]["details"][0]["reason"]) == (404, "TASK_NOT_FOUND")
-    odd = await node.client.post("/api/v1/tasks/no-such-task:explode", headers=A2A)
-    assert odd.status_code == 404
 
 
 async def test_the_card_is_the_same_at_both_addresses_and_can_be_cached(node: NodeUnderTest) -> None:

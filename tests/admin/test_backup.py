@@ -255,6 +255,7 @@ async def test_nobody_else_can_read_any_of_a_backup_from_its_first_byte_on(
         os.umask(old)
     files = ("redis-0.rdb", "secret", "signing-key", "blobs/ab/an-artifact", "blobs.jsonl", "backup.json.new")
     assert modes == dict.fromkeys(files, 0o600)
+    assert {path.stat().st_mode & 0o777 for path in backup.rglob("*") if path.is_dir()} == {0o700}
     for directory in (backup, tmp_path / "new"):
         assert directory.stat().st_mode & 0o777 == 0o700
         found = {path.name: path.stat().st_mode & 0o777 for path in directory.rglob("*") if path.is_file()}

@@ -89,11 +89,3 @@ async def test_a_backup_that_fails_gives_its_room_back(tmp_path: Path, make_back
     with pytest.raises(BackupError, match="secret"):
         await make_backup(tmp_path / "backup", data_dir=tmp_path / "data")
     assert not (tmp_path / "backup").exists()
-
-
-async def test_no_directory_of_a_backup_is_open_to_others(tmp_path: Path, make_backup: MakeBackup) -> None:
-    (tmp_path / "data" / "blobs" / "ab").mkdir(parents=True)
-    (tmp_path / "data" / "blobs" / "ab" / "an-artifact").write_text("bytes")
-    await make_backup(tmp_path / "backup", data_dir=tmp_path / "data")
-    folders = [path for path in (tmp_path / "backup").rglob("*") if path.is_dir()]
-    assert [path.stat().st_mode & 0o777 for path in folders] == [0o700] * 2

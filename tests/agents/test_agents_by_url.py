@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ from tests.agents.made_up import WELL_KNOWN, Json, MadeUpAgents
 from tests.agents.test_agent_probes import due_in, ids_listed
 from tests.events.test_events_api import all_events
 from tests.support.answers import json_of, refused
-from tests.support.node_under_test import NodeUnderTest, running, settings_for, until
+from tests.support.node_under_test import NodeUnderTest, until
 from tests.support.servers import WOKEN
 
 pytestmark = CALLING
@@ -260,14 +259,6 @@ async def test_a_host_has_twenty_entries(node: NodeUnderTest, made_up: MadeUpAge
     assert refused(full) == (409, "agents.host_full")
     await submitted(node, made_up.url("good/19"))
     await submitted(node, made_up.url("good/20", host=1))
-
-
-async def test_a_client_posts_ten_agents_an_hour(empty_redis: Any, made_up: MadeUpAgents) -> None:
-    async with running(settings_for(empty_redis.url, callback_allow_private=True)) as node:
-        for number in range(10):
-            await submitted(node, made_up.url("good", host=number))
-        over = await node.client.post(AGENTS, json={"url": made_up.url("good", host=10)})
-        assert refused(over) == (429, "limit.exceeded")
 
 
 async def test_an_entry_waits_for_a_worker_to_check_it_in_the_partition_of_its_host(

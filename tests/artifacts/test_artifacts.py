@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from node.artifacts.store import ArtifactStore
+from node.artifacts.store import ArtifactStore, ArtifactVerdict
 from node.store import ids, keys
 from tests.artifacts.blobs import BIG, DATA
 from tests.artifacts.calls import (
@@ -238,27 +238,6 @@ async def test_registrations_are_limited_per_client(node: NodeUnderTest) -> None
         assert (await register(node, client=other)).status_code == 201
 
 
-async def test_a_reader_can_wait_for_the_verdict(node: NodeUnderTest) -> None:
-    artifact = await registered(node)
-    await upload(node, artifact)
-    query = {"wait": 30, "status": "registered"}
-    waiting = asyncio.create_task(node.client.get(f"{ARTIFACTS}/{artifact['id']}", params=query))
-    await complete(node, artifact)
-    assert (await waiting).json()["status"] == "verifying"
-    async with node.worker():
-        assert (await verified(node, artifact))["status"] == "available"
-
-
-async def test_a_reader_can_wait_for_the_end(node: NodeUnderTest) -> None:
-    artifact = await registered(node)
-    now: Any = await node.store.command("TIME", key="")
-    soon = int(now[0]) * 1000 + int(now[1]) // 1000 + 200
-    await node.store.command("HSET", keys.artifact(artifact["id"]), "expires_at", soon)
-    query = {"wait": 5, "status": "registered"}  # no worker runs that would write the end down
-    ended = await node.client.get(f"{ARTIFACTS}/{artifact['id']}", params=query)
-    assert ended.json()["status"] == "expired"
-
-
 async def test_a_reader_who_names_no_status_waits_for_another_than_the_present_one(node: NodeUnderTest) -> None:
     artifact = await registered(node)
     await upload(node, artifact)
@@ -326,20 +305,26 @@ async def test_a_malformed_artifact_counts_against_the_limit(node: NodeUnderTest
     assert await node.names("artifact*") == []
 
 
-@pytest.mark.parametrize("step", ["complete", "withdraw", "end"])
+@pytest.mark.parametrize("step", ["complete", "settle", "withdraw", "end"])
 async def test_a_reader_who_waits_is_told_what_becomes_of_an_artifact(node: NodeUnderTest, step: str) -> None:
     artifact = await registered(node)
+    status = "registered"
+    if step == "settle":
+        status = (await complete(node, artifact)).json()["status"]
     waiting = asyncio.create_task(
-        node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30, "status": "registered"})
+        node.client.get(f"{ARTIFACTS}/{artifact['id']}", params={"wait": 30, "status": status})
     )
     await node.listened_to(keys.artifact(artifact["id"]))
     store = ArtifactStore(node.store, 60, 60)
     if step == "complete":
         await complete(node, artifact)
+    elif step == "settle":
+        assert await store.settle(artifact["id"], "1", ArtifactVerdict("available"))
     elif step == "withdraw":
         assert await store.withdraw(artifact["id"], "It is gone.")
     else:
         await node.store.command("ZADD", keys.artifacts(ids.partition_of_id(artifact["id"])), 1, artifact["id"])
         assert await store.end(artifact["id"])
     found = (await asyncio.wait_for(waiting, WOKEN)).json()["status"]
-    assert found == {"complete": "verifying", "withdraw": "rejected", "end": "expired"}[step]
+    ends = {"complete": "verifying", "settle": "available", "withdraw": "rejected", "end": "expired"}
+    assert found == ends[step]

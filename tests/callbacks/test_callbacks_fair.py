@@ -6,6 +6,7 @@ address of its own, and the limits are those of production.
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from node.callbacks.breaker import MAX_OPEN_MS
+from node.callbacks.call import AttemptTimeouts
 from node.callbacks.concurrency import PLACES_EACH_SITE_AND_DOMAIN
 from node.callbacks.queue import HIDDEN_MS, CallbackQueue, DeadLetter
 from node.config import Limit, Limits, Schedule
@@ -25,7 +27,7 @@ from tests.callbacks.dns_server import SILENT, DnsServer
 from tests.callbacks.receiver import Receiver
 from tests.support.answers import json_of
 from tests.support.node_under_test import SIGNING_KEY, NodeUnderTest, until
-from tests.support.servers import PATIENCE
+from tests.support.servers import PATIENCE, eventually
 
 PUBLIC = NodeKey.parse(SIGNING_KEY).public.raw
 HERE = ["60 A 127.0.0.1"]
@@ -93,7 +95,15 @@ async def settled(node: NodeUnderTest, receiver: Receiver, count: int) -> None:
     await until(all_of_them)
 
 
-async def test_names_that_nobody_answers_for_hold_up_nobody_else(node: NodeUnderTest) -> None:
+@pytest.fixture
+def endless_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt that gets no answer, and a look-up, last for longer than a test waits."""
+    monkeypatch.setattr("node.callbacks.lookup.LOOKUP_SECONDS", 2 * PATIENCE)
+    monkeypatch.setattr("node.callbacks.call.AttemptTimeouts", partial(AttemptTimeouts, total=2 * PATIENCE))
+
+
+@pytest.mark.usefixtures("endless_attempts")
+async def test_names_that_nobody_answers_for_hold_up_nobody_else(node: NodeUnderTest, dns: DnsServer) -> None:
     """They held the four threads that looked names up: of 20 innocent callbacks some came after minutes."""
     async with Receiver(PUBLIC) as receiver, node.worker():
         evil = await Contracts.offered(
@@ -103,7 +113,9 @@ async def test_names_that_nobody_answers_for_hold_up_nobody_else(node: NodeUnder
             await Contracts.offered(node, f"203.0.113.{n}", receiver.url_at("/innocent", f"n{n}.here.example"))
             for n in range(20)
         ]
+        dns.asked.clear()
         await evil.go_through(*STEPS)
+        await eventually(lambda: len(dns.asked) == PLACES_EACH_SITE_AND_DOMAIN)
         await asyncio.gather(*(each.go_through("claim") for each in innocent))
         await receiver.until(20, path="/innocent")
         assert receiver.paths["/evil"] == 0
@@ -159,6 +171,7 @@ async def test_many_callbacks_to_one_url_leave_another_s_to_that_host_their_shar
         assert LIMIT / 2 < receiver.paths["/evil"] <= LIMIT * 2 / 3 + 1
 
 
+@pytest.mark.usefixtures("endless_attempts")
 async def test_a_receiver_that_never_answers_leaves_another_s_on_that_host_a_place(node: NodeUnderTest) -> None:
     dialled = asyncio.Queue[bytes]()
 

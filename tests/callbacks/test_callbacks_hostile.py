@@ -176,10 +176,15 @@ async def test_silence_is_ended_and_tried_again(node: NodeUnderTest, hasty_deliv
         assert (letter.attempts, receiver.dials) == (3, 3)
 
 
-async def test_one_silent_receiver_does_not_hold_up_another(node: NodeUnderTest, hasty_delivery: CallbackQueue) -> None:
-    async with hostile(silent) as bad, Receiver(NodeKey.parse(SIGNING_KEY).public.raw, hosts=["127.0.0.2"]) as good:
+async def test_one_silent_receiver_does_not_hold_up_another(node: NodeUnderTest) -> None:
+    async with (
+        delivering(node.settings, 2 * PATIENCE),  # silence lasts for longer than the test waits
+        hostile(silent) as bad,
+        Receiver(NodeKey.parse(SIGNING_KEY).public.raw, hosts=["127.0.0.2"]) as good,
+    ):
         for _ in range(10):
             await asked(node, bad.url)
+        await eventually(lambda: bad.dials > 1)
         await asked(node, good.url)
         await good.until(1)
 

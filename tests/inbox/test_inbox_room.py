@@ -5,13 +5,12 @@ import asyncio
 import pytest
 
 from node.config import Limit, Limits
-from node.store import ids, keys
+from node.store import ids
 from tests.inbox.calls import (
     ADDRESS,
     INBOXES,
     OTHER_ADDRESS,
     bearer,
-    members,
     opened,
     path_of,
     read,
@@ -79,18 +78,6 @@ async def test_an_inbox_holds_a_mebibyte(node: NodeUnderTest) -> None:
     ]
     assert statuses.count(201) == 63  # of 16,396 bytes each, with the name of the field
     assert (await read(node, inbox, limit=1))["bytes"] <= 1024 * 1024
-
-
-async def test_what_has_expired_takes_no_place(node: NodeUnderTest) -> None:
-    inbox = await opened(node)
-    for _ in range(32):
-        await sent(node, inbox)
-    ends = keys.inbox_ends(inbox["address"])
-    for place, _ in await members(node, ends):
-        await node.store.command("ZADD", ends, 1, place)
-    await sent(node, inbox)
-    assert await node.store.command("ZCARD", ends) == 1
-    assert await node.store.command("XLEN", keys.inbox_messages(inbox["address"])) == 1
 
 
 async def test_a_signature_is_used_up_by_what_is_taken_only(node: NodeUnderTest) -> None:

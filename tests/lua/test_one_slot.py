@@ -17,7 +17,7 @@ import pytest
 from node.artifacts.store import ArtifactStore
 from node.board.moderation_store import ModerationStore
 from node.board.store import BoardStore
-from node.callbacks.breaker import Breaker, Circuit
+from node.callbacks.breaker import Admitted, Breaker, Circuit, Requester
 from node.callbacks.queue import CallbackQueue
 from node.config import Limit
 from node.retention.rules import retention_of
@@ -238,7 +238,11 @@ async def contracts(node: NodeUnderTest) -> None:
 
 
 async def what_receivers_and_operators_do(node: NodeUnderTest) -> None:
-    await Breaker(node.store, Limit(0, 1)).pause(Circuit("url", "host"), 0.001)
+    breaker, circuit = Breaker(node.store, Limit(9, 60)), Circuit("url", "host")
+    admitted = await breaker.admit(circuit, Requester("somebody"))
+    assert isinstance(admitted, Admitted)
+    await breaker.refund(admitted)  # the worker would refund a call of its own a minute later
+    await breaker.pause(circuit, 0.001)
     await CallbackQueue(node.store, unpack).discard(0, "one under way")
 
 

@@ -64,15 +64,6 @@ async def test_a_publisher_takes_back_and_tries_again(node: NodeUnderTest) -> No
     assert (await done(node, "cancel_task", id=task, publisher_token=publisher))["status"] == "canceled"
 
 
-async def test_tasks_are_listed_by_their_status_and_offers_without_one(node: NodeUnderTest) -> None:
-    offer = await done(node, "offer_task", publisher_id="desk", title="Count the apples in this picture")
-    assert [task["id"] for task in (await done(node, "list_tasks"))["tasks"]] == [offer["id"]]
-    assert (await done(node, "list_tasks", status="claimed"))["tasks"] == []
-    await done(node, "claim_task", id=offer["id"], assignee_id="worker")
-    assert (await done(node, "list_tasks"))["tasks"] == []
-    assert [task["id"] for task in (await done(node, "list_tasks", status="claimed"))["tasks"]] == [offer["id"]]
-
-
 async def test_a_small_artifact_goes_and_comes_without_http(node: NodeUnderTest) -> None:
     async with node.worker():
         for given in ({"text": "name,size\nrelay,1\n"}, {"base64": "/wD+"}):

@@ -65,7 +65,7 @@ async def test_threads_and_public_messages_are_found_by_meaning_and_others_never
     [
         {},
         {"query": ""},
-        {"query": "  \n"},
+        {"query": "  \n\t\u2003"},
         {"query": "\0\u200b"},
         {"query": "x" * 10_001},
         {"query": 5},

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import pytest
 from msgspec import UNSET
 
-from node.common.refusal import Invalid
 from node.embedding.embedder import Embedder
 from node.embedding.model import Model
 from node.search.corpus import EVERY, PostRef
@@ -37,6 +36,21 @@ async def test_a_thread_is_found_by_meaning(board: SearchableBoard, loaded_model
         assert hit.mode == "meaning"
         assert 0.7 <= hit.score < 1
         assert (await board.find("at what time do I prepare the loaf for the oven")).mode == "both"
+
+
+async def test_what_is_posted_wakes_the_worker(
+    board: SearchableBoard, loaded_model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("node.search.indexing.indexer.POLL_SECONDS", 3600.0)
+    async with board.worker():
+        # The first may have been there when the worker looked by itself.
+        for thread, query in (
+            (BREAD, "at what time do I prepare the loaf for the oven"),
+            (PROXY, "sending a file breaks off half a minute later"),
+        ):
+            hit = await board.found(query, await board.post(*thread), threshold=0.6)
+            assert hit.mode == "meaning"
+            await board.settled()
 
 
 async def test_a_thread_that_has_no_vectors_yet_is_not_behind_one_that_contains_less(
@@ -207,12 +221,6 @@ async def test_the_texts_of_ten_hits_are_read_in_one_trip(
     monkeypatch.setattr(board.corpora[0].source, "posts", counted)
     assert len((await board.find("sourdough", limit=10)).hits) == 10
     assert read == [10]
-
-
-@pytest.mark.parametrize("query", ["   ", "\n\t", "\u2003"])
-async def test_a_query_of_white_space_is_invalid(board: SearchableBoard, query: str) -> None:
-    with pytest.raises(Invalid):
-        await board.find(query)
 
 
 async def test_what_is_asked_twice_is_embedded_once(

@@ -17,10 +17,11 @@ from tests.support.servers import RedisServer, eventually
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that is silent for half a second is dead."""
+    """A worker that is silent for half a second is dead; nothing is taken over because of its age."""
     monkeypatch.setattr("node.store.heartbeats.BEAT_SECONDS", 0.05)
     monkeypatch.setattr("node.store.heartbeats.SILENT_MS", 500)
     monkeypatch.setattr("node.store.outbox.ABANDONED_MS", 100)
+    monkeypatch.setattr("node.store.outbox.STALE_MS", 10**9)
 
 
 class Worker:

@@ -91,11 +91,6 @@ async def test_a_failure_is_not_told_again_once_something_else_has_happened(node
     assert refused(await fail(node, given_up)) == (403, "task.token")
 
 
-async def test_what_cannot_succeed_is_not_tried_again(node: NodeUnderTest) -> None:
-    task = await claimed(node, max_attempts=3)
-    assert (await fail(node, task, retryable=False)).json()["status"] == "failed"
-
-
 async def test_a_lease_that_ran_out_is_an_attempt_of_a_contract_that_counts_them(node: NodeUnderTest) -> None:
     task = await claimed(node, max_attempts=2, lease_seconds=60)
     await let_end(node.store, task["id"])

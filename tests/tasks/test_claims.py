@@ -355,6 +355,16 @@ async def test_a_reader_is_answered_when_the_status_changes(node: NodeUnderTest)
         assert (await reading)["status"] == "claimed"
 
 
+async def test_a_reader_who_waits_is_told_that_a_contract_was_removed(node: NodeUnderTest) -> None:
+    task = await offered(node)
+    async with asyncio.timeout(WOKEN):
+        url = f"{TASKS}/{task['id']}"
+        reading = asyncio.create_task(node.client.get(url, params={"wait": 30, "status": "offered"}))
+        await node.listened_to(keys.task(task["id"]))
+        assert await TaskStore(node.store, 60).forget({task["id"]: ""}) == [task["id"]]
+        assert refused(await reading) == (404, "task.unknown")
+
+
 async def test_a_reader_who_names_no_status_is_answered_when_the_present_one_changes(node: NodeUnderTest) -> None:
     """Such a `wait` was none: who repeated it asked as fast as the node answered (DESIGN 6)."""
     task = await offered(node)

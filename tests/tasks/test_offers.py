@@ -170,13 +170,6 @@ async def test_an_offer_repeated_after_its_input_was_rejected_gets_the_answer_th
         assert (await node.client.post(TASKS, json=body, headers=headers)).status_code == 422
 
 
-async def test_the_header_counts_as_the_key(node: NodeUnderTest) -> None:
-    header = {"idempotency-key": "k1"}
-    first = await node.client.post(TASKS, json=OFFER, headers=header)
-    again = await node.client.post(TASKS, json=OFFER, headers=header)
-    assert again.json() == first.json()
-
-
 async def test_a_key_is_good_for_one_body_and_named_where_it_was_given(node: NodeUnderTest) -> None:
     other = OFFER | {"title": "Count the panels"}
     for field, header, loc in (

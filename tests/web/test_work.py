@@ -6,6 +6,7 @@ from pathlib import Path
 import httpx2
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from node.config import Limit, Limits
 from node.store import connect
@@ -99,5 +100,8 @@ async def test_work_that_was_done_while_redis_is_away_is_let_go(tmp_path: Path) 
         async with await connect(server.url, timeout=5, max_in_flight=64, required=True) as store:
             server.kill()
             work = WorkLimit("search_characters", ALLOWED, "characters", WorkStore(store))
-            work.charge("203.0.113.7", 100)
-            await work.settled()
+            with capture_logs() as logs:
+                work.charge("203.0.113.7", 100)
+                await work.settled()
+    (line,) = (line for line in logs if line["log_level"] == "warning" and "amount" in line)
+    assert (line["event"], line["kind"], line["amount"]) == ("work not charged", "search_characters", 100)
