@@ -83,7 +83,6 @@ elseif has_changed and shown then
 elseif liveness ~= before then
   announce(events, 'check.changed', agent_id)
 end
-if liveness ~= before then redis.call('SPUBLISH', agent, liveness) end
 local pause = math.min(day * (1 + math.floor(same / calm)), tonumber(longest))
 redis.call('ZADD', due, at + pause, agent_id)
 return {'probed', liveness, pause}

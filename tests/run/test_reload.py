@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pty
+import select
 import signal
 import sys
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from node.config import Limit, Networks, Proxies, Settings, load
 from node.observe.log import configure
 from node.run.reload import ChildSettings, Reloading
 from tests.support.nodes import NodeProcess, gone
-from tests.support.servers import RedisServer, free_port, until
+from tests.support.servers import PATIENCE, RedisServer, free_port, until
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_a_node_whose_terminal_is_gone_ends(tmp_path: Path) -> None:
 
 
 # Each writes this when it has done everything that it does with signals.
-@pytest.mark.parametrize(("part", "begun"), [("worker", b"serverfeed"), ("web", b"Started worker-1")])
+@pytest.mark.parametrize(("part", "begun"), [("worker", b"wake-ups"), ("web", b"Started worker-1")])
 def test_a_part_whose_terminal_is_gone_ends(tmp_path: Path, part: str, begun: bytes) -> None:
     with RedisServer(tmp_path / "redis") as server:
         environment = {"RELAY_DATA_DIR": str(tmp_path / "data"), "RELAY_REDIS_URL": server.url}
@@ -181,6 +182,8 @@ def status_after_the_terminal_is_gone(command: Sequence[str], environment: Mappi
     try:
         shown = b""
         while begun not in shown:
+            ready, _, _ = select.select([terminal], [], [], PATIENCE)
+            assert ready, shown
             shown += os.read(terminal, 4096)
     finally:
         os.close(terminal)
