@@ -79,6 +79,8 @@ class BoundTool:
         self.fixed_query = [f"{name}={quote(value)}" for name, value in tool.query.items()]
         self.token = next((name for name, header in tool.headers.items() if header.scheme), "")
         """The argument that is sent as a token."""
+        self.is_shared = tool.reads and body is None and not self.in_path and not self.token
+        """Whether many get the same answer: it needs no id, no token and no query."""
         self.has_digest = "digest_sha256" in tool.inputs
         required = self.input_schema.get("required", ())
         types = {name: member.get("type") for name, member in self.input_schema["properties"].items()}
@@ -127,9 +129,9 @@ class ToolCalls:
     def __init__(self, tools: Sequence[Tool], operations: Operations) -> None:
         routes = ((tool, operations[tool.operation]) for tool in tools)
         self._tools = {tool.name: (_bound(tool, route.path, route.query, route.body), route) for tool, route in routes}
-        self._latest: dict[str, tuple[bytes, bytes]] = {}
-        """The last answer of each operation that reads, and the result made of it, by tool: operations give readers who
-        ask at the same time the same answer (`node.common.shared_reads`)."""
+        self.shared: dict[str, tuple[bytes, bytes]] = {}
+        """The last answer that many may get, and the result made of it, by tool: all who ask at one time get the same one
+        (`node.common.shared_reads`)."""
 
     def listed(self) -> list[Schema]:
         """As tools/list shows them."""
@@ -151,15 +153,15 @@ class ToolCalls:
             return NOTHING
         if not response.body:
             return SILENCED
-        return await (self._shared(bound.tool, response.body) if bound.tool.reads else success(response.body))
+        return await (self._shared(bound.tool, response.body) if bound.is_shared else success(response.body))
 
     async def _shared(self, tool: Tool, body: bytes) -> bytes:
         """`success`, made once for all who get the very same answer."""
-        latest, result = self._latest.get(tool.name, (b"", b""))
+        latest, result = self.shared.get(tool.name, (b"", b""))
         if latest is not body:
             result = await success(body)
             if len(body) <= MAX_SHARED_BYTES:
-                self._latest[tool.name] = body, result
+                self.shared[tool.name] = body, result
         return result
 
     def _read(self, params: Raw) -> tuple[BoundTool, Route, Raw]:
