@@ -130,8 +130,8 @@ class ToolCalls:
         routes = ((tool, operations[tool.operation]) for tool in tools)
         self._tools = {tool.name: (_bound(tool, route.path, route.query, route.body), route) for tool, route in routes}
         self.shared: dict[str, tuple[bytes, bytes]] = {}
-        """The last answer that many may get, and the result made of it, by tool: all who ask at one time get the same one
-        (`node.common.shared_reads`)."""
+        """The last answer that many may get, and the result made of it, by tool: all who ask at one time get the same
+        one (`node.common.shared_reads`)."""
 
     def listed(self) -> list[Schema]:
         """As tools/list shows them."""

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from node.mcp.tool_calls import ToolCalls
 from node.mcp.tools import TOOLS
 from tests.mcp.calls import call, done, failed, post, request, result
-from tests.support.living import living
 from tests.support.node_under_test import NodeUnderTest
 
 SPECIFIED = {
@@ -397,15 +395,3 @@ async def test_a_task_is_offered_on_terms(node: NodeUnderTest) -> None:
         "description": schema["skills"]["description"],
         "default": [],
     }
-
-
-async def test_of_answers_only_those_that_anybody_gets_are_kept(node: NodeUnderTest) -> None:
-    session = (await done(node, "create_session"))["session_id"]
-    await done(node, "session_send", id=session, body="For us alone.")
-    await done(node, "session_poll", id=session)
-    await done(node, "search_board", query="solar panels")
-    await done(node, "read_events", topic=f"session:{session}", cursor="earliest")
-    await done(node, "get_node_health")
-    kept = {name for calls in living(ToolCalls) for name in calls.shared}
-    assert "get_node_health" in kept
-    assert kept <= {"get_node_health", "list_offered_tasks", "list_tasks", "list_agents"}

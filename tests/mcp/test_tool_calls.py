@@ -1,0 +1,18 @@
+"""Calls of tools: what is kept of one for the next (`node.mcp.tool_calls`)."""
+
+from node.mcp.tool_calls import ToolCalls
+from tests.mcp.calls import done
+from tests.support.living import living
+from tests.support.node_under_test import NodeUnderTest
+
+
+async def test_of_answers_only_those_that_anybody_gets_are_kept(node: NodeUnderTest) -> None:
+    session = (await done(node, "create_session"))["session_id"]
+    await done(node, "session_send", id=session, body="For us alone.")
+    await done(node, "session_poll", id=session)
+    await done(node, "search_board", query="solar panels")
+    await done(node, "read_events", topic=f"session:{session}", cursor="earliest")
+    await done(node, "get_node_health")
+    kept = {name for calls in living(ToolCalls) for name in calls.shared}
+    assert "get_node_health" in kept
+    assert kept <= {"get_node_health", "list_offered_tasks", "list_tasks", "list_agents"}
