@@ -14,10 +14,13 @@ import structlog
 
 log = structlog.get_logger()
 
-TARGET_SECONDS = 0.02
-"""Time that a request may take through the node. The 99th percentile is twice that, and stays below 50 ms."""
+OVERLOAD_SECONDS = 0.02
+"""A request that takes longer than this through the node, for a whole interval, is a sign of overload."""
+TARGET_SECONDS = 0.014
+"""Time that a request may take during overload. The 99th percentile is two to three times that, and should stay below
+50 ms. It is shorter than OVERLOAD_SECONDS so that a slow disk alone is not taken for overload that much sooner."""
 INTERVAL_SECONDS = 0.1
-"""How long the delay must stay above the target to count as overload."""
+"""How long the delay must stay above OVERLOAD_SECONDS to count as overload."""
 DRAINING_SHARE = 0.9
 """When a queue has shrunk to this share of its peak, it is draining, and the interval begins anew."""
 MAX_NORMAL_REQUESTS = 128
@@ -29,7 +32,7 @@ QUIET_SECONDS = 0.3
 """The overload is over when no request has been refused for this long."""
 MAX_DECREASE, MAX_INCREASE = 0.5, 1.1
 """Factors by which the limit may change from one observation to the next."""
-MAX_QUEUE_SECONDS = 0.02
+MAX_QUEUE_SECONDS = 0.014
 """How long a request should wait before it is begun. If more than MAX_NORMAL_REQUESTS are under way and one has waited
 longer, the newest are begun first. During overload, requests that have waited longer are refused: their answers would
 be late anyway."""
@@ -58,7 +61,7 @@ class Admission:
         self.refused_late = 0
         """Requests refused after they had waited. Only the event loop writes it."""
         self._above_since: float | None = None
-        """Since when the delay has been above the target."""
+        """Since when the delay has been above OVERLOAD_SECONDS."""
         self._peak = 0
         """Most requests under way since then."""
         self._refused_at_last_observation = 0
@@ -85,7 +88,7 @@ class Admission:
             self._adjust(self.limit, now, delay)
 
     def _detect(self, now: float, delay: float, working: int) -> None:
-        if delay <= TARGET_SECONDS:
+        if delay <= OVERLOAD_SECONDS:
             self._above_since = None
             return
         if self._above_since is None or working < DRAINING_SHARE * self._peak:

@@ -12,13 +12,14 @@ from node.overload.admission import (
     MAX_NORMAL_REQUESTS,
     MAX_QUEUE_SECONDS,
     MIN_LIMIT,
+    OVERLOAD_SECONDS,
     QUIET_SECONDS,
     TARGET_SECONDS,
     Admission,
 )
 
 LOOK = 0.02
-SLOW = 10 * TARGET_SECONDS
+SLOW = 10 * OVERLOAD_SECONDS
 MANY = 10 * MAX_NORMAL_REQUESTS
 
 
@@ -34,7 +35,7 @@ def overloaded() -> Admission:
 def test_a_quick_node_takes_all_that_come() -> None:
     admission = Admission()
     for step in range(100):
-        admission.observe(step * LOOK, TARGET_SECONDS, 100_000)
+        admission.observe(step * LOOK, OVERLOAD_SECONDS, 100_000)
     assert admission.limit is None
 
 
@@ -44,13 +45,13 @@ def test_delay_that_stays_is_overload() -> None:
     admission.observe(INTERVAL_SECONDS - 0.001, SLOW, MANY)
     assert admission.limit is None
     admission.observe(INTERVAL_SECONDS, SLOW, MANY)
-    assert admission.limit == MANY * TARGET_SECONDS / SLOW
+    assert admission.limit == round(MANY * TARGET_SECONDS / SLOW)
 
 
 def test_delay_that_passes_is_no_overload() -> None:
     admission = Admission()
     for step in range(100):
-        admission.observe(step * LOOK, SLOW if step % 4 else TARGET_SECONDS, MANY)
+        admission.observe(step * LOOK, SLOW if step % 4 else OVERLOAD_SECONDS, MANY)
     assert admission.limit is None
 
 
@@ -132,7 +133,7 @@ class Lives(RuleBasedStateMachine):
             self.admission.refused_early += refused
             if refused:
                 self.refusal = self.now
-        elif delay <= TARGET_SECONDS:
+        elif delay <= OVERLOAD_SECONDS:
             self.quick = self.now
         self.admission.observe(self.now, delay, working)
         limit = self.admission.limit
