@@ -8,7 +8,8 @@
 -- ARGV[4] marks
 -- Returns {'put'} | {'same'}: as much is there already
 -- Slot    partition of the thread's id
+-- include keep_terms
 local has = redis.call('HGET', doc, 'whole')
 if has and has >= whole and forced ~= '1' then return {'same'} end
-redis.call('HSET', doc, 'whole', whole, 'terms', terms, 'marks', marks)
+keep_terms(doc, whole, terms, marks)
 return {'put'}

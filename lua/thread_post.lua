@@ -8,6 +8,7 @@
 -- KEYS[5] idem    idem:{p}:<scope>; any key of the slot when the request has no Idempotency-Key
 -- KEYS[6] replay  replay:{p}:<signature>; any key of the slot when replay_ttl is 0
 -- KEYS[7] events  events:{p}
+-- KEYS[8] doc     doc:{p}:<id>
 -- ARGV[1] count   the limit; 0 = none, and no quota
 -- ARGV[2] seconds  its window
 -- ARGV[3] most    threads that the client may post in a day; 0 = any number
@@ -17,7 +18,10 @@
 -- ARGV[7] replay_ttl  milliseconds; 0 = not signed, or its signature is bound to the Idempotency-Key already
 -- ARGV[8] thread_id
 -- ARGV[9] client  for the workers: whose turn it is to be indexed, and for the operator
--- ARGV[10...] fields  name, value, ...
+-- ARGV[10] whole   1 = the terms are those of the whole text, 0 = of its beginning; empty = none are kept
+-- ARGV[11] terms   of the title and body, for the search
+-- ARGV[12] marks   of these terms
+-- ARGV[13...] fields  name, value, ...
 -- Returns {'posted', allowed, remaining, reset_ms, created_at} | {'replayed', …, id, created_at}
 --       | {'limited'|'conflict', …} | {'signature', …}: it was used before
 --       | {'quota', …, wait_ms}: the next place in a full quota is free after wait_ms
@@ -28,6 +32,7 @@
 -- include remember
 -- include wait_for_place
 -- include hold_place
+-- include keep_terms
 -- include announce
 -- include first_use
 local day = 86400000
@@ -50,7 +55,8 @@ if wait then return {'quota', allowed, remaining, reset, wait} end
 if not first_use(replay, replay_ttl, thread_id) then return {'signature', allowed, remaining, reset} end
 
 if count ~= '0' then hold_place(quotas, at + day, string.sub(thread_id, -12)) end
-redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 10))
+redis.call('HSET', thread, 'created_at', at, unpack(ARGV, 13))
+keep_terms(doc, whole, terms, marks)
 announce(events, 'thread.posted', thread_id, 'client', client)
 remember(idem, digest, idem_ttl, string.format('%s@%.0f', thread_id, at))
 return {'posted', allowed, remaining, reset, at}

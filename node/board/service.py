@@ -1,6 +1,6 @@
 """The rules of the board: what threads and replies must be, and who sees them (SPEC 4.4). Search is `node.search`."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import cast
 
@@ -22,6 +22,7 @@ from node.board.moderation import Moderation
 from node.board.record import StoredThread, Values, thread_of
 from node.board.store import BoardStore
 from node.callbacks.target_check import TargetCheck
+from node.common.own_terms import NO_TERMS, TextIndex
 from node.common.prepared_rows import PreparedRows
 from node.common.refusal import Refused
 from node.common.shared_reads import SharedReads
@@ -37,9 +38,6 @@ from node.text.faults import require_all
 from node.text.lines import require_name, require_text, require_title
 from node.text.readable import readable
 
-Note = Callable[[str, str, str], Awaitable[None]]
-"""Takes id, title and body of a new thread. Raises StoreUnavailable."""
-
 
 class Board:
     """The service behind /api/v1/board. Every method raises StoreUnavailable."""
@@ -50,13 +48,13 @@ class Board:
         moderation: Moderation,
         settings: Settings,
         targets: TargetCheck,
-        note: Note | None = None,
+        index: TextIndex | None = None,
     ) -> None:
-        """`note` tells the search about a new thread, so that it is found at once."""
+        """`index`: that of the search, for new threads."""
         self._store = store
         self.moderation = moderation
         self._report_threshold = settings.report_threshold
-        self._note = note
+        self._index = index
         self._targets = targets
         self._pages_url = f"{settings.public_url}/board/"
         self._threads_url = f"{settings.public_url}/api/v1/board/threads/"
@@ -83,13 +81,14 @@ class Board:
         fields = {"title": title, "body": body, "status": "open", "source": "board"} | _attribution(new.author, signed)
         if new.callback_url is not None:
             fields |= await self._targets.accept(new.callback_url, rate.client, idempotency)
-        thread_id, created_at, replayed = await self._store.post(rate, idempotency, _replay_id(signed), fields)
+        own = self._index.own_terms(title, body) if self._index else NO_TERMS
+        thread_id, created_at, replayed = await self._store.post(rate, idempotency, _replay_id(signed), fields, own)
         if replayed:
             return await self._original(thread_id), True
         self._store.touch(thread_id, created_at)
-        if self._note:
+        if self._index and own is NO_TERMS:
             with suppress(StoreUnavailable):  # the thread is kept all the same, and the worker indexes it soon
-                await self._note(thread_id, title, body)
+                await self._index.note(thread_id, title, body)
         stored = StoredThread(
             id=thread_id,
             status="open",

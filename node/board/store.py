@@ -7,6 +7,7 @@ from typing import Literal, cast
 
 from node.board.model import Reply, ThreadStatus
 from node.board.record import THREAD_FIELDS, Row, StoredThread, has_status, hidden_in, reply_of, thread_of
+from node.common.own_terms import OwnTerms
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.config import Limit
@@ -19,6 +20,7 @@ from node.store.limits import QuotaArguments, QuotaLimit, RateLimit, counted
 from node.store.lists import Listing, page_of, project
 from node.store.long_poll import wait_for_next
 from node.store.replay import FirstUse
+from node.store.search_keys import BOARD_KEYS
 from node.store.steps import Key, Rest, step
 from node.store.unreadable import read_each, read_reachable
 
@@ -52,9 +54,11 @@ def thread_post(
     once: Once,
     first_use: FirstUse,
     events: Key,
+    doc: Key,
     limit: Limit,
     thread_id: str,
     client: str,
+    own: OwnTerms,
     fields: Rest,
 ) -> None:
     """A new thread of a client, counted and kept once."""
@@ -99,9 +103,11 @@ class BoardStore:
         self._touched = Batcher(store, _moved_up)
 
     async def post(
-        self, rate: QuotaLimit, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields
+        self, rate: QuotaLimit, idempotency: IdempotencyKey | None, replay_id: str, fields: Fields, own: OwnTerms
     ) -> tuple[str, int, bool]:
         """Post a thread: its id, when it was created (ms), and whether that was before.
+
+        Its `own` terms are kept with it.
 
         Raises Refused `limit.exceeded`, `quota.board`, `idempotency.conflict`, `signature.replayed`.
         """
@@ -117,9 +123,11 @@ class BoardStore:
                 once=Once.of(idempotency, partition, thread, self._idempotency_ms),
                 first_use=FirstUse.of(replay_id, partition, thread),
                 events=keys.events(partition),
+                doc=BOARD_KEYS.doc(thread_id),
                 limit=rate.limit,
                 thread_id=thread_id,
                 client=rate.client,
+                own=own,
                 fields=flat_of(fields),
             )
         )

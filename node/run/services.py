@@ -100,15 +100,16 @@ class Services:
         self.provenance = Provenance(store, settings.provenance_days)
         boards = BoardStore(store, idempotency_ttl)
         moderation = Moderation(boards, ModerationStore(store), self.provenance)
-        self.board = Board(boards, moderation, settings, targets, self.search.note)
+        self.board = Board(boards, moderation, settings, targets, self.search)
         self.blobs = blobs_of(settings)
         manifests = ArtifactStore(store, idempotency_ttl, settings.artifact_ttl)
         self.artifacts = Artifacts(manifests, self.blobs, settings)
         self.verifier = Verifier(manifests, self.blobs)
         offers = OfferFeed(store)
         contracts = TaskStore(store, idempotency_ttl)
-        note = self.searches["tasks"].note
-        self.tasks = Tasks(contracts, settings, tokens, targets, self.artifacts.statuses, offers, note)
+        self.tasks = Tasks(
+            contracts, settings, tokens, targets, self.artifacts.statuses, offers, self.searches["tasks"]
+        )
         self.offers = OfferSearch(self.tasks, self.searches["tasks"], offers)
         self._matching = OfferMatching(offers)
         self.claims = ClaimsOfAny(store, self.tasks, self._matching, self.offers, idempotency_ttl)

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
 
+from node.common.own_terms import OwnTerms
 from node.common.refusal import Refused
 from node.search.corpus import OWN, Post, PostRef
 from node.search.model import SUGGESTED_THRESHOLD, FoundEntities, FoundEntity, LowerThreshold, SearchQuery
@@ -141,6 +142,11 @@ class Search:
         async with self._work(query, client, charge) as work:
             ranked = await self._store.find(SearchRequest(query.query, query.limit, query.threshold), work)
             return [match.entity_id for match in ranked.matches]
+
+    def own_terms(self, title: str, body: str) -> OwnTerms:
+        """What the step that keeps a new entity is to keep as well, so that it is found by text; NO_TERMS where `note`
+        is to follow."""
+        return self._store.own_terms(title, body)
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
         """Index a new entity by text at once; a worker does so as well, a moment later. Raises StoreUnavailable."""

@@ -3,11 +3,12 @@
 import msgspec
 import structlog
 
+from node.common.own_terms import NO_TERMS, OwnTerms
 from node.search.corpus import Corpus
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion, IndexVersions
 from node.search.indexing.changes import DocumentChanges
-from node.search.indexing.documents import Documents
+from node.search.indexing.documents import NOTED_CHARACTERS, Documents, own_terms
 from node.search.indexing.queue import IndexQueue
 from node.search.ranking import RankedEntities, SearchRequest
 from node.search.retrieval import EngineRetriever, WorkerMemoryRetriever
@@ -66,6 +67,13 @@ class SearchStore:
         except CommandFailed:  # the server may have come back as another, with or without a query engine
             self.choice.forget()
             return await (await self._retriever()).find(request, work)
+
+    def own_terms(self, title: str, body: str) -> OwnTerms:
+        """What the step that keeps a new entity can keep as well. It cannot where the documents lie in another Redis,
+        and where workers have to be told of them."""
+        if self.searched is self.main and self.choice.has_engine:
+            return own_terms(f"{title}\n{body}", NOTED_CHARACTERS)
+        return NO_TERMS
 
     async def note(self, entity_id: str, title: str, body: str) -> None:
         """Index a new entity by text at once."""

@@ -99,6 +99,7 @@ class SearchKeys:
 
 
 BOARD_KEYS = SearchKeys("board")
+TASK_KEYS = SearchKeys("tasks")
 
 
 def _tag(entity_id: str) -> str:

@@ -5,12 +5,13 @@ request says and what its tokens prove.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
 
 from node.callbacks.target_check import TargetCheck
+from node.common.own_terms import NO_TERMS, TextIndex
 from node.common.refusal import Invalid, Refused
 from node.common.timestamps import timestamp
 from node.common.tokens import Tokens
@@ -55,9 +56,6 @@ from node.text.readable import readable
 SWEEP_LIMIT = 100
 """How many contracts one sweep brings up to date in a partition; the next sweep takes the rest."""
 
-Note = Callable[[str, str, str], Awaitable[None]]
-"""Takes id, title and description of a new offer."""
-
 
 class Tasks:
     """The service behind /api/v1/tasks. Every method raises StoreUnavailable."""
@@ -70,11 +68,11 @@ class Tasks:
         targets: TargetCheck,
         artifact_statuses: ArtifactStatuses,
         offers: OfferFeed,
-        note: Note | None = None,
+        index: TextIndex | None = None,
     ) -> None:
-        """`note` tells the search about a new offer, so that it is found at once."""
+        """`index`: that of the search, for new offers."""
         self._store = store
-        self._note = note
+        self._index = index
         self._tokens = ContractTokens(tokens)
         self._proofs = Proofs(store, self._tokens)
         self._offers = OfferCheck(targets, artifact_statuses)
@@ -105,12 +103,14 @@ class Tasks:
             fields["bound"] = "1"
         replay_id = signed.replay_id if signed else ""
         deadline = round(new.deadline.timestamp() * 1000) if new.deadline else None
-        task_id, row, replayed = await self._store.create(idempotency, replay_id, fields, deadline, client)
+        description = readable(new.description or "")
+        own = self._index.own_terms(new.title, description) if self._index else NO_TERMS
+        task_id, row, replayed = await self._store.create(idempotency, replay_id, fields, deadline, client, own)
         if replayed and idempotency:
             return self._offer_again(task_id, row, idempotency), True
-        if self._note:
+        if self._index and own is NO_TERMS:
             with suppress(StoreUnavailable):
-                await self._note(task_id, new.title, readable(new.description or ""))
+                await self._index.note(task_id, new.title, description)
         await self._list(task_id, row)
         return self._offer(task_id, row), False
 

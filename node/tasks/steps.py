@@ -7,6 +7,7 @@ import math
 
 import msgspec
 
+from node.common.own_terms import OwnTerms
 from node.common.refusal import Refused
 from node.store import RedisReply, keys
 from node.store.decoding import fields_of
@@ -43,7 +44,15 @@ NO_CLAIM = Claim("", "")
 
 @step
 def task_create(
-    *, contract: ContractKeys, once: Once, first_use: FirstUse, deadline: int | str, client: str, fields: Rest
+    *,
+    contract: ContractKeys,
+    once: Once,
+    first_use: FirstUse,
+    doc: Key,
+    deadline: int | str,
+    client: str,
+    own: OwnTerms,
+    fields: Rest,
 ) -> None:
     """Offer a contract."""
 

@@ -13,6 +13,7 @@ from itertools import chain
 from time import monotonic
 from typing import cast
 
+from node.common.own_terms import OwnTerms
 from node.common.refusal import Refused
 from node.common.unreadable import show_each
 from node.store import RedisReply, Store, ids, keys
@@ -23,6 +24,7 @@ from node.store.due import find_due
 from node.store.idempotency import IdempotencyKey, Once, partition_for_new
 from node.store.lists import put_until_current
 from node.store.replay import FirstUse
+from node.store.search_keys import TASK_KEYS
 from node.store.steps import Step
 from node.store.unreadable import read_each
 from node.tasks import steps
@@ -81,12 +83,13 @@ class TaskStore(TaskReader):
         fields: Mapping[str, str | bytes],
         deadline: int | None,
         client: str,
+        own: OwnTerms,
     ) -> tuple[str, StoredTask, bool]:
         """Offer a contract, until its `deadline` (ms): its id, the contract, and whether it was offered before.
 
-        Of one that was, only what it was offered with is read. A `replay_id` that was used before is refused. Raises
-        Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one that has passed, `task.unknown`
-        for a contract that was offered before and has been removed.
+        Its `own` terms are kept with it. Of one that was, only what it was offered with is read. A `replay_id` that
+        was used before is refused. Raises Refused `idempotency.conflict`, `signature.replayed`, `task.deadline` for one
+        that has passed, `task.unknown` for a contract that was offered before and has been removed.
         """
         wanted, replay_id = await partition_for_new(self._store, idempotency, replay_id)
         task_id = ids.new_id(wanted)
@@ -98,6 +101,8 @@ class TaskStore(TaskReader):
                 first_use=_first_use(replay_id, task_id),
                 deadline="" if deadline is None else deadline,
                 client=client,
+                doc=TASK_KEYS.doc(task_id),
+                own=own,
                 fields=flat_of(fields),
             )
         )

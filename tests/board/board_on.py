@@ -6,13 +6,16 @@ from node.board.provenance import Provenance
 from node.board.service import Board
 from node.board.store import BoardStore
 from node.callbacks.target_check import TargetCheck
+from node.common.own_terms import TextIndex
 from node.config import Settings
 from node.store import Store
 from node.store.limits import LimitStore
 
 
-def board_on(store: Store, settings: Settings, threads: BoardStore | None = None) -> Board:
+def board_on(
+    store: Store, settings: Settings, threads: BoardStore | None = None, index: TextIndex | None = None
+) -> Board:
     """`threads` replaces the usual store of threads."""
     threads = threads or BoardStore(store, settings.idempotency_ttl)
     moderation = Moderation(threads, ModerationStore(store), Provenance(store, settings.provenance_days))
-    return Board(threads, moderation, settings, TargetCheck(settings, LimitStore(store).is_known))
+    return Board(threads, moderation, settings, TargetCheck(settings, LimitStore(store).is_known), index)

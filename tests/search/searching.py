@@ -49,14 +49,16 @@ class SearchableBoard:
         self.looked: list[int] = []
         """Characters that each search has looked at."""
         self.board = board_on(store, settings)
+        """One that does not tell the search of new threads."""
+        self._telling = board_on(store, settings, index=self.search)
 
     async def post(self, title: str, body: str, *, noted: bool = True) -> str:
-        """The id of a new thread. `noted`: as by a web process, which makes it searchable by text at once."""
+        """The id of a new thread. `noted`: as by a web process, which makes it searchable by text at once. Otherwise
+        as by one that could not."""
         # Of many clients, whose threads are on different primaries.
         author = f"198.51.100.{crc32(title.encode()) % 256}"
-        thread, _ = await self.board.post(Unlimited(author), NewThread(title, body), None, None)
-        if noted:
-            await self.search.note(thread.id, title, body)
+        board = self._telling if noted else self.board
+        thread, _ = await board.post(Unlimited(author), NewThread(title, body), None, None)
         return thread.id
 
     async def reply(self, thread_id: str, body: str) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from nacl.signing import SigningKey
 
 from node.callbacks.target_check import TargetCheck
+from node.common.own_terms import TextIndex
 from node.common.tokens import Tokens
 from node.config import Settings
 from node.run.corpora import corpora_of
@@ -90,7 +91,7 @@ async def told(store: Store, task_id: str) -> list[dict[str, str]]:
     return [fields for fields in found if fields["id"] == task_id]
 
 
-def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) -> Tasks:
+def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None, index: TextIndex | None = None) -> Tasks:
     """The service on a store, in a node that holds these artifacts."""
 
     async def statuses(ids: Sequence[str]) -> dict[str, str]:
@@ -104,6 +105,7 @@ def tasks_on(store: Store, *artifacts: str, through: TaskStore | None = None) ->
         TargetCheck(settings, LimitStore(store).is_known),
         statuses,
         OfferFeed(store),
+        index,
     )
 
 

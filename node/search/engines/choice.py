@@ -24,6 +24,11 @@ class EngineChoice:
             self._known = (reconnects, await self._works())
         return self._engine if self._known[1] else None
 
+    @property
+    def has_engine(self) -> bool:
+        """Whether that Redis is known to have one."""
+        return self._known == (self._searched.stats.reconnects, True)
+
     def forget(self) -> None:
         """Ask Redis again next time, because a call did not go as expected."""
         self._known = None

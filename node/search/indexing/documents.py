@@ -11,6 +11,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import cast
 
+from node.common.own_terms import OwnTerms
 from node.search.corpus import EVERY, INDEXED_REPLIES, OWN, Post, PostRef
 from node.search.engines.choice import EngineChoice
 from node.search.index_versions import IndexVersion
@@ -47,7 +48,7 @@ Passages = Sequence[tuple[str, str]]
 
 
 @step
-def doc_put(*, doc: Key, whole: int, forced: int, terms: str, marks: bytes) -> None:
+def doc_put(*, doc: Key, own: OwnTerms, forced: int) -> None:
     """Index an entity's own text."""
 
 
@@ -110,7 +111,7 @@ class Documents:
     async def note(self, entity_id: str, title: str, body: str) -> None:
         """Index the beginning of a new entity's text at once, for the request that posted it."""
         post = Post(entity_id, OWN, body, title)
-        step = _put_step(self._keys, post, post.text[:NOTED_CHARACTERS])
+        step = doc_put(doc=doc_of(self._keys, post.ref), own=own_terms(post.text, NOTED_CHARACTERS), forced=0)
         if await self._choice.query_engine():
             self._store.send(step)
         else:
@@ -148,7 +149,7 @@ class Documents:
         await self._choice.query_engine()  # so that its index is there before what it indexes
         steps: list[Step] = []
         for post in posts:
-            steps.append(_put_step(self._keys, post, post.text, forced=forced))
+            steps.append(_put_step(self._keys, post, forced=forced))
             await asyncio.sleep(0)  # a long post takes some milliseconds, and queries wait meanwhile
         replies = cast("list[list[int]]", await bulk_steps(self._store, steps))
         # For a reply, the step returns how many replies of the entity have a document.
@@ -325,13 +326,18 @@ def doc_of(keys: SearchKeys, ref: PostRef) -> Key:
     return keys.doc(ref.entity_id) if ref.seq == OWN else keys.reply_doc(ref.entity_id, ref.seq)
 
 
-def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) -> Step:
-    """The step that indexes a post by `text`: its own, or the beginning of that."""
-    terms = _limited(terms_of(text))
-    joined, marks = " ".join(terms), marks_of(terms)
+def own_terms(text: str, characters: int | None = None) -> OwnTerms:
+    """The terms of an entity's own text, or of its first `characters`."""
+    beginning = text[:characters]
+    terms = _limited(terms_of(beginning))
+    return OwnTerms(int(len(beginning) == len(text)), " ".join(terms), marks_of(terms))
+
+
+def _put_step(keys: SearchKeys, post: Post, *, forced: bool) -> Step:
+    """The step that indexes a post by its text."""
     if post.seq == OWN:
-        whole = int(len(text) == len(post.text))
-        return doc_put(doc=doc_of(keys, post.ref), whole=whole, forced=int(forced), terms=joined, marks=marks)
+        return doc_put(doc=doc_of(keys, post.ref), own=own_terms(post.text), forced=int(forced))
+    terms = _limited(terms_of(post.text))
     return reply_put(
         doc=doc_of(keys, post.ref),
         docs=keys.reply_docs(post.entity_id),
@@ -340,8 +346,8 @@ def _put_step(keys: SearchKeys, post: Post, text: str, *, forced: bool = False) 
         seq=post.seq,
         forced=int(forced),
         most=REPLY_MARKS * MARK,
-        terms=joined,
-        added=marks,
+        terms=" ".join(terms),
+        added=marks_of(terms),
         passages=len(post.passages()),
     )
 
