@@ -39,7 +39,7 @@ class EventPage(msgspec.Struct):
     has_more: Annotated[
         bool,
         Meta(
-            description="Whether to ask again at once, even if the page is empty: 600 events of other types may come first",
+            description="Whether to ask again at once, even after an empty page (of 600 events of other types)",
             examples=[False],
         ),
     ]
