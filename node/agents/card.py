@@ -93,30 +93,37 @@ def endpoint_of(card: FetchedCard, card_target: Target, policy: TargetPolicy) ->
 
 def readable_card(card: ListedCard) -> ListedCard:
     """A card as it is kept and shown. Raises Invalid, Refused `language.not_english`."""
-    require_name("card", card.name)
-    description = readable(card.description)
-    require_text("card", f"{card.name}{description}" if card.name.strip() and description.strip() else "")
-    require_english("card.name or card.description", f"{card.name}\n{description}")
-    skills = [_readable_skill(skill, f"card.skills[{index}]") for index, skill in enumerate(card.skills)]
-    texts = [card.name, description]
-    for skill in skills:
+    kept = ListedCard(card.name, readable(card.description), [_readable_skill(skill) for skill in card.skills])
+    texts = [kept.name, kept.description]
+    for skill in kept.skills:
         texts += [skill.name, skill.description, *skill.tags, *skill.examples]
-    if sum(map(len, texts)) > CARD_LENGTH:
+    if sum(map(len, texts)) > CARD_LENGTH:  # before they are judged, which takes by far the longest
         raise Invalid.field("body", "card", msg=f"must have at most {CARD_LENGTH} characters of text")
-    return ListedCard(card.name, description, skills)
+    require_name("card", kept.name)
+    require_text("card", f"{kept.name}{kept.description}" if kept.name.strip() and kept.description.strip() else "")
+    require_english("card.name or card.description", f"{kept.name}\n{kept.description}")
+    for index, skill in enumerate(kept.skills):
+        _require_skill(skill, f"card.skills[{index}]")
+    return kept
 
 
-def _readable_skill(skill: AgentSkill, field: str) -> AgentSkill:
-    """A skill as it is kept. A card has up to 20 with examples, so `field` says which text is not English."""
+def _readable_skill(skill: AgentSkill) -> AgentSkill:
+    examples = [readable(example) for example in skill.examples]
+    return AgentSkill(skill.name, readable(skill.description), skill.tags, examples)
+
+
+def _require_skill(skill: AgentSkill, field: str) -> None:
+    """Judge a skill. A card has up to 20 with examples, so `field` says which text is not English.
+
+    Raises Invalid, Refused `language.not_english`.
+    """
     require_name("card", skill.name)
     for tag in skill.tags:
         require_line("card", tag)
-    kept = AgentSkill(skill.name, readable(skill.description), skill.tags, [readable(each) for each in skill.examples])
-    require_text("card", kept.description if kept.name.strip() else "")
-    require_english(field, f"{kept.name}\n{kept.description}")
-    for number, example in enumerate(kept.examples):
+    require_text("card", skill.description if skill.name.strip() else "")
+    require_english(field, f"{skill.name}\n{skill.description}")
+    for number, example in enumerate(skill.examples):
         require_english(f"{field}.examples[{number}]", example)
-    return kept
 
 
 def _endpoints(card: FetchedCard) -> list[Endpoint]:

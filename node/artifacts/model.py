@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Meta
 
 ArtifactStatus = Literal["registered", "verifying", "available", "rejected", "expired"]
-SETTLED: tuple[ArtifactStatus, ...] = ("available", "rejected", "expired")
-"""Statuses in which nothing is under way any more."""
+LAST: tuple[ArtifactStatus, ...] = ("rejected", "expired")
+"""Statuses that no other follows."""
 
 NAME_LENGTH = 200
 MEDIA_TYPE_LENGTH = 255

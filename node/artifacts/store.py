@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from node.artifacts.model import SETTLED, ArtifactStatus
+from node.artifacts.model import LAST, ArtifactStatus
 from node.artifacts.record import StoredArtifact
 from node.common import counters
 from node.common.refusal import Refused
@@ -239,7 +239,7 @@ class ArtifactStore:
 
     async def wait(self, artifact_id: str, seconds: float, known: ArtifactStatus | None) -> StoredArtifact | None:
         """`read`, once the status is another one, after `seconds` at most. Raises StoreUnavailable."""
-        is_news = another_status(known, SETTLED)
+        is_news = another_status(known, settled=("available",), last=LAST)
         return await wait_for_change(
             self._store.wakeups,
             keys.artifact(artifact_id),

@@ -11,13 +11,19 @@ from hashlib import sha256
 
 from node.artifacts.blobs.interface import BlobMissing, BlobStore, BlobUnavailable, Grant
 from node.artifacts.outage import OUTAGE
+from node.artifacts.record import StoredArtifact
 from node.artifacts.sniff import HEAD_BYTES, plainly_other
 from node.artifacts.store import ArtifactStore, ArtifactVerdict
+from node.share.fair_semaphore import FairSemaphore
+from node.share.site import site_of
 from node.store.outbox import Event, Postponed
 
 COMPLETED = "artifact.completed"
 CONCURRENT_VERIFICATIONS = 4
 """Artifacts that one worker reads at a time; more would only share the same disk or network."""
+
+SITE_VERIFICATIONS = CONCURRENT_VERIFICATIONS // 2
+"""How many of them are one site's: a large one may take minutes, and the artifacts of others are not to wait for it."""
 
 NOTHING_UPLOADED = "Nothing was uploaded when it was completed; upload it, then complete it again."
 
@@ -28,7 +34,7 @@ class Verifier:
     def __init__(self, store: ArtifactStore, blobs: BlobStore) -> None:
         self._store = store
         self._blobs = blobs
-        self._turns = asyncio.Semaphore(CONCURRENT_VERIFICATIONS)
+        self._turns = FairSemaphore(CONCURRENT_VERIFICATIONS, each=SITE_VERIFICATIONS)
 
     async def handle(self, events: Sequence[Event]) -> None:
         """Verify every artifact that was completed; the same events again change nothing.
@@ -45,14 +51,21 @@ class Verifier:
                 raise failure
 
     async def _verify(self, artifact_id: str, attempt: str) -> None:
-        async with self._turns:
-            stored = await self._store.read(artifact_id)
-            if stored is None or stored.status != "verifying" or stored.attempt != attempt:
+        stored = await self._unverified(artifact_id, attempt)
+        if stored is None:
+            return
+        async with self._turns.of(site_of(stored.client)):
+            if await self._unverified(artifact_id, attempt) is None:  # another worker was faster
                 return
             verdict = await judge(self._blobs, stored.grant)
             if await self._store.settle(artifact_id, attempt, verdict) and verdict.status == "rejected":
                 with suppress(BlobUnavailable):  # the sweep deletes the bytes later
                     await self._blobs.delete(artifact_id)
+
+    async def _unverified(self, artifact_id: str, attempt: str) -> StoredArtifact | None:
+        """The artifact; None if nobody asks for the verdict on that attempt any more. Raises StoreUnavailable."""
+        stored = await self._store.read(artifact_id)
+        return stored if stored and stored.status == "verifying" and stored.attempt == attempt else None
 
 
 async def judge(blobs: BlobStore, grant: Grant) -> ArtifactVerdict:

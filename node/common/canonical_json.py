@@ -1,4 +1,8 @@
-"""One form for all spellings of a JSON value, by which a repeated message is recognised."""
+"""One form for the spellings of a JSON value, by which a repeated message is recognised.
+
+`1` and `1.0`, which RFC 8785 makes one, stay two: who repeats a message writes its numbers as before, and to make them
+one would take a walk over every value of a large payload.
+"""
 
 import re
 

@@ -36,4 +36,10 @@ class EventPage(msgspec.Struct):
 
     events: list[EventView]
     cursor: Annotated[str, Meta(description="Ask for what follows with this", examples=["ZmVlZC4x"])]
-    has_more: Annotated[bool, Meta(description="Whether to ask again at once", examples=[False])]
+    has_more: Annotated[
+        bool,
+        Meta(
+            description="Whether to ask again at once, even after an empty page (of 600 events of other types)",
+            examples=[False],
+        ),
+    ]

@@ -55,8 +55,8 @@ class FeedSource:
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         entries: list[FeedEntry] = []
         start = after
-        looked, has_more, count = 0, True, limit + 1  # one more tells whether this is the last page
-        while has_more and len(entries) < limit and looked + len(entries) < SCANNED_AT_ONCE:
+        looked, has_more, is_full, count = 0, True, False, limit + 1  # one more tells whether this is the last page
+        while has_more and not is_full and looked + len(entries) < SCANNED_AT_ONCE:
             count = min(count, READ_AT_ONCE)
             found = await self._feed.read(after, count)
             has_more = len(found) == count
@@ -67,7 +67,7 @@ class FeedSource:
                 elif len(entries) < limit:
                     entries.append(entry)
                 else:
-                    has_more = True
+                    has_more = is_full = True
                     break
                 after = entry.position
         return EventBatch(await self._with_data(entries), start, after, has_more, looked)
@@ -138,7 +138,7 @@ class ThreadSource:
         if room:
             posts = max(posts, min(read_to, since + room) + 1)  # beyond replies that the operator has hidden
         if thread.closed_at and not closed:
-            has_more = has_more or len(events) == limit
+            has_more = has_more or (len(events) == limit and "thread.closed" in types)
             if not has_more:
                 closed = 1
                 events.append(SourceEvent((posts, closed), "thread.closed", thread.closed_at, thread))
@@ -178,13 +178,12 @@ class TaskSource:
         if not oldest <= after[1] <= log.count:  # also when a failover has lost some
             raise CursorTooOld((0, min(oldest, log.count)))
         changes = list(enumerate(log.last, oldest + 1))[after[1] - oldest :]
-        wanted = [
-            (number, kind, at) for number, (what, at) in changes[:limit] if (kind := TYPES[f"task.{what}"]) in types
-        ]
+        wanted = [(number, kind, at) for number, (what, at) in changes if (kind := TYPES[f"task.{what}"]) in types]
         # A result may have a megabyte, so the contract is read only where an event shows it.
         task = await self._tasks.get(self._id) if wanted else None
-        events = [SourceEvent((0, number), kind, timestamp(at), task) for number, kind, at in wanted]
-        return EventBatch(events, after, (0, after[1] + len(changes[:limit])), len(changes) > limit)
+        events = [SourceEvent((0, number), kind, timestamp(at), task) for number, kind, at in wanted[:limit]]
+        has_more = len(wanted) > limit
+        return EventBatch(events, after, events[-1].position if has_more else (0, log.count), has_more)
 
 
 class SessionSource:

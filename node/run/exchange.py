@@ -23,6 +23,8 @@ from node.store.decoding import code_of, fields_of, flat_of
 from node.store.steps import Key, Rest, step
 from node.tasks.compaction import unpack
 from node.tasks.model import MAX_REVIEW_SECONDS, OVER, STATUSES
+from node.tasks.result_schema import require_stored
+from node.tasks.schema_cost import SchemaFault
 from node.tasks.steps import ContractKeys
 from node.tasks.view import ChangeLog, StoredTask, task_of
 
@@ -42,7 +44,7 @@ LOCAL_FIELDS = {"callback_url", "callback_by", "reported"}
 """Fields that are neither exported nor imported: a callback was agreed with the one node, not with the other, and only
 one has the reports."""
 
-UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError)
+UNREADABLE = (msgspec.DecodeError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """What reading a record raises if it is not as this node would have written it: the file may come from anywhere."""
 
 CLAIM_FIELDS = {
@@ -187,6 +189,8 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
             if row.status not in STATUSES or not row.is_contract:
                 raise ValueError("no contract of a known status")
             msgspec.json.decode(msgspec.json.encode(task_of(record.id, "", row)))
+            if row.status not in OVER and b"result_schema" in named:
+                _require_schema(named[b"result_schema"])
             # The steps go on counting from these, and calculate times that readers must be able to show.
             counts = [b"%d" % ChangeLog.of(named).count, *(named.get(name, b"0") for name in (b"attempt", b"failures"))]
             times = [named.get(name, b"0") for name in (b"lease_ms", b"retry_ms", b"review_ms")]
@@ -196,6 +200,14 @@ def _check(record: ExportedRecord, fields: dict[str, bytes]) -> None:
                 raise ValueError("a number that is too large")
         case _:
             pass
+
+
+def _require_schema(schema: bytes) -> None:
+    """Raise ValueError for the result_schema of a contract that nobody could complete here."""
+    try:
+        require_stored(schema)
+    except SchemaFault as fault:
+        raise ValueError(f"result_schema {fault.message}") from None
 
 
 async def _import_reply(store: Store, record: ExportedRecord, fields: dict[str, bytes]) -> str:

@@ -15,17 +15,18 @@ from node.store import WakeUps
 T = TypeVar("T")
 
 
-def another_status(known: str | None, final: Container[str]) -> Callable[[str], bool]:
-    """Whether a status, of those read one after the other, is another than the `known` one.
+def another_status(known: str | None, settled: Container[str], last: Container[str]) -> Callable[[str], bool]:
+    """Whether a status, of those read one after the other, is one to answer with: another than the `known` one.
 
-    A reader who names none waits for another than the first one read; if that is a `final` one, no other will come.
+    A reader who names none waits for another than the first one read, but not in a `settled` one, which seldom changes.
+    Nobody waits in a `last` one, after which no other comes.
     """
     seen = known
 
     def is_news(status: str) -> bool:
         nonlocal seen
         seen = seen or status
-        return status != seen or (known is None and status in final)
+        return status != seen or status in last or (known is None and status in settled)
 
     return is_news
 

@@ -94,7 +94,7 @@ class TaskReader:
         Only what it is judged by is read at each change, and the rest once.
         """
         if seconds > 0:
-            is_news = another_status(known, (*OVER, "failed"))
+            is_news = another_status(known, settled=("failed",), last=OVER)
             await wait_for_change(
                 self._store.wakeups,
                 keys.task(task_id),

@@ -61,10 +61,16 @@ class ResultCheck:
     def __init__(self, schema: bytes) -> None:
         """Raises SchemaFault for a schema that is not accepted."""
         try:
-            parsed: dict[str, Any] = orjson.loads(schema)
+            parsed: Any = orjson.loads(schema)
         except orjson.JSONDecodeError:  # the JSON of requests may have any number of digits
             raise SchemaFault("has a number that is too large to compare with") from None
-        self._cost = SchemaWalk(parsed, _halves).cost()
+        if not isinstance(parsed, dict):  # only in an import
+            raise SchemaFault("must be an object")
+        parsed = cast("dict[str, Any]", parsed)
+        try:
+            self._cost = SchemaWalk(parsed, _halves).cost()
+        except RecursionError:  # only in an import, too: the JSON of requests has 64 levels at most
+            raise SchemaFault("is nested too deeply") from None
         self._schema = schema
         try:
             self._validator = _compiled(parsed)
@@ -112,10 +118,8 @@ class ResultCheck:
 def require_schema(schema: dict[str, Any]) -> bytes:
     """The schema as it is stored. Raises Invalid for one that is not accepted, Refused `task.schema_dear`."""
     kept = msgspec.json.encode(schema)
-    if len(kept) > MAX_SCHEMA_BYTES:
-        raise Invalid.field(*SCHEMA, msg=f"must be at most {MAX_SCHEMA_BYTES} bytes of JSON")
     try:
-        check_of(kept)
+        require_stored(kept)
     except TooDear:
         raise Refused("task.schema_dear", loc=SCHEMA) from None
     except SchemaFault as fault:
@@ -123,9 +127,16 @@ def require_schema(schema: dict[str, Any]) -> bytes:
     return kept
 
 
+def require_stored(schema: bytes) -> None:
+    """Raise SchemaFault for a schema that is not accepted, as it is stored."""
+    if len(schema) > MAX_SCHEMA_BYTES:
+        raise SchemaFault(f"must be at most {MAX_SCHEMA_BYTES} bytes of JSON")
+    check_of(schema)
+
+
 def require_shape(schema: bytes, result: bytes) -> None:
     """Raise Invalid for a result of another shape, Refused `task.result_large` for one that cannot be checked, and
-    Refused `task.schema_dear` if no result can be, by a schema that another node or version has accepted.
+    Refused `task.schema_dear` if no result can be, by a schema that another version has accepted.
     """
     try:
         check = check_of(schema)

@@ -346,9 +346,9 @@ class Permit:
         mark_replayed(self._request)
         await self.keep_nothing()
 
-    async def keep_nothing(self) -> None:
-        """Give back place and bytes: nothing was created."""
-        self._give_back()
+    async def keep_nothing(self, but: int = 0) -> None:
+        """Give back place and bytes: nothing was created, `but` for so many bytes that stay charged."""
+        self._give_back(but)
         await self.release()
 
     async def _needs_no_room(self, refused: Refused) -> bool:
@@ -357,9 +357,9 @@ class Permit:
             return False
         return await self._limiter.is_known(self._repeats)
 
-    def _give_back(self) -> None:
-        used, self._charged = self._charged, 0
-        self._limiter.usage.give_back(self.client, used)
+    def _give_back(self, but: int = 0) -> None:
+        used, self._charged = self._charged, min(but, self._charged)
+        self._limiter.usage.give_back(self.client, used - self._charged)
 
     async def release(self) -> None:
         """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""

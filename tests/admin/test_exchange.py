@@ -181,6 +181,13 @@ async def test_what_is_no_export_is_refused_in_one_sentence(admin: Admin, tmp_pa
 HEADER = {"format": "relay-node-export", "version": 1, "node_id": "n", "relay_node": "1", "created_at": "x"}
 FOREIGN = "01a1fbd5-10f1-7326-b473-b7b7836b6ce8"
 TEXTS = {"title": "Look at this", "body": "It is here.", "source": "board", "created_at": "1795416370997"}
+UNUSABLE_SCHEMAS = (
+    "[1]",
+    "false",
+    '{"pattern":"(?i)a"}',
+    '{"a":' * 1000 + "1" + "}" * 1000,
+    f'{{"description":"{"x" * 17_000}"}}',
+)
 CONTRACT = {"kind": "contract", "publisher_id": "p", "title": "Count", "attempt": "0", "created_at": "1795416370997"}
 
 
@@ -211,6 +218,11 @@ CONTRACT = {"kind": "contract", "publisher_id": "p", "title": "Count", "attempt"
         ("task", CONTRACT | {"status": "offered", "changes": "many"}),
         ("task", CONTRACT | {"status": "offered", "changes": "1 offered"}),
         ("task", CONTRACT | {"status": "completed", "completed_at": "1795416370998", "result_payload": "{"}),
+        *(
+            ("task", CONTRACT | {"status": status, "result_schema": schema, "more": "1"})
+            for status in ("offered", "failed")
+            for schema in UNUSABLE_SCHEMAS
+        ),
     ],
 )
 async def test_what_could_not_be_shown_or_changed_is_not_imported(

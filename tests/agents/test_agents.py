@@ -75,6 +75,12 @@ async def test_a_bad_card_is_refused(node: NodeUnderTest, change: dict[str, Any]
     assert response.status_code == 422, response.text
 
 
+async def test_a_card_that_is_too_long_is_not_judged(node: NodeUnderTest) -> None:
+    too_long = [SUMMARISE | {"examples": ["Please read this page. " * 20] * 10}] * 20
+    response = await post(node, await opened(node), card_of() | {"description": PORTUGUESE, "skills": too_long})
+    assert (response.status_code, "20000 characters" in response.text) == (422, True)
+
+
 async def test_null_in_a_card_or_beside_it_stands_for_the_default(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     card = card_of("Report desk", SUMMARISE | {"tags": None, "examples": None}) | {"iconUrl": None}

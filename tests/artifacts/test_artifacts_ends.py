@@ -118,6 +118,8 @@ async def test_bytes_that_are_not_the_promised_ones_are_rejected_and_removed(
     assert manifest["reason"].startswith(reason)
     assert refused(await complete(node, artifact)) == (409, "artifact.state")
     assert refused(await node.client.get(f"{ARTIFACTS}/{artifact['id']}/content")) == (409, "artifact.state")
+    async with asyncio.timeout(WOKEN):  # no other status will come, whichever one the reader knows
+        assert await read(node, artifact, wait=30, status="rejected") == manifest
 
 
 async def test_a_worker_that_dies_while_verifying_is_followed_by_another(

@@ -2,23 +2,27 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from node.artifacts.api import COMPLETION_COST
+from node.artifacts.blobs.interface import Grant
 from node.artifacts.store import LEAST_RESERVED, ArtifactStore, ArtifactVerdict
+from node.artifacts.verify import COMPLETED, CONCURRENT_VERIFICATIONS, SITE_VERIFICATIONS, Verifier
 from node.config import Limit, Limits
+from node.run.blobs import blobs_of
 from node.share.site import SITE_SHARE, site_of
 from node.store import ids, keys
+from node.store.outbox import Event
 from node.web.throughput import BURST_SECONDS
 from tests.artifacts.blobs import DATA
 from tests.artifacts.calls import ARTIFACTS, available, complete, node_on, read, register, registered, upload
 from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
-from tests.support.servers import RedisServer
+from tests.support.servers import WOKEN, RedisServer, eventually
 
 MIB = 1024 * 1024
 LARGEST = 100 * MIB
@@ -53,6 +57,15 @@ async def sums(node: NodeUnderTest) -> Counter[str]:
         flat: Any = await node.store.command("HGETALL", name)
         found.update({field.decode(): int(value) for field, value in zip(flat[::2], flat[1::2], strict=True)})
     return +found
+
+
+async def completed(node: NodeUnderTest, address: str) -> Event:
+    """What the worker is told of an artifact that a client at the address has uploaded."""
+    async with node.client_at(address) as client:
+        artifact = (await register(node, client=client)).json()
+    assert (await upload(node, artifact)).status_code == 200
+    await complete(node, artifact)
+    return Event("1-0", ids.partition_of_id(artifact["id"]), COMPLETED, artifact["id"], {"attempt": "1"})
 
 
 async def end(node: NodeUnderTest, artifact: dict[str, Any]) -> None:
@@ -250,3 +263,33 @@ async def test_it_takes_many_addresses_or_networks_to_leave_nothing_to_others(
         for number in range(10):
             assert FULL not in await asked_at_once(node, site(number, 2), byte_size=MIB)
         assert await asked(node, "198.51.100.7", times=2, byte_size=MIB // 10) == [201, 201]
+
+
+async def test_what_takes_long_to_verify_keeps_only_its_own_site_waiting(
+    empty_redis: RedisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with node_on(empty_redis, data_dir=tmp_path, limits=Limits(artifact=Limit(0, 1))) as node:
+        greedy = [await completed(node, address) for address in site(1, CONCURRENT_VERIFICATIONS)]
+        honest = await completed(node, "203.0.113.7")
+        blobs = blobs_of(node.settings)
+        reads, may_end = blobs.read, asyncio.Event()
+        begun: set[str] = set()
+
+        async def read_slowly(grant: Grant) -> AsyncIterator[bytes]:
+            begun.add(grant.id)
+            if grant.id != honest.entity:
+                await may_end.wait()
+            async for chunk in reads(grant):
+                yield chunk
+
+        monkeypatch.setattr(blobs, "read", read_slowly)
+        verifier = Verifier(ArtifactStore(node.store, 60, 3600), blobs)
+        async with asyncio.timeout(WOKEN):
+            slow = asyncio.create_task(verifier.handle(greedy))
+            await eventually(lambda: len(begun) == SITE_VERIFICATIONS)
+            await verifier.handle([honest])
+            assert (await read(node, {"id": honest.entity}))["status"] == "available"
+            assert len(begun) == SITE_VERIFICATIONS + 1
+            may_end.set()
+            await slow
+        assert {(await read(node, {"id": each.entity}))["status"] for each in greedy} == {"available"}

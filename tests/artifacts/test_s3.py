@@ -122,7 +122,7 @@ async def test_an_upload_url_takes_only_the_bytes_it_was_made_for(
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (r"Expires=900", "Expires=9000"),
+        (r"Expires=\d+", "Expires=9000"),
         (r"Signature=\w", "Signature=x"),
         (r"%3Bx-amz-checksum-sha256", ""),
         (r"[0-9a-f]{12}\?", "0123456789ab?"),
@@ -140,7 +140,7 @@ async def test_an_expired_url_is_refused(swift: Swift, store: S3Store, client: h
     earlier = S3Store(
         Bucket.parse(URL, "us-east-1", swift.AWS_ENDPOINT_URL),
         Credentials(access_key_id=swift.AWS_ACCESS_KEY_ID, secret_access_key=swift.AWS_SECRET_ACCESS_KEY),
-        lambda: datetime.now(UTC) - timedelta(seconds=901),
+        lambda: datetime.now(UTC) - timedelta(seconds=902),
     )
     put = await client.put(await earlier.upload_url(grant, 900), content=DATA, headers=store.upload_headers(grant))
     got = await client.get(await earlier.content_url(grant, None, 900))

@@ -4,10 +4,13 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from node.artifacts.blobs import s3
+from node.artifacts.blobs.bucket import bucket_from_aws
 from node.artifacts.blobs.interface import BlobUnavailable
 from node.artifacts.blobs.s3 import S3Store
 from node.store import ids, keys
@@ -91,3 +94,20 @@ async def test_a_sweep_that_a_hanging_bucket_holds_up_ends_with_its_worker(
             async with asyncio.timeout(2 * PATIENCE), node.worker():
                 await eventually(lambda: bucket.heads)
                 assert bucket.heads[0].startswith(b"DELETE ")
+
+
+@pytest.mark.parametrize("microseconds", [0, 1, 999_999])
+async def test_a_url_is_valid_until_the_moment_that_clients_are_told_and_less_than_a_second_longer(
+    microseconds: int,
+) -> None:
+    """It ended up to a second before, since a signature is of the second that has begun."""
+    began = datetime(2026, 11, 29, 12, 30, 59, microseconds, UTC)
+    store = S3Store(*bucket_from_aws("s3://bucket", AWS), lambda: began)
+    urls = [await store.content_url(grant_for(), None, 300)]
+    urls += [await store.upload_url(grant_for(), 900, begins=began.timestamp())]
+    for url, seconds in zip(urls, (300, 900), strict=True):
+        signed = parse_qs(urlsplit(url).query)
+        at = datetime.strptime(signed["X-Amz-Date"][0], "%Y%m%dT%H%M%S%z")
+        ends = at + timedelta(seconds=int(signed["X-Amz-Expires"][0]))
+        assert timedelta(0) <= ends - (began + timedelta(seconds=seconds)) < timedelta(seconds=1)
+    await store.close()

@@ -76,6 +76,19 @@ async def test_a_page_of_some_types_says_that_more_of_them_follow(
     second = await page(node, "board", cursor=first["cursor"], **wanted)
     assert [got["events"][0]["data"]["seq"] for got in (first, second)] == [1, 2]
     assert (first["has_more"], second["has_more"]) == (True, False)
+    task = await post(node, "/api/v1/tasks", OFFER)
+    await post(node, f"/api/v1/tasks/{task['id']}/claim", {"assignee_id": "agent"})
+    await BoardStore(node.store, idempotency_ttl=60).close(thread["id"])
+    await copy(node)
+    for topic, types in (
+        ("board", "reply.added"),
+        ("tasks", "task.offered"),
+        (f"task:{task['id']}", "task.offered"),
+        (f"thread:{thread['id']}", "thread.posted"),
+    ):
+        cursor = first["cursor"] if topic == "board" else "earliest"
+        last = await page(node, topic, cursor=cursor, types=types, limit=1)
+        assert (len(last["events"]), last["has_more"]) == (1, False), f"only others follow in {topic}"
     monkeypatch.setattr("node.events.sources.SCANNED_AT_ONCE", 1)
     looked = await page(node, "board", cursor="earliest", **wanted)
     assert (looked["events"], looked["has_more"]) == ([], True)

@@ -1,5 +1,6 @@
 """Contracts that fail, are tried again, and end in time (DESIGN 8)."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from node.config import Limit, Limits
 from node.store import keys
 from tests.support.answers import refused
 from tests.support.node_under_test import NodeUnderTest
+from tests.support.servers import WOKEN
 from tests.tasks.calls import OFFER, TASKS, act, claimed, let_end, offered, read, tasks_on, told
 
 BROKEN = {"code": "input.unreadable", "message": "The second page is blank."}
@@ -220,6 +222,26 @@ async def test_silence_accepts(node: NodeUnderTest) -> None:
         409,
         "task.state",
     )
+
+
+async def test_nobody_waits_for_another_status_of_a_contract_that_is_over(node: NodeUnderTest) -> None:
+    """Who had named the final status, as the one it knew, was held until its time was up."""
+    completed, canceled = await claimed(node), await offered(node)
+    await act(node, completed, "complete", claim_token=completed["claim_token"])
+    await act(node, canceled, "cancel", publisher_token=canceled["publisher_token"])
+    async with asyncio.timeout(WOKEN):
+        for task, status in ((completed, "completed"), (canceled, "canceled")):
+            assert (await read(node, task, wait=30, status=status))["status"] == status
+
+
+async def test_who_knows_that_a_contract_has_failed_may_wait_for_its_retry(node: NodeUnderTest) -> None:
+    task = await claimed(node)
+    await fail(node, task)
+    async with asyncio.timeout(WOKEN):
+        waiting = asyncio.create_task(read(node, task, wait=30, status="failed"))
+        await node.listened_to(keys.task(task["id"]))
+        await act(node, task, "retry", publisher_token=task["publisher_token"])
+        assert (await waiting)["status"] == "offered"
 
 
 async def test_a_rejection_after_the_deadline_ends_the_contract(node: NodeUnderTest) -> None:

@@ -161,19 +161,19 @@ async def test_a_step_that_shows_the_result_still_does(node: NodeUnderTest) -> N
 
 async def test_who_waits_reads_the_result_only_to_show_it(node: NodeUnderTest, empty_redis: RedisServer) -> None:
     """A change of another kind, such as a lease that is over, wakes the reader as well."""
-    task = await finished(node, "as it was")
+    task = await claimed(node, review_seconds=600)
+    await act(node, task, "complete", claim_token=task["claim_token"], result_payload=RESULT)
     meter = Meter(empty_redis)
     async with asyncio.timeout(WOKEN):
         waiting = asyncio.create_task(
-            node.client.get(f"{TASKS}/{task['id']}", params={"wait": 30, "status": "completed"})
+            node.client.get(f"{TASKS}/{task['id']}", params={"wait": 30, "status": "submitted"})
         )
         await node.listened_to(keys.task(task["id"]))
         for _ in range(20):
             await node.store.command("SPUBLISH", keys.task(task["id"]), "noise", key=keys.task(task["id"]))
-        await node.store.command("HSET", keys.task(task["id"]), "status", "in_progress")
-        await node.store.command("SPUBLISH", keys.task(task["id"]), "in_progress", key=keys.task(task["id"]))
-        assert (await waiting).json()["status"] == "in_progress"
-    assert meter.moved < 2 * len(RESULT)
+        await act(node, task, "accept", publisher_token=task["publisher_token"])
+        assert (await waiting).json()["status"] == "completed"
+    assert meter.moved < 3 * len(RESULT)  # once for the publisher, once for the reader
 
 
 async def test_an_offer_that_comes_again_does_not_fetch_the_result(

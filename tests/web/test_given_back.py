@@ -3,13 +3,16 @@
 import json
 from hashlib import sha256
 from time import time_ns
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from node.a2a.inboxes.pushes import PushConfigService
 from node.inbox.model import MAX_PUSH_CONFIGS
 from node.share.cost import COSTS, Kind
+from node.tasks.model import ClaimedTask
+from node.tasks.offers.claim_next import INTENT_BYTES
+from node.tasks.service import Tasks
 from node.web.http import ASGIMessage
 from node.web.usage import Usage
 from node.web.waiting_places import WAITING_BY_CLIENT
@@ -21,7 +24,8 @@ from tests.sign.signing import content_digest
 from tests.support.http_scope import HOST, http_scope
 from tests.support.node_under_test import NodeUnderTest
 from tests.support.servers import eventually
-from tests.tasks.calls import claimed
+from tests.tasks.calls import claimed, offered
+from tests.tasks.calls import read as task_read
 
 TOTAL = 200_000
 MESSAGE = {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "Hello there"}]}
@@ -115,6 +119,30 @@ async def test_a_conflict_and_a_report_over_the_limit_leave_nothing_to_pay(
     assert conflict.headers["x-error-code"] == "idempotency.conflict"
     assert (await node.client.post("/api/v1/feedback", json=report)).status_code == 429
     assert sum(used for _, used in charges) == paid
+
+
+async def test_who_was_too_late_pays_for_the_record_that_its_key_has_left(
+    node: NodeUnderTest, charges: Charges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of the contract that it was about to claim used to be kept for nothing, as often as somebody likes."""
+    contract = await offered(node)
+    charges.clear()
+    claim_as = Tasks.claim_as
+
+    async def after_another(tasks: Tasks, task_id: str, assignee: str, *request: Any) -> tuple[ClaimedTask, bool]:
+        await claim_as(tasks, task_id, "other-agent", "0" * 32, None)
+        return await claim_as(tasks, task_id, assignee, *request)
+
+    monkeypatch.setattr(Tasks, "claim_as", after_another)
+    before = await node.names("idem:*")
+    late = {"assignee_id": "ann", "idempotency_key": "a key that nobody guesses"}
+    answer = await node.client.post("/api/v1/tasks/claim-next", json=late)
+    left = set(await node.names("idem:*")) - set(before)
+    assert (answer.status_code, len(left)) == (204, 1)
+    record = left.pop()
+    size = cast("int", await node.store.command("MEMORY", "USAGE", record, key=record))
+    assert size <= sum(used for _, used in charges) == INTENT_BYTES
+    assert (await task_read(node, contract))["assignee_id"] == "other-agent"
 
 
 async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeUnderTest, charges: Charges) -> None:

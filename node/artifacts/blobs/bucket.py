@@ -125,10 +125,13 @@ class BucketClient:
         seconds: int = REQUEST_SECONDS,
         begins: float | None = None,
     ) -> str:
-        """A URL that takes a request with exactly these headers, for `seconds` from the Unix time `begins` or now."""
+        """A URL that takes a request with exactly these headers, for `seconds` from the Unix time `begins` or now, and
+        less than a second longer, as a signature has whole seconds.
+        """
         now = self._clock()  # of this machine, whose clock may be behind that of Redis: no URL begins in the future
         if begins is not None:
             now = min(now, datetime.fromtimestamp(begins, UTC))
+        seconds += now.microsecond > 0  # it is signed as of the second that has begun
         path = self.bucket.path if name is None else f"{self.bucket.path}{self.bucket.prefix}{name}"
         origin = self.bucket.origin
         return presign(self._credentials, method, origin, path, headers=headers, query=query, seconds=seconds, now=now)

@@ -6,7 +6,7 @@ from node.search.model import SearchQuery
 from node.tasks import examples
 from node.tasks.api import REPEATED_CLAIM, SHORT, named_in_body
 from node.tasks.model import ClaimedTask, NextClaim
-from node.tasks.offers.claim_next import ClaimsOfAny
+from node.tasks.offers.claim_next import INTENT_BYTES, ClaimsOfAny
 from node.tasks.offers.hits import TaskHits
 from node.tasks.offers.search import OfferSearch
 from node.web.http import Disconnected, Request, Response, json_response
@@ -64,22 +64,28 @@ class OffersApi:
             await permit.count()
             await permit.charge("claim", len(await request.body()))
             idempotency = idempotency_key(request, "claim-next", b"", name=new.assignee_id, key=new.idempotency_key)
+            kept = 0  # bytes, of a request that claims nothing
+
+            def keep_intent() -> None:
+                nonlocal kept
+                kept = INTENT_BYTES
+
             async with AsyncExitStack() as stack:
                 searching = permit
                 if new.query is not None:
                     searching = await stack.enter_async_context(self._search(request))
                     await searching.count()
                 with named_in_body(new.idempotency_key):
-                    claiming = self._claims.claim(new, idempotency, permit.client, searching.spend)
+                    claiming = self._claims.claim(new, idempotency, permit.client, searching.spend, keep_intent)
                     try:
                         task, replayed = await request.while_waiting(new.wait, claiming)
                     except Disconnected:  # it has claimed nothing, unless it left in the moment of a claim
-                        await permit.keep_nothing()
+                        await permit.keep_nothing(but=kept)
                         raise
             if replayed:
                 await permit.replay()
             elif task is None:
-                await permit.keep_nothing()
+                await permit.keep_nothing(but=kept)
         return json_response(task) if task else Response(204, b"", ())
 
     def routes(self) -> tuple[Route, ...]:

@@ -23,6 +23,9 @@ from node.text.lines import require_name, require_text
 NextOffer = Callable[[float], Awaitable[Offer | None]]
 """Returns the next offer that fits, or None if there is none within so many seconds."""
 
+INTENT_BYTES = 200
+"""What the record of the contract that a request with an Idempotency-Key is about to claim takes."""
+
 LOST = ("task.claimed", "task.paused", "task.state", "task.unknown")
 """Refusals of a claim after which another contract is tried."""
 
@@ -40,15 +43,20 @@ class ClaimsOfAny:
         self._idempotency_ms = idempotency_ttl * 1000
 
     async def claim(
-        self, new: NextClaim, idempotency: IdempotencyKey | None, client: str, charge: Charge
+        self,
+        new: NextClaim,
+        idempotency: IdempotencyKey | None,
+        client: str,
+        charge: Charge,
+        on_intent: Callable[[], None] = lambda: None,
     ) -> tuple[ClaimedTask | None, bool]:
         """A contract that fits, claimed, or None when the time is up; whether the same request had claimed it before.
 
-        With an Idempotency-Key the contract is recorded before it is claimed, under the request's own id. So whoever
-        repeats a request whose answer was lost gets the same claim, and no contract stays claimed unknown to its
-        worker. A `query` is searched on the account of `client`, and `charge` is told what that looks at. Raises
-        Invalid, Refused `idempotency.short`, `limit.waiting`, `task.state` if the contract that the key has claimed is
-        over, StoreUnavailable.
+        With an Idempotency-Key the contract is recorded before it is claimed, under the request's own id, and before
+        that `on_intent` is called. So whoever repeats a request whose answer was lost gets the same claim, and no
+        contract stays claimed unknown to its worker. A `query` is searched on the account of `client`, and `charge` is
+        told what that looks at. Raises Invalid, Refused `idempotency.short`, `limit.waiting`, `task.state` if the
+        contract that the key has claimed is over, StoreUnavailable.
         """
         require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
@@ -63,6 +71,7 @@ class ClaimsOfAny:
             while offer := await next_offer(deadline - loop.time()):
                 task_id = offer.id
                 if idempotency:
+                    on_intent()
                     # Another request with that key may have been faster; then its contract counts.
                     intended = task_id = await self._intend(idempotency, intended, offer.id)
                     if task_id != offer.id:
