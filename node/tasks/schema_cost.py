@@ -30,11 +30,11 @@ to the whole take 300,000."""
 MAX_PATTERNS = 16
 
 MAX_TRANSLATION = 100_000
-"""Work to translate the patterns of a schema into those of the engine, which reads the whole pattern again for each
-class that JSON Schema has and it has not, by measurement of jsonschema-rs 0.60: in units of 50 ns."""
+"""Most work, in units of 50 ns, to translate the patterns of a schema into those of the engine. The translation reads
+the whole pattern again for each character class that the engine does not have (measured with jsonschema-rs 0.60)."""
 
 TRANSLATED_BYTES = 30
-"""By how much a pattern grows with each of them."""
+"""By how much a pattern grows with each such class."""
 
 NUMBER_UNITS = 60
 """To compare a number that is not an integer."""
@@ -42,7 +42,7 @@ EXOTIC_UNITS = 600
 """To compare a number whose exponent is large."""
 
 TRIVIAL_PER_UNIT = 16
-"""Parts that are true or false, of which so many take one unit."""
+"""How many parts that are true or false take one unit."""
 
 COMPARE_UNITS = 6
 """To compare with an object or a list in a `const` or `enum`, in addition to what is in it."""
@@ -101,7 +101,7 @@ class CheckCost(NamedTuple):
     """Size of the patterns that a string is matched with, in halves of a KiB."""
 
     def plus(self, other: "CheckCost", times: int = 1) -> "CheckCost":
-        """The sum of both, the other taken so many times."""
+        """The sum of both, with `other` taken `times` times."""
         a, b, c, d, e, f = other
         return CheckCost(
             self[0] + times * a,

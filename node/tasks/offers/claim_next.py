@@ -21,7 +21,7 @@ from node.tasks.service import Tasks
 from node.text.lines import require_name, require_text
 
 NextOffer = Callable[[float], Awaitable[Offer | None]]
-"""Returns the next offer that fits, or None if there is none within so many seconds."""
+"""Returns the next offer that fits, or None if there is none within that many seconds."""
 
 LOST = ("task.claimed", "task.paused", "task.state", "task.unknown")
 """Refusals of a claim after which another contract is tried."""
