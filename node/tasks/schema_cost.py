@@ -148,7 +148,7 @@ class SchemaWalk:
                 self._costs[id(node)] = self._of(node)
             if self._costs == before:
                 return self._costs[id(self._root)]
-        raise TooDear()
+        raise TooDear
 
     def _note(self, path: tuple[str | int, ...], node: Node) -> None:
         """Note the anchors that references may name; refuse what would lead out of the schema."""
@@ -192,7 +192,7 @@ class SchemaWalk:
             raise SchemaFault("has a list of items: use prefixItems")
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise TooDear()
+            raise TooDear
         closure.append(node)
         open_.add(id(node))
         # The engine finds out what was evaluated by evaluating it once more.
@@ -246,7 +246,7 @@ class SchemaWalk:
             below = {kind: [self._costs[id(child)] for child in children] for kind, children in _below(part)}
             self._looks += sum(map(len, below.values()))
             if self._looks > MAX_LOOKS:
-                raise TooDear()
+                raise TooDear
             other = _sum(below.get("additionalProperties", []))
             others = others.plus(other)
             for name, cost in zip(_subschemas(_dict(part.get("properties"))), below.get("properties", []), strict=True):
@@ -259,7 +259,7 @@ class SchemaWalk:
         members = members.plus(others).plus(_most(names.values()))
         most = own.or_else(items).or_else(members)
         if max(most.objects, most.arrays, most.scalars, most.pairs * 10, most.scans * 10) > MAX_AT_ONE_PLACE:
-            raise TooDear()
+            raise TooDear
         return most
 
     def _own(self, node: Node) -> CheckCost:
@@ -297,7 +297,7 @@ class SchemaWalk:
                 raise SchemaFault(f"the pattern {pattern[:50]!r} has flags: leave out (?i) and the like")
             self._translation += _translation(pattern.encode())
             if self._translation > MAX_TRANSLATION:
-                raise TooDear()
+                raise TooDear
             self._patterns[pattern] = self._halves_of(pattern)
         return self._patterns[pattern]
 
