@@ -25,7 +25,7 @@ class BackupSpace:
         self._reserve, self._setting = max(shared, default=(0, ""))
 
     def take(self, size: int) -> None:
-        """Raise OSError (ENOSPC) if so many bytes would leave less than the reserve."""
+        """Raise OSError (ENOSPC) if `size` more bytes would leave less than the reserve."""
         found = os.statvfs(self._directory)
         if self._reserve and found.f_bavail * found.f_frsize - size < self._reserve:
             why = (

@@ -23,8 +23,8 @@ PART_BYTES = 1024**3
 """The largest object that is sent."""
 
 MAX_SEND = timedelta(days=1)
-"""What has begun so long ago and has no manifest was killed. In a bucket, nothing else tells it from one that is just
-being sent."""
+"""A backup that began longer ago and has no manifest was killed. In a bucket, nothing else tells it from one that is
+just being sent."""
 
 PART = ".part-"
 """Separates the name of a file from the number of its part; the first part has the name of the file alone."""

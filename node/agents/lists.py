@@ -78,9 +78,9 @@ class AgentLists:
         return await self._expire({name: int(score) for name, score in scores_of(due)})
 
     async def _expire(self, ends: Mapping[str, int]) -> list[str]:
-        """Remove those of these entries whose time is over; `ends` says when that was, as far as the lists know.
+        """Remove the entries whose time is over; `ends` says when that was, as far as the lists know.
 
-        Returns those looked at: neither out of reach, nor such that it fails on them.
+        Returns the entries that were looked at: not those out of reach, and not those on which this fails.
         """
 
         async def expire(agent_ids: Sequence[str]) -> Sequence[RedisReply | StoreUnavailable]:

@@ -243,7 +243,7 @@ class AgentStore:
         )
 
     async def remove(self, agent_id: str, address: str, proven_by: str, replay_id: str) -> None:
-        """Remove an entry, for who is `proven_by` what the script compares with the inbox (`lua/agent_remove.lua`).
+        """Remove an entry for its owner: the script compares `proven_by` with the inbox (`lua/agent_remove.lua`).
 
         Raises Refused `agent.unknown`, `inbox.token`, `signature.replayed`.
         """

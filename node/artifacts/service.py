@@ -262,7 +262,7 @@ class Artifacts:
         return await self.get(artifact_id)
 
     def _quotas(self, free: int | None) -> ArtifactQuotas:
-        """What clients may hold while the blob store has so many bytes left."""
+        """What clients may hold while the blob store has `free` bytes left."""
         settings = self._settings
         return ArtifactQuotas(
             client=settings.artifact_client_bytes,

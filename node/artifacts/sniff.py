@@ -136,7 +136,7 @@ _NOT_HTML = re.compile(r".*(json.*|csv|tab-separated-values|yaml|toml|css|javasc
 _JSON = re.compile(rb"(\xef\xbb\xbf|\x1e)?\s*([\[{\"\d]|-\d|true|false|null|$)")
 _XML = re.compile(rb"(\xef\xbb\xbf)?\s*(<|$)")
 _ESCAPED = re.compile(rb"\\[0-7x]")
-"""In a mark of `puremagic` that it has as somebody wrote it, `\\003` for one byte, so that no content has it."""
+"""In a mark of `puremagic` whose escapes were never read: with four characters, `\\003`, in place of one byte."""
 
 
 def plainly_other(head: bytes, media_type: str) -> str | None:

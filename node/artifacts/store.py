@@ -149,7 +149,7 @@ class ArtifactQuotas(msgspec.Struct, frozen=True):
     """Bytes that the blob store has left, if it knows."""
 
     def client_now(self, held: int) -> int:
-        """Bytes that one client address may hold while all clients together hold so many."""
+        """Bytes that one client address may hold while all clients together hold `held`."""
         room = self.total if self.free is None else min(self.total, held + self.free)
         return share_of(self.client, held / room if room else 1.0)
 

@@ -58,7 +58,7 @@ class Unreachable(Retry, frozen=True):
 
 
 class Later(msgspec.Struct, frozen=True):
-    """Not called, because a breaker is open or a rate is used up for so many milliseconds. It does not count."""
+    """Not called, because a breaker is open or a rate is used up, for `wait_ms` milliseconds. It does not count."""
 
     wait_ms: int
 

@@ -81,7 +81,7 @@ class Caller:
     async def call(
         self, target: Target, request: httpcore2.Request, requester: Requester, most: int = MAX_READ
     ) -> CallResult:
-        """Send the request once, and read at most so many bytes of the answer, or fewer if its pieces are small.
+        """Send the request once, and read at most `most` bytes of the answer, or fewer if its pieces are small.
 
         Raises StoreUnavailable; what the network causes is a result.
         """

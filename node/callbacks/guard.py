@@ -33,8 +33,8 @@ MAX_READ = 16 * 1024
 """Bytes of an answer, its headers included, that are read unless the caller asks for more; of its head never more."""
 
 PIECE_BYTES = 128
-"""A piece in which an answer comes counts as at least so many bytes, since it costs more than these, 0.1 ms if it comes
-by itself: 13,000 bytes of a header, one at a time, took 1 s of an attempt of ten, and a place."""
+"""Each piece in which an answer comes counts as at least this many bytes, since it costs 0.1 ms if it comes by itself:
+13,000 bytes of a header, one at a time, took 1 s of an attempt of ten, and a place."""
 
 
 class Guard(AsyncNetworkBackend):

@@ -138,7 +138,7 @@ def _has_route(address: Address) -> bool:
 
 
 class _CheckedSocket:
-    """dnspython's socket for datagrams (`Any`: it has no type), from which it gets no answer that takes long."""
+    """dnspython's socket for datagrams (`Any`: it has no type), without the answers that take long to parse."""
 
     def __init__(self, plain: Any, question: int) -> None:
         """`question`: id of the query."""

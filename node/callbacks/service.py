@@ -62,7 +62,7 @@ MessagesOf = Callable[[Event], Awaitable[Sequence[CallbackMessage]]]
 
 
 class Overdue(Exception):
-    """Another worker may have taken a callback, since this process stood still for so long after it had."""
+    """This process stood still for so long after it took a callback that another worker may have taken it, too."""
 
 
 class Callbacks:

@@ -93,12 +93,12 @@ def table() -> list[SettingRow]:
 
 def page() -> str:
     """The settings by subject, as Markdown."""
-    parts = [_HEAD]
-    for subject in dict.fromkeys(row.subject for row in table()):
+    parts, rows = [_HEAD], table()
+    for subject in dict.fromkeys(row.subject for row in rows):
         lines = [f"## {subject}", "", "| Setting | Type | Default | Unit | Meaning |", "|---|---|---|---|---|"]
         lines += [
             f"| `{row.name}` | {row.type} | {f'`{row.default}`' if row.default else ''} | {row.unit} | {row.meaning} |"
-            for row in table()
+            for row in rows
             if row.subject == subject
         ]
         parts.append("\n".join(lines) + "\n")

@@ -118,7 +118,7 @@ class Follower:
         return self._take(most)
 
     def notify(self, types: set[str], size: int) -> None:
-        """Notify it of events of these types and this size, or drop it if it was too far behind before them."""
+        """Notify it of new events of these types, of `size` bytes in all; drop it if it was too far behind before."""
         if self._news is None:  # its task is busy: it is sending, or about to wait again
             if self.is_behind(MAX_BEHIND_BYTES + size):
                 self.drop()
@@ -222,8 +222,9 @@ class Broadcast:
             follower.end()
 
     def frames_from(self, number: int, after: Position, types: frozenset[str], most: int) -> tuple[Frames, int]:
-        """The frames of these types from a number and from behind a position on, and the number of the next one: as
-        many as have `most` bytes together, or one that is larger by itself.
+        """The frames of these types from a number on and behind the position `after`, and the number to go on from.
+
+        They have `most` bytes together at most, unless a larger one comes first, which is then the only one.
         """
         next_number = self._first_number + len(self._frames)
         if number >= next_number:
@@ -247,7 +248,7 @@ class Broadcast:
         return Frames(found), next_number
 
     def position_of(self, number: int) -> Position:
-        """Before the frame of that number, or the newest position if there is none yet."""
+        """The position before the frame of that number, or the newest position if there is no such frame yet."""
         index = number - self._first_number
         if index >= len(self._frames):
             return self._position
@@ -320,7 +321,10 @@ class Broadcast:
             self._first_number += 1
 
     async def _notify(self, types: set[str], size: int, rest: float, *, is_seldom: bool) -> None:
-        """Notify all followers of events of these types and this size, and rest: after the last, or in between."""
+        """Notify all followers, and rest `rest` times as long as that takes: in between, or afterwards if `is_seldom`.
+
+        `size`: bytes of the new events.
+        """
         loop = asyncio.get_running_loop()
         at_once = max(1, min(NOTIFIED_AT_ONCE, NOTIFIED_BYTES // size))
         all_began = began = loop.time()

@@ -134,7 +134,7 @@ class ThreadSource:
         events = [] if posts else [SourceEvent(self.after(0), "thread.posted", thread.created_at, thread)]
         events += [SourceEvent(self.after(reply.seq), "reply.added", reply.created_at, reply) for reply in replies]
         if events:
-            (posts, closed) = events[-1].position
+            posts, closed = events[-1].position
         if room:
             posts = max(posts, min(read_to, since + room) + 1)  # beyond replies that the operator has hidden
         if thread.closed_at and not closed:

@@ -54,7 +54,7 @@ class ReceiptStore:
     async def read_many(
         self, address: str, message_ids: Sequence[str], names: Sequence[str] = ()
     ) -> list[StoredReceipt | None]:
-        """Any number of receipts, with the fields of these names only if there are any."""
+        """Any number of receipts, with all their fields, or only with those in `names`."""
         replies = await bulk_steps(self._store, [_reading(address, each, names) for each in message_ids])
         return [_receipt(reply) for reply in replies]
 

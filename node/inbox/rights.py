@@ -22,7 +22,7 @@ class Owner(msgspec.Struct, frozen=True):
     proven_by: str
     """The epoch of the token that was shown, which a script compares with that of the inbox; or BY_KEY."""
     replay_id: str = ""
-    """The same for every use of the signature that is good for one write; empty if there is none."""
+    """The same for every use of the signature that the request has; empty if it has none."""
 
 
 class InboxTokens:

@@ -6,8 +6,8 @@ import codecs
 import msgspec
 
 PIECE_BYTES = 256 * 1024
-"""Of a longer document so much is quoted at a time, in 2 ms at most, and other requests get on in between. The longest
-document has 8 MB, and every character of it may need an escape."""
+"""A longer document is quoted in pieces of this size, each in 2 ms at most, so that other requests get on in between.
+The longest document has 8 MB, and every character of it may need an escape."""
 
 _utf8_decoder = codecs.getincrementaldecoder("utf-8")
 

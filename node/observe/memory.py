@@ -28,7 +28,7 @@ LOOK_SECONDS = 2.0
 """Interval between two looks at the memory."""
 
 LOOKS_PER_COUNT = 5
-"""The totals are counted at every so many looks."""
+"""The totals are counted once in this many looks."""
 
 HYSTERESIS = 0.05
 """How far a value must be back from its threshold before an alarm ends: a share of the memory, or the disk reserve."""
@@ -75,14 +75,11 @@ class MemoryAlarm:
 
     def __init__(self, store: Store, settings: Settings, capacity: Capacity, *, logs: bool = False) -> None:
         self._store = store
-        self._limit = settings.redis_maxmemory
         self._alarm = settings.memory_alarm / 100
-        self._client_bytes = settings.client_bytes
         self._client_share = settings.client_share / 100
         self._max = limits_of(settings)
         self._settings = settings
         self._disk = redis_directory(settings)
-        self._disk_reserve = settings.disk_reserve
         self._is_log_gone = False
         self._capacity = capacity
         self._logs = logs
@@ -119,7 +116,7 @@ class MemoryAlarm:
             self._decide()
 
     async def _look_at_redis(self) -> None:
-        primaries = await redis_memory(self._store, self._limit)
+        primaries = await redis_memory(self._store, self._settings.redis_maxmemory)
         self._share = max(primary.share for primary in primaries)
         self._capacity.allowance = self._allowance(primaries)
         if self._looks % LOOKS_PER_COUNT == 0:
@@ -147,11 +144,12 @@ class MemoryAlarm:
 
     def _short_of_disk(self) -> Iterator[tuple[str, Alarm]]:
         """The stages that have begun; each ends only some way above where it begins."""
-        if self._disk is None or not self._disk_reserve:
+        reserve = self._settings.disk_reserve
+        if self._disk is None or not reserve:
             return
         free = self._room_of(self._disk)
         for stage, part in STAGES.items():
-            needed, begun = self._disk_reserve * (1 - part), ("disk.low", stage)
+            needed, begun = reserve * (1 - part), ("disk.low", stage)
             if free < needed * (1 + HYSTERESIS if begun in self._begun else 1):
                 yield begun
 
@@ -169,9 +167,10 @@ class MemoryAlarm:
         So no client can fill the node alone, however long it goes on.
         """
         free = [primary.limit * (self._alarm or 1) - primary.used for primary in primaries if primary.limit]
-        if not self._client_bytes or not self._client_share or not free:
-            return self._client_bytes
-        return min(self._client_bytes, max(MIN_CLIENT_BYTES, round(min(free) * self._client_share)))
+        most = self._settings.client_bytes
+        if not most or not self._client_share or not free:
+            return most
+        return min(most, max(MIN_CLIENT_BYTES, round(min(free) * self._client_share)))
 
     async def _count(self) -> None:
         """Count what the node holds of each kind that has a total."""

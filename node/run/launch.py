@@ -238,7 +238,7 @@ def _unblocking_signals(app: ASGIApp) -> ASGIApp:
 
 
 def _set_blocked(signals: set[int], turns: int) -> None:
-    """Block these signals and no others after so many turns of the event loop, also if it is ended and run again."""
+    """Block these signals and no others after `turns` turns of the event loop, also if it is ended and run again."""
     if turns:
         asyncio.get_running_loop().call_soon(_set_blocked, signals, turns - 1)
     else:

@@ -30,7 +30,7 @@ def woken_by(stop: asyncio.Event, listener: Listener) -> Generator[None]:
 
 
 async def until_woken(listener: Listener, seconds: float, stop: asyncio.Event) -> None:
-    """Return at a wake-up, when `stop` is set, or after so many seconds."""
+    """Return at a wake-up, when `stop` is set, or after `seconds`."""
     await unless(stop, listener.next(seconds))
 
 

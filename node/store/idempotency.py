@@ -11,8 +11,8 @@ from node.store.keys import Key
 from node.store.replay import bind, bind_to
 
 SECRET_KEY_LENGTH = 16
-"""A key of at least this length is taken for a secret: so many random characters hold 60 bits or more. Public parts of
-it, such as the id of the contract that is claimed, do not count."""
+"""A key of at least this length is taken for a secret: that many random characters hold 60 bits or more. Public parts
+of it, such as the id of the contract that is claimed, do not count."""
 
 MIN_KNOWN_LENGTH = 8
 """Shortest public part that does not count: a shorter one may be in a secret by chance."""

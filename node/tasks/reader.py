@@ -71,7 +71,7 @@ class TaskReader:
         return ListedTasks(rows, total - (len(names) - len(lacking) - len(rows)), lacking)
 
     async def read_all(self, task_ids: Sequence[str], names: Sequence[bytes] = ()) -> list[StoredTask]:
-        """These fields of contracts, or all. A result may have a megabyte, so who does not show it names fields.
+        """These fields of contracts, or all: a result may have a megabyte, so callers that do not show it name fields.
 
         `names` with the status must have all fields that it is judged by, too.
         """

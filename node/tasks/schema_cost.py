@@ -30,11 +30,11 @@ to the whole take 300,000."""
 MAX_PATTERNS = 16
 
 MAX_TRANSLATION = 100_000
-"""Work to translate the patterns of a schema into those of the engine, which reads the whole pattern again for each
-class that JSON Schema has and it has not, by measurement of jsonschema-rs 0.60: in units of 50 ns."""
+"""Most work, in units of 50 ns, to translate the patterns of a schema into those of the engine. The translation reads
+the whole pattern again for each character class that the engine does not have (measured with jsonschema-rs 0.60)."""
 
 TRANSLATED_BYTES = 30
-"""By how much a pattern grows with each of them."""
+"""By how much a pattern grows with each such class."""
 
 NUMBER_UNITS = 60
 """To compare a number that is not an integer."""
@@ -42,7 +42,7 @@ EXOTIC_UNITS = 600
 """To compare a number whose exponent is large."""
 
 TRIVIAL_PER_UNIT = 16
-"""Parts that are true or false, of which so many take one unit."""
+"""How many parts that are true or false take one unit."""
 
 COMPARE_UNITS = 6
 """To compare with an object or a list in a `const` or `enum`, in addition to what is in it."""
@@ -101,7 +101,7 @@ class CheckCost(NamedTuple):
     """Size of the patterns that a string is matched with, in halves of a KiB."""
 
     def plus(self, other: "CheckCost", times: int = 1) -> "CheckCost":
-        """The sum of both, the other taken so many times."""
+        """The sum of both, with `other` taken `times` times."""
         a, b, c, d, e, f = other
         return CheckCost(
             self[0] + times * a,
@@ -148,7 +148,7 @@ class SchemaWalk:
                 self._costs[id(node)] = self._of(node)
             if self._costs == before:
                 return self._costs[id(self._root)]
-        raise TooDear()
+        raise TooDear
 
     def _note(self, path: tuple[str | int, ...], node: Node) -> None:
         """Note the anchors that references may name; refuse what would lead out of the schema."""
@@ -192,7 +192,7 @@ class SchemaWalk:
             raise SchemaFault("has a list of items: use prefixItems")
         self._nodes += 1
         if self._nodes > MAX_NODES:
-            raise TooDear()
+            raise TooDear
         closure.append(node)
         open_.add(id(node))
         # The engine finds out what was evaluated by evaluating it once more.
@@ -246,7 +246,7 @@ class SchemaWalk:
             below = {kind: [self._costs[id(child)] for child in children] for kind, children in _below(part)}
             self._looks += sum(map(len, below.values()))
             if self._looks > MAX_LOOKS:
-                raise TooDear()
+                raise TooDear
             other = _sum(below.get("additionalProperties", []))
             others = others.plus(other)
             for name, cost in zip(_subschemas(_dict(part.get("properties"))), below.get("properties", []), strict=True):
@@ -259,7 +259,7 @@ class SchemaWalk:
         members = members.plus(others).plus(_most(names.values()))
         most = own.or_else(items).or_else(members)
         if max(most.objects, most.arrays, most.scalars, most.pairs * 10, most.scans * 10) > MAX_AT_ONE_PLACE:
-            raise TooDear()
+            raise TooDear
         return most
 
     def _own(self, node: Node) -> CheckCost:
@@ -297,7 +297,7 @@ class SchemaWalk:
                 raise SchemaFault(f"the pattern {pattern[:50]!r} has flags: leave out (?i) and the like")
             self._translation += _translation(pattern.encode())
             if self._translation > MAX_TRANSLATION:
-                raise TooDear()
+                raise TooDear
             self._patterns[pattern] = self._halves_of(pattern)
         return self._patterns[pattern]
 

@@ -30,5 +30,5 @@ def lexicon() -> dict[str, int]:
 
 @cache
 def foreign_words(min_letters: int) -> frozenset[str]:
-    """The frequent words of other languages with so many letters, as a set, which is quick to ask about many words."""
+    """The frequent words of other languages with at least `min_letters` letters, as a set for many look-ups."""
     return frozenset(word for word, points in lexicon().items() if points == FOREIGN and len(word) >= min_letters)

@@ -32,7 +32,7 @@ MARK = 4
 """Bytes of a mark, which is a hash of a term (`marks_of`)."""
 
 FEW_MARKS = 64
-"""Up to so many marks of a text, looking at each is faster than bisection."""
+"""In a text of up to this many marks, looking at each is faster than bisection."""
 
 _WORD = r"[^\W_]+"
 _CHUNK = re.compile(rf"{_WORD}(?:[_.:/#@+-]+{_WORD})*")

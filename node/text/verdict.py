@@ -17,7 +17,7 @@ FOREIGN_SCRIPT_SHARE = 0.20
 """Share of a window's letters that may be outside the Latin script: a quoted word, but no sentence."""
 
 MAX_QUOTED_RATIO = 4
-"""A quotation may be so many times as long as the words around it, as in a request to translate a sentence."""
+"""A quotation may be this many times as long as the words around it, as in a request to translate a sentence."""
 
 MAX_QUOTED_LETTERS = WINDOW_CHARACTERS * MAX_QUOTED_RATIO // (1 + MAX_QUOTED_RATIO)
 """Letters that a text of several windows may quote however short it is: as many as one of a single window. So a request

@@ -11,7 +11,7 @@ WINDOW_CHARACTERS = 160
 """Characters of a window: enough words to recognise a language, and few enough that one foreign sentence fills it."""
 
 MAX_BROKEN_WORD_CHARACTERS = 40
-"""If a sample has no space within so many characters (Chinese, base64), it is not taken to begin with a cut word."""
+"""If a sample has no space within this many characters (Chinese, base64), it is not taken to begin with a cut word."""
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]+")

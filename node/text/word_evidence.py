@@ -187,8 +187,8 @@ def _read(window: str) -> Evidence:
 
 
 def _has_signs_of_code(tokens: list[str]) -> bool:
-    """Whether a window is source code by its brackets and operators. Little of code looks like words, and few of these
-    are in a dictionary."""
+    """Whether a window is source code by its brackets and operators. Few tokens of code look like words, and few of
+    those are in a dictionary."""
     if len(tokens) < MIN_CODE_TOKENS:
         return False
     characters = "".join(tokens)

@@ -90,9 +90,9 @@ def conditional(
 def client_has(headers: Sequence[Header], tag: str, modified: float | None = None) -> bool:
     """Whether the client has what the strong tag names, so that the answer is 304.
 
-    For a GET that would be 200 without conditions, after all other checks (RFC 9110 §13.2). Conditions on dates count
-    only for what says when it was `modified` (whole seconds since 1970), and where there is none on tags. Raises
-    Refused `content.other` for a client that wants another content, or one from before a date.
+    For a GET whose answer would be 200 without conditions, after all other checks (RFC 9110 §13.2). Dates count only
+    for content that says when it was `modified` (whole seconds since 1970), and only where the client names no tags.
+    Raises Refused `content.other` for a client that wants other content, or content from before a date.
     """
     if_match, if_none_match = _values(headers, b"if-match"), _values(headers, b"if-none-match")
     named = tag.encode()  # with its quotes, so that it is no part of another

@@ -10,7 +10,7 @@ LARGE_BODY = 128 * 1024
 """Bytes of a body whose work is done in steps: 1 MiB of JSON takes 20 ms, of which its parser alone takes 10."""
 
 LARGE_BYTES_A_SECOND = 50 * 1024 * 1024
-"""While several clients use the process, a step is given a second for so many bytes of its body. It works for half of
+"""While several clients use the process, a step is given a second for this many bytes of its body. It works for half of
 that time or less, so that the other half is left for the requests of others."""
 
 MAX_STEP_WAIT_SECONDS = 2.0

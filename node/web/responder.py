@@ -153,7 +153,7 @@ class Responder:
             headers.append(CLOSE)
 
     def _count_bytes(self, request: Request, size: int) -> None:
-        """Count the bytes of a request's body and of its answer, which has `size`, and what else the request cost."""
+        """Count the bytes of a request's body, those of its answer (`size`), and what else the request cost."""
         self._throughput.add(request.client, request.size, BODY_WEIGHT)
         self._throughput.add(request.client, size + request.cost)
 

@@ -19,7 +19,7 @@ FIELDS = frozenset({b"signature-input", b"signature", b"signature-key", b"conten
 """The headers that are taken apart to verify a signature."""
 
 FIELD_COST = 6
-"""Cost of a byte of them, in bytes of an answer (0.3 µs): 16 kB, in the form that takes longest, took 4 ms."""
+"""Cost of a byte of these headers, in bytes of an answer (0.3 µs): 16 kB, in the form that takes longest, took 4 ms."""
 
 
 class Signatures:

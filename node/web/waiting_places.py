@@ -26,8 +26,8 @@ MIN_PLACES = 65
 """Places that a client may have in any case: for a body of the largest size, and a wait."""
 
 WAITING_BYTES = 16 * 1024
-"""A request takes one more place for each so many bytes of its body. While the rest of its body is to come, it takes
-only these."""
+"""Bytes of a body for which its request takes one more place. While the rest of the body is to come, the request takes
+only such places."""
 
 WAITING_BY_CLIENT: Counter[str] = Counter()
 """How many requests of each client wait in this process now."""
@@ -54,7 +54,7 @@ class WaitingPlaces:
     def take(self, size: int, requests: int = 0, retry_after: float = 1.0) -> None:
         """Have as many places in all as `size` bytes take, and `requests` more.
 
-        Raises Refused `limit.waiting` if the client or its site has not so many left.
+        Raises Refused `limit.waiting` if the client or its site has too few left.
         """
         more = requests + size // WAITING_BYTES - self._taken
         if not more:

@@ -78,7 +78,7 @@ class GrantSigner:
         return max(0, int(capability.expires - self._clock()))
 
     def _ends(self, seconds: int, begins: float | None = None) -> int:
-        """A whole second, the next one: a URL lasts no less than was promised, even if that is a second."""
+        """When a capability ends: rounded up to a whole second, so that it lasts no less than was promised."""
         return math.ceil(self._clock() if begins is None else begins) + seconds
 
     def _sign(self, capability: Capability) -> str:

@@ -133,9 +133,9 @@ class Documents:
         return set(map(int, cast("list[bytes]", numbers)))
 
     async def reindex(self, entity_id: str, posts: Sequence[Post], replies: Collection[int]) -> None:
-        """Reindex all posts of an entity, and forget those of these `replies` that are not among them.
+        """Reindex all posts of an entity, and forget the `replies` that are not among them.
 
-        Meanwhile it is found by the terms that it had.
+        Until that is done, the entity is found by its old terms.
         """
         await self._put(posts, forced=True)
         await self.remove_replies(entity_id, set(replies) - {post.seq for post in posts})
@@ -183,7 +183,7 @@ class Documents:
         await self._changes.publish([PostRef(entity_id, EVERY)])
 
     async def bring_back(self, version: str, passages: Passages) -> None:
-        """Put the vectors of these passages that lie aside into the index again."""
+        """Put those vectors of these passages that lie aside back into the index."""
         vector, aside = self._keys.vector, self._keys.aside
         await bulk_steps(
             self._store,
@@ -201,9 +201,9 @@ class Documents:
         return await self._named(entity_id, {each for each in await self.reply_numbers(entity_id) if each > seq})
 
     async def with_vector(self, version: str, passages: Mapping[tuple[str, str], str]) -> set[tuple[str, str]]:
-        """Which of these passages, given with their texts, really have a vector.
+        """Which of these passages, given with their texts, have a vector of this text.
 
-        One that lay aside may have ended, and a vector may be of another text, if it says of which.
+        A vector that lay aside may have expired, and one that notes its text may be of an earlier text.
         """
         found = await bulk(
             self._store, [("HMGET", self._keys.vector(version, *each), "thread", "text") for each in passages]
@@ -212,7 +212,7 @@ class Documents:
         return {each for (each, text), (entity, digest) in has if entity and digest in (None, _text_digest(text))}
 
     async def vectors(self, version: str, passages: Passages) -> dict[tuple[str, str], bytes]:
-        """The vectors of those of these passages that have one."""
+        """The vectors of the passages that have one."""
         found = await bulk(self._store, [("HGET", self._keys.vector(version, *each), "vector") for each in passages])
         return {each: vector for each, vector in zip(passages, cast("list[bytes]", found), strict=True) if vector}
 
@@ -283,7 +283,7 @@ class Documents:
         return found
 
     async def _named(self, entity_id: str, replies: Collection[int]) -> set[str]:
-        """Names of the passages of these replies, of no more of the newest than can have a vector."""
+        """Names of the passages of the newest of these replies: of as many as can have a vector."""
         newest = sorted(replies)[-MAX_PASSAGES:]
         commands = [("HGET", self._keys.reply_doc(entity_id, seq), "passages") for seq in newest]
         counts = cast("list[bytes | None]", await bulk(self._store, commands))

@@ -21,7 +21,7 @@ from node.tasks.service import Tasks
 from node.text.lines import require_name, require_text
 
 NextOffer = Callable[[float], Awaitable[Offer | None]]
-"""Returns the next offer that fits, or None if there is none within so many seconds."""
+"""Returns the next offer that fits, or None if there is none within that many seconds."""
 
 INTENT_BYTES = 200
 """What the record of the contract that a request with an Idempotency-Key is about to claim takes."""

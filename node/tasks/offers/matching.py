@@ -19,7 +19,7 @@ from node.tasks.offers.feed import PAGE, START, Offer, OfferFeed, WantedOffers
 
 MAX_PAGES = 16
 MAX_KNOWN = MAX_PAGES * PAGE
-"""How many offers a process looks at. If there are more, it is so many in a row, from a random page on."""
+"""How many offers a process looks at. If there are more, it looks at this many in a row, from a random page on."""
 
 FRESH_SECONDS = 1.0
 """A view of the list that is younger than this serves new waiters, too; newer offers are in the feed."""
@@ -69,7 +69,7 @@ class OfferWaiter:
         self._woken.set()
 
     async def next(self, seconds: float) -> Offer | None:
-        """The next offer; None if there is none within so many seconds."""
+        """The next offer; None if there is none within `seconds`."""
         if self.offer is None and not self.is_released and seconds > 0:
             self._woken.clear()
             async with paused():
@@ -127,7 +127,7 @@ class OfferMatching:
                         self.offer(offer)
 
     async def next(self, waiter: OfferWaiter, seconds: float) -> Offer | None:
-        """The next offer for a worker that has lost the one before; None if there is none within so many seconds.
+        """The next offer for a worker that has lost the one before; None if there is none within `seconds`.
 
         A worker that does not wait is served with what was put on offer before this call, too. Raises StoreUnavailable.
         """

@@ -83,7 +83,7 @@ class NearestOffers:
         """Whether an offer came so recently that its vectors may not be indexed yet."""
 
     async def next(self, seconds: float) -> Offer | None:
-        """The best one not given yet; None if there is none within so many seconds. Raises as OfferSearch.find does."""
+        """The best one not given yet; None if there is none within `seconds`. Raises as OfferSearch.find does."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         if self._known is None:
