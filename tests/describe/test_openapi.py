@@ -235,12 +235,12 @@ def test_an_operation_that_names_no_credential_needs_none() -> None:
 
 
 def test_a_page_fails_as_a_page() -> None:
-    """Once, each page was said to fail in the form of a protocol."""
+    """Once, each page was said to fail in the form of a protocol, and later never in JSON."""
     page = Route(method="GET", path="/board", handler=NOBODY, summary="x", tag="pages", media_type="text/html")
     answers = document([page], Limits(), "http://node.example")["paths"]["/board"]["get"]["responses"]
     failed = answers["default"]
-    content = {"text/html": {"schema": {"type": "string"}}}
-    assert (failed["description"], failed["content"]) == ("An error, as a page.", content)
+    assert failed["content"]["text/html"] == {"schema": {"type": "string"}}
+    assert failed["content"]["application/json"] == {"schema": {"$ref": "#/components/schemas/Error"}}
     assert "X-Error-Code" in failed["headers"]
 
 
