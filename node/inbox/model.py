@@ -357,6 +357,9 @@ class InboxTurn(msgspec.Struct, frozen=True):
     status: InboxMessageStatus
     at: int
     """When it got that status (ms)."""
+    sent_at: int
+    read_at: int | None
+    """When its owner read it (ms), if it was read before it was settled."""
     said: bytes
     reply: str | None
     reply_ciphertext: str | None
