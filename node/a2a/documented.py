@@ -13,7 +13,16 @@ from msgspec import UNSET, Meta, UnsetType
 
 from node.a2a.inboxes.push_config import SentPushConfig
 from node.a2a.model import DEFAULT_PAGE, MAX_PAGE, Message, State
-from node.tasks.model import OfferPublisher, OfferSkill, OfferWait, PageLimit, PageOffset, TaskQuery, TaskStatus
+from node.tasks.model import (
+    OfferPublisher,
+    OfferSince,
+    OfferSkill,
+    OfferWait,
+    PageLimit,
+    PageOffset,
+    TaskQuery,
+    TaskStatus,
+)
 
 Params = dict[str, Any]
 
@@ -115,10 +124,7 @@ class ListParameters(msgspec.Struct, rename="camel", kw_only=True):
     limit: PageLimit = 20
     offset: PageOffset = 0
     wait: OfferWait | None = None
-    since: (
-        Annotated[str, Meta(description="Offers: `next_since` of an earlier answer, for what can be claimed since")]
-        | None
-    ) = None
+    since: OfferSince | None = None
     skill: OfferSkill | None = None
     publisher_id: OfferPublisher | None = msgspec.field(name="publisher_id", default=None)
     context_id: (

@@ -224,7 +224,9 @@ class _Builder:
     def _failures(self, route: Route) -> dict[str, Schema]:
         """The responses with a status other than the main one: errors, and what the route adds."""
         if route.media_type == _PAGE:
-            failures = {"default": _fault("An error, as a page.", _PAGE, _TEXT)}
+            meaning = "An error, as a page; in JSON if this client is refused, whatever it asks for."
+            failures = {"default": _fault(meaning, _PAGE, _TEXT)}
+            failures["default"]["content"]["application/json"] = {"schema": self._schemas.use(Error)}
         elif route.fault is not None:
             meaning = "An error in the form of the protocol."
             rates = RATE_HEADERS if route.limit else ()

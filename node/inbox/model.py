@@ -48,6 +48,9 @@ Ciphertext = Annotated[
     str, Meta(min_length=4, max_length=CIPHERTEXT_LENGTH, description="base64 of what only the other side can read")
 ]
 Artifacts = Annotated[list[EntityId], Meta(max_length=MAX_ARTIFACTS)]
+InboxCallbackUrl = Annotated[
+    str, Meta(description="Pinged when a message has come: a public http or https URL on port 80, 443, 8080 or 8443")
+]
 
 
 class CardSkill(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -101,16 +104,7 @@ class NewInbox(msgspec.Struct):
         | UnsetType
         | None
     ) = UNSET
-    callback_url: (
-        Annotated[
-            str,
-            Meta(
-                description="Pinged when a message has come: a public http or https URL on port 80, 443, 8080 or 8443"
-            ),
-        ]
-        | UnsetType
-        | None
-    ) = UNSET
+    callback_url: InboxCallbackUrl | UnsetType | None = UNSET
     ttl_seconds: (
         Annotated[int, Meta(ge=60, le=MONTH, description="How long a message is held; 7 days if never said")]
         | UnsetType
@@ -357,6 +351,9 @@ class InboxTurn(msgspec.Struct, frozen=True):
     status: InboxMessageStatus
     at: int
     """When it got that status (ms)."""
+    sent_at: int
+    read_at: int | None
+    """When its owner read it (ms), if it was read before it was settled."""
     said: bytes
     reply: str | None
     reply_ciphertext: str | None

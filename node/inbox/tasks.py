@@ -184,4 +184,5 @@ def _turn(message_id: str, receipt: StoredReceipt) -> InboxTurn:
     at = min(int(fields[times.get(status, b"settled_at")]), int(fields.get(b"ended_at", receipt.now)))
     reply, ciphertext = text(fields.get(b"reply")), text(fields.get(b"reply_ciphertext"))
     artifacts = fields.get(b"artifact_ids", b"").decode().split()
-    return InboxTurn(message_id, status, at, fields.get(b"said", b""), reply, ciphertext, artifacts)
+    sent_at, read_at = int(fields[b"sent_at"]), int(fields.get(b"read_at", 0)) or None
+    return InboxTurn(message_id, status, at, sent_at, read_at, fields.get(b"said", b""), reply, ciphertext, artifacts)

@@ -185,7 +185,8 @@ def _request(bound: BoundTool, raw: Raw) -> OperationArguments:
         for name, header in bound.tool.headers.items()
         if header.required or name in arguments
     ]
-    query = _query(bound.fixed_query, {name: arguments.pop(name) for name in bound.in_query & arguments.keys()})
+    given = [f"{name}={quote(_query_text(name, bound, arguments))}" for name in bound.in_query & arguments.keys()]
+    query = "&".join([*bound.fixed_query, *given])
     if bound.has_digest:
         headers.append(_content_digest(arguments))
     return path, query, msgspec.json.encode(arguments), headers
@@ -256,13 +257,10 @@ def _text(name: str, arguments: Arguments) -> str:
         raise BadArguments(f"{name}: {error}") from None
 
 
-def _query(fixed: Sequence[str], arguments: Mapping[str, Raw]) -> str:
-    """The query string. Values that are not strings are sent as JSON, which the operation takes or refuses."""
-    given = [
-        f"{name}={quote(_string.decode(raw) if bytes(raw).startswith(QUOTE) else bytes(raw))}"
-        for name, raw in arguments.items()
-    ]
-    return "&".join([*fixed, *given])
+def _query_text(name: str, bound: BoundTool, arguments: Arguments) -> str:
+    """Take out an argument of the query: a string, or a number as it was written."""
+    is_number = name in bound.numbers and not bytes(arguments[name]).startswith(QUOTE)
+    return bytes(arguments.pop(name)).decode() if is_number else _text(name, arguments)
 
 
 def _content_digest(arguments: Mapping[str, Raw]) -> Header:

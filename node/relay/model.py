@@ -66,4 +66,7 @@ class Buffered(msgspec.Struct):
     id: str
     received_at: str
     expires_at: str | None
-    payload: Annotated[msgspec.Raw | str, Meta(examples=[{"message": EXAMPLE_MESSAGE}])]
+    payload: Annotated[
+        Annotated[msgspec.Raw, Meta(extra_json_schema={"type": "object"})] | str,
+        Meta(examples=[{"message": EXAMPLE_MESSAGE}]),
+    ]

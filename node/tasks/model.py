@@ -97,7 +97,10 @@ PageOffset = Annotated[int, Meta(ge=0, le=2**53)]
 OfferWait = Annotated[float, Meta(ge=0, le=30, description="Offers: seconds to wait until one can be claimed")]
 OfferSince = Annotated[
     str,
-    Meta(pattern=SINCE, description="`next_since` of an earlier answer, for what can be claimed since, oldest first"),
+    Meta(
+        pattern=SINCE,
+        description="Offers: `next_since` of an earlier answer, for what can be claimed since, oldest first",
+    ),
 ]
 OfferSkill = Annotated[Skill, Meta(description="Offers: those that ask for it and can be claimed, of the newest 1,000")]
 OfferPublisher = Annotated[

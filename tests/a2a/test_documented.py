@@ -5,7 +5,8 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import pytest_asyncio
 
-from node.a2a.documented import RpcBody
+from node.a2a.documented import ListParameters, RpcBody
+from node.tasks.model import TaskPageQuery
 from tests.inbox.calls import opened, path_of
 from tests.support.node_under_test import NodeUnderTest
 
@@ -33,6 +34,13 @@ async def test_every_body_of_the_protocol_has_a_type(paths: Json) -> None:
         body = paths[path]["post"]["requestBody"]
         assert body["content"]["application/json"]["schema"] == {"$ref": f"#/components/schemas/{name}"}
         assert body["required"] is (name != "CancelBody")
+
+
+def test_a_parameter_of_contracts_is_documented_as_it_is_checked() -> None:
+    """`since` was any string by the document, and 422 where it was not one that the node had given."""
+    checked, documented = (get_type_hints(each, include_extras=True) for each in (TaskPageQuery, ListParameters))
+    for name in checked.keys() - {"status"}:
+        assert checked[name] in (documented[name], *get_args(documented[name])), name
 
 
 async def test_what_is_never_done_has_no_success(paths: Json) -> None:

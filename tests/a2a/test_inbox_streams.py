@@ -12,11 +12,12 @@ import httpx2
 import pytest
 
 from node.a2a.inboxes import calls, stream
+from node.a2a.inboxes.service import InboxAgents
 from node.inbox.model import InboxTask, InboxTurn
 from node.inbox.tasks import InboxTasks
 from node.store import keys
 from node.store.errors import OutcomeUnknown
-from tests.a2a.inbox_calls import answered, begun, message
+from tests.a2a.inbox_calls import answered, begun, kind_of, message
 from tests.inbox.calls import Json, bearer, opened, path_of, read, settled
 from tests.support.living import living
 from tests.support.node_under_test import NodeUnderTest
@@ -89,6 +90,37 @@ async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(
     first, *_, last = (json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: "))
     assert first["task"]["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
     assert last["statusUpdate"]["status"]["state"] == f"TASK_STATE_{ends}"
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["a task", "a task that goes on"])
+async def test_a_stream_that_looks_late_leaves_no_event_out(
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, *, goes_on: bool
+) -> None:
+    """Of two streams of a task, one had WORKING and the other had not, if its owner read and settled at once."""
+    follows, looks = asyncio.Event(), asyncio.Event()
+    until_changed = InboxAgents.until_changed
+
+    async def late(self: InboxAgents, address: str, task: InboxTask, seconds: float) -> InboxTask:
+        follows.set()
+        await looks.wait()
+        return await until_changed(self, address, task, seconds)
+
+    monkeypatch.setattr(InboxAgents, "until_changed", late)
+    inbox = await opened(node)
+    task = await begun(node, inbox)
+    if goes_on:
+        await answered(node, inbox, status="input_required", reply="Which?")
+    following = asyncio.create_task(node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:subscribe")))
+    async with asyncio.timeout(PATIENCE):
+        await follows.wait()
+        if goes_on:
+            await begun(node, inbox, message("That one", taskId=task["id"]))
+        await answered(node, inbox, reply="Yes.")
+        looks.set()
+        lines = (await following).text.splitlines()
+    events = [kind_of(json.loads(line.removeprefix("data: "))) for line in lines if line.startswith("data: ")]
+    begins = ["task INPUT_REQUIRED", "statusUpdate SUBMITTED"] if goes_on else ["task SUBMITTED"]
+    assert events == [*begins, "statusUpdate WORKING", "artifactUpdate", "statusUpdate COMPLETED"]
 
 
 async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node: NodeUnderTest) -> None:

@@ -235,12 +235,12 @@ def test_an_operation_that_names_no_credential_needs_none() -> None:
 
 
 def test_a_page_fails_as_a_page() -> None:
-    """Once, each page was said to fail in the form of a protocol."""
+    """Once, each page was said to fail in the form of a protocol, and later never in JSON."""
     page = Route(method="GET", path="/board", handler=NOBODY, summary="x", tag="pages", media_type="text/html")
     answers = document([page], Limits(), "http://node.example")["paths"]["/board"]["get"]["responses"]
     failed = answers["default"]
-    content = {"text/html": {"schema": {"type": "string"}}}
-    assert (failed["description"], failed["content"]) == ("An error, as a page.", content)
+    assert failed["content"]["text/html"] == {"schema": {"type": "string"}}
+    assert failed["content"]["application/json"] == {"schema": {"$ref": "#/components/schemas/Error"}}
     assert "X-Error-Code" in failed["headers"]
 
 
@@ -349,6 +349,15 @@ def test_a_validator_lets_be_null_what_may_be_null() -> None:
     assert ("EndedAttempt", "reason") in nullable
     for name, member in nullable:
         assert valid(DOCUMENT["components"]["schemas"][name]["properties"][member], None), (name, member)
+
+
+def test_no_variant_of_a_value_takes_whatever_the_others_do() -> None:
+    """A client generated from one that did knew the other variant alone, and read no relayed object."""
+    wholes = DOCUMENT["components"]["schemas"]
+    members = [(name, each) for name, whole in wholes.items() for each in whole.get("properties", {}).values()]
+    assert [name for name, each in members if {} in each.get("anyOf", [])] == []
+    payload = wholes["Buffered"]["properties"]["payload"]
+    assert [valid(payload, value) for value in ({"message": "Hello."}, "Hello.", 5)] == [True, True, False]
 
 
 def test_a_header_that_an_error_of_the_catalogue_has_is_named() -> None:

@@ -59,11 +59,11 @@ class TaskStream:
                 if left <= 0:
                     break
                 task = await self._agents.until_changed(self._address, self._task, min(HEARTBEAT_SECONDS, left))
-                is_new, self._task = task.version != self._task.version, task
-                if not is_new:
+                before, self._task = self._task, task
+                if task.version == before.version:
                     await send_in_time(COMMENT, send)
                     continue
-                for event in self._agents.view.events(task):
+                for event in self._agents.view.events(task, before.last):
                     await send_in_time(self._event(event), send)
 
     def _first(self) -> bytes:

@@ -75,19 +75,23 @@ class TaskView:
         return A2ATask(
             id=task.id,
             context_id=task.context,
-            status=self._status(task),
+            status=self._status(task, task.last),
             artifacts=[artifact] if artifact else None,
             history=kept or None,
         )
 
-    def events(self, task: InboxTask) -> Iterator[StreamResponse]:
-        """The events that report the present status of a task on a stream."""
-        if artifact := self._artifact(task.last):
-            yield StreamResponse(artifact_update=ArtifactUpdate(task.id, task.context, artifact, last_chunk=True))
-        yield StreamResponse(status_update=StatusUpdate(task.id, task.context, self._status(task)))
+    def events(self, task: InboxTask, before: InboxTurn | None = None) -> Iterator[StreamResponse]:
+        """The events that report on a stream what became of a task since its last message was `before`.
 
-    def _status(self, task: InboxTask) -> Status:
-        last = task.last
+        Every stream has the same (A2A v1.0 §3.5.2), also one that looks when the task has gone on twice. Without
+        `before`, they report its present status alone.
+        """
+        for turn in _passed(task.last, before) if before else [task.last]:
+            if artifact := self._artifact(turn):
+                yield StreamResponse(artifact_update=ArtifactUpdate(task.id, task.context, artifact, last_chunk=True))
+            yield StreamResponse(status_update=StatusUpdate(task.id, task.context, self._status(task, turn)))
+
+    def _status(self, task: InboxTask, last: InboxTurn) -> Status:
         said = self._answer(task, last) if last.status in {"refused", "input_required"} else None
         return Status(STATES[last.status], timestamp(last.at), said)
 
@@ -117,3 +121,16 @@ class TaskView:
             parts.append(Part(raw=turn.reply_ciphertext, media_type="application/octet-stream"))
         parts += [Part(url=f"{self._artifacts}{each}/content") for each in turn.artifact_ids]
         return parts
+
+
+def _passed(turn: InboxTurn, before: InboxTurn) -> list[InboxTurn]:
+    """The message in each status that it has had since it was `before`, or since it was sent if that is another one."""
+    earlier: list[tuple[InboxMessageStatus, int | None]] = [("queued", turn.sent_at), ("read", turn.read_at)]
+    passed = [
+        msgspec.structs.replace(turn, status=status, at=at)
+        for status, at in earlier
+        if at is not None and status != turn.status
+    ]
+    statuses = [each.status for each in passed]
+    known = statuses.index(before.status) + 1 if before.id == turn.id and before.status in statuses else 0
+    return [*passed[known:], turn]
