@@ -188,12 +188,14 @@ def test_an_error_is_followed_by_another_try_if_that_can_help_and_does_nothing_t
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, Refused),
+        (302, Refused),
+        (400, InvalidRequest),
         (401, NotAllowed),
         (403, NotAllowed),
         (404, NotFound),
         (409, Conflict),
         (410, NotFound),
+        (413, InvalidRequest),
         (422, InvalidRequest),
         (429, Limited),
         (503, Unavailable),
