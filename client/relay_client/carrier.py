@@ -194,16 +194,24 @@ class Tries:
 _LEFT = re.compile(r";r=(\d+);t=(\d+)")
 
 
+_PORTS = {"http": ":80", "https": ":443"}
+
+
 def base_of(url: str) -> str:
-    """The address of a node, for paths to be appended to. Raises UsageError if it is none."""
+    """The address of a node, for paths to be appended to, as it is sent and has to be signed: scheme and host in lower
+    case, without the default port. Raises UsageError if it is none.
+    """
     try:
         parts = urlsplit(url)
-        is_right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_right = parts.scheme in _PORTS and parts.hostname and parts.port != 0
     except ValueError:
-        is_right = False
-    if not is_right or set(url) & set('?# "<>\\') or not url.isprintable():
+        parts, is_right = None, False
+    if parts and "@" in parts.netloc:  # and do not repeat it: there may be a password
+        raise UsageError("an address with a user name cannot be used: the name would take the place of tokens")
+    if not parts or not is_right or set(url) & set('?# "<>\\') or not url.isprintable():
         raise UsageError(f"the address of a node is like https://node.example, not {url!r}")
-    return url.rstrip("/")
+    place = parts.netloc.lower().removesuffix(_PORTS[parts.scheme]).removesuffix(":")
+    return f"{parts.scheme}://{place}{parts.path}".rstrip("/")
 
 
 def _fits_in_header(value: object) -> bool:
