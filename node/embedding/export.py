@@ -195,11 +195,9 @@ def _format_errors() -> tuple[type[Exception], ...]:
 
 
 def _cut_short() -> tuple[type[Exception], ...]:
-    """What that library raises for a graph that has lost its end."""
-    if sys.modules.get("google.protobuf.message") is None:
-        return ()
-    message: Any = import_module("google.protobuf.message")
-    return (message.DecodeError,)
+    """What that library raises, by way of its own library, for a graph that has lost its end."""
+    message: Any = sys.modules.get("google.protobuf.message")
+    return (message.DecodeError,) if message else ()
 
 
 def _quantise(exact: Path, graph: Path) -> None:
