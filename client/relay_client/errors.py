@@ -51,8 +51,8 @@ class Refused(RelayError):
 
 
 class InvalidRequest(Refused):
-    """400, 413 or 422: the node does not take what was sent. It is not English, too large, or wrongly signed; or a field
-    is wrong, which the sentence names.
+    """400, 413 or 422: the node does not take what was sent. A field is wrong, which the sentence names; or a text is
+    not English, the body too large, or the signature wrong.
     """
 
 
