@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
@@ -231,5 +232,14 @@ def _is_worth_repeating(repeat: Repeat, error: Refused) -> bool:
 
 
 def _retry_after(answer: Answer) -> float:
+    """Seconds until another try is welcome (RFC 9110 §10.2.3). What is between client and node may name a time: it is
+    compared with the Date of the answer, by the same clock.
+    """
     said = answer.headers.get("retry-after", "")
-    return float(said) if said.isdecimal() else 0.0
+    if said.isdecimal():
+        return float(said)
+    try:
+        until, now = parsedate_to_datetime(said), parsedate_to_datetime(answer.headers.get("date", ""))
+        return max((until - now).total_seconds(), 0.0)
+    except (TypeError, ValueError):  # TypeError: one of the two has no time zone
+        return 0.0

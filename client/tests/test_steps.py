@@ -9,7 +9,7 @@ import pytest
 
 from relay_client.board import Board
 from relay_client.call import Call, Repeat
-from relay_client.carrier import Carrier, Limit, Patience
+from relay_client.carrier import FIRST_PAUSE, Carrier, Limit, Patience
 from relay_client.errors import (
     Conflict,
     DeadlineExceeded,
@@ -116,6 +116,27 @@ def test_a_node_that_is_busy_and_names_a_time_has_failed() -> None:
     next(steps)
     with pytest.raises(Unavailable):
         steps.send(BUSY)
+
+
+@pytest.mark.parametrize(
+    ("after", "date", "seconds"),
+    [
+        ("Sun, 29 Nov 2026 13:37:30 GMT", "Sun, 29 Nov 2026 13:37:00 GMT", 30.0),
+        ("Sun, 29 Nov 2026 13:36:00 GMT", "Sun, 29 Nov 2026 13:37:00 GMT", 0.0),
+        ("Sun, 29 Nov 2026 13:37:30 GMT", "", 0.0),
+        ("Sun, 29 Nov 2026 13:37:30 -0000", "Sun, 29 Nov 2026 13:37:00 GMT", 0.0),
+        ("soon", "Sun, 29 Nov 2026 13:37:00 GMT", 0.0),
+    ],
+)
+def test_a_time_at_which_to_come_back_is_heeded_by_the_clock_of_who_names_it(
+    after: str, date: str, seconds: float
+) -> None:
+    """It was passed over, and the tries were used up at once. A node names seconds; what is in between may not."""
+    steps = carrier().carry(Tasks.get.call("1"), PATIENCE)
+    next(steps)
+    pause = steps.send(Answer(429, {"retry-after": after, "date": date}, b""))
+    assert isinstance(pause, Sleep)
+    assert seconds < pause.seconds <= seconds + FIRST_PAUSE
 
 
 def test_a_call_outlasts_the_restart_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
