@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from relay_client.call import Call, Repeat
-from relay_client.errors import DeadlineExceeded, Refused, Unreachable, UsageError, refusal
+from relay_client.errors import DeadlineExceeded, InvalidRequest, Refused, Unreachable, UsageError, refusal
 from relay_client.steps import TRY_SECONDS, Answer, NoAnswer, Send, Sleep, Steps
 
 T = TypeVar("T")
@@ -24,6 +24,9 @@ LIMITS_KEPT = 1000
 """How many limits are remembered; a process that calls more paths than that forgets them, and learns them anew."""
 LONGEST_WAIT = 86_400.0
 """Seconds. The node has a lower limit; far above this one, the timeout of a request would be too large for a socket."""
+LARGEST_BODY = 1024 * 1024
+"""Bytes of a body that a node takes (SPEC 8). It closes the connection on which a larger one comes: its refusal would
+often be lost, and the body be sent seven times."""
 NOT_BETTER_LATER = frozenset({501, 507})
 """The 5xx statuses that another try does not change."""
 
@@ -92,6 +95,9 @@ class Carrier:
                 raise UsageError(f"what is given for {name} is no text that a header may have")
         if not 0 <= call.wait < LONGEST_WAIT:  # nor NaN
             raise UsageError(f"wait is a number of seconds that a node may wait, not {call.wait}")
+        if call.body and len(call.body) > LARGEST_BODY:
+            much = f"The body has {len(call.body)} bytes, and a node takes {LARGEST_BODY}; store it as an artifact."
+            raise InvalidRequest(413, "body.too_large", much, {})
         tries = Tries(self.clock, patience, f"no answer from {self.base_url}", call.wait)
         while True:
             if self.limits:

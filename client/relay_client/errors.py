@@ -52,7 +52,7 @@ class Refused(RelayError):
 
 class InvalidRequest(Refused):
     """400, 413 or 422: the node does not take what was sent. A field is wrong, which the sentence names; or a text is
-    not English, the body too large, or the signature wrong.
+    not English, the body too large (which is raised without asking the node), or the signature wrong.
     """
 
 

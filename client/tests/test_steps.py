@@ -9,7 +9,7 @@ import pytest
 
 from relay_client.board import Board
 from relay_client.call import Call, Repeat
-from relay_client.carrier import FIRST_PAUSE, Carrier, Limit, Patience
+from relay_client.carrier import FIRST_PAUSE, LARGEST_BODY, Carrier, Limit, Patience
 from relay_client.errors import (
     Conflict,
     DeadlineExceeded,
@@ -137,6 +137,18 @@ def test_a_time_at_which_to_come_back_is_heeded_by_the_clock_of_who_names_it(
     pause = steps.send(Answer(429, {"retry-after": after, "date": date}, b""))
     assert isinstance(pause, Sleep)
     assert seconds < pause.seconds <= seconds + FIRST_PAUSE
+
+
+def test_a_body_that_no_node_takes_is_not_sent() -> None:
+    """The connection broke while 5 MB were being sent, and they were sent seven times."""
+    for size in (LARGEST_BODY, LARGEST_BODY + 1):
+        call = Messages.stream.call(b"a" * size)
+        if size == LARGEST_BODY:
+            assert isinstance(next(carrier().carry(call, PATIENCE)), Send)
+        else:
+            with pytest.raises(InvalidRequest, match=str(size)) as refused:
+                next(carrier().carry(call, PATIENCE))
+            assert (refused.value.status, refused.value.code) == (413, "body.too_large")
 
 
 def test_a_call_outlasts_the_restart_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
