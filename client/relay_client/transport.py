@@ -95,7 +95,7 @@ class OneLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def check(self) -> None:
-        """Raise UsageError in any other loop, where the libraries would fail now and then, or wait for ever."""
+        """Raise UsageError in any other loop, where a call would fail whenever it found such a connection."""
         running = asyncio.get_running_loop()
         self._loop = self._loop or running
         if self._loop is not running:

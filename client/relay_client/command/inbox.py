@@ -24,7 +24,7 @@ ANSWER_SECONDS = 300.0
 PAGE = 100  # messages read at once
 SETTLE_TRIES = 1000  # as many as there is time for: the work is done
 ONLY = ("subject", "in_reply_to", "thread", "artifact", "expires")
-"""Options of messages to inboxes that relayed messages have not. A default may have set the one that is left out."""
+"""Options that relayed messages do not have; without `reply_to`, which RELAY_INBOX may have set."""
 UNFIT = (413, 422)
 """Statuses with which the node refuses a reply that is too large or malformed."""
 
