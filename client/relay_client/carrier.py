@@ -6,11 +6,12 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 from relay_client.call import Call, Repeat
-from relay_client.errors import DeadlineExceeded, Refused, Unreachable, UsageError, refusal
+from relay_client.errors import DeadlineExceeded, InvalidRequest, Refused, Unreachable, UsageError, refusal
 from relay_client.steps import TRY_SECONDS, Answer, NoAnswer, Send, Sleep, Steps
 
 T = TypeVar("T")
@@ -23,6 +24,9 @@ LIMITS_KEPT = 1000
 """How many limits are remembered; a process that calls more paths than that forgets them, and learns them anew."""
 LONGEST_WAIT = 86_400.0
 """Seconds. The node has a lower limit; far above this one, the timeout of a request would be too large for a socket."""
+LARGEST_BODY = 1024 * 1024
+"""Bytes of a body that a node takes (SPEC 8). It closes the connection on which a larger one comes: its refusal would
+often be lost, and the body be sent seven times."""
 NOT_BETTER_LATER = frozenset({501, 507})
 """The 5xx statuses that another try does not change."""
 
@@ -91,6 +95,9 @@ class Carrier:
                 raise UsageError(f"what is given for {name} is no text that a header may have")
         if not 0 <= call.wait < LONGEST_WAIT:  # nor NaN
             raise UsageError(f"wait is a number of seconds that a node may wait, not {call.wait}")
+        if call.body and len(call.body) > LARGEST_BODY:
+            much = f"The body has {len(call.body)} bytes, and a node takes {LARGEST_BODY}; store it as an artifact."
+            raise InvalidRequest(413, "body.too_large", much, {})
         tries = Tries(self.clock, patience, f"no answer from {self.base_url}", call.wait)
         while True:
             if self.limits:
@@ -194,16 +201,24 @@ class Tries:
 _LEFT = re.compile(r";r=(\d+);t=(\d+)")
 
 
+_PORTS = {"http": ":80", "https": ":443"}
+
+
 def base_of(url: str) -> str:
-    """The address of a node, for paths to be appended to. Raises UsageError if it is none."""
+    """The address of a node, for paths to be appended to, as it is sent and has to be signed: scheme and host in lower
+    case, without the default port. Raises UsageError if it is none.
+    """
     try:
         parts = urlsplit(url)
-        is_right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_right = parts.scheme in _PORTS and parts.hostname and parts.port != 0
     except ValueError:
-        is_right = False
-    if not is_right or set(url) & set('?# "<>\\') or not url.isprintable():
+        parts, is_right = None, False
+    if parts and "@" in parts.netloc:  # and do not repeat it: there may be a password
+        raise UsageError("an address with a user name cannot be used: the name would take the place of tokens")
+    if not parts or not is_right or set(url) & set('?# "<>\\') or not url.isprintable():
         raise UsageError(f"the address of a node is like https://node.example, not {url!r}")
-    return url.rstrip("/")
+    place = parts.netloc.lower().removesuffix(_PORTS[parts.scheme]).removesuffix(":")
+    return f"{parts.scheme}://{place}{parts.path}".rstrip("/")
 
 
 def _fits_in_header(value: object) -> bool:
@@ -223,5 +238,14 @@ def _is_worth_repeating(repeat: Repeat, error: Refused) -> bool:
 
 
 def _retry_after(answer: Answer) -> float:
+    """Seconds until another try is welcome (RFC 9110 §10.2.3). What is between client and node may name a time: it is
+    compared with the Date of the answer, by the same clock.
+    """
     said = answer.headers.get("retry-after", "")
-    return float(said) if said.isdecimal() else 0.0
+    if said.isdecimal():
+        return float(said)
+    try:
+        until, now = parsedate_to_datetime(said), parsedate_to_datetime(answer.headers.get("date", ""))
+        return max((until - now).total_seconds(), 0.0)
+    except (TypeError, ValueError):  # TypeError: one of the two has no time zone
+        return 0.0

@@ -51,7 +51,9 @@ class Refused(RelayError):
 
 
 class InvalidRequest(Refused):
-    """422: a field is wrong; the sentence names it."""
+    """400, 413 or 422: the node does not take what was sent. A field is wrong, which the sentence names; or a text is
+    not English, the body too large (which is raised without asking the node), or the signature wrong.
+    """
 
 
 class NotAllowed(Refused):
@@ -107,11 +109,13 @@ def refusal(status: int, headers: Mapping[str, str], content: bytes) -> Refused:
         kind: type[Refused] = Unavailable
     else:
         kind = {
+            400: InvalidRequest,
             401: NotAllowed,
             403: NotAllowed,
             404: NotFound,
             409: Conflict,
             410: NotFound,
+            413: InvalidRequest,
             422: InvalidRequest,
             429: Limited,
         }.get(status, Refused)

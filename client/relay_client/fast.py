@@ -14,7 +14,7 @@ from yarl import URL
 
 from relay_client.errors import UsageError
 from relay_client.steps import Answer, NoAnswer, Send
-from relay_client.transport import CLOSED, USER_AGENT, AsyncPieces, beside_the_loop, content_of
+from relay_client.transport import CLOSED, USER_AGENT, AsyncPieces, OneLoop, beside_the_loop, content_of
 
 UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
@@ -24,6 +24,7 @@ class AiohttpTransport:
 
     def __init__(self, **options: Any) -> None:
         self._options = options
+        self._loop = OneLoop()
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
         self._answers: set[aiohttp.ClientResponse] = set()
@@ -54,6 +55,7 @@ class AiohttpTransport:
     def _asked(self, request: Send) -> Any:
         if self._is_closed:
             raise UsageError(CLOSED)
+        self._loop.check()
         if self._session is None:  # belongs to the loop that runs now
             headers = CIMultiDict({"User-Agent": USER_AGENT})
             headers.update(self._options.pop("headers", None) or {})

@@ -88,14 +88,30 @@ class HttpxTransport:
         return self._http
 
 
+class OneLoop:
+    """The event loop that a client for asyncio was first used in. Its connections live there and nowhere else."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def check(self) -> None:
+        """Raise UsageError in any other loop, where a call would fail whenever it found such a connection."""
+        running = asyncio.get_running_loop()
+        self._loop = self._loop or running
+        if self._loop is not running:
+            raise UsageError("this client was used in another event loop: make one for each")
+
+
 class AsyncHttpxTransport:
     """The same for asyncio; takes the options of `httpx.AsyncClient`."""
 
     def __init__(self, **options: Any) -> None:
+        self._loop = OneLoop()
         with _usable():
             self._http = httpx.AsyncClient(headers=_headers(options), **options)
 
     async def send(self, request: Send) -> Answer:
+        self._loop.check()
         with _translated(self._http):
             body = _Body(request)
             asked = _asked(self._http, request, beside_the_loop)
@@ -105,6 +121,7 @@ class AsyncHttpxTransport:
         return Answer(got.status_code, got.headers, bytes(body.content))
 
     async def open(self, request: Send) -> tuple[Answer, AsyncPieces]:
+        self._loop.check()
         with _translated(self._http):
             got = await self._http.send(_asked(self._http, request, beside_the_loop), stream=True)
         return Answer(got.status_code, got.headers, b""), _AsyncPieces(self._http, got)

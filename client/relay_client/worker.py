@@ -224,7 +224,8 @@ class Worker:
     async def _call(self, task: ClaimedTask) -> Any:
         if inspect.iscoroutinefunction(self.work):
             return await self.work(task)
-        return await asyncio.to_thread(self._called, task)
+        result = await asyncio.to_thread(self._called, task)
+        return await result if inspect.isawaitable(result) else result  # of an async function in disguise
 
     def _called(self, task: ClaimedTask) -> Any:
         try:
@@ -278,13 +279,16 @@ async def _delivered(relay: AsyncRelay, task: ClaimedTask, result: Any) -> Compl
 async def _failed(relay: AsyncRelay, task: ClaimedTask, failed: TaskFailed) -> None:
     """Fail the attempt, in words that the node takes."""
     message = failed.message and _text(failed.message)[:REASON_CHARACTERS]
-    fail = partial(relay.tasks.fail, task["id"], task["claim_token"], message=message, retryable=failed.retryable)
+    is_retryable = bool(failed.retryable)
+    fail = partial(relay.tasks.fail, task["id"], task["claim_token"], message=message, retryable=is_retryable)
     try:
         await fail(_text(failed.code))
     except InvalidRequest:  # the code is not one short line
         await fail(CODE)
 
 
-def _text(given: str) -> str:
-    """Without lone surrogates, which stand for undecodable bytes, as in file names."""
-    return given.encode(errors="replace").decode()
+def _text(given: object) -> str:
+    """The text of what was given, such as an exception. Lone surrogates, which stand for undecodable bytes, as in file
+    names, are replaced.
+    """
+    return str(given).encode(errors="replace").decode()

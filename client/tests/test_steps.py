@@ -9,7 +9,7 @@ import pytest
 
 from relay_client.board import Board
 from relay_client.call import Call, Repeat
-from relay_client.carrier import Carrier, Limit, Patience
+from relay_client.carrier import FIRST_PAUSE, LARGEST_BODY, Carrier, Limit, Patience
 from relay_client.errors import (
     Conflict,
     DeadlineExceeded,
@@ -118,6 +118,39 @@ def test_a_node_that_is_busy_and_names_a_time_has_failed() -> None:
         steps.send(BUSY)
 
 
+@pytest.mark.parametrize(
+    ("after", "date", "seconds"),
+    [
+        ("Sun, 29 Nov 2026 13:37:30 GMT", "Sun, 29 Nov 2026 13:37:00 GMT", 30.0),
+        ("Sun, 29 Nov 2026 13:36:00 GMT", "Sun, 29 Nov 2026 13:37:00 GMT", 0.0),
+        ("Sun, 29 Nov 2026 13:37:30 GMT", "", 0.0),
+        ("Sun, 29 Nov 2026 13:37:30 -0000", "Sun, 29 Nov 2026 13:37:00 GMT", 0.0),
+        ("soon", "Sun, 29 Nov 2026 13:37:00 GMT", 0.0),
+    ],
+)
+def test_a_time_at_which_to_come_back_is_heeded_by_the_clock_of_who_names_it(
+    after: str, date: str, seconds: float
+) -> None:
+    """It was passed over, and the tries were used up at once. A node names seconds; what is in between may not."""
+    steps = carrier().carry(Tasks.get.call("1"), PATIENCE)
+    next(steps)
+    pause = steps.send(Answer(429, {"retry-after": after, "date": date}, b""))
+    assert isinstance(pause, Sleep)
+    assert seconds < pause.seconds <= seconds + FIRST_PAUSE
+
+
+def test_a_body_that_no_node_takes_is_not_sent() -> None:
+    """The connection broke while 5 MB were being sent, and they were sent seven times."""
+    for size in (LARGEST_BODY, LARGEST_BODY + 1):
+        call = Messages.stream.call(b"a" * size)
+        if size == LARGEST_BODY:
+            assert isinstance(next(carrier().carry(call, PATIENCE)), Send)
+        else:
+            with pytest.raises(InvalidRequest, match=str(size)) as refused:
+                next(carrier().carry(call, PATIENCE))
+            assert (refused.value.status, refused.value.code) == (413, "body.too_large")
+
+
 def test_a_call_outlasts_the_restart_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if every pause is as short as chance can make it."""
     monkeypatch.setattr("random.uniform", min)
@@ -188,12 +221,14 @@ def test_an_error_is_followed_by_another_try_if_that_can_help_and_does_nothing_t
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, Refused),
+        (302, Refused),
+        (400, InvalidRequest),
         (401, NotAllowed),
         (403, NotAllowed),
         (404, NotFound),
         (409, Conflict),
         (410, NotFound),
+        (413, InvalidRequest),
         (422, InvalidRequest),
         (429, Limited),
         (503, Unavailable),

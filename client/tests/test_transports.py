@@ -41,8 +41,9 @@ def make(request: pytest.FixtureRequest) -> MakeTransport:
 async def test_what_is_signed_is_sent_as_it_was_signed(
     served: NodeProcess, make: MakeTransport, tmp_path: Path
 ) -> None:
+    """Also where the address is written otherwise than it is sent."""
     key = KeyFile(tmp_path / "agent.key")
-    async with AsyncRelay(served.url, signer=key, transport=make()) as relay:
+    async with AsyncRelay(served.url.upper(), signer=key, transport=make()) as relay:
         await relay.inboxes.open()
         page = await relay.events.page(f"inbox:{key.address}", types=["inbox.message"], cursor="earliest")
         assert page["events"] == []

@@ -12,7 +12,7 @@ import pytest
 from tests.support.fixed_answer import FixedAnswer, answer
 from tests.support.servers import PATIENCE
 
-from relay_client import AsyncRelay, InvalidAnswer, InvalidRequest, NotFound, Refused, Relay, UsageError
+from relay_client import AsyncRelay, InvalidAnswer, InvalidRequest, NotFound, Refused, Relay, Unreachable, UsageError
 from relay_client.events import Events
 from relay_client.fast import AiohttpTransport
 from relay_client.steps import Send
@@ -44,6 +44,38 @@ def transport(request: pytest.FixtureRequest) -> AsyncTransport:
 def test_what_cannot_be_the_address_of_a_node_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
         Relay(url)
+
+
+@pytest.mark.parametrize("url", ["https://desk:opensesame@node.example", "http://opensesame@node.example:0"])
+def test_an_address_with_a_password_is_refused_without_repeating_it(url: str) -> None:
+    """httpx sent it instead of every token, errors showed it, and aiohttp raised a ValueError."""
+    with pytest.raises(UsageError) as refused:
+        Relay(url)
+    assert "opensesame" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("HTTPS://Node.Example:443/Root/", "https://node.example/Root"),
+        ("http://node.example:/", "http://node.example"),
+        ("http://[::1]:80", "http://[::1]"),
+        ("http://node.example:443//", "http://node.example:443"),
+    ],
+)
+def test_an_address_is_signed_as_libraries_send_it(url: str, base: str) -> None:
+    assert Relay(url).carrier.base_url == base
+
+
+def test_a_client_is_of_one_event_loop(transport: AsyncTransport) -> None:
+    """In a second one, it raised RuntimeError now and then."""
+    relay = AsyncRelay("http://127.0.0.1:1", transport=transport, tries=1)
+    with asyncio.Runner() as first:
+        with pytest.raises(Unreachable):
+            first.run(relay.node.health())
+        with pytest.raises(UsageError, match="another event loop"):
+            asyncio.run(relay.node.health())
+        first.run(relay.aclose())
 
 
 NO_TEXT: Any = UUID(int=1)

@@ -91,6 +91,8 @@ def export(name: str, folder: Path) -> Description:
                 described = _write(original, made)
             except (*_REFUSALS, *runtime_errors(), *_format_errors()) as error:
                 raise ExportFailed(str(error).partition("\n")[0] or type(error).__name__) from error
+            except _cut_short() as error:  # the library does not notice that a disk is full, and reads what it wrote
+                raise ExportFailed(f"a graph was cut short as it was written: make room in {folder.parent}") from error
             sync_all(made)  # an export that lost its end with the power would never be made again
             try:
                 made.rename(folder)  # all of it or nothing
@@ -190,6 +192,12 @@ def _format_errors() -> tuple[type[Exception], ...]:
         return ()
     onnx: Any = import_module("onnx")
     return onnx.checker.ValidationError, onnx.shape_inference.InferenceError
+
+
+def _cut_short() -> tuple[type[Exception], ...]:
+    """What that library raises, by way of its own library, for a graph that has lost its end."""
+    message: Any = sys.modules.get("google.protobuf.message")
+    return (message.DecodeError,) if message else ()
 
 
 def _quantise(exact: Path, graph: Path) -> None:

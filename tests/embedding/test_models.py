@@ -3,6 +3,7 @@
 import fcntl
 import math
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -118,6 +119,26 @@ def test_a_graph_that_cannot_be_quantised_is_one_sentence_and_leaves_nothing(
     monkeypatch.setattr(exporting, "load_original", {"": original}.__getitem__)
     with pytest.raises(ExportFailed, match=r"^[^\n]+$"):
         export("", tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_on_a_full_disk_an_export_says_so_and_leaves_nothing(
+    traced: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The largest size of a file stands for the disk: the graph fits, and what is made of it does not."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    quantise = exporting._quantise  # pyright: ignore[reportPrivateUsage]
+
+    def without_room(exact: Path, graph: Path) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (exact.stat().st_size, before[1]))
+        quantise(exact, graph)
+
+    monkeypatch.setattr(exporting, "_quantise", without_room)
+    try:
+        with pytest.raises(ExportFailed, match=f"make room in {tmp_path}"):
+            export("", tmp_path / "model")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
 
 

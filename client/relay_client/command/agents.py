@@ -22,7 +22,10 @@ def add(commands: Commands) -> None:
     register.add_argument("--name")
     register.add_argument("--description")
     register.add_argument("--skill", action="append", metavar="NAME=MEANING", help="as often as you like")
-    register.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="of your inbox; else --key")
+    remove = command(agents, "remove", _remove, "remove your agent's entry")
+    remove.add_argument("id")
+    for proven in (register, remove):
+        proven.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="of your inbox; else --key")
 
 
 def _find(given: Namespace) -> None:
@@ -43,6 +46,11 @@ def _register(given: Namespace) -> int:
             return 0 if entry["status"] == "listed" else 1
         show(given, relay.agents.register(_card(given), token=given.token))
         return 0
+
+
+def _remove(given: Namespace) -> None:
+    with connected(given) as relay:
+        show(given, relay.agents.remove(given.id, given.token))
 
 
 def _card(given: Namespace) -> dict[str, Any]:

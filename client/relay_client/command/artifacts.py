@@ -15,6 +15,7 @@ def add(commands: Commands) -> None:
     put.add_argument("file", help="- reads it from standard input")
     put.add_argument("--publisher", metavar="NAME", default="relay-command", help="your public name")
     put.add_argument("--type", metavar="MEDIA_TYPE", help="else by the name of the file")
+    put.add_argument("--filename", metavar="NAME", help="else that of the file")
     get = command(artifact, "get", _get, "save an artifact, if its digest is right")
     get.add_argument("id")
     get.add_argument(
@@ -26,7 +27,9 @@ def add(commands: Commands) -> None:
 def _put(given: Namespace) -> None:
     source = standard_input().buffer.read() if given.file == "-" else file_of(given.file)
     with connected(given) as relay:
-        stored = relay.artifacts.upload(source, given.publisher, media_type=given.type, progress=progress())
+        stored = relay.artifacts.upload(
+            source, given.publisher, media_type=given.type, filename=given.filename, progress=progress()
+        )
     show(given, stored, stored["id"])
 
 

@@ -2,19 +2,21 @@
 
 import json
 from argparse import Namespace
+from collections.abc import Iterable
 from typing import Any
 
 from relay_client.command import inbox
 from relay_client.command.output import show
 from relay_client.command.parser import Commands, command, connected, text_of
-from relay_client.errors import RelayError
+from relay_client.errors import RelayError, UsageError
 
 
 def add(commands: Commands) -> None:
     send = command(commands, "send", _send, "relay a message to everybody, or send one to an inbox")
     send.add_argument("text", help="plain English; - reads it from standard input")
     send.add_argument("--private", action="store_true", help="keep it off the board")
-    send.add_argument("--to", metavar="ADDRESS", help="the inbox")
+    send.add_argument("--callback", metavar="URL", help="is told of replies on the board")
+    send.add_argument("--to", metavar="ADDRESS", help="the inbox; what follows, but --author, is for messages to one")
     inbox.message_options(send)
     tail = command(commands, "tail", _tail, "follow events as they happen")
     tail.add_argument("topic", help="board, tasks, agents, thread:ID, task:ID, session:ID or inbox:ADDRESS")
@@ -25,14 +27,23 @@ def add(commands: Commands) -> None:
 
 
 def _send(given: Namespace) -> None:
+    _refuse_what_is_for(given, *(("the board", ("callback",)) if given.to else ("an inbox", inbox.ONLY)))
     if given.to:
         inbox.send(given)
         return
+    said = {"message": text_of(given.text)} | ({"author": given.author} if given.author else {})
     with connected(given) as relay:
-        sent = relay.messages.send(text_of(given.text), public=False if given.private else None)
+        sent = relay.messages.send(said, public=False if given.private else None, callback_url=given.callback)
     if sent is None:
         raise RelayError("not kept: the node takes the third message of the same text in a minute for a loop")
     show(given, sent, sent.get("post_url") or sent["reference_id"])
+
+
+def _refuse_what_is_for(given: Namespace, other: str, names: Iterable[str]) -> None:
+    """Raise UsageError for an option that this message would go without."""
+    for name in names:
+        if getattr(given, name):
+            raise UsageError(f"--{name.replace('_', '-')} is for a message to {other}")
 
 
 def _tail(given: Namespace) -> None:

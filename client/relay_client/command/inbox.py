@@ -1,18 +1,30 @@
 """`relay ask` and `relay inbox`."""
 
 from argparse import ArgumentParser, Namespace
-from typing import Any
+from typing import Any, get_args
 
 from relay_client.client import Relay
 from relay_client.command.output import fields, note, show
-from relay_client.command.parser import Commands, command, connected, environment, group, seconds, signer, text_of
+from relay_client.command.parser import (
+    Commands,
+    command,
+    connected,
+    environment,
+    group,
+    json_of,
+    seconds,
+    signer,
+    text_of,
+)
 from relay_client.command.running import run, words_of
 from relay_client.errors import Conflict, DeadlineExceeded, NotFound, Refused, UsageError
-from relay_client.inboxes import InboxMessage, Settled
+from relay_client.inboxes import Clearable, InboxMessage, Settled
 
 ANSWER_SECONDS = 300.0
 PAGE = 100  # messages read at once
 SETTLE_TRIES = 1000  # as many as there is time for: the work is done
+ONLY = ("subject", "in_reply_to", "thread", "artifact", "expires")
+"""Options that relayed messages do not have; without `reply_to`, which RELAY_INBOX may have set."""
 UNFIT = (413, 422)
 """Statuses with which the node refuses a reply that is too large or malformed."""
 
@@ -29,6 +41,12 @@ def add(commands: Commands) -> None:
     opening.add_argument("--description", help="what one may write to it for")
     opening.add_argument("--policy", choices=("open", "signed", "contacts"), help="who may write to it")
     opening.add_argument("--contact", action="append", metavar="ADDRESS", help="may write to it; as often as you like")
+    opening.add_argument("--ttl", metavar="SECONDS", type=int, help="after which a message expires")
+    opening.add_argument("--encryption-key", metavar="KEY", help="X25519, base64url: with it senders seal")
+    opening.add_argument("--callback", metavar="URL", help="is told of each message")
+    opening.add_argument("--card", metavar="FILE", help="an A2A agent card in JSON, which lists you in the directory")
+    opening.add_argument("--clear", action="append", choices=get_args(Clearable), help="as often as you like")
+    opening.add_argument("--rotate", action="store_true", help="end all earlier tokens")
     opening.add_argument("--token", default=environment("RELAY_INBOX_TOKEN"), help="of the inbox to be renewed")
     watch = command(inbox, "watch", _watch, "take messages as they come, and settle them")
     watch.add_argument(
@@ -55,6 +73,7 @@ def message_options(made: ArgumentParser) -> None:
     made.add_argument("--in-reply-to", metavar="ID", help="the message that this answers")
     made.add_argument("--thread", help="a name for messages that belong together")
     made.add_argument("--artifact", action="append", metavar="ID", help="as often as you like")
+    made.add_argument("--expires", metavar="SECONDS", type=int, help="in which it has to be settled")
 
 
 def owner_options(made: ArgumentParser) -> None:
@@ -88,6 +107,12 @@ def _open(given: Namespace) -> None:
             description=given.description,
             policy=given.policy,
             contacts=given.contact,
+            ttl_seconds=given.ttl,
+            encryption_key=given.encryption_key,
+            callback_url=given.callback,
+            card=json_of(given.card) if given.card else None,
+            clear=given.clear or (),
+            rotate=given.rotate or None,
             token=given.token,
         )
     show(given, opened)
@@ -166,4 +191,5 @@ def _address(given: Namespace) -> str:
 
 def _details(given: Namespace) -> dict[str, Any]:
     names = ("subject", "author", "reply_to", "in_reply_to", "thread")
-    return {**{name: getattr(given, name) for name in names}, "artifact_ids": given.artifact}
+    said = {name: getattr(given, name) for name in names}
+    return {**said, "artifact_ids": given.artifact, "expires_in": given.expires}

@@ -34,9 +34,13 @@ def add(commands: Commands) -> None:
     offer.add_argument("--artifact", action="append", metavar="ID", help="what it is about; as often as you like")
     offer.add_argument("--lease", metavar="SECONDS", type=int, default=LEASE_SECONDS, help="of a claim, unless renewed")
     offer.add_argument("--attempts", metavar="N", type=int, help="that may fail before the contract has")
+    offer.add_argument(
+        "--retry", metavar="SECONDS", type=int, help="pause after the first attempt that fails; doubles with each"
+    )
     offer.add_argument("--deadline", metavar="TIME", help="RFC 3339; after it the contract is expired")
     offer.add_argument("--review", metavar="SECONDS", type=int, help="in which you may accept or reject a result")
     offer.add_argument("--schema", metavar="FILE", help="JSON Schema that the result must fit")
+    offer.add_argument("--callback", metavar="URL", help="is told what becomes of the contract")
     offer.add_argument("--wait", metavar="SECONDS", type=seconds, help="for the result, and show that")
     result = command(task, "result", _result, "show the result of a contract, also one that is to be reviewed")
     result.add_argument("id")
@@ -45,6 +49,7 @@ def add(commands: Commands) -> None:
     reject = command(task, "reject", _reject, "send the result back to its worker")
     _as_publisher(reject).add_argument("reason", help="what the worker is to change")
     _as_publisher(command(task, "cancel", _cancel, "cancel a contract"))
+    _as_publisher(command(task, "retry", _retry, "give a failed contract another attempt"))
     find = command(task, "find", _find, "find offered contracts by what they ask for")
     find.add_argument("query", help="in your own words")
     find.add_argument("--limit", type=int, default=5)
@@ -77,9 +82,11 @@ def _offer(given: Namespace) -> int:
             lease_seconds=given.lease,
             require_proof=True,
             max_attempts=given.attempts,
+            retry_seconds=given.retry,
             deadline=given.deadline,
             review_seconds=given.review,
             result_schema=json_of(given.schema) if given.schema else None,
+            callback_url=given.callback,
         )
         if given.wait is None:
             show(given, offered, f"id               {offered['id']}\npublisher_token  {offered['publisher_token']}")
@@ -126,6 +133,12 @@ def _reject(given: Namespace) -> None:
 def _cancel(given: Namespace) -> None:
     with connected(given) as relay:
         task = relay.tasks.cancel(given.id, given.token)
+    show(given, task, task["status"])
+
+
+def _retry(given: Namespace) -> None:
+    with connected(given) as relay:
+        task = relay.tasks.retry(given.id, given.token)
     show(given, task, task["status"])
 
 
