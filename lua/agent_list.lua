@@ -15,9 +15,8 @@
 -- ARGV[6] life    milliseconds until the entry ends unless it is renewed
 -- ARGV[7] spare   milliseconds after that at which Redis drops it, should no worker have done so
 -- ARGV[8] most    entries of one address
--- ARGV[9] site    of its client, for the workers: whose turn it is to be indexed
--- ARGV[10] client  for the operator
--- ARGV[11...] fields  name, value, ...
+-- ARGV[9] client  for the workers: whose turn it is to be indexed, and for the operator
+-- ARGV[10...] fields  name, value, ...
 -- Returns {'listed', ends_at} | {'replayed', ends_at} | {'conflict'} | {'token'} | {'full'}
 --       | {'gone'}: there is no such inbox | {'signature'}: that signature was used before
 -- Slot    partition of the address
@@ -45,7 +44,7 @@ if not redis.call('ZSCORE', listed, agent_id) and redis.call('ZCARD', listed) >=
 if not first_use(replay, replay_ttl, agent_id) then return {'signature'} end
 
 local ends_at = enlist(agent, listed, due, agent_id, at, life, spare)
-redis.call('HSET', agent, unpack(ARGV, 11))
-announce(events, 'agent.listed', agent_id, 'site', site, 'client', client)
+redis.call('HSET', agent, unpack(ARGV, 10))
+announce(events, 'agent.listed', agent_id, 'client', client)
 remember(idem, digest, idem_ttl, string.format('%s@%.0f', agent_id, ends_at))
 return {'listed', ends_at}

@@ -17,7 +17,7 @@ if status == 'verifying' and tonumber(upload_until) > at then redis.call('HSET',
 if status ~= 'registered' or tonumber(ends) <= at then return {'unchanged', at, redis.call('HGETALL', artifact)} end
 
 redis.call('HSET', artifact, 'status', 'verifying', 'completed_at', at, 'expires_at', at + life)
-redis.call('HDEL', artifact, 'reason', 'again_at')
+redis.call('HDEL', artifact, 'reason')
 redis.call('ZADD', due, at + life, artifact_id)
 announce(events, 'artifact.completed', artifact_id, 'attempt', redis.call('HINCRBY', artifact, 'attempt', 1))
 redis.call('SPUBLISH', artifact, 'verifying')

@@ -17,7 +17,6 @@ if not expires or tonumber(expires) <= now() then return {'known'} end
 local read = string.sub(place, 1, -2) .. 'r'
 redis.call('ZADD', ends, expires, read) -- first: in a slot that moves, a step cannot touch again what it has emptied
 redis.call('ZREM', ends, place)
-redis.call('PEXPIREAT', ends, redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2])
 redis.call('HSET', receipt, 'status', 'read', 'read_at', now(), 'place', read)
 redis.call('SPUBLISH', receipt, 'read')
 if pushed then announce_push(events, push_ends, address, id, 'read') end

@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 
 from node.agents.model import AgentProof, EntryStatus, ListedCard, Liveness
-from node.callbacks.owners import publisher_of, site_part
+from node.callbacks.owners import publisher_of
 from node.store import ids
 from node.store.limits import DAY_MS
 
@@ -27,11 +27,6 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
     """The same for every use of the signature that the request has; empty if it has none."""
     client: str
     card: ListedCard
-
-    @property
-    def site(self) -> str:
-        """The site of its client."""
-        return site_part(publisher_of(self.client))
 
     @property
     def fields(self) -> dict[str, str]:

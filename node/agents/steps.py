@@ -36,7 +36,6 @@ def agent_list(
     life: int,
     spare: int,
     most: int,
-    site: str,
     client: str,
     fields: Rest,
 ) -> None:

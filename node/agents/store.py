@@ -95,7 +95,6 @@ class AgentStore:
                 life=AGENT_LIFE_MS,
                 spare=SPARE_MS,
                 most=MAX_ENTRIES,
-                site=listing.site,
                 client=listing.client,
                 fields=flat_of(listing.fields),
             )

@@ -108,6 +108,7 @@ class EntryMachine(StoreMachine):
 
     def _note(self, found: Liveness, *, has_changed: bool = False, is_elsewhere: bool = False) -> None:
         """What a probe has found."""
+        self._was_checked_now()
         before = self._liveness
         self._row = [*self._row, found] if self._row[-1:] == [found] else [found]
         self._without_news = self._without_news + 1 if found == before else 0
@@ -122,6 +123,11 @@ class EntryMachine(StoreMachine):
         self._is_shown = is_shown
         pause = 1 if self._row else min(1 + self._without_news // CALM, MAX_PAUSE_DAYS)
         assert self._due_in() == pause * DAY_MS
+
+    def _was_checked_now(self) -> None:
+        entry = self._entry()
+        assert entry is not None
+        assert entry.checked_at == self.run_step(self._lists.now())
 
     @rule()
     def post(self) -> None:
@@ -148,6 +154,7 @@ class EntryMachine(StoreMachine):
     @rule()
     def the_card_is_good(self) -> None:
         assert self._settle(LISTED) == "listed"
+        self._was_checked_now()
         self._events += 1
         if not self._is_shown:
             self._forget_probes()
@@ -159,9 +166,7 @@ class EntryMachine(StoreMachine):
     def the_card_is_bad(self) -> None:
         outcome = self._settle(CheckResult("it answered 500", fields=FIELDS))
         assert outcome == ("stays" if self._ends else "rejected")
-        entry = self._entry()
-        assert entry is not None
-        assert entry.checked_at == self.run_step(self._lists.now())
+        self._was_checked_now()
         assert self._due_in() == (DAY_MS if self._ends else None)
         self._status = "listed" if self._ends else "rejected"
         self._kept_until = self.now + DAY

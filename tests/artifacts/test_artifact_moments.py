@@ -141,3 +141,26 @@ async def test_what_is_rejected_stays_so_for_its_first_reason(artifacts: Artifac
     stored = await artifacts.read(artifact.id)
     assert stored is not None
     assert (stored.status, stored.reason) == ("rejected", "first")
+
+
+async def test_what_is_rejected_ends_as_soon_as_no_upload_can_bring_it(clock: Clock, artifacts: ArtifactStore) -> None:
+    artifact = await registered(artifacts)
+    await artifacts.complete(artifact.id)
+    assert await artifacts.settle(artifact.id, "1", ArtifactVerdict("rejected", "It is not what it was called."))
+    clock.advance(COMPLETION_MS / 1000 - HALF_A_MILLISECOND)
+    assert await artifacts.due(10) == []
+    clock.advance(HALF_A_MILLISECOND)
+    assert await artifacts.due(10) == [artifact.id]
+
+
+async def test_what_the_operator_rejects_ends_at_once_if_no_upload_can_bring_it(
+    clock: Clock, artifacts: ArtifactStore
+) -> None:
+    artifact = await registered(artifacts)
+    clock.advance(COMPLETION_MS / 1000 - 1)
+    await artifacts.complete(artifact.id)
+    await artifacts.settle(artifact.id, "1", AVAILABLE)
+    clock.advance(1)
+    assert await artifacts.due(10) == []
+    assert await artifacts.withdraw(artifact.id, "It is not wanted here.")
+    assert await artifacts.due(10) == [artifact.id]

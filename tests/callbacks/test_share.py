@@ -53,6 +53,8 @@ async def test_what_waits_goes_before_what_comes_later(calls: Calls) -> None:
     assert await calls.may("second")
     calls.clock.advance(WINDOW)
     assert await calls.may("third")
+    calls.clock.advance(WINDOW)
+    assert await calls.may("fourth"), "nothing waits any more"
 
 
 async def test_what_does_not_come_again_is_forgotten_after_an_hour(calls: Calls) -> None:

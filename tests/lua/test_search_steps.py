@@ -1,6 +1,7 @@
-"""The steps of the search whose effects no answer shows at once (lua/reply_put.lua, lua/vector_move.lua)."""
+"""The steps of the search whose effects no answer shows at once (such as lua/reply_put.lua)."""
 
-from node.search.indexing.documents import reindex_end, reindex_start, reply_put, vector_move
+from node.search.index_versions import search_switch
+from node.search.indexing.documents import reindex_end, reindex_start, reply_put, vector_move, vector_remove
 from node.store import keys
 from node.store.steps import Step
 from tests.support.fake_store import Clock, FakeStore
@@ -71,3 +72,19 @@ async def test_a_vector_that_lies_aside_ends_and_one_that_is_put_back_does_not(c
     assert await store.run(away) == [b"moved"]
     clock.advance(DAY + 1)
     assert await store.run(back) == [b"absent"]
+
+
+async def test_a_vector_that_lies_aside_is_removed_with_its_passage() -> None:
+    store = FakeStore()
+    await store.command("HSET", VECTOR, "vector", "v")
+    await store.run(vector_move(source=VECTOR, target=ASIDE, life=DAY * 1000))
+    await store.run(vector_remove(vector=VECTOR, aside=ASIDE, passages=keys.Key("passages:{00}"), name="0"))
+    assert await store.run(vector_move(source=ASIDE, target=VECTOR, life=0)) == [b"absent"]
+
+
+async def test_a_worker_puts_no_index_version_into_use_but_the_one_that_it_has_built() -> None:
+    store = FakeStore()
+    current, built, backlog = (keys.Key(f"{name}:{{search}}") for name in ("live", "target", "backlog"))
+    await store.command("HSET", built, "name", "another", "filled", 1)
+    for name, outcome in (("mine", b"gone"), ("another", b"switched")):
+        assert await store.run(search_switch(current=current, built=built, backlog=backlog, name=name)) == [outcome]

@@ -3,9 +3,11 @@
 from hashlib import sha256
 from typing import Any, cast
 
+import msgspec
 import pytest
 from httpx2 import Response
 
+from node.config import Limit
 from node.store import ids, keys
 from tests.agents.calls import AGENTS, card_of
 from tests.artifacts.calls import content_digest
@@ -88,6 +90,11 @@ class TestBeyondTheLimit:
             ("/api/v1/artifacts", ARTIFACT),
             ("/api/v1/inboxes", {}),
             ("/api/v1/inboxes/<inbox>/messages", {"body": "Hello"}),
+            pytest.param(
+                "/api/v1/inboxes/<inbox>/messages",
+                {"body": "Hello"},
+                marks=pytest.mark.settings(limits=msgspec.structs.replace(every_limit(1, 60), inbox_send=Limit(0, 60))),
+            ),  # in this inbox, not in all together
             ("/api/v1/message:send", MESSAGE),
             ("/api/v1/feedback", {"feedback_text": "The search finds my threads quickly."}),
             ("/api/v1/agents", {"url": "https://agents.example/card.json"}),
