@@ -64,7 +64,7 @@ or a word that was not met yet."""
 MAX_LEARNT = 8
 """New tokens of an English window that are remembered for later ones; not all, so that odd texts cost little more."""
 
-_ENGLISH_TOKENS: dict[str, tuple[str, ...]] = {}
+ENGLISH_TOKENS: dict[str, tuple[str, ...]] = {}
 """The words, all of them English, of tokens that were read before: `noon` for `Noon.`, none for `a`. Most windows have
 no other tokens, and looking them up is faster than reading them again."""
 
@@ -120,7 +120,7 @@ class Evidence(NamedTuple):
 def weigh(window: str) -> Evidence:
     """The evidence of a cleaned window. Never raises; takes time linear in the window's length."""
     tokens = window.split()
-    parts: list[Any] = [*map(_ENGLISH_TOKENS.get, tokens)]
+    parts: list[Any] = [*map(ENGLISH_TOKENS.get, tokens)]
     unknown = parts.count(None)
     if unknown > MAX_READ_ALONE or 2 * unknown > len(tokens):
         evidence = _read(window)
@@ -130,7 +130,7 @@ def weigh(window: str) -> Evidence:
     index = -1
     for _ in range(unknown):
         index = parts.index(None, index + 1)
-        parts[index] = _english_words(tokens[index])
+        parts[index] = english_words(tokens[index])
         if parts[index] is None:
             return _read(window)
     words: list[str] = [*chain.from_iterable(parts)]
@@ -207,7 +207,7 @@ def _learn(tokens: list[str]) -> None:
             _remember(token, (word,))
 
 
-def _english_words(token: str) -> tuple[str, ...] | None:
+def english_words(token: str) -> tuple[str, ...] | None:
     """The words of a token, none for a number and the like; None if not all of them are certainly English.
 
     Remembers words, and single characters that are not words; of numbers there are too many.
@@ -240,9 +240,9 @@ def _plain_word(token: str) -> str | None:
 def _remember(token: str, words: tuple[str, ...]) -> None:
     if len(token) > MAX_TOKEN_CHARACTERS:
         return
-    if len(_ENGLISH_TOKENS) >= MAX_TOKENS:
-        _ENGLISH_TOKENS.clear()
-    _ENGLISH_TOKENS[token] = words
+    if len(ENGLISH_TOKENS) >= MAX_TOKENS:
+        ENGLISH_TOKENS.clear()
+    ENGLISH_TOKENS[token] = words
 
 
 def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:

@@ -313,7 +313,7 @@ def test_every_key_of_the_lexicon_can_be_asked_for() -> None:
 def test_a_window_has_the_same_evidence_when_its_tokens_have_been_seen_before(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(word_evidence, "_ENGLISH_TOKENS", {})
+    monkeypatch.setattr(word_evidence, "ENGLISH_TOKENS", {})
     first = weigh(text)
     for token in text.split():
         weigh(f"hello {token} friend")
@@ -322,7 +322,7 @@ def test_a_window_has_the_same_evidence_when_its_tokens_have_been_seen_before(
 
 def test_the_tokens_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: dict[str, tuple[str, ...]] = {}
-    monkeypatch.setattr(word_evidence, "_ENGLISH_TOKENS", remembered)
+    monkeypatch.setattr(word_evidence, "ENGLISH_TOKENS", remembered)
     monkeypatch.setattr(word_evidence, "MAX_TOKENS", 10)
     english = [word for word, points_of in lexicon().items() if points_of == ENGLISH and word.islower()][:60]
     for start in range(0, 60, 5):
@@ -333,7 +333,7 @@ def test_the_tokens_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPa
 
 def test_a_long_token_of_many_words_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     remembered: dict[str, tuple[str, ...]] = {}
-    monkeypatch.setattr(word_evidence, "_ENGLISH_TOKENS", remembered)
+    monkeypatch.setattr(word_evidence, "ENGLISH_TOKENS", remembered)
     long, short = "-".join(["word"] * 20), "well-known"
     for token in (long, short):
         assert weigh(f"hello my dear friend {token} and hello") == weigh(f"hello my dear friend {token} and hello")

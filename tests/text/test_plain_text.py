@@ -1,0 +1,82 @@
+"""The quick way to the verdict on a text of plain English words: it never changes the verdict."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from node.text import english, word_evidence
+from node.text.english import MAX_WHOLE_CHARACTERS, preload, verdict
+from tests.text import languages
+
+WORDS = [word for sentence in languages.ENGLISH for word in sentence.split()]
+OTHERS = [word for sentences in languages.FOREIGN.values() for sentence in sentences for word in sentence.split()]
+ODDITIES = [
+    *("hola_x", "mundo_y", "como-estas", "max_size", "maxSize", "os.path", "E_4471", "hola2", "de", "fe", "da"),
+    *("42", "3.5", "7.", "1,000", "->", "=", "%", "a", "I", "x", "DE", "MIT", "USA", "von", "et al.", "de facto"),
+    *("https://a.b/hola", "//hola", "me@hola.es", "%(hola)s", "&amp;", "don't", "isn’t", "it's", "naïve", "日本"),
+    *("ok\x00", "\x1b[31mred\x1b[0m", "ho\u200bla", "word\x7f", "x" * 30, "hello" * 5, ">", '"', "'hola'", "(hola)"),
+]
+SPACES = st.sampled_from([" ", " ", " ", "  ", "\n", "\t", "\x1c", "\r\n> "])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    preload()
+
+
+def never_plain(_: str) -> bool:
+    return False
+
+
+def slowly(text: str) -> bool:
+    """The verdict without the quick way."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(english, "_is_plain", never_plain)
+        return verdict(text)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """Mostly English, so that many are plain."""
+    pieces = draw(st.lists(st.one_of(*[st.sampled_from(WORDS)] * 8, st.sampled_from(ODDITIES + OTHERS)), max_size=60))
+    return "".join(f"{piece}{draw(SPACES)}" for piece in pieces)
+
+
+@settings(max_examples=400)
+@given(text=texts(), forgets=st.booleans())
+@example(text="hola_x mundo_y", forgets=True)
+@example(text="hola-x mundo-y", forgets=False)
+@example(text="42 -> 7", forgets=True)
+def test_it_agrees_with_the_verdict_on_the_windows(text: str, *, forgets: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if forgets:
+            remembered: dict[str, tuple[str, ...]] = {}
+            patch.setattr(word_evidence, "ENGLISH_TOKENS", remembered)
+            patch.setattr(english, "ENGLISH_TOKENS", remembered)
+        assert verdict(text) == slowly(text)
+
+
+@pytest.mark.parametrize("text", [*languages.ENGLISH, " ".join(languages.ENGLISH), "This is note 5001.", "ok"])
+def test_plain_english_is_judged_by_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    verdict(text)  # from now on its words are known
+
+    def never(_: object) -> bool:
+        raise AssertionError(text)
+
+    monkeypatch.setattr(english, "_window_passes", never)
+    monkeypatch.setattr(english, "_windows_pass", never)
+    assert len(text) <= MAX_WHOLE_CHARACTERS
+    assert verdict(text)
+
+
+@pytest.mark.parametrize("text", ["hola", "The café opens.", "one two\x00three", "hola_x mundo_y", "x" * 30])
+def test_what_is_not_plain_is_looked_at(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def look(window: str) -> bool:
+        looked.append(window)
+        return True
+
+    monkeypatch.setattr(english, "_window_passes", look)
+    assert verdict(text)
+    assert looked
