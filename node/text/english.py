@@ -1,10 +1,10 @@
 """The English gate for one text: whether the node may accept it.
 
-A text whose words are all certainly English, as most are, passes at once. Others are judged in windows of 160
-characters. In each, the scripts decide first (`windows`, `scripts`), then the words
-(`word_evidence`). cld3 is asked only about windows that both leave undecided, because alone it rejects half of all
-short English. A long text is judged by samples at places that its author cannot predict (`sampling`). Which strings of
-a JSON payload are prose is decided in `payload`. The gate is synchronous, takes microseconds, and never raises.
+A text whose words are all certainly English passes at once. Others are judged in windows of 160 characters. In each,
+the scripts decide first (`windows`, `scripts`), then the words (`word_evidence`). cld3 is asked only about windows
+that both leave undecided, because alone it rejects half of all short English. A long text is judged by samples at
+places that its author cannot predict (`sampling`). Which strings of a JSON payload are prose is decided in `payload`.
+The gate is synchronous, takes microseconds, and never raises.
 """
 
 from itertools import chain
@@ -25,13 +25,7 @@ from node.text.verdict import (
     size_of,
 )
 from node.text.windows import WINDOW_CHARACTERS, clean, windows
-from node.text.word_evidence import (
-    ENGLISH_TOKENS,
-    MAX_READ_ALONE,
-    MAX_TOKEN_CHARACTERS,
-    MIN_PART_LETTERS,
-    english_words,
-)
+from node.text.word_evidence import ENGLISH_TOKENS, MAX_READ_ALONE, MIN_PART_LETTERS, is_plain
 
 FOREIGN_WINDOWS_SHARE = 0.20
 """A text fails if this share of its words is in failing windows: more than a quotation."""
@@ -78,32 +72,22 @@ def verdict(text: str, max_samples: int = SAMPLES) -> bool:
     """The verdict of `is_english` for a second look at the same text, which is not counted again."""
     if len(text) > MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
         return _samples_pass(text, max_samples)
-    if _is_plain(text):
+    if _has_plain_words(text):
         return True
     if len(text) <= WINDOW_CHARACTERS:
         return _window_passes(clean(text)) or (">" in text and is_clear_around_quotations(text))
     return _windows_pass(windows(text)) or is_clear_around_quotations(text)
 
 
-def _is_plain(text: str) -> bool:
-    """Whether each token of a text is certainly English by itself, as in most texts.
+def _has_plain_words(text: str) -> bool:
+    """Whether each token of a text is English by itself, or a number. False says nothing about a text.
 
-    Then each window would pass, wherever the text is divided: this is the quick way to the same verdict. False says
-    nothing about a text.
+    Then each window would pass, wherever the text is divided: this is the quick way to the same verdict.
     """
     if not text.isascii():
         return False
     new = [token for token in text.split() if token not in ENGLISH_TOKENS]
-    return len(new) <= MAX_READ_ALONE and all(map(_is_plain_token, new))
-
-
-def _is_plain_token(token: str) -> bool:
-    """Whether a token has English words alone, or no letters. An identifier without words (`hola_2`) is not plain: its
-    parts count together with those of others."""
-    if len(token) > MAX_TOKEN_CHARACTERS or not token.isprintable():
-        return False
-    words = english_words(token)
-    return bool(words) or (words is not None and not any(map(str.isalpha, token)))
+    return len(new) <= MAX_READ_ALONE and all(map(is_plain, new))
 
 
 def _window_passes(window: str) -> bool:

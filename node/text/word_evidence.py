@@ -46,8 +46,7 @@ PARTICLES_RATIO = 2
 Names with fewer words around them may be the title of a foreign text."""
 
 MIN_FOREIGN_PARTS = 2
-"""Parts of identifiers that make a window without words foreign, if they are known words of another language and fewer
-parts are English."""
+"""This many foreign words as parts of identifiers make a window without words foreign, if fewer are English."""
 MIN_PART_LETTERS = 3
 """Shorter parts are also codes (`de`, `en`)."""
 
@@ -125,16 +124,25 @@ def weigh(window: str) -> Evidence:
     if unknown > MAX_READ_ALONE or 2 * unknown > len(tokens):
         evidence = _read(window)
         if evidence == _all_english(evidence.words):
-            _learn([token for token, part in zip(tokens, parts, strict=True) if part is None][:MAX_LEARNT])
+            for token in [token for token, part in zip(tokens, parts, strict=True) if part is None][:MAX_LEARNT]:
+                is_plain(token)  # which remembers it
         return evidence
     index = -1
     for _ in range(unknown):
         index = parts.index(None, index + 1)
-        parts[index] = english_words(tokens[index])
+        parts[index] = _english_words(tokens[index])
         if parts[index] is None:
             return _read(window)
     words: list[str] = [*chain.from_iterable(parts)]
     return _all_english(words) if words else _read(window)
+
+
+def is_plain(token: str) -> bool:
+    """Whether a token is one English word, which is then remembered, or a number: what is quick to tell."""
+    if word := _plain_word(token):
+        _remember(token, (word,))
+        return True
+    return token.rstrip(_STOPS).isdecimal()
 
 
 def _read(window: str) -> Evidence:
@@ -200,14 +208,7 @@ def _all_english(words: list[str]) -> Evidence:
     return Evidence(words, ENGLISH * len(words) ** 0.5 + PRIOR, False)
 
 
-def _learn(tokens: list[str]) -> None:
-    """Remember those tokens that are plain words, which is quick to tell."""
-    for token in tokens:
-        if word := _plain_word(token):
-            _remember(token, (word,))
-
-
-def english_words(token: str) -> tuple[str, ...] | None:
+def _english_words(token: str) -> tuple[str, ...] | None:
     """The words of a token, none for a number and the like; None if not all of them are certainly English.
 
     Remembers words, and single characters that are not words; of numbers there are too many.
@@ -238,11 +239,10 @@ def _plain_word(token: str) -> str | None:
 
 
 def _remember(token: str, words: tuple[str, ...]) -> None:
-    if len(token) > MAX_TOKEN_CHARACTERS:
-        return
     if len(ENGLISH_TOKENS) >= MAX_TOKENS:
         ENGLISH_TOKENS.clear()
-    ENGLISH_TOKENS[token] = words
+    if len(token) <= MAX_TOKEN_CHARACTERS:
+        ENGLISH_TOKENS[token] = words
 
 
 def _counted_words(token: str, known: dict[str, int]) -> tuple[list[str], list[float]]:

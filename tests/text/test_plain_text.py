@@ -31,7 +31,7 @@ def never_plain(_: str) -> bool:
 def slowly(text: str) -> bool:
     """The verdict without the quick way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(english, "_is_plain", never_plain)
+        patch.setattr(english, "_has_plain_words", never_plain)
         return verdict(text)
 
 
