@@ -72,14 +72,14 @@ def verdict(text: str, max_samples: int = SAMPLES) -> bool:
     """The verdict of `is_english` for a second look at the same text, which is not counted again."""
     if len(text) > MAX_WHOLE_CHARACTERS * max_samples // SAMPLES:
         return _samples_pass(text, max_samples)
-    if _has_plain_words(text):
+    if has_plain_words(text):
         return True
     if len(text) <= WINDOW_CHARACTERS:
         return _window_passes(clean(text)) or (">" in text and is_clear_around_quotations(text))
     return _windows_pass(windows(text)) or is_clear_around_quotations(text)
 
 
-def _has_plain_words(text: str) -> bool:
+def has_plain_words(text: str) -> bool:
     """Whether each token of a text is English by itself, or a number. False says nothing about a text.
 
     Then each window would pass, wherever the text is divided: this is the quick way to the same verdict.

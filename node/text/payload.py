@@ -13,8 +13,9 @@ from itertools import islice
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import cast
 
+from node.common.counters import VERDICTS
 from node.common.repeated_names import without_repetition
-from node.text.english import is_english, verdict
+from node.text.english import MAX_WHOLE_CHARACTERS, has_plain_words, is_english, verdict
 from node.text.sampling import SAMPLES
 from node.text.windows import WINDOW_CHARACTERS
 
@@ -85,11 +86,39 @@ def text_payload_is_english(text: str) -> bool:
 
 def payload_is_english(value: object) -> bool:
     """Whether the prose of a parsed JSON value is English. Numbers, ids and the like are not prose."""
+    if isinstance(value, dict) and _is_plain(cast("dict[str, object]", value)):
+        return True
     strings = _Strings()
-    strings.gather(value)
+    strings.gather(cast("object", value))
     if _first_foreign(strings.fields, is_english) is not None:
         return False
     return not strings.others or is_english("\n".join(strings.others))
+
+
+def _is_plain(document: dict[str, object]) -> bool:
+    """Whether a flat document has no strings but labels and texts of plain English, which all are judged as a whole.
+
+    This is the quick way to the verdict on most documents; False says nothing about one.
+    """
+    fields = characters = 0
+    has_others = False
+    for key, value in document.items():
+        if isinstance(value, str):
+            is_field = key in _PROSE
+            if has_plain_words(value):
+                characters += len(value)
+                fields += is_field
+                has_others = has_others or not is_field
+            elif is_field or "{" in value or "[" in value or not _is_label(key, value):
+                return False
+        elif isinstance(value, (dict, list)):
+            return False
+        if " " in key:
+            return False
+    if fields > FIELDS_IN_FULL or characters > MAX_WHOLE_CHARACTERS:
+        return False
+    VERDICTS[True] += fields + has_others
+    return True
 
 
 def foreign_field(payload: Mapping[str, object]) -> str:

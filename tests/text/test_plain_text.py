@@ -1,11 +1,13 @@
-"""The quick way to the verdict on a text of plain English words: it never changes the verdict."""
+"""The quick ways to the verdict on a text of plain English words, and on a document of such: they never change it."""
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from node.text import english, word_evidence
+from node.common.counters import VERDICTS
+from node.text import english, payload, word_evidence
 from node.text.english import MAX_WHOLE_CHARACTERS, preload, verdict
+from node.text.payload import payload_is_english
 from tests.text import languages
 
 WORDS = [word for sentence in languages.ENGLISH for word in sentence.split()]
@@ -24,14 +26,14 @@ def _loaded() -> None:
     preload()
 
 
-def never_plain(_: str) -> bool:
+def never_plain(_: object) -> bool:
     return False
 
 
 def slowly(text: str) -> bool:
     """The verdict without the quick way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(english, "_has_plain_words", never_plain)
+        patch.setattr(english, "has_plain_words", never_plain)
         return verdict(text)
 
 
@@ -80,3 +82,49 @@ def test_what_is_not_plain_is_looked_at(text: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(english, "_window_passes", look)
     assert verdict(text)
     assert looked
+
+
+KEYS = st.sampled_from(["message", "hello", "text", "title", "agent", "name", "user_id", "status", "kind", "two words"])
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, object]:
+    """Flat ones, mostly, with strings of all kinds."""
+    label = st.sampled_from(["agent-0", "Otto von Bismarck", "hola", "[hola]", '{"id": "hola"}', "Bob", "018f3c1e"])
+    other = st.one_of(st.none(), st.booleans(), st.integers(), st.lists(texts(), max_size=2))
+    return draw(st.dictionaries(KEYS, st.one_of(texts(), texts(), label, other), max_size=6))
+
+
+@settings(max_examples=400)
+@given(documents())
+@example({"message": "Please send the report.", "agent": "agent-0"})
+@example({"status": "hola", "message": "Please send the report."})
+@example({"agent": '{"message": "hola mundo, como estas"}'})
+@example({"como estas amigo": 1})
+def test_a_document_gets_the_verdict_that_it_would_get_string_by_string(document: dict[str, object]) -> None:
+    quickly = payload_is_english(document)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(payload, "_is_plain", never_plain)
+        assert payload_is_english(document) == quickly
+
+
+def test_a_plain_document_is_judged_without_sorting_its_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = {"message": languages.ENGLISH[0], "agent": "agent-0", "status": "ready", "count": 3}
+    payload_is_english(document)
+
+    def never() -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(payload, "_Strings", never)
+    assert payload_is_english(document)
+
+
+def test_it_counts_the_texts_that_it_has_judged() -> None:
+    document = {"message": "Hello, friend.", "text": "Good day.", "agent": "agent-0", "status": "ready", "mood": "good"}
+    before = VERDICTS[True]
+    assert payload_is_english(document)
+    quickly = VERDICTS[True] - before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(payload, "_is_plain", never_plain)
+        assert payload_is_english(document)
+    assert (quickly, VERDICTS[True] - before) == (3, 6)
