@@ -96,17 +96,21 @@ def payload_is_english(value: object) -> bool:
 
 
 def _is_plain(document: dict[str, object]) -> bool:
-    """Whether a flat document has no strings but labels and texts of plain English, which all are judged as a whole.
+    """Whether a small, flat document has no strings but labels and texts of plain English, which all would pass.
 
-    This is the quick way to the verdict on most documents; False says nothing about one.
+    This is the quick way to the verdict on it; False says nothing about a document.
     """
+    if len(document) > MAX_MEMBERS:
+        return False
     fields = characters = 0
     has_others = False
     for key, value in document.items():
         if isinstance(value, str):
+            characters += len(value)
+            if characters > MAX_WHOLE_CHARACTERS:  # a longer text would be judged by samples
+                return False
             is_field = key in _PROSE
             if has_plain_words(value):
-                characters += len(value)
                 fields += is_field
                 has_others = has_others or not is_field
             elif is_field or "{" in value or "[" in value or not _is_label(key, value):
@@ -115,7 +119,7 @@ def _is_plain(document: dict[str, object]) -> bool:
             return False
         if " " in key:
             return False
-    if fields > FIELDS_IN_FULL or characters > MAX_WHOLE_CHARACTERS:
+    if fields > FIELDS_IN_FULL:
         return False
     VERDICTS[True] += fields + has_others
     return True

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from node.common.counters import VERDICTS
 from node.text import english, payload, word_evidence
 from node.text.english import MAX_WHOLE_CHARACTERS, preload, verdict
-from node.text.payload import payload_is_english
+from node.text.payload import MAX_MEMBERS, payload_is_english
 from tests.text import languages
 
 WORDS = [word for sentence in languages.ENGLISH for word in sentence.split()]
@@ -128,3 +128,25 @@ def test_it_counts_the_texts_that_it_has_judged() -> None:
         patch.setattr(payload, "_is_plain", never_plain)
         assert payload_is_english(document)
     assert (quickly, VERDICTS[True] - before) == (3, 6)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"message": "word " * MAX_WHOLE_CHARACTERS},
+        {f"note{number}": "word" for number in range(MAX_MEMBERS + 1)},
+        {f"note{number}": "word " * 100 for number in range(MAX_MEMBERS)},
+    ],
+)
+def test_of_a_large_document_only_a_part_is_looked_at(
+    document: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def look(text: str) -> bool:
+        looked.append(text)
+        return True
+
+    monkeypatch.setattr(payload, "has_plain_words", look)
+    assert payload_is_english(document)
+    assert sum(map(len, looked)) <= MAX_WHOLE_CHARACTERS
