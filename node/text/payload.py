@@ -8,7 +8,7 @@ text is judged is in `english`. All bounds are per payload; they keep the cost o
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from itertools import islice
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import cast
@@ -96,29 +96,35 @@ def payload_is_english(value: object) -> bool:
 
 
 def _is_plain(document: dict[str, object]) -> bool:
-    """Whether a small, flat document has no strings but labels and texts of plain English, which all would pass.
+    """Whether a small document has no strings but labels and texts of plain English, which all would pass.
 
     This is the quick way to the verdict on it; False says nothing about a document.
     """
-    if len(document) > MAX_MEMBERS:
-        return False
-    fields = characters = 0
+    fields = characters = members = 0
     has_others = False
-    for key, value in document.items():
-        if isinstance(value, str):
-            characters += len(value)
-            if characters > MAX_WHOLE_CHARACTERS:  # a longer text would be judged by samples
-                return False
-            is_field = key in _PROSE
-            if has_plain_words(value):
-                fields += is_field
-                has_others = has_others or not is_field
-            elif is_field or "{" in value or "[" in value or not _is_label(key, value):
-                return False
-        elif isinstance(value, (dict, list)):
+    levels: list[tuple[Collection[tuple[str, object]], bool]] = [(document.items(), True)]
+    for level, is_document in levels:  # which grows: a value that contains others follows its own level
+        members += len(level)
+        if members > MAX_MEMBERS:
             return False
-        if " " in key:
-            return False
+        for key, value in level:
+            if isinstance(value, str):
+                characters += len(value)
+                if characters > MAX_WHOLE_CHARACTERS:  # a longer text would be judged by samples
+                    return False
+                is_field = is_document and key in _PROSE
+                if has_plain_words(value):
+                    fields += is_field
+                    has_others = has_others or not is_field
+                elif is_field or "{" in value or "[" in value or not _is_label(key, value):
+                    return False
+            elif isinstance(value, dict):
+                levels.append((cast("dict[str, object]", value).items(), False))
+            elif isinstance(value, list):
+                elements = cast("list[object]", value)
+                levels.append(([(key, element) for element in elements[: MAX_MEMBERS + 1]], False))
+            if " " in key:
+                return False
     if fields > FIELDS_IN_FULL:
         return False
     VERDICTS[True] += fields + has_others

@@ -60,7 +60,8 @@ def test_it_agrees_with_the_verdict_on_the_windows(text: str, *, forgets: bool) 
 
 @pytest.mark.parametrize("text", [*languages.ENGLISH, " ".join(languages.ENGLISH), "This is note 5001.", "ok"])
 def test_plain_english_is_judged_by_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict(text)  # from now on its words are known
+    for _ in text.split():
+        verdict(text)  # each time it remembers some of its words
 
     def never(_: object) -> bool:
         raise AssertionError(text)
@@ -89,10 +90,12 @@ KEYS = st.sampled_from(["message", "hello", "text", "title", "agent", "name", "u
 
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, object]:
-    """Flat ones, mostly, with strings of all kinds."""
+    """Mostly flat ones, with strings of all kinds."""
     label = st.sampled_from(["agent-0", "Otto von Bismarck", "hola", "[hola]", '{"id": "hola"}', "Bob", "018f3c1e"])
-    other = st.one_of(st.none(), st.booleans(), st.integers(), st.lists(texts(), max_size=2))
-    return draw(st.dictionaries(KEYS, st.one_of(texts(), texts(), label, other), max_size=6))
+    plain = st.sampled_from([*languages.ENGLISH, "ready", "agent-0"])
+    leaf = st.one_of(plain, plain, plain, texts(), label, st.none(), st.booleans(), st.integers())
+    inner = st.recursive(leaf, lambda value: st.lists(value, max_size=3) | st.dictionaries(KEYS, value, max_size=3))
+    return draw(st.dictionaries(KEYS, st.one_of(plain, texts(), label, inner), max_size=6))
 
 
 @settings(max_examples=400)
@@ -101,6 +104,9 @@ def documents(draw: st.DrawFn) -> dict[str, object]:
 @example({"status": "hola", "message": "Please send the report."})
 @example({"agent": '{"message": "hola mundo, como estas"}'})
 @example({"como estas amigo": 1})
+@example({"message": {"message": "hola amigo"}})
+@example({"names": ["Otto von Bismarck", ["hola"]]})
+@example({"steps": [{"title": "Please send the report.", "como estas": None}]})
 def test_a_document_gets_the_verdict_that_it_would_get_string_by_string(document: dict[str, object]) -> None:
     quickly = payload_is_english(document)
     with pytest.MonkeyPatch.context() as patch:
@@ -109,8 +115,10 @@ def test_a_document_gets_the_verdict_that_it_would_get_string_by_string(document
 
 
 def test_a_plain_document_is_judged_without_sorting_its_strings(monkeypatch: pytest.MonkeyPatch) -> None:
-    document = {"message": languages.ENGLISH[0], "agent": "agent-0", "status": "ready", "count": 3}
-    payload_is_english(document)
+    task = {"title": languages.ENGLISH[1], "names": ["Otto von Bismarck", "agent-1"], "due": None}
+    document = {"message": languages.ENGLISH[0], "agent": "agent-0", "status": "ready", "count": 3, "tasks": [task]}
+    for _ in range(10):
+        payload_is_english(document)  # each time it remembers some of its words
 
     def never() -> None:
         raise AssertionError
@@ -136,10 +144,13 @@ def test_it_counts_the_texts_that_it_has_judged() -> None:
         {"message": "word " * MAX_WHOLE_CHARACTERS},
         {f"note{number}": "word" for number in range(MAX_MEMBERS + 1)},
         {f"note{number}": "word " * 100 for number in range(MAX_MEMBERS)},
+        {"notes": ["word"] * (MAX_MEMBERS + 1)},
+        {"notes": [["word"] * MAX_MEMBERS]},
+        {"notes": [["word " * 100] * (MAX_MEMBERS // 2)] * 2},
     ],
 )
 def test_of_a_large_document_only_a_part_is_looked_at(
-    document: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    document: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[str] = []
 
@@ -150,3 +161,4 @@ def test_of_a_large_document_only_a_part_is_looked_at(
     monkeypatch.setattr(payload, "has_plain_words", look)
     assert payload_is_english(document)
     assert sum(map(len, looked)) <= MAX_WHOLE_CHARACTERS
+    assert len(looked) <= MAX_MEMBERS
