@@ -218,8 +218,9 @@ class Inboxes:
         """Unsettled messages for the owner, waiting for one if asked to. Raises as `read_on` does."""
         return (await self.read_on(address, query, proof))[0]
 
-    async def read_on(self, address: str, query: InboxPageQuery, proof: InboxProof) -> tuple[InboxPage, bool]:
-        """The same, and whether more messages may follow, also if the page lacks some that cannot be read.
+    async def read_on(self, address: str, query: InboxPageQuery, proof: InboxProof) -> tuple[InboxPage, int | None]:
+        """The same, and the number of the newest message that was ever sent; None if more of those held may follow,
+        also if the page lacks some that cannot be read.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`.
         """
@@ -230,7 +231,8 @@ class Inboxes:
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
         messages = show_each((((address, each.seq), each) for each in page.messages), lambda _, held: message_of(held))
         shown = InboxPage(list(messages.values()), seen, page.waiting, page.size, oldest_at, page.epoch)
-        return shown, len(page.messages) == query.limit and seen < page.last_seq
+        more_may_follow = len(page.messages) == query.limit and seen < page.last_seq
+        return shown, None if more_may_follow else page.last_seq
 
     async def require_owner(self, address: str, proof: InboxProof) -> None:
         """Raise unless the inbox_token or the key of the address is shown.
