@@ -178,9 +178,8 @@ class Board:
         thread.replies = [reply for reply in replies if reply.seq not in shown.hidden_replies]
         # Never beyond the last reply: a reader that asked for later ones would miss those to come.
         seen = replies[-1].seq if replies else min(query.since_seq, shown.last_seq)
-        if len(replies) < query.limit:
-            while seen + 1 in shown.hidden_replies:  # the number of a reply that was removed
-                seen += 1
+        while not replies and seen + 1 in shown.hidden_replies:  # it was removed
+            seen += 1
         thread.next_since_seq = seen
         return thread
 
