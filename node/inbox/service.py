@@ -1,6 +1,7 @@
 """The rules of inboxes: who may open, write to, read and settle what (NETWORK 1)."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -162,6 +163,13 @@ class Inboxes:
         about = shown.get("description") or f"Messages to {name or 'this inbox'} are held until its owner answers."
         skill = CardSkill(id="message", name="Take a message", description=about, tags=["message", "inbox"])
         return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), policy, changed
+
+    async def name_on_card(self, address: str) -> str:
+        """The name on the card that the owner gave; empty without one, or without such an inbox."""
+        with suppress(Refused):
+            if card := (await self._store.show(address, ("card",))).fields.get("card"):
+                return msgspec.json.decode(card, type=InboxCard).name
+        return ""
 
     async def close(self, address: str, proof: InboxProof) -> ClosedInbox:
         """Close an inbox: what it holds ends as expired.
