@@ -1,10 +1,11 @@
 -- prolong(inbox, last_seq, life, kept, step, at, lasts) -> ends_at, client, place, until
--- Lets an inbox live for `life` ms from the time `at`, when its owner was there, but no longer than its place in the
--- client's quota, if it has one. `lasts` (ms) is until when that place was just prolonged; 0 = it was not, and lasts as
--- long as was known before. If the place ends first, the result names it, and the time `until` which the caller has to
--- prolong it before it runs the step again: `step` ms longer than the inbox lives, so that this is not needed each
--- time. An empty place: nothing to do. The counter of the inbox's messages stays `kept` ms longer, so that an inbox
--- opened anew at the same address goes on counting.
+-- Lets an inbox live until `life` ms after `at`, when its owner was there, but no longer than its place in its client's
+-- quota, if it has one. That place is in another partition, so only the caller can prolong it. If it ends first, the
+-- result says which place it is, and to which time (`until`) the caller is to prolong it, and then run the step again:
+-- `step` ms longer than the inbox may live, so that this is seldom needed. Else `place` is empty, and nothing is to do.
+-- `lasts` (ms): until when the caller has just prolonged the place; 0 = it has not.
+-- The counter of the inbox's messages stays `kept` ms longer, so that an inbox opened anew at the same address goes on
+-- counting.
 local function prolong(inbox, last_seq, life, kept, step, at, lasts)
   local client, place, known = unpack(redis.call('HMGET', inbox, 'client', 'held', 'held_until'))
   local wanted = at + life

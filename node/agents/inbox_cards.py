@@ -5,6 +5,7 @@ from contextlib import suppress
 import msgspec
 
 from node.agents.card import readable_card
+from node.agents.entry import id_of
 from node.agents.model import ListedCard
 from node.agents.service import Agents
 from node.common.refusal import Invalid, Refused
@@ -28,6 +29,10 @@ class InboxCards:
             entry, _ = await self._agents.register(client, _listed(card), proof, None)
             return entry.id
         return None
+
+    async def leave(self, address: str, name: str, proof: InboxProof) -> None:
+        with suppress(Refused):  # it has ended, or was removed
+            await self._agents.remove(id_of(address, name), proof)
 
 
 def _listed(card: InboxCard) -> ListedCard:

@@ -177,7 +177,10 @@ class Board:
         thread = self._thread(shown)
         thread.replies = [reply for reply in replies if reply.seq not in shown.hidden_replies]
         # Never beyond the last reply: a reader that asked for later ones would miss those to come.
-        thread.next_since_seq = replies[-1].seq if replies else min(query.since_seq, shown.last_seq)
+        seen = replies[-1].seq if replies else min(query.since_seq, shown.last_seq)
+        while not replies and seen + 1 in shown.hidden_replies:  # it was removed
+            seen += 1
+        thread.next_since_seq = seen
         return thread
 
     async def posts(self, refs: Sequence[tuple[str, int]]) -> list[Thread | Reply | None]:

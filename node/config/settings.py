@@ -66,7 +66,7 @@ class Limits(msgspec.Struct, frozen=True):
     callback_client: Annotated[
         Limit, says("the same for the URLs given by one client address; not limited if RELAY_LIMIT_CALLBACK is 0")
     ] = Limit(300, 60)
-    mcp: Annotated[Limit, says("MCP requests")] = Limit(120, 60)
+    mcp: Annotated[Limit, says("MCP requests but initialize, ping, server/discover")] = Limit(120, 60)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

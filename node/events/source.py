@@ -39,7 +39,8 @@ class EventBatch(msgspec.Struct, frozen=True):
     start: Position
     """Where reading began."""
     position: Position
-    """Where it goes on."""
+    """Where it goes on. If there is nothing more to read now, that is not before where any other reader is, even if the
+    last events are gone: only then can it join those who follow."""
     has_more: bool
     """Whether there is more to read now."""
     looked: int = 0

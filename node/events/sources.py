@@ -246,8 +246,10 @@ class InboxSource:
 
     async def read(self, after: Position, limit: int, types: Collection[str]) -> EventBatch:
         query = InboxPageQuery(since_seq=after[1], limit=limit)
-        page, has_more = await self._inboxes.read_on(self._address, query, self._proof)
+        page, newest = await self._inboxes.read_on(self._address, query, self._proof)
         if page.next_since_seq < after[1]:  # messages were lost
             raise CursorTooOld((0, page.next_since_seq))
         events = [SourceEvent((0, each.seq), "inbox.message", each.sent_at, each) for each in page.messages]
-        return EventBatch(events, after, (0, page.next_since_seq), has_more)
+        if newest is None:
+            return EventBatch(events, after, (0, page.next_since_seq), has_more=True)
+        return EventBatch(events, after, (0, newest), has_more=False)  # also beyond messages that are settled

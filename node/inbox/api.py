@@ -91,6 +91,8 @@ class InboxApi:
             else:
                 place = await permit.hold(INBOX_LIFE_MS, repeats=idempotency)
             await permit.charge("inbox", len(body), idempotency)
+            is_renewal = place is None
+            earlier = await self._inboxes.name_on_card(named) if is_renewal and wanted.card is not UNSET else ""
             listing = None
             if wanted.card:
                 listing = await stack.enter_async_context(self._limiter.permit(request, "agent", refusals=False))
@@ -102,8 +104,8 @@ class InboxApi:
                     await listing.keep_nothing()
             elif not opening.is_new:
                 await permit.release()
-            if wanted.card:
-                await self._enter(permit.client, wanted.card, proof, opened)
+            if wanted.card is not UNSET:
+                await self._relist(permit.client, wanted.card, "" if opening.replayed_at else earlier, proof, opened)
         if opening.is_new:
             return created(opened, opened.url, NO_STORE)
         return json_response(opened, headers=NO_STORE)
@@ -251,12 +253,19 @@ class InboxApi:
         await permit.charge("agent", len(encode(card)) + VECTOR_CHARACTERS * len(card.skills))
         await self._listing.judge(address, card)
 
-    async def _enter(self, client: str, card: InboxCard, proof: InboxProof, opened: OpenedInbox) -> None:
-        """List the card of an inbox that is open now, for its owner: by the key that has signed, or by its token."""
+    async def _relist(
+        self, client: str, card: InboxCard | None, earlier: str, proof: InboxProof, opened: OpenedInbox
+    ) -> None:
+        """List the card of an inbox that is open now, instead of the one with the `earlier` name, for its owner: by the
+        key that has signed, or by its token.
+        """
         is_by_key = proof.signer and proof.token is None  # a token that is shown counts, as in `proven`
         owner = InboxProof(None, proof.signer) if is_by_key else InboxProof(opened.inbox_token)
         with after_write("the inbox is open"):
-            opened.agent_id = await self._listing.enter(client, card, owner) or UNSET
+            if card:
+                opened.agent_id = await self._listing.enter(client, card, owner) or UNSET
+            if earlier and not (card and card.name == earlier):
+                await self._listing.leave(opened.address, earlier, owner)
 
 
 async def proof_of(request: Request, signatures: Signatures) -> InboxProof:

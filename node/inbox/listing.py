@@ -20,3 +20,7 @@ class CardListing(Protocol):
         it found no place. Raises StoreUnavailable.
         """
         ...
+
+    async def leave(self, address: str, name: str, proof: InboxProof) -> None:
+        """Remove the entry with the name of a card that the inbox no longer has. Raises StoreUnavailable."""
+        ...

@@ -1,6 +1,7 @@
 """The rules of inboxes: who may open, write to, read and settle what (NETWORK 1)."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import cast
 
 import msgspec
@@ -163,6 +164,13 @@ class Inboxes:
         skill = CardSkill(id="message", name="Take a message", description=about, tags=["message", "inbox"])
         return InboxCard(name or f"Inbox {address[:8]}", about, [skill]), policy, changed
 
+    async def name_on_card(self, address: str) -> str:
+        """The name on the card that the owner gave; empty without one, or without such an inbox."""
+        with suppress(Refused):
+            if card := (await self._store.show(address, ("card",))).fields.get("card"):
+                return msgspec.json.decode(card, type=InboxCard).name
+        return ""
+
     async def close(self, address: str, proof: InboxProof) -> ClosedInbox:
         """Close an inbox: what it holds ends as expired.
 
@@ -218,8 +226,9 @@ class Inboxes:
         """Unsettled messages for the owner, waiting for one if asked to. Raises as `read_on` does."""
         return (await self.read_on(address, query, proof))[0]
 
-    async def read_on(self, address: str, query: InboxPageQuery, proof: InboxProof) -> tuple[InboxPage, bool]:
-        """The same, and whether more messages may follow, also if the page lacks some that cannot be read.
+    async def read_on(self, address: str, query: InboxPageQuery, proof: InboxProof) -> tuple[InboxPage, int | None]:
+        """The same, and the number of the newest message that was ever sent; None if more of those held may follow,
+        also if the page lacks some that cannot be read.
 
         Raises Refused `inbox.unknown`, `inbox.proof`, `inbox.token`.
         """
@@ -230,7 +239,8 @@ class Inboxes:
         oldest_at = timestamp(page.oldest_at) if page.oldest_at else None
         messages = show_each((((address, each.seq), each) for each in page.messages), lambda _, held: message_of(held))
         shown = InboxPage(list(messages.values()), seen, page.waiting, page.size, oldest_at, page.epoch)
-        return shown, len(page.messages) == query.limit and seen < page.last_seq
+        more_may_follow = len(page.messages) == query.limit and seen < page.last_seq
+        return shown, None if more_may_follow else page.last_seq
 
     async def require_owner(self, address: str, proof: InboxProof) -> None:
         """Raise unless the inbox_token or the key of the address is shown.

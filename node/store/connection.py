@@ -316,6 +316,7 @@ class Connection(ReconnectingLink):
         if not calls:
             return
         gone = set(map(id, calls))
+        self._ahead -= sum(id(call) in gone for call in self._unsent[: self._ahead])
         self._unsent = [call for call in self._unsent if id(call) not in gone]
         for call in calls:
             self._stats.in_flight -= call.replies_due

@@ -76,6 +76,34 @@ async def test_renewing_with_a_card_renews_the_entry_and_without_one_leaves_it(n
     assert not (await the_only_agent(node))["expires_at"].startswith("2286")
 
 
+@pytest.mark.parametrize("is_by_key", [False, True])
+async def test_a_card_of_another_name_takes_the_place_of_the_last(node: NodeUnderTest, *, is_by_key: bool) -> None:
+    """Each stayed in the directory for a month, and the twentieth was refused."""
+    inbox = await opened(node)
+
+    async def renewed(**fields: object) -> str | None:
+        if is_by_key:
+            request = signed("POST", INBOXES, fields)
+            response = await send_signed(node, request, content_type="application/json")
+        else:
+            response = await node.client.post(INBOXES, json=fields, headers=bearer(inbox["inbox_token"]))
+        assert response.is_success, response.text
+        return response.json().get("agent_id")
+
+    async def names() -> list[str]:
+        return [agent["name"] for agent in (await node.client.get(AGENTS)).json()["agents"]]
+
+    first = await renewed(card=CARD)
+    for name in ("Paper desk", "Letter desk"):
+        await renewed(card=card_of(name, SUMMARISE))
+        assert await names() == [name]
+    assert refused(await node.client.get(f"{AGENTS}/{first}")) == (404, "agent.unknown")
+    await renewed(label="desk")
+    assert await names() == ["Letter desk"]
+    await renewed(card=None)
+    assert await names() == []
+
+
 async def test_who_renews_by_a_token_in_a_signed_request_is_listed_by_the_token(node: NodeUnderTest) -> None:
     inbox = await opened(node)
     request = signed("POST", INBOXES, {"card": CARD})

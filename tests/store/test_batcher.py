@@ -7,6 +7,9 @@ import pytest
 
 from node.store import Store
 from node.store.batcher import Batcher
+from node.store.link import Link
+from tests.store.conftest import Opener
+from tests.support.servers import RedisServer, eventually
 
 
 @pytest.fixture
@@ -50,14 +53,38 @@ async def test_they_are_told_although_nobody_asks(store: Store, add: Callable[[s
 
 async def test_items_of_several_turns_keep_their_order(store: Store, add: Callable[[str], None]) -> None:
     """Also while the connection takes nothing."""
-    connection = store._connections()[0]  # pyright: ignore[reportPrivateUsage]
-    assert connection._link  # pyright: ignore[reportPrivateUsage]
-    connection._link.pause_writing()  # pyright: ignore[reportPrivateUsage]
+    link = link_of(store)
+    link.pause_writing()
     for item in "abc":
         add(item)
         await asyncio.sleep(0)
     asked = asyncio.create_task(store.command("LRANGE", "list", 0, -1))
     add("d")
     await asyncio.sleep(0)
-    connection._link.resume_writing()  # pyright: ignore[reportPrivateUsage]
+    link.resume_writing()
     assert await asked == [b"a", b"b", b"c", b"d"]
+
+
+async def test_who_asks_sees_them_also_after_earlier_ones_were_given_up(
+    redis_server: RedisServer, open_store: Opener
+) -> None:
+    """Calls that were never sent still counted among those that go ahead, so later ones went behind the question."""
+    store = await open_store(redis_server.url)
+    link = link_of(store)
+    batcher = Batcher[str](store, lambda items: [("RPUSH", "list", *items)])
+    link.pause_writing()
+    batcher.add("given up")
+    await eventually(lambda: store.stats.calls == 1 and store.stats.in_flight == 0)
+    asked = asyncio.create_task(store.command("LRANGE", "list", 0, -1))
+    await asyncio.sleep(0)
+    batcher.add("a")
+    await asyncio.sleep(0)
+    link.resume_writing()
+    assert await asked == [b"a"]
+
+
+def link_of(store: Store) -> Link:
+    """The connection of a store."""
+    link = store._connections()[0]._link  # pyright: ignore[reportPrivateUsage]
+    assert link
+    return link
