@@ -63,7 +63,10 @@ _ALWAYS: tuple[Header, ...] = (
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-resource-policy", b"cross-origin"),
     (b"access-control-allow-origin", b"*"),
-    (b"access-control-expose-headers", b"ETag, Content-Range, Content-Disposition, Repr-Digest, X-Error-Code"),
+    (
+        b"access-control-expose-headers",
+        b"ETag, Content-Range, Content-Disposition, Repr-Digest, Retry-After, X-Error-Code, X-Request-Id",
+    ),
 )
 _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-allow-methods", b"GET, HEAD, PUT"),
