@@ -119,7 +119,7 @@ class InboxAgents:
         return task
 
     async def until_changed(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
-        """A task with its last message, once it has changed, or as it is after `seconds`.
+        """A task from its last message in `task` on, once it has changed, or as it is after `seconds`.
 
         Raises A2AError, StoreUnavailable.
         """
