@@ -66,12 +66,12 @@ class TaskView:
     def __init__(self, base: str) -> None:
         self._artifacts = f"{base}/api/v1/artifacts/"
 
-    def task(self, task: InboxTask, history_length: int | None = None, *, with_artifacts: bool = True) -> A2ATask:
+    def task(self, task: InboxTask, history_length: int | None = None) -> A2ATask:
         """A task with the last messages of its history, all of them if None."""
         turns = task.turns if history_length != 0 else []
         history = [message for turn in turns for message in self._messages(task, turn)]
         kept = history[-history_length:] if history_length else history
-        artifact = self._artifact(task.last) if with_artifacts else None
+        artifact = self._artifact(task.last)
         return A2ATask(
             id=task.id,
             context_id=task.context,
