@@ -6,6 +6,7 @@
 -- KEYS[2] due       callbacks:{p}, names by the time (ms) of their next attempt
 -- KEYS[3] dead      callbacks-dead:{p}
 -- KEYS[4] record    callback-record:{p}:<entity>, for the owner of the entity
+-- KEYS[5] of_site   callbacks-dead-of:{p}:<site>, of the publisher; without one, the site is empty
 -- ARGV[1] name      of the callback
 -- ARGV[2] id        webhook-id of the message that was sent
 -- ARGV[3] attempt   attempts that had been made before this one
@@ -14,13 +15,15 @@
 -- ARGV[6] reason    of a failure, for the operator and the owner
 -- ARGV[7] misses    attempts that were answered 404, this one included
 -- ARGV[8] keep      dead letters to keep in the partition, about
--- ARGV[9] remember  milliseconds for which a delivered message is known as such
--- ARGV[10] about    `<happened> <type> <host>` of the message that was sent, for the record
--- ARGV[11] told     of a reply: its number, which the next message of this name goes on from; else empty
+-- ARGV[9] keep_of_site  of them, dead letters to keep of one site
+-- ARGV[10] remember milliseconds for which a delivered message is known as such
+-- ARGV[11] about    `<happened> <type> <host>` of the message that was sent, for the record
+-- ARGV[12] told     of a reply: its number, which the next message of this name goes on from; else empty
 -- Returns {'over'|'again'}
 -- Slot    the partition of the entity
 -- include note_callback
 -- include now
+local KEPT = 30 * 86400000 -- milliseconds
 local at = now()
 local current, counted, url, type, data, happened, last, untold =
   unpack(redis.call('HMGET', callback, 'id', 'attempt', 'url', 'type', 'data', 'at', 'reason', 'after'))
@@ -62,8 +65,11 @@ if ending == 'delivered' then
   redis.call('PEXPIRE', callback, remember)
 else
   if ending == 'dead' then
-    redis.call('XADD', dead, 'MAXLEN', '~', keep, '*', 'name', name, 'id', current, 'url', url, 'type', type,
-      'data', data, 'at', happened, 'attempts', counted + 1, 'reason', reason, 'after', untold or '')
+    local entry = redis.call('XADD', dead, 'MAXLEN', '~', keep, '*', 'name', name, 'id', current, 'url', url, 'type',
+      type, 'data', data, 'at', happened, 'attempts', counted + 1, 'reason', reason, 'after', untold or '')
+    local number = redis.call('RPUSH', of_site, entry)
+    redis.call('PEXPIRE', of_site, KEPT)
+    if number > tonumber(keep_of_site) then redis.call('XDEL', dead, redis.call('LPOP', of_site)) end
   end
   note_callback(record, current, ending, counted + 1, at, reason)
   redis.call('UNLINK', callback)

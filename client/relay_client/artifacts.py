@@ -169,7 +169,11 @@ class Artifacts(Resource[M_co]):
             if answer.status < 300 or (tries.may_have_happened and _is_second_upload(answer)):
                 break
             tries.ends += clock() - began
-            yield from tries.refused(answer)
+            if tries.may_have_happened and answer.headers.get("x-error-code") == "blob.busy":
+                # Such a try, whose bytes the node is storing; or one that broke off, which it has not noticed yet.
+                yield from tries.lost(NoAnswer("another upload is under way", unsent=False))
+            else:
+                yield from tries.refused(answer)
         manifest = yield from self.carry(Artifacts.complete.call(made["id"]))
         verified = Artifacts.get.call(made["id"], status="verifying", wait=WAIT)
         manifest = yield from changed(self, manifest, "verifying", verified)

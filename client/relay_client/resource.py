@@ -12,7 +12,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, over
 from relay_client.call import Call
 from relay_client.carrier import Carrier, Patience
 from relay_client.errors import InvalidAnswer, UsageError
-from relay_client.steps import Answer, Items, Steps
+from relay_client.steps import Answer, Items, NoAnswer, Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -140,8 +140,21 @@ class Iteration(_Method, Generic[P, T]):
 
 
 def _checked(steps: Generator[E, Any, T]) -> Generator[E, Any, T]:
-    """The same steps. A field that they miss in an answer is InvalidAnswer."""
+    """The same steps. A field that they miss in an answer, or find to be of another type, is InvalidAnswer."""
+    effect = next(steps)  # before anything is asked, it is an argument that is wrong
     try:
-        return (yield from steps)
+        while True:
+            try:
+                result = yield effect
+            except NoAnswer as lost:
+                effect = steps.throw(lost)
+            else:
+                effect = steps.send(result)
+    except StopIteration as end:
+        return end.value
     except KeyError as missing:
         raise InvalidAnswer(f"the answer has no {missing}") from missing
+    except (TypeError, AttributeError) as odd:
+        raise InvalidAnswer(f"the answer is not like that of a node: {odd}") from odd
+    finally:
+        steps.close()

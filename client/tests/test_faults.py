@@ -12,7 +12,7 @@ from tests.support.nodes import PATIENCE, NodeProcess
 
 from relay_client import AsyncRelay, Conflict, NotFound, Unavailable, Unreachable
 from relay_client.fast import AiohttpTransport
-from relay_client.steps import Answer, Send
+from relay_client.steps import Answer, NoAnswer, Send
 from relay_client.transport import AsyncHttpxTransport, AsyncTransport
 
 FAULTS = ("lose", "break", "unknown", "down", "busy", "pass", "pass", "pass")
@@ -100,6 +100,29 @@ async def test_a_bad_network_neither_loses_nor_doubles_a_message(served: NodePro
         assert Counter(came) == Counter(bodies)
         assert (await owner.inboxes.read(address, token))["waiting"] == 0
         assert way.requests > 2 * MESSAGES
+
+
+class LosingAnswers(AsyncHttpxTransport):
+    """Loses the answer to the first PUT."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploads = 0
+
+    async def send(self, request: Send) -> Answer:
+        self.uploads += request.method == "PUT"
+        answer = await super().send(request)
+        if request.method == "PUT" and self.uploads == 1:
+            raise NoAnswer("reset", unsent=False)
+        return answer
+
+
+async def test_an_upload_whose_answer_was_lost_has_succeeded(served: NodeProcess) -> None:
+    """The node closed the connection of the second try as it refused it, and that answer was lost, too."""
+    transport = LosingAnswers()
+    async with AsyncRelay(served.url, transport=transport) as relay:
+        manifest = await relay.artifacts.upload(b"apples\n" * 500_000, "desk")
+    assert (manifest["status"], transport.uploads) == ("available", 2)
 
 
 class Counting(AsyncHttpxTransport):

@@ -10,6 +10,7 @@ from tests.support.prepared import AsyncPrepared, Clock, Prepared
 
 from relay_client import (
     AsyncRelay,
+    Conflict,
     DeadlineExceeded,
     DigestMismatch,
     Limited,
@@ -187,6 +188,16 @@ def test_an_upload_to_s3_whose_answer_was_lost_has_succeeded(clock: Clock) -> No
     node = Prepared(REGISTERED, LOST, TAKEN_BY_S3, manifest("available"))
     with Relay(NODE, transport=node) as relay:
         assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
+
+
+def test_an_upload_whose_bytes_are_still_being_stored_is_waited_for(clock: Clock) -> None:
+    """It was refused as if it were somebody else's."""
+    busy = Answer(409, {"x-error-code": "blob.busy"}, b"{}")
+    node = Prepared(REGISTERED, LOST, busy, busy, TAKEN_BY_S3, manifest("available"))
+    with Relay(NODE, transport=node) as relay:
+        assert relay.artifacts.upload(DATA, "desk")["status"] == "available"
+    with Relay(NODE, transport=Prepared(REGISTERED, busy)) as relay, pytest.raises(Conflict):
+        relay.artifacts.upload(DATA, "desk")
 
 
 def test_an_upload_that_is_refused_at_once_is_not_taken_for_done() -> None:

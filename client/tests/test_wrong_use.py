@@ -202,6 +202,22 @@ async def test_json_of_something_else_is_no_success(transport: AsyncTransport, t
                 await asyncio.wait_for(asking, PATIENCE)
 
 
+async def test_members_of_other_types_than_a_nodes_are_no_success(transport: AsyncTransport) -> None:
+    """They used to raise TypeError and AttributeError."""
+    odd = answer("200 OK", b'{"tasks":null,"lines":[1],"messages":2,"upload_url":"/","upload_headers":[]}')
+    async with FixedAnswer(odd) as other, AsyncRelay(other.url, transport=transport) as relay:
+        for asking in (
+            relay.artifacts.upload(b"name", "desk"),
+            anext(relay.tasks.all()),
+            anext(relay.sessions.lines("1")),
+            anext(relay.inboxes.messages("address", "token")),
+        ):
+            with pytest.raises(InvalidAnswer):
+                await asyncio.wait_for(asking, PATIENCE)
+        with pytest.raises(AttributeError):  # an argument is wrong, and no answer
+            await relay.artifacts.upload(3, "desk")  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("detail", ['["text"]', '[{"msg": "text"}]', '[{"loc": 1, "msg": "text"}]', "[" * 100_000])
 async def test_a_refusal_may_have_any_content(transport: AsyncTransport, detail: str) -> None:
     """It used to raise TypeError, KeyError and RecursionError."""

@@ -1,9 +1,9 @@
-"""Checks of what GetTask and ListTasks ask for, the same for the node's own agent and for those of inboxes."""
+"""What GetTask and ListTasks may ask for, and get; the same for the node's own agent and for those of inboxes."""
 
 import math
 from datetime import UTC, datetime
 
-from node.a2a.model import MAX_PAGE, ListQuery, State
+from node.a2a.model import MAX_PAGE, A2ATask, ListQuery, State
 from node.common.refusal import Invalid
 
 
@@ -28,6 +28,12 @@ def check_list(query: ListQuery) -> int:
 def includes(query: ListQuery, state: State) -> bool:
     """Whether the answer includes tasks of that state: all without a `status`, or with the unspecified one."""
     return query.status in ("", "TASK_STATE_UNSPECIFIED", state)
+
+
+def listed(task: A2ATask, query: ListQuery) -> A2ATask:
+    """A task for a list, with `artifacts` exactly if they were asked for, even if there are none (A2A v1.0 §3.1.4)."""
+    task.artifacts = (task.artifacts or []) if query.include_artifacts else None
+    return task
 
 
 def wrong_token() -> Invalid:

@@ -15,7 +15,7 @@ from node.a2a.model import (
     Status,
     TaskList,
 )
-from node.a2a.query_checks import check_list, includes, wrong_token
+from node.a2a.query_checks import check_list, includes, listed, wrong_token
 from node.a2a.refusal import A2AError
 from node.a2a.store import Fields, MessageStore
 from node.common.refusal import Invalid
@@ -108,10 +108,7 @@ class Messages:
         rows = [row for row in found if is_message(row[1])]
         read = show_each(rows, lambda task_id, fields: self._read(task_id, fields, query.history_length))
         tasks = [task for task in read.values() if milliseconds(task.status.timestamp) >= oldest]
-        if not query.include_artifacts:
-            for task in tasks:
-                task.artifacts = None
-        return TaskList(tasks, last, size, total)
+        return TaskList([listed(task, query) for task in tasks], last, size, total)
 
     def _read(self, task_id: str, fields: Fields, history_length: int | None) -> A2ATask:
         message = _MESSAGE.decode(fields[b"message"]) if b"message" in fields else None

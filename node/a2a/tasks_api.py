@@ -18,7 +18,7 @@ from node.a2a.examples import CANCELED, OFFERED
 from node.a2a.model import A2ATask, HistoryQuery, ListQuery, Message, SendMessageResponse, TaskList
 from node.a2a.offer import invalid_in, offer_of, refused_in
 from node.a2a.proto_json import ALL_STATES
-from node.a2a.query_checks import check_list, includes
+from node.a2a.query_checks import check_list, includes, listed
 from node.a2a.refusal import A2AError, no_streams
 from node.a2a.request import A2A_MEDIA, check_version, history_length_of, is_a2a, read_message
 from node.a2a.service import Messages
@@ -216,9 +216,7 @@ class SharedTasksApi:
         task = await self._asked_for(asked, asked.context_id, with_result=False)
         if task and asked.include_artifacts:
             task = await self._asked_for(asked, asked.context_id, with_result=True)
-        elif task:
-            task.artifacts = None
-        return TaskList([task], "", asked.page_size, 1) if task else found
+        return TaskList([listed(task, asked)], "", asked.page_size, 1) if task else found
 
     async def _asked_for(self, asked: ListQuery, task_id: str, *, with_result: bool) -> A2ATask | None:
         """The contract of that id; None if there is none, or if the query leaves it out."""

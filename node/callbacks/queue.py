@@ -18,7 +18,7 @@ import msgspec
 import structlog
 from msgspec.structs import asdict
 
-from node.callbacks.owners import publisher_of_url
+from node.callbacks.owners import publisher_of_url, site_part
 from node.common.unreadable import show_each
 from node.store import Store, ids, keys
 from node.store.bulk import bulk, bulk_reachable, bulk_steps, reached, total_of
@@ -42,7 +42,8 @@ POLL_SECONDS = 5.0
 """Between two reads of a partition for what other processes have enqueued there."""
 
 DEAD_LETTERS_KEPT = 1000
-"""Dead letters that are kept in each partition, about."""
+DEAD_LETTERS_OF_A_SITE = 100
+"""Dead letters that are kept in each partition, about; and how many of them, at most, of one site of publishers."""
 
 RECEIVER = (b"callback_url", b"callback_by")
 """Fields of an entity: where its callbacks go, and who gave that URL (`node.callbacks.owners`)."""
@@ -75,6 +76,7 @@ def callback_settle(
     due: Key,
     dead: Key,
     record: Key,
+    of_site: Key,
     name: str,
     id: str,
     attempt: int,
@@ -83,6 +85,7 @@ def callback_settle(
     reason: str,
     misses: int,
     keep: int,
+    keep_of_site: int,
     remember: int,
     about: str,
     told: int | str,
@@ -226,7 +229,9 @@ class CallbackQueue:
         read = [_read(*row, ours_until) for row in rows if b"attempt" in row[-1]]
         return [callback for callback in read if callback]
 
-    async def settle(self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "") -> None:
+    async def settle(
+        self, callback: Callback, ending: Ending, pause_ms: int, reason: str = "", publisher: str = ""
+    ) -> None:
         """Record how an attempt ended. Safe to repeat. Raises StoreUnavailable."""
         partition = callback.partition
         await self._store.run(
@@ -235,6 +240,7 @@ class CallbackQueue:
                 due=keys.callbacks_due(partition),
                 dead=keys.callbacks_dead(partition),
                 record=_record(partition, callback),
+                of_site=keys.callbacks_dead_of(partition, site_part(publisher)),
                 name=callback.name,
                 id=callback.id,
                 attempt=callback.attempt,
@@ -243,6 +249,7 @@ class CallbackQueue:
                 reason=reason,
                 misses=callback.misses,
                 keep=DEAD_LETTERS_KEPT,
+                keep_of_site=DEAD_LETTERS_OF_A_SITE,
                 remember=REMEMBER_MS,
                 about=callback.about,
                 told="" if callback.after is None else cast("int", callback.data["seq"]),

@@ -32,7 +32,7 @@ from node.callbacks.model import TaskCallback
 from node.callbacks.owners import Requester
 from node.callbacks.queue import Callback, CallbackMessage, CallbackQueue, Ending, id_of_message
 from node.callbacks.sender import Sender
-from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, EntitySource
+from node.callbacks.sources import ENTITY_PAUSE_MS, CallbackSource, EntitySource, PreparedCallback
 from node.callbacks.target import TargetRefused, parse
 from node.config import Schedule
 from node.store import StoreUnavailable
@@ -181,16 +181,16 @@ class Deliverer:
 
         result, has_failed = await if_admitted(self._breaker, self._concurrency, target, requester, send)
         # The message is settled before the breaker is told, so that a receiver that has it does not get it again.
-        await self._settle(callback, result, source, prepared.following)
+        await self._settle(callback, result, source, prepared)
         await self._breaker.note(target, requester, result, works=has_failed and isinstance(result, Delivered))
 
     async def _settle(
-        self, callback: Callback, result: AttemptResult, source: CallbackSource, following: CallbackMessage | None
+        self, callback: Callback, result: AttemptResult, source: CallbackSource, prepared: PreparedCallback
     ) -> None:
         match result:
             case Delivered():
-                if following:  # replaces this one in the queue, and stays there when this one is settled
-                    await self._queue.enqueue(callback.partition, [following])
+                if prepared.following:  # replaces this one in the queue, and stays there when this one is settled
+                    await self._queue.enqueue(callback.partition, [prepared.following])
                 await self._end(callback, "delivered", source.pause_ms, "")
             case ReceiverGone():
                 await source.forget(callback)
@@ -198,35 +198,35 @@ class Deliverer:
             case TargetForbidden(reason):
                 await self._end(callback, "dropped", 0, reason)
             case Later(wait_ms):
-                await self._postpone(callback, wait_ms)
+                await self._postpone(callback, wait_ms, prepared.publisher)
             case Rejected(reason, status) if status == HTTPStatus.NOT_FOUND:
                 missed = msgspec.structs.replace(callback, misses=callback.misses + 1)
                 if missed.misses >= MAX_MISSES:
                     await self._end(missed, "dropped", 0, reason)
                 else:
-                    await self._retry(missed, result)
+                    await self._retry(missed, result, prepared.publisher)
             case Rejected() | Retry():
-                await self._retry(callback, result)
+                await self._retry(callback, result, prepared.publisher)
 
-    async def _postpone(self, callback: Callback, wait_ms: int) -> None:
+    async def _postpone(self, callback: Callback, wait_ms: int, publisher: str) -> None:
         """Wait for a turn, at a random distance from the others that wait, but not for ever."""
         if wait_ms > MAX_TURN_MS:
-            await self._end(callback, "dead", 0, "too many callbacks wait before it")
+            await self._end(callback, "dead", 0, "too many callbacks wait before it", publisher)
         elif callback.waited > MAX_WAIT_MS:
-            await self._end(callback, "dead", 0, "the receiver failed all the time")
+            await self._end(callback, "dead", 0, "the receiver failed all the time", publisher)
         else:
             await self._queue.settle(callback, "postpone", wait_ms + random.randint(0, 1000))
 
-    async def _retry(self, callback: Callback, result: Rejected | Retry) -> None:
+    async def _retry(self, callback: Callback, result: Rejected | Retry, publisher: str = "") -> None:
         """Try again when the schedule says so; after the last attempt it becomes a dead letter."""
         if callback.attempt >= len(self._retry_seconds):
-            await self._end(callback, "dead", 0, result.reason)
+            await self._end(callback, "dead", 0, result.reason, publisher)
             return
         asked = result.after if isinstance(result, Retry) else None
         pause = delay(self._retry_seconds[callback.attempt], asked) * random.uniform(1 - JITTER, 1 + JITTER)
         await self._end(callback, "retry", round(pause * 1000), result.reason)
 
-    async def _end(self, callback: Callback, ending: Ending, pause_ms: int, reason: str) -> None:
+    async def _end(self, callback: Callback, ending: Ending, pause_ms: int, reason: str, publisher: str = "") -> None:
         """Record how the attempt ended, with a few tries. Raises StoreUnavailable if all fail."""
         self.outcomes[ending] += 1
         if ending in {"dropped", "dead"}:
@@ -234,7 +234,7 @@ class Deliverer:
             log.info("callback given up", ending=ending, webhook_id=callback.id, type=callback.type, reason=reason)
         for pause in SETTLE_PAUSES:
             with suppress(StoreUnavailable):
-                await self._queue.settle(callback, ending, pause_ms, reason)
+                await self._queue.settle(callback, ending, pause_ms, reason, publisher)
                 return
             await asyncio.sleep(pause)
-        await self._queue.settle(callback, ending, pause_ms, reason)
+        await self._queue.settle(callback, ending, pause_ms, reason, publisher)

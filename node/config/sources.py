@@ -42,6 +42,12 @@ _SERVICE_LINK = re.compile(r"\w+_SERVICE_(?:HOST|PORT(?:_\w+)?)|\w+_PORT_\d+_(?:
 _SERVICE_ADDRESS = re.compile(r"(?:tcp|udp|sctp)://")
 
 
+_OF_THE_CLIENT = frozenset(
+    f"{PREFIX}{name}" for name in ("NODE", "INBOX", "INBOX_TOKEN", "KEY", "MESSAGE_ID", "TASK_ID")
+)
+"""Variables of the command `relay`, which may be set in a shell from which a node is started or operated, too."""
+
+
 class SettingText(msgspec.Struct, frozen=True):
     """The text of one setting, and where it was found."""
 
@@ -62,7 +68,7 @@ def gather(environ: Mapping[str, str], secrets: frozenset[str], data_dir: Path) 
     there = {
         name: text
         for name, text in environ.items()
-        if name.startswith(PREFIX) and name != CONFIG and text != "" and not _is_service_link(name, text)
+        if name.startswith(PREFIX) and name != CONFIG and text != "" and not _is_of_others(name, text)
     }
     environment = with_files({name: SettingText(text, ENVIRONMENT) for name, text in there.items()}, secrets)
     if handed_down := environ.get(IN_FORCE):
@@ -165,6 +171,8 @@ def _text(path: Path, name: str, value: Any) -> str:
             raise ConfigError(f"{path}: {name} is neither text nor a number nor a list of those")
 
 
-def _is_service_link(name: str, text: str) -> bool:
-    """Whether a variable is from Kubernetes and not a setting, as RELAY_PORT=tcp://10.0.0.1:8000 is."""
-    return bool(_SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text)))
+def _is_of_others(name: str, text: str) -> bool:
+    """Whether a variable is for the command `relay`, or from Kubernetes, as RELAY_PORT=tcp://10.0.0.1:8000 is."""
+    return name in _OF_THE_CLIENT or bool(
+        _SERVICE_LINK.fullmatch(name) or (name.endswith("_PORT") and _SERVICE_ADDRESS.match(text))
+    )

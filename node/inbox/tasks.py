@@ -96,7 +96,8 @@ class InboxTasks:
     async def wait(
         self, address: str, task: InboxTask, seconds: float, is_new: Callable[[InboxTask], bool]
     ) -> InboxTask:
-        """A task with its last message, once it is new, or after `seconds`. Raises Refused `receipt.unknown`.
+        """A task from its last message in `task` on, once it is new, or after `seconds`. Raises Refused
+        `receipt.unknown`.
 
         The next message of a task is announced on the channel of the one before, so one channel is enough for both.
         """
@@ -104,7 +105,7 @@ class InboxTasks:
             self._store.wakeups,
             keys.inbox_receipt(address, task.last.id),
             seconds,
-            lambda: self._read(address, task.id, 1),
+            lambda: self._read(address, task.id, since=task.last.id),
             lambda found: found is None or is_new(found),
             lasts=lambda found: found.lasts if found else math.inf,
         )
@@ -129,12 +130,17 @@ class InboxTasks:
         heads = await self._heads(address, [each.decode() for each in cast("list[bytes]", named)])
         return sorted(heads, key=lambda task: task.changed, reverse=True)
 
-    async def _read(self, address: str, task_id: str, most: int | None = None) -> InboxTask | None:
-        """A task with its last `most` messages, or all; None if none began with that one."""
+    async def _read(
+        self, address: str, task_id: str, most: int | None = None, since: str | None = None
+    ) -> InboxTask | None:
+        """A task with its last `most` messages, those from `since` on, or all; None if none began with that one."""
         first = await self._receipts.read(address, task_id)
         if first is None or first.fields.get(b"task") != task_id.encode():
             return None
-        others = first.fields[b"turns"].decode().split()[1:]
+        named = first.fields[b"turns"].decode().split()
+        others = named[1:]
+        if since:
+            most = len(named) - named.index(since)
         wanted = others if most is None else others[-max(most, 1) :]
         receipts = await self._receipts.read_many(address, wanted)
         found = [(task_id, first)] if most is None or not others or most > len(others) else []

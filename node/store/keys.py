@@ -277,6 +277,11 @@ def callbacks_dead(partition: int) -> Key:
     return Key(f"callbacks-dead:{_TAGS[partition]}")
 
 
+def callbacks_dead_of(partition: int, site: str) -> Key:
+    """Ids of the entries of `callbacks_dead` that are of one site of publishers, a list. TTL: 30 days."""
+    return Key(f"callbacks-dead-of:{_TAGS[partition]}:{site}")
+
+
 def inbox_push_ends(partition: int) -> Key:
     """`<address> <id>` of unsettled messages whose tasks have push notification configs, by when they expire (ms).
     Emptied as they end.

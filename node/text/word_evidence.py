@@ -125,7 +125,7 @@ def weigh(window: str) -> Evidence:
         evidence = _read(window)
         if evidence == _all_english(evidence.words):
             for token in [token for token, part in zip(tokens, parts, strict=True) if part is None][:MAX_LEARNT]:
-                is_plain(token)  # which remembers it
+                _learn(token)
         return evidence
     index = -1
     for _ in range(unknown):
@@ -139,10 +139,7 @@ def weigh(window: str) -> Evidence:
 
 def is_plain(token: str) -> bool:
     """Whether a token is one English word, which is then remembered, or a number: what is quick to tell."""
-    if word := _plain_word(token):
-        _remember(token, (word,))
-        return True
-    return token.rstrip(_STOPS).isdecimal()
+    return _learn(token) is not None or token.rstrip(_STOPS).isdecimal()
 
 
 def _read(window: str) -> Evidence:
@@ -215,27 +212,30 @@ def _english_words(token: str) -> tuple[str, ...] | None:
     """
     if token.rstrip(_STOPS).isdecimal():
         return ()
-    if word := _plain_word(token):
-        words = (word,)
-    else:
-        evidence = _read(token)
-        words = tuple(evidence.words)
-        if words and evidence != _all_english(evidence.words):
-            return None
+    if word := _learn(token):
+        return (word,)
+    evidence = _read(token)
+    words = tuple(evidence.words)
+    if words and evidence != _all_english(evidence.words):
+        return None
     if words or len(token) == 1:
         _remember(token, words)
     return words
 
 
-def _plain_word(token: str) -> str | None:
-    """The English word that a token is, apart from a capital and a stop; None if it is anything else, or not ASCII."""
+def _learn(token: str) -> str | None:
+    """Remember the English word that a token is, apart from a capital and a stop, and return it; None if it is anything
+    else, or not ASCII.
+    """
     word = token[:-1] if token[-1] in _STOPS else token
     if not (word.isalpha() and word.isascii()):
         return None
     known, lower = lexicon(), word.lower()
     if (known.get(word) or known.get(lower)) != ENGLISH:
         return None
-    return token if token in known else lower
+    word = token if token in known else lower
+    _remember(token, (word,))
+    return word
 
 
 def _remember(token: str, words: tuple[str, ...]) -> None:

@@ -220,7 +220,7 @@ class Permit:
     the English gate for free (SPEC 7). A refusal for lack of room by `hold`, by `charge`, or as `store.busy` is not
     counted (by a script it is, since the request has been judged by then), and neither is one in the limit of an entity
     that does not exist. A request that repeats an earlier one needs no room. In the end no bytes are charged for what
-    is refused or repeated.
+    is refused or repeated, but for those that it has the permit `keep`.
     """
 
     __slots__ = (
@@ -254,7 +254,7 @@ class Permit:
         self._repeats: IdempotencyKey | None = None
         self._taken: LimitState | None = None
         self._charged = 0
-        """Bytes that the request was charged."""
+        """Bytes that the request was charged and that may be given back."""
         self._work = work
 
     @property
@@ -346,9 +346,13 @@ class Permit:
         mark_replayed(self._request)
         await self.keep_nothing()
 
-    async def keep_nothing(self, but: int = 0) -> None:
-        """Give back place and bytes: nothing was created, `but` for so many bytes that stay charged."""
-        self._give_back(but)
+    def keep(self, size: int) -> None:
+        """So many of the bytes that were charged stay charged, whatever comes of the request."""
+        self._charged = max(0, self._charged - size)
+
+    async def keep_nothing(self) -> None:
+        """Give back place and bytes: nothing was created."""
+        self._give_back()
         await self.release()
 
     async def _needs_no_room(self, refused: Refused) -> bool:
@@ -357,9 +361,9 @@ class Permit:
             return False
         return await self._limiter.is_known(self._repeats)
 
-    def _give_back(self, but: int = 0) -> None:
-        used, self._charged = self._charged, min(but, self._charged)
-        self._limiter.usage.give_back(self.client, used - self._charged)
+    def _give_back(self) -> None:
+        used, self._charged = self._charged, 0
+        self._limiter.usage.give_back(self.client, used)
 
     async def release(self) -> None:
         """Release the place that `hold` took. If Redis cannot be reached, it stays taken until its time is over."""

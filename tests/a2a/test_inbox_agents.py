@@ -130,6 +130,8 @@ async def test_a_context_lists_its_tasks_to_who_knows_it(node: NodeUnderTest) ->
     assert ([each["id"] for each in page["tasks"]], page["totalSize"]) == ([second["id"]], 2)
     page = await listed(inbox, contextId=context, pageToken=page["nextPageToken"])
     assert [each["id"] for each in page["tasks"]] == [first["id"]]
+    shown = [await listed(inbox, contextId=context, includeArtifacts=asked) for asked in ("true", "false")]
+    assert [page["tasks"][0].get("artifacts") for page in shown] == [[], None]
     assert (await listed(inbox))["totalSize"] == (await listed(other, contextId=context))["totalSize"] == 0
     assert (await listed(inbox, contextId=context, status="TASK_STATE_SUBMITTED"))["totalSize"] == 2
     changed = milliseconds(second["status"]["timestamp"])

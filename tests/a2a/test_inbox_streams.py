@@ -92,11 +92,25 @@ async def test_a_subscription_goes_on_while_the_task_waits_for_its_sender(
     assert last["statusUpdate"]["status"]["state"] == f"TASK_STATE_{ends}"
 
 
-@pytest.mark.parametrize("goes_on", [False, True], ids=["a task", "a task that goes on"])
+MORE = ["statusUpdate SUBMITTED", "statusUpdate WORKING", "artifactUpdate", "statusUpdate COMPLETED"]
+"""What becomes of a message that its owner reads and answers, after INPUT_REQUIRED."""
+
+
+@pytest.mark.parametrize(
+    ("asks", "follows_on", "expected"),
+    [
+        ("never", True, ["task SUBMITTED", *MORE[1:]]),
+        ("before", True, ["task INPUT_REQUIRED", *MORE]),
+        ("meanwhile", True, ["task SUBMITTED", "statusUpdate WORKING", "statusUpdate INPUT_REQUIRED", *MORE]),
+        ("meanwhile", False, ["task SUBMITTED", "statusUpdate WORKING", "statusUpdate INPUT_REQUIRED"]),
+    ],
+)
 async def test_a_stream_that_looks_late_leaves_no_event_out(
-    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, *, goes_on: bool
+    node: NodeUnderTest, monkeypatch: pytest.MonkeyPatch, asks: str, follows_on: bool, expected: list[str]
 ) -> None:
-    """Of two streams of a task, one had WORKING and the other had not, if its owner read and settled at once."""
+    """Of two streams of a task, one had WORKING and the other had not, if its owner read and settled at once; or
+    INPUT_REQUIRED, if its sender answered at once.
+    """
     follows, looks = asyncio.Event(), asyncio.Event()
     until_changed = InboxAgents.until_changed
 
@@ -106,21 +120,26 @@ async def test_a_stream_that_looks_late_leaves_no_event_out(
         return await until_changed(self, address, task, seconds)
 
     monkeypatch.setattr(InboxAgents, "until_changed", late)
-    inbox = await opened(node)
-    task = await begun(node, inbox)
-    if goes_on:
-        await answered(node, inbox, status="input_required", reply="Which?")
-    following = asyncio.create_task(node.client.post(path_of(inbox, f"/a2a/tasks/{task['id']}:subscribe")))
+    inbox, task = await opened(node), Json()
+    if follows_on:
+        task = await begun(node, inbox)
+        if asks == "before":
+            await answered(node, inbox, status="input_required", reply="Which?")
+        path, said = f"/a2a/tasks/{task['id']}:subscribe", None
+    else:
+        path, said = "/a2a/message:stream", {"message": message()}
+    following = asyncio.create_task(node.client.post(path_of(inbox, path), json=said))
     async with asyncio.timeout(PATIENCE):
         await follows.wait()
-        if goes_on:
+        if asks == "meanwhile":
+            task = await answered(node, inbox, status="input_required", reply="Which?")
+        if asks != "never":
             await begun(node, inbox, message("That one", taskId=task["id"]))
         await answered(node, inbox, reply="Yes.")
         looks.set()
         lines = (await following).text.splitlines()
     events = [kind_of(json.loads(line.removeprefix("data: "))) for line in lines if line.startswith("data: ")]
-    begins = ["task INPUT_REQUIRED", "statusUpdate SUBMITTED"] if goes_on else ["task SUBMITTED"]
-    assert events == [*begins, "statusUpdate WORKING", "artifactUpdate", "statusUpdate COMPLETED"]
+    assert events == expected
 
 
 async def test_the_stream_of_a_message_ends_when_the_task_needs_its_sender(node: NodeUnderTest) -> None:

@@ -258,13 +258,18 @@ async def test_the_context_of_a_contract_lists_it(node: NodeUnderTest) -> None:
 async def test_a_list_shows_the_result_of_a_contract_to_who_asks_for_artifacts(node: NodeUnderTest) -> None:
     contract = await offered(node)
     path = f"/api/v1/tasks/{contract['id']}"
+
+    async def listed(asked: str) -> Any:
+        query = f"contextId={contract['id']}&includeArtifacts={asked}"
+        [task] = (await node.client.get(f"/api/v1/tasks?{query}", headers=A2A)).json()["tasks"]
+        return task.get("artifacts")
+
+    assert [await listed("true"), await listed("false")] == [[], None]
     claim = (await node.client.post(f"{path}/claim", json={"assignee_id": "w"})).json()
     done = {"claim_token": claim["claim_token"], "result_payload": {"pages": 2}}
     assert (await node.client.post(f"{path}/complete", json=done)).status_code == 200
-    for asked, shown in (("true", [{"artifactId": "result", "parts": [{"data": {"pages": 2}}]}]), ("false", None)):
-        query = f"contextId={contract['id']}&includeArtifacts={asked}"
-        [task] = (await node.client.get(f"/api/v1/tasks?{query}", headers=A2A)).json()["tasks"]
-        assert task.get("artifacts") == shown
+    result = [{"artifactId": "result", "parts": [{"data": {"pages": 2}}]}]
+    assert [await listed("true"), await listed("false")] == [result, None]
 
 
 async def test_a_contract_shows_a2a_clients_what_it_asks_for_and_why_it_failed(node: NodeUnderTest) -> None:

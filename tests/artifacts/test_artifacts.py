@@ -165,7 +165,10 @@ async def test_a_blob_path_is_no_business_of_the_rest_of_the_node(node: NodeUnde
     preflight = {"origin": "https://x.example", "access-control-request-method": "PUT"}
     allowed = await node.client.options(artifact["upload_url"], headers=preflight)
     assert allowed.headers["access-control-allow-methods"] == "GET, HEAD, PUT"
-    assert refused(await node.client.put("/blobs/forged", content=DATA)) == (403, "blob.forged")
+    forged = await node.client.put("/blobs/forged", content=DATA)
+    assert refused(forged) == (403, "blob.forged")
+    for shown in ("X-Error-Code", "X-Request-Id"):  # to pages of other origins, too
+        assert shown in forged.headers and shown in forged.headers["access-control-expose-headers"]
     for response in (head, allowed):
         assert len(response.headers.get_list("x-request-id")) == 1
         assert response.headers.get_list("access-control-allow-origin") == ["*"]

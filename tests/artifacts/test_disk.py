@@ -34,6 +34,14 @@ async def test_an_upload_url_works_once(server: BlobServer) -> None:
     assert (await server.get()).content == DATA
 
 
+async def test_of_a_refused_upload_as_much_is_read_as_was_granted(server: BlobServer) -> None:
+    """The connection was closed at once, and most clients, which were still sending, did not see the answer."""
+    pieces = body(*[DATA] * 5)
+    answer = await call(server.app, "PUT", await server.path(DATA * 3), headers_for(DATA * 4), pieces)
+    assert_refused(answer, "blob.size")
+    assert len([piece async for piece in pieces]) == 3  # two, and the end
+
+
 async def test_other_bytes_leave_nothing_and_the_url_still_takes_the_right_ones(server: BlobServer) -> None:
     assert_refused(await server.put(BIG[:-1] + b"!", BIG), "blob.digest")
     assert server.files() == []
@@ -137,13 +145,14 @@ def files_no_larger_than(size: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-async def test_a_disk_without_room_is_told_before_the_bytes_are_read(server: BlobServer) -> None:
+async def test_a_client_that_asks_first_is_told_of_a_disk_without_room_before_it_sends(server: BlobServer) -> None:
     async def unread() -> AsyncIterator[ASGIMessage]:
         raise AssertionError("the body was read")
         yield {}
 
     with files_no_larger_than(len(BIG) // 2):
-        answer = await call(server.app, "PUT", await server.path(BIG), headers_for(BIG), unread())
+        headers = headers_for(BIG) | {"expect": "100-continue"}
+        answer = await call(server.app, "PUT", await server.path(BIG), headers, unread())
     assert_refused(answer, "blob.full")
     assert server.files() == []
     assert (await server.put(BIG, BIG)).status_code == 200

@@ -120,13 +120,21 @@ async def test_a_publisher_is_told_of_every_step_of_its_task(node: NodeUnderTest
 
 
 async def test_lines_of_a_session_are_told_without_their_text(node: NodeUnderTest) -> None:
-    async with Receiver(PUBLIC) as receiver, node.worker():
+    async with Receiver(PUBLIC) as receiver:
         session = (await node.client.post("/api/v1/sessions", json={"callback_url": receiver.url})).json()
-        await node.client.post(f"/api/v1/sessions/{session['session_id']}/messages", json={"body": "secret plan"})
-        await receiver.until(1)
+        lines = f"/api/v1/sessions/{session['session_id']}/messages"
+        for number in range(2):
+            await node.client.post(lines, json={"body": f"secret plan {number}"})
+        async with node.worker():
+            await receiver.until(1)
         _, message = receiver.messages[0]
         assert message["type"] == "session.line"
-        assert message["data"]["session_id"] == session["session_id"]
+        assert message["data"] == {
+            "session_id": session["session_id"],
+            "seq": 2,
+            "url": f"http://node.example{lines}",
+            "callback_host": "127.0.0.1",
+        }
         assert "secret plan" not in str(message)
 
 

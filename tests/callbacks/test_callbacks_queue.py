@@ -1,11 +1,12 @@
 """The queue of callbacks: every step on a real Redis, its times moved (DESIGN 8)."""
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from node.callbacks.owners import publisher_of, site_part
 from node.callbacks.queue import HIDDEN_MS, Callback, CallbackMessage, CallbackQueue, Ending
 from node.config import Schedule
 from node.sign.node_key import NodeKey
@@ -205,6 +206,16 @@ async def test_so_many_dead_letters_are_kept(monkeypatch: pytest.MonkeyPatch, qu
     assert 299 in kept
 
 
+async def test_of_the_dead_letters_of_a_site_the_newest_are_kept_and_no_others_go(
+    monkeypatch: pytest.MonkeyPatch, queue: CallbackQueue
+) -> None:
+    monkeypatch.setattr("node.callbacks.queue.DEAD_LETTERS_OF_A_SITE", 3)
+    for number, client in enumerate(["192.0.2.1", *["198.51.100.1"] * 5, "192.0.2.1"]):
+        await enqueue(queue, f"msg_{number}", number)
+        await queue.settle(await taken(queue), "dead", 0, "answered 500", publisher_of(client))
+    assert [letter.at for letter in await queue.dead([HOME])] == [0, 3, 4, 5, 6]
+
+
 async def test_a_dead_letter_that_cannot_be_read_keeps_no_other_from_being_listed(
     node: NodeUnderTest, queue: CallbackQueue
 ) -> None:
@@ -269,6 +280,17 @@ class TestDelivery:
             async with node.worker():
                 await receiver.until(2)
             assert {message["type"] for _, message in receiver.messages} == {"task.claimed", "task.expired"}
+
+    async def test_what_its_receiver_refused_to_the_end_is_kept_as_the_publishers(self, node: NodeUnderTest) -> None:
+        async with Receiver(PUBLIC, lambda _: 400) as receiver, node.worker():
+            task_id = await self.claimed(node, receiver.url)
+            await receiver.until(1)
+            await until(lambda: self.idle(node, task_id))
+        home = ids.partition_of_id(task_id)
+        (letter,) = await CallbackQueue(node.store, unpack).dead([home])
+        publisher = cast("bytes", await node.store.command("HGET", keys.task(task_id), "callback_by")).decode()
+        kept = keys.callbacks_dead_of(home, site_part(publisher))
+        assert await node.store.command("LRANGE", kept, 0, -1) == [letter.entry.encode()]
 
     async def test_a_message_that_cannot_be_made_ends_as_a_dead_letter_and_harms_no_other(
         self, node: NodeUnderTest

@@ -1,6 +1,7 @@
 """Settings are read from the environment, and a wrong one is named with what to write instead."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -154,6 +155,14 @@ def test_whatever_a_setting_says_it_is_used_or_refused_in_one_sentence(name: str
 def test_a_name_that_is_no_setting_is_refused_so_that_a_slip_is_not_a_default() -> None:
     with pytest.raises(ConfigError, match=r"RELAY_PROT is not a setting; `relay-node config` lists them"):
         load({"RELAY_PROT": "8000"})
+
+
+def test_what_the_command_of_the_client_reads_is_no_setting() -> None:
+    """A shell with RELAY_NODE, as the client's README sets it, could not start or operate a node."""
+    command = Path(__file__).parents[2] / "client/relay_client/command"
+    read = {name for file in command.glob("*.py") for name in re.findall("RELAY_[A-Z_]+", file.read_text())}
+    assert {"RELAY_NODE", "RELAY_INBOX_TOKEN", "RELAY_TASK_ID"} <= read
+    assert load(dict.fromkeys(read, "http://127.0.0.1:8000")) == Settings()
 
 
 @pytest.mark.parametrize("service", ["RELAY", "RELAY_ADMIN", "RELAY_WEB_1"])

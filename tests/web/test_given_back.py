@@ -3,13 +3,14 @@
 import json
 from hashlib import sha256
 from time import time_ns
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
 from node.a2a.inboxes.pushes import PushConfigService
 from node.inbox.model import MAX_PUSH_CONFIGS
 from node.share.cost import COSTS, Kind
+from node.store.errors import StoreUnavailable
 from node.tasks.model import ClaimedTask
 from node.tasks.offers.claim_next import INTENT_BYTES
 from node.tasks.service import Tasks
@@ -125,7 +126,7 @@ async def test_who_was_too_late_pays_for_the_record_that_its_key_has_left(
     node: NodeUnderTest, charges: Charges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record of the contract that it was about to claim used to be kept for nothing, as often as somebody likes."""
-    contract = await offered(node)
+    contract, _ = await offered(node), await offered(node)
     charges.clear()
     claim_as = Tasks.claim_as
 
@@ -143,6 +144,21 @@ async def test_who_was_too_late_pays_for_the_record_that_its_key_has_left(
     size = cast("int", await node.store.command("MEMORY", "USAGE", record, key=record))
     assert size <= sum(used for _, used in charges) == INTENT_BYTES
     assert (await task_read(node, contract))["assignee_id"] == "other-agent"
+
+
+async def test_who_was_told_to_come_again_pays_for_the_record_that_its_key_has_left(
+    node: NodeUnderTest, charges: Charges, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unavailable(*_: object) -> NoReturn:
+        raise StoreUnavailable("the server of the contract has no primary")
+
+    await offered(node)
+    charges.clear()
+    claim = {"assignee_id": "ann", "idempotency_key": "a key that nobody guesses"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Tasks, "claim_as", unavailable)
+        failed = await node.client.post("/api/v1/tasks/claim-next", json=claim)
+    assert (failed.status_code, sum(used for _, used in charges)) == (503, INTENT_BYTES)
 
 
 async def test_a_claim_of_nothing_and_an_end_told_twice_are_not_paid(node: NodeUnderTest, charges: Charges) -> None:

@@ -144,7 +144,7 @@ class PushSource:
         if turns[-1].status != status:  # it has gone on since
             turns[-1] = msgspec.structs.replace(turns[-1], status=cast("InboxMessageStatus", status), at=at)
         then = msgspec.structs.replace(task, turns=turns)
-        return [StreamResponse(task=self._view.task(then, 0))] if whole else list(self._view.events(then))
+        return [StreamResponse(task=self._view.task(then, 0))] if whole else list(self._view.events(then, then.last))
 
 
 def _for(host: str, event: StreamResponse) -> StreamResponse:

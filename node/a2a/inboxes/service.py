@@ -9,7 +9,7 @@ import msgspec
 from node.a2a.inboxes.view import ENDS, PAUSES, STATES, TaskView
 from node.a2a.model import A2ATask, ListQuery, ReceivedMessage, TaskList
 from node.a2a.proto_json import ALL_STATES
-from node.a2a.query_checks import check_list, includes, wrong_token
+from node.a2a.query_checks import check_list, includes, listed, wrong_token
 from node.a2a.refusal import A2AError
 from node.common.refusal import Invalid, Refused
 from node.common.unreadable import show_each
@@ -119,7 +119,7 @@ class InboxAgents:
         return task
 
     async def until_changed(self, address: str, task: InboxTask, seconds: float) -> InboxTask:
-        """A task with its last message, once it has changed, or as it is after `seconds`.
+        """A task from its last message in `task` on, once it has changed, or as it is after `seconds`.
 
         Raises A2AError, StoreUnavailable.
         """
@@ -165,7 +165,7 @@ class InboxAgents:
         tasks: list[A2ATask] = []
 
         def show(_: str, task: InboxTask) -> A2ATask:
-            return self.view.task(task, query.history_length, with_artifacts=query.include_artifacts)
+            return listed(self.view.task(task, query.history_length), query)
 
         for index, each in enumerate(shown):
             with suppress(A2AError):  # it has expired meanwhile

@@ -58,13 +58,20 @@ class TaskStream:
                 left = ends - asyncio.get_running_loop().time()
                 if left <= 0:
                     break
-                task = await self._agents.until_changed(self._address, self._task, min(HEARTBEAT_SECONDS, left))
-                before, self._task = self._task, task
-                if task.version == before.version:
-                    await send_in_time(COMMENT, send)
-                    continue
-                for event in self._agents.view.events(task, before.last):
-                    await send_in_time(self._event(event), send)
+                await self._go_on(min(HEARTBEAT_SECONDS, left), send)
+
+    async def _go_on(self, seconds: float, send: Piece) -> None:
+        """Send what has become of the task, once it has changed; or after `seconds` that nothing has."""
+        before = self._task
+        task = await self._agents.until_changed(self._address, before, seconds)
+        if task.version == before.version:
+            await send_in_time(COMMENT, send)
+        for turn in task.turns:
+            for event in self._agents.view.events(task, turn, before.last):
+                await send_in_time(self._event(event), send)
+            self._task = msgspec.structs.replace(task, turns=[turn])
+            if turn.status in self._ends:
+                break
 
     def _first(self) -> bytes:
         whole, self._task = self._task, latest(self._task)

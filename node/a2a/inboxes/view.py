@@ -66,12 +66,12 @@ class TaskView:
     def __init__(self, base: str) -> None:
         self._artifacts = f"{base}/api/v1/artifacts/"
 
-    def task(self, task: InboxTask, history_length: int | None = None, *, with_artifacts: bool = True) -> A2ATask:
+    def task(self, task: InboxTask, history_length: int | None = None) -> A2ATask:
         """A task with the last messages of its history, all of them if None."""
         turns = task.turns if history_length != 0 else []
         history = [message for turn in turns for message in self._messages(task, turn)]
         kept = history[-history_length:] if history_length else history
-        artifact = self._artifact(task.last) if with_artifacts else None
+        artifact = self._artifact(task.last)
         return A2ATask(
             id=task.id,
             context_id=task.context,
@@ -80,13 +80,13 @@ class TaskView:
             history=kept or None,
         )
 
-    def events(self, task: InboxTask, before: InboxTurn | None = None) -> Iterator[StreamResponse]:
-        """The events that report on a stream what became of a task since its last message was `before`.
+    def events(self, task: InboxTask, message: InboxTurn, before: InboxTurn | None = None) -> Iterator[StreamResponse]:
+        """The events that report on a stream what became of a message of a task since the task's last was `before`.
 
         Every stream has the same (A2A v1.0 §3.5.2), also one that looks when the task has gone on twice. Without
-        `before`, they report its present status alone.
+        `before`, they report the message's present status alone.
         """
-        for turn in _passed(task.last, before) if before else [task.last]:
+        for turn in _passed(message, before) if before else [message]:
             if artifact := self._artifact(turn):
                 yield StreamResponse(artifact_update=ArtifactUpdate(task.id, task.context, artifact, last_chunk=True))
             yield StreamResponse(status_update=StatusUpdate(task.id, task.context, self._status(task, turn)))
@@ -131,6 +131,7 @@ def _passed(turn: InboxTurn, before: InboxTurn) -> list[InboxTurn]:
         for status, at in earlier
         if at is not None and status != turn.status
     ]
+    passed.append(turn)
     statuses = [each.status for each in passed]
     known = statuses.index(before.status) + 1 if before.id == turn.id and before.status in statuses else 0
-    return [*passed[known:], turn]
+    return passed[known:]

@@ -1,6 +1,7 @@
 """POST /api/v1/tasks/search and /claim-next (NETWORK 4)."""
 
 from contextlib import AsyncExitStack
+from functools import partial
 
 from node.search.model import SearchQuery
 from node.tasks import examples
@@ -64,12 +65,7 @@ class OffersApi:
             await permit.count()
             await permit.charge("claim", len(await request.body()))
             idempotency = idempotency_key(request, "claim-next", b"", name=new.assignee_id, key=new.idempotency_key)
-            kept = 0  # bytes, of a request that claims nothing
-
-            def keep_intent() -> None:
-                nonlocal kept
-                kept = INTENT_BYTES
-
+            keep_intent = partial(permit.keep, INTENT_BYTES)
             async with AsyncExitStack() as stack:
                 searching = permit
                 if new.query is not None:
@@ -80,12 +76,12 @@ class OffersApi:
                     try:
                         task, replayed = await request.while_waiting(new.wait, claiming)
                     except Disconnected:  # it has claimed nothing, unless it left in the moment of a claim
-                        await permit.keep_nothing(but=kept)
+                        await permit.keep_nothing()
                         raise
             if replayed:
                 await permit.replay()
             elif task is None:
-                await permit.keep_nothing(but=kept)
+                await permit.keep_nothing()
         return json_response(task) if task else Response(204, b"", ())
 
     def routes(self) -> tuple[Route, ...]:

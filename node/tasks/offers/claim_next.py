@@ -53,17 +53,17 @@ class ClaimsOfAny:
         """A contract that fits, claimed, or None when the time is up; whether the same request had claimed it before.
 
         With an Idempotency-Key the contract is recorded before it is claimed, under the request's own id, and before
-        that `on_intent` is called. So whoever repeats a request whose answer was lost gets the same claim, and no
-        contract stays claimed unknown to its worker. A `query` is searched on the account of `client`, and `charge` is
-        told what that looks at. Raises Invalid, Refused `idempotency.short`, `limit.waiting`, `task.state` if the
-        contract that the key has claimed is over, StoreUnavailable.
+        the first of them is, `on_intent` is called. So whoever repeats a request whose answer was lost gets the same
+        claim, and no contract stays claimed unknown to its worker. A `query` is searched on the account of `client`,
+        and `charge` is told what that looks at. Raises Invalid, Refused `idempotency.short`, `limit.waiting`,
+        `task.state` if the contract that the key has claimed is over, StoreUnavailable.
         """
         require_text("assignee_id", new.assignee_id)
         require_name("assignee_id", new.assignee_id)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + new.wait
         request = idempotency.scope if idempotency else secrets.token_hex(16)
-        intended = await self._intend(idempotency, "", "") if idempotency else ""
+        earlier = intended = await self._intend(idempotency, "", "") if idempotency else ""
         if intended and (again := await self._again(intended, new, request, idempotency)):
             return again
         unavailable: StoreUnavailable | None = None
@@ -71,7 +71,8 @@ class ClaimsOfAny:
             while offer := await next_offer(deadline - loop.time()):
                 task_id = offer.id
                 if idempotency:
-                    on_intent()
+                    if intended == earlier:
+                        on_intent()
                     # Another request with that key may have been faster; then its contract counts.
                     intended = task_id = await self._intend(idempotency, intended, offer.id)
                     if task_id != offer.id:
