@@ -268,6 +268,14 @@ async def test_who_was_only_refused_is_not_reported(counts: Counts) -> None:
     assert one.noted == {}
 
 
+async def test_without_a_total_nothing_is_counted(counts: Counts) -> None:
+    one, _ = counts.processes
+    counts.capacity.allowance = 0
+    assert await one.add(CLIENT, "line", 100 * MAX_UNREPORTED_BYTES) == 0
+    await one.report()
+    assert (one.noted, await counts.told()) == ({}, 0)
+
+
 async def test_a_process_keeps_no_more_than_a_block_to_itself(counts: Counts) -> None:
     counts.capacity.allowance = 100 * MAX_UNREPORTED_BYTES
     one, _ = counts.processes
@@ -312,9 +320,11 @@ async def test_who_was_found_to_have_nothing_left_is_refused_without_asking(
     await one.add(client, "line", 900)
     await one.report()
     before = await counts.told(client)
+    counts.capacity.allowance *= 2  # Redis would say yes by now
     for _ in range(3):
-        with pytest.raises(Refused):
+        with pytest.raises(Refused) as refused:
             await one.add(client, "line", 100)
+        assert 1 < (refused.value.retry_after or 0) <= 86_400
     await one.add(client, "step", 100)  # finishing goes on
     await one.add(other, "line", 100)
     assert await counts.told(client) == before + COSTS["step"].of(100)
