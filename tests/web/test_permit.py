@@ -243,11 +243,13 @@ async def test_a_request_that_is_over_another_limit_counts_in_neither(desk: Desk
 
 
 @pytest.mark.parametrize("failure", [*REFUSALS, StoreUnavailable("it was not sent"), OutcomeUnknown("no answer came")])
-async def test_only_what_may_be_kept_is_charged(desk: Desk, failure: Exception) -> None:
+@pytest.mark.parametrize("without_permit", [False, True])
+async def test_only_what_may_be_kept_is_charged(desk: Desk, failure: Exception, without_permit: bool) -> None:
     desk.capacity.allowance = 10_000  # bytes, of which a thread takes more than half
     with pytest.raises(type(failure)):
-        async with desk.permit() as permit:
-            await permit.charge("task", 100)
+        async with desk.limiter.charged(request(), "task", 100) if without_permit else desk.permit() as permit:
+            if isinstance(permit, Permit):
+                await permit.charge("task", 100)
             raise failure
     async with desk.permit() as permit:
         if isinstance(failure, OutcomeUnknown):
