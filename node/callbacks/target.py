@@ -177,7 +177,7 @@ def _listed(ports: Iterable[int]) -> str:
 
 def _what_is_wrong(url: str) -> str:
     """The likeliest reason why a URL does not fit the grammar."""
-    authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
+    authority = re.split(r"[/?#]", url.partition("://")[2])[0]
     if not url.isascii():
         return "the URL is not plain ASCII; write the host in punycode and percent-encode the rest"
     if re.search(r"[\x00-\x20\x7f]", url):

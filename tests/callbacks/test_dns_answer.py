@@ -128,3 +128,10 @@ def test_an_answer_that_was_cut_off_within_a_record_is_known_as_truncated() -> N
 def test_a_name_that_never_ends_is_refused(wire: bytes) -> None:
     with pytest.raises(dns.exception.FormError):
         check_names(wire)
+
+
+def test_a_name_that_is_all_in_pieces_is_followed_to_its_end() -> None:
+    """Each label in a place of its own, and a pointer to the next."""
+    first = len(answer((b"\0", 41, b"")))
+    pieces = b"".join(b"\1a" + struct.pack("!H", 0xC000 | first + 4 * number) for number in range(1, MAX_LABELS))
+    check_names(answer((b"\0", 41, pieces + b"\1a\0"), (struct.pack("!H", 0xC000 | first), 1, b"\1\1\1\1")))

@@ -74,6 +74,11 @@ async def test_a_client_and_its_site_have_so_many_requests_in_any_window(request
             assert taken == expected(logs, client, taken.at)
 
 
+async def test_most_limits_are_not_kept_for_a_site(clock: Clock) -> None:
+    limits = LimitStore(FakeStore())
+    assert all([(await limits.take("claim", each, Limit(1, 60))).allowed for each in NEIGHBOURS])
+
+
 async def test_of_two_requests_in_one_millisecond_one_is_refunded(clock: Clock) -> None:
     limits = LimitStore(FakeStore())
     first, _ = [await limits.take("claim", CLIENT, LIMIT) for _ in range(2)]
