@@ -86,8 +86,9 @@ def test_a_client_may_move_so_much_at_once_and_then_what_the_rate_gives(clock: C
 
 def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> None:
     throughput = Throughput(RATE, clock)
-    total = sum(moved(throughput, f"2001:db8:1:{number:x}::/64", MIB) for number in range(3 * SITE_SHARE))
-    assert SITE_SHARE * BURST_SECONDS * RATE < total <= SITE_SHARE * BURST_SECONDS * RATE + MIB
+    each = [moved(throughput, f"2001:db8:1:{number:x}::/64", MIB) for number in range(3 * SITE_SHARE)]
+    assert each[0] == moved(throughput, A, MIB), "its own share, while the site has one"
+    assert SITE_SHARE * BURST_SECONDS * RATE < sum(each) <= SITE_SHARE * BURST_SECONDS * RATE + MIB
     refused = throughput.refusal("2001:db8:1:ffff::/64")
     assert refused is not None
     assert refused.retry_after is not None
