@@ -60,7 +60,8 @@ def test_it_agrees_with_the_verdict_on_the_windows(text: str, *, forgets: bool) 
 
 @pytest.mark.parametrize("text", [*languages.ENGLISH, " ".join(languages.ENGLISH), "This is note 5001.", "ok"])
 def test_plain_english_is_judged_by_it(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    verdict(text)  # from now on its words are known
+    for _ in text.split():
+        verdict(text)  # a few of its words are known from now on
 
     def never(_: object) -> bool:
         raise AssertionError(text)
@@ -99,7 +100,8 @@ def documents(draw: st.DrawFn) -> dict[str, object]:
 @given(documents())
 @example({"message": "Please send the report.", "agent": "agent-0"})
 @example({"status": "hola", "message": "Please send the report."})
-@example({"agent": '{"message": "hola mundo, como estas"}'})
+@example({"agent": '{"message":"hola mundo"}'})
+@example({"agent": r'["hola\u0020mundo\u0020como\u0020estas"]'})
 @example({"como estas amigo": 1})
 def test_a_document_gets_the_verdict_that_it_would_get_string_by_string(document: dict[str, object]) -> None:
     quickly = payload_is_english(document)

@@ -97,20 +97,21 @@ def test_clients_of_one_site_share_what_some_of_them_may_move(clock: Clock) -> N
     assert throughput.refusal("2001:db8:1:ffff::/64") is None
 
 
-def test_who_has_moved_much_pauses_for_as_long_as_its_rate_asks(clock: Clock) -> None:
+@pytest.mark.parametrize("client", [A, "2001:db8:1:2::/64"])
+def test_who_has_moved_much_pauses_for_as_long_as_its_rate_asks(clock: Clock, client: str) -> None:
     throughput = Throughput(RATE, clock)
-    throughput.add(A, int(UNPACED_SECONDS * RATE))
-    assert throughput.pause(A) == 0
-    throughput.add(A, RATE // 4)
-    throughput.add(A, RATE // 8)
-    assert throughput.pause(A) == pytest.approx(0.375)  # pyright: ignore[reportUnknownMemberType]
+    throughput.add(client, int(UNPACED_SECONDS * RATE))
+    assert throughput.pause(client) == 0
+    throughput.add(client, RATE // 4)
+    throughput.add(client, RATE // 8)
+    assert throughput.pause(client) == pytest.approx(0.375)  # pyright: ignore[reportUnknownMemberType]
     assert throughput.pause(B) == 0
     clock.now += 0.375
-    assert throughput.pause(A) == 0
-    throughput.add(A, 64 * MIB)
-    assert throughput.pause(A) == MAX_PAUSE_SECONDS
+    assert throughput.pause(client) == 0
+    throughput.add(client, 64 * MIB)
+    assert throughput.pause(client) == MAX_PAUSE_SECONDS
     clock.now += 1000
-    assert throughput.pause(A) == 0
+    assert throughput.pause(client) == 0
 
 
 def test_a_site_pauses_once_its_clients_have_moved_its_share(clock: Clock) -> None:
