@@ -154,7 +154,7 @@ def test_a_body_counts_more_than_an_answer(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(("rate", "size"), [(RATE, FREE_BYTES - 1), (0, MIB)], ids=["small", "any number"])
-def test_what_is_small_is_not_counted_and_without_a_rate_nothing_is(clock: Clock, rate: int, size: int) -> None:
+def test_what_is_small_is_not_counted(clock: Clock, rate: int, size: int) -> None:
     throughput = Throughput(rate, clock)
     for _ in range(100_000):
         throughput.add(A, size)
