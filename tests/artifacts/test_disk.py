@@ -34,6 +34,14 @@ async def test_an_upload_url_works_once(server: BlobServer) -> None:
     assert (await server.get()).content == DATA
 
 
+async def test_other_users_of_the_machine_can_read_nothing(server: BlobServer) -> None:
+    assert (await server.put()).status_code == 200
+    await server.store.delete("an-id-without-bytes")
+    made = list(server.store.directory.rglob("*"))
+    assert len(made) == 4
+    assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+
 async def test_other_bytes_leave_nothing_and_the_url_still_takes_the_right_ones(server: BlobServer) -> None:
     assert_refused(await server.put(BIG[:-1] + b"!", BIG), "blob.digest")
     assert server.files() == []
